@@ -1,7 +1,4 @@
-/**
- * What the conformance suite works with: one driver under test, tags of its own, and looking again until it is so.
- * Beside it: what a driver hands to the suite, an order to start from, and what makes an offered machine unsellable.
- */
+/** The workbench of the conformance suite: the driver under test, tags, polling; the harness that each driver provides. */
 import { randomBytes } from 'node:crypto'
 import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
@@ -23,7 +20,7 @@ export const faultsOfThings = [
 export type FaultOfThing = (typeof faultsOfThings)[number]
 export type FaultName = FaultOfThing | 'unreachable'
 
-/** How to get a fault: by what the order says, its label or more, or by a switch thrown just before. */
+/** How to inject a fault: by a label, by other fields of the order, or by a call just before it. */
 export type FaultInjection =
   | { readonly label: string }
   | { readonly spec: Partial<EngineSpec> }
@@ -31,11 +28,11 @@ export type FaultInjection =
 
 export interface ConformanceHarness {
   readonly driver: Driver
-  /** Lets that much of the engine's time pass. */
+  /** Lets time pass at the engine. */
   advance(ms: number): Promise<void>
-  /** An order that the engine can fill, at least twice at once. */
+  /** An order that the engine can fill at least twice at the same time. */
   spec(overrides?: Partial<EngineSpec>): EngineSpec
-  /** All but those that the engine is known not to have (`ConformanceOptions.cannot`). */
+  /** All faults except those in `ConformanceOptions.cannot`. */
   readonly faults: Readonly<Partial<Record<FaultName, FaultInjection>>>
   /** Where the driver is elastic (`DriverTraits.elastic`). */
   readonly elastic?: ElasticHarness
@@ -55,13 +52,13 @@ export interface ElasticHarness {
 }
 
 export interface ConformanceOptions {
-  /** Faults that the engine cannot have, each with the reason. */
+  /** Faults that the engine cannot have, with the reason. */
   readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
-  /** What this run is about; both unless it says so. An engine may need other machines for its volumes. */
+  /** Defaults to both. An engine may need other machines for its volumes. */
   readonly parts?: ReadonlyArray<'machines' | 'volumes'>
   /** The driver has offers (`DriverTraits.elastic`), and its harness an `ElasticHarness`. */
   readonly elastic?: boolean
-  /** Its volumes are disks: in one machine at a time, and to attach one to a second is an error. */
+  /** Its volumes are disks: attached to one machine at a time. */
   readonly volumesAreDisks?: true
 }
 
@@ -71,7 +68,7 @@ const PATIENCE_MS = 15 * MINUTE_MS
 export class Bench {
   readonly driver: Driver
   readonly signal = new AbortController().signal
-  /** Random, so that what an earlier run left at a real engine is not taken for ours. */
+  /** Random, so that leftovers of an earlier run at a real engine are not taken for ours. */
   readonly installationId = randomBytes(5).toString('hex')
   readonly prefix = tagPrefix(this.installationId)
   readonly #harness: ConformanceHarness
@@ -82,7 +79,7 @@ export class Bench {
     this.driver = harness.driver
   }
 
-  /** Ends what the test left, where the engine still answers: a real one would go on to cost money. */
+  /** Destroys what the test left: at a real engine it would cost money. */
   async clear(): Promise<void> {
     const { driver, prefix, signal } = this
     const end = async (engine: Driver | VolumeEngine): Promise<void> => {
@@ -127,7 +124,7 @@ export class Bench {
     return {}
   }
 
-  /** The same for a volume, of which an order can only say the label. */
+  /** The same for a volume, whose order has only a label. */
   async injectVolume(name: FaultName): Promise<{ label?: string }> {
     const { label } = await this.inject(name)
     return label === undefined || label === null ? {} : { label }
@@ -185,7 +182,7 @@ export class Bench {
     )
   }
 
-  /** No longer there, or there as what it is: an engine that knows that it has lost something says so. */
+  /** Absent, or failed if the engine knows of the loss. */
   async untilLost(externalId: string): Promise<void> {
     await this.eventually('the machine is gone or has failed', async () => {
       const machines = await this.driver.list(this.prefix, this.signal)
@@ -198,9 +195,9 @@ export class Bench {
     await this.eventually('the volume is gone', async () => !(await this.findVolume(volumes, externalId)) || undefined)
   }
 
-  /** Asks until it is granted. */
+  /** Repeats until it succeeds. */
   async insist(ask: () => Promise<void>): Promise<void> {
-    await this.eventually('it is granted', () =>
+    await this.eventually('the call succeeds', () =>
       ask().then(
         () => true,
         () => undefined,
@@ -214,17 +211,17 @@ export class Bench {
       if (found !== undefined) return found
       await this.advance(STEP_MS)
     }
-    throw new Error(`not so within ${PATIENCE_MS / MINUTE_MS} min: ${what}`)
+    throw new Error(`not within ${PATIENCE_MS / MINUTE_MS} min: ${what}`)
   }
 }
 
-/** For an engine that takes its faults from labels. */
+/** For engines that inject faults by label. */
 export function faultsByLabel(labelOf: (name: FaultOfThing) => string): Record<FaultOfThing, FaultInjection> {
   const entries = faultsOfThings.map((name) => [name, { label: labelOf(name) }] as const)
   return Object.fromEntries(entries) as Record<FaultOfThing, FaultInjection>
 }
 
-/** An order as the server writes it, for a simulated engine or for a harness to change. */
+/** An order as the server writes it. */
 export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
   return {
     kind: 'virtual-machine',
@@ -248,7 +245,7 @@ export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
   }
 }
 
-/** The rules of schema/0003_supply.sql and of the interface, in words; empty when there is nothing to say. */
+/** Violations of schema/0003_supply.sql and of the interface. */
 export function wrongWith(machine: InventoryItem): string[] {
   const gpusSick = 'gpusSick' in machine ? machine.gpusSick : []
   const offer = 'available' in machine ? machine : undefined

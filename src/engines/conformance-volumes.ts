@@ -1,7 +1,6 @@
 /**
- * What every engine of volumes must do when its disk is full, when a create breaks off half-way and when data vanishes.
- * One rule is behind all of it: an engine says `created`, and shows a volume as ready, only while the data is there. A
- * customer pays from that word on.
+ * The contract of a volume engine for full disks, interrupted creates and lost data. The rule behind it: an engine
+ * answers `created`, and lists a volume as ready, only while its data exists, since the customer pays from then on.
  */
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -13,23 +12,23 @@ export interface VolumeHarness {
   readonly region: string
   /** At least two of this size fit at once. */
   readonly sizeGb: number
-  /** Lets the list catch up with what was made. */
+  /** Waits for the list lag. */
   settle(): Promise<void>
-  /** From now on there is no room for another one. The label that an order must have for that, where it matters. */
+  /** Uses up all space. Returns the label that an order needs to hit that. */
   fill(): Promise<string>
-  /** From now on a create breaks off after it has begun, however much room was counted. Likewise. */
+  /** Makes creates fail half-way, whatever space was counted. Returns the label likewise. */
   breakCreates(): Promise<string>
-  /** Ends both. */
+  /** Undoes both. */
   repair(): Promise<void>
-  /** The data of a volume goes behind the engine's back. */
+  /** Deletes the data of a volume behind the engine's back. */
   lose(externalId: string): Promise<void>
-  /** Names of everything that is kept for volumes, half made things too. */
+  /** Names of all files kept for volumes, including partial ones. */
   traces(): Promise<string[]>
   dispose(): Promise<void>
 }
 
 export function volumeConformance(name: string, make: () => Promise<VolumeHarness>): void {
-  describe(`${name} sells only volumes that exist`, () => {
+  describe(`${name} conforms to the volume engine port`, () => {
     const { signal } = new AbortController()
     const installation = randomBytes(5).toString('hex')
     let harness: VolumeHarness
@@ -55,7 +54,7 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       (await list()).some((one) => one.externalId === externalId && one.ready !== false)
     const roomGb = async () => (await harness.engine.roomGb?.([harness.region], signal))?.get(harness.region)
 
-    it('what it has made is there: on its disk, in its list, and no longer in its room', async () => {
+    it('creates a volume on disk, lists it and subtracts it from the free space', async () => {
       const before = await roomGb()
       const traces = await harness.traces()
       const externalId = await create()
@@ -70,7 +69,7 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       expect(await harness.traces()).toEqual(traces)
     })
 
-    it('without room it refuses with a reason, and neither shows nor keeps anything', async () => {
+    it('refuses without space, and leaves nothing behind', async () => {
       const externalId = await create()
       const label = await harness.fill()
       const traces = await harness.traces()
@@ -89,7 +88,7 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       expect(left ?? 0).toBeLessThan(harness.sizeGb)
     })
 
-    it('a create that breaks off half-way is no volume, leaves nothing on the disk, and can be repeated', async () => {
+    it('leaves nothing of an interrupted create, which can be repeated', async () => {
       const traces = await harness.traces()
       const label = await harness.breakCreates()
       const tag = newTag()
@@ -108,7 +107,7 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       expect(await isReady(externalId)).toBe(true)
     })
 
-    it('a create that broke off can be given up: nothing of it is shown after that', async () => {
+    it('forgets an interrupted create once it is destroyed', async () => {
       const label = await harness.breakCreates()
       await order(newTag(), label).catch(() => undefined)
       await harness.repair()
@@ -117,7 +116,7 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       expect(await list()).toEqual([])
     })
 
-    it('a volume whose data has vanished is not shown as ready, does not hide the others, and can be destroyed', async () => {
+    it('lists a volume without its data as not ready, keeps the others, and destroys it', async () => {
       const [lost, kept] = [await create(), await create()]
       await harness.lose(lost)
       await harness.settle()

@@ -1,11 +1,11 @@
 /**
- * The port to what runs machines. It is small on purpose: create, list, destroy. A driver never keeps state that we
- * need; everything we rely on is what `list` shows. `driverConformance` (conformance.ts) is the suite each one passes.
+ * The port to engines: clouds, clusters, hosts. It is small on purpose: create, list, destroy. A driver keeps no state;
+ * the server relies only on what `list` returns. Every driver passes `driverConformance` (conformance.ts).
  *
- * The three rules that make crashes harmless:
- * - a thrown error from `create` or `destroy` means that the outcome is unknown, and only `list` tells it;
- * - a thrown error from `list` is an error, never an empty list;
- * - a machine is gone when `list` no longer shows it (after `listLagMs` since it was asked for).
+ * Three rules make crashes harmless:
+ * - an error thrown by `create` or `destroy` means that the outcome is unknown; `list` tells;
+ * - an error thrown by `list` is an error, never an empty list;
+ * - a machine is gone when `list` no longer returns it, `listLagMs` after its create.
  */
 import type { Instant } from '../base/instant.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
@@ -15,9 +15,9 @@ import type { EngineSpec } from '../domain/rental.ts'
 export interface Driver {
   readonly id: ProviderId
   readonly traits: DriverTraits
-  /** How long after a create the list may not show it yet. */
+  /** How long a new machine may be missing from the list. */
   readonly listLagMs: number
-  /** How long one call may take before its outcome counts as unknown. */
+  /** Timeout of one call. After it the outcome is unknown. */
   readonly callTimeoutMs: number
 
   /** Throws, with a sentence, when the engine cannot be reached. */
@@ -25,11 +25,11 @@ export interface Driver {
   /** Everything the engine could rent out now. An elastic engine has offers, others have machines; both is fine. */
   inventory(signal: AbortSignal): Promise<InventoryItem[]>
   create(tag: string, spec: EngineSpec, signal: AbortSignal): Promise<CreateOutcome>
-  /** Asks for the end. Succeeds for a machine that is gone already. */
+  /** Starts the teardown. Succeeds for a machine that is already gone. */
   destroy(externalId: string, signal: AbortSignal): Promise<void>
-  /** Everything whose tag begins with the prefix. */
+  /** All machines whose tag starts with the prefix. */
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
-  /** Present where the engine can hold volumes. */
+  /** Absent: the engine has no volumes. */
   readonly volumes?: VolumeEngine
 }
 
@@ -62,33 +62,33 @@ export type CreateOutcome =
 export interface EngineMachine {
   readonly externalId: string
   readonly tag: string
-  /** `unreachable`: it was there, and the host it is on has been silent since `seenAt`. It may run on, or not. */
+  /** `unreachable`: its host has not reported since `seenAt`. The machine may still be running. */
   readonly state: 'starting' | 'running' | 'stopping' | 'failed' | 'unreachable'
-  /** Why it failed, in a snake_case word. */
+  /** Reason in snake_case, for `failed`. */
   readonly failure?: string
-  /** The same for people, or what it is doing while it starts. */
+  /** The reason as a sentence, or the progress of a start. */
   readonly message?: string
-  /** Of this run of it, where the engine knows: another word after it stood still and was started again. */
+  /** Changes with every restart, where the engine knows. */
   readonly incarnation?: string
-  /** When its host was last heard, where that is not now. */
+  /** Last report of its host, unless that is now. */
   readonly seenAt?: Instant
-  /** Where to reach it; present once it runs. */
+  /** Addresses; present once it runs. */
   readonly data?: ProviderData
 }
 
 export interface VolumeEngine {
   /** The kind of rental that its volumes attach to. */
   readonly serves: 'bare-metal' | 'virtual-machine'
-  /** `own`: where the engine has machines of the kind that its volumes serve. */
+  /** `own`: regions in which the engine has machines that its volumes attach to. */
   readonly regions: 'all' | 'own'
   /**
-   * Of these regions, how large a volume there is room for now, less everything that was promised before. `near`: for a
-   * volume of that machine. Absent: the engine knows no limit.
+   * The largest volume that fits now, by region, net of what is already promised. `near`: on the host of that machine.
+   * Absent: no known limit.
    */
   roomGb?(regions: readonly string[], signal: AbortSignal, near?: string): Promise<ReadonlyMap<string, number>>
   /**
-   * Resolves with `created` only after the data is there: from then on the customer pays. Under a tag whose volume is
-   * not `ready` it goes on with that one. `near`: the machine that it will be attached to, where one is known.
+   * Resolves with `created` only once the data exists, since billing starts then. Resumes an unfinished volume with the
+   * same tag. `near`: the machine that it is for, if known.
    */
   create(
     tag: string,
@@ -97,12 +97,12 @@ export interface VolumeEngine {
   ): Promise<VolumeOutcome>
   destroy(externalId: string, signal: AbortSignal): Promise<void>
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]>
-  /** Both are idempotent: asking for what is already so succeeds. */
+  /** Both are idempotent. */
   attach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
   detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
 }
 
-/** `refused`: the engine has said no, and nothing of the volume is left. */
+/** `refused`: nothing of the volume is left. */
 export type VolumeOutcome =
   | { readonly kind: 'created'; readonly externalId: string; readonly vip: string }
   | { readonly kind: 'refused'; readonly reason: VolumeRefusal; readonly message: string }
@@ -111,7 +111,7 @@ export type VolumeRefusal = 'no_storage_capacity' | 'refused_by_engine'
 
 export interface EngineVolume {
   readonly externalId: string
-  /** Absent: its data is there, the engine has looked. false: it is not made yet, or its data is gone. */
+  /** Absent: the engine has verified its data. false: unfinished, or its data is gone. */
   readonly ready?: false
   /** Why it is not ready, for the operator. */
   readonly message?: string
@@ -148,11 +148,11 @@ export interface InventoryMachine {
   readonly networkType: 'infiniband' | 'ethernet'
   readonly ethernetVariant: 'normal' | 'rocev2' | null
   readonly gpusTotal: number
-  /** Indexes of GPUs that are not fit to be sold. */
+  /** Indexes of unhealthy GPUs. */
   readonly gpusSick: readonly number[]
-  /** Marketplace: what it costs until its supplier says otherwise. Else null. */
+  /** Marketplace only: the initial price, until the supplier changes it. */
   readonly priceUsdPerGpuHour: string | null
-  /** A name under which the engine groups its suppliers; the server maps it to a supplier account. null: the house. */
+  /** Supplier account that earns from it. null: the house. */
   readonly supplier: string | null
   readonly hasPersistentStorage: boolean
   readonly hardware: MachineHardware

@@ -1,4 +1,4 @@
-/** Small files that are either the old text or the new one, whenever the power goes. */
+/** Writes small files atomically: after a power loss they hold either the old text or the new one. */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 
@@ -25,7 +25,7 @@ export async function removeDurably(file: string): Promise<void> {
   await syncFolder(path.dirname(file))
 }
 
-/** A name is on the disk when its folder is. */
+/** A new file name survives a power loss only once its folder is synced. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await fs.open(folder, 'r')
   try {

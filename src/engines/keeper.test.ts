@@ -94,8 +94,8 @@ const until = (id: string, state: string) =>
     return reported(id)?.state === state && reported(id)
   })
 
-describe('what is wanted', () => {
-  it('is started when it is new, and reported under its generation', async () => {
+describe('a wanted workload', () => {
+  it('is started and reported with its generation', async () => {
     keeper.desire(want(7, workload('a')))
     await keeper.pass(signal)
     expect(keeper.report()).toMatchObject({ generation: 7, workloads: [{ id: 'a', state: 'starting' }] })
@@ -109,21 +109,21 @@ describe('what is wanted', () => {
     expect(host.calls).toEqual(['start a'])
   })
 
-  it('is lost when it was shown before and is no longer there; a second one is never made', async () => {
+  it('fails when it disappeared after it ran, and is never created again', async () => {
     keeper.desire(want(1, workload('a', { started: true })))
     await keeper.pass(signal)
     expect(reported('a')).toMatchObject({ state: 'failed', failure: 'vanished' })
     expect(host.calls).toEqual([])
   })
 
-  it('is started again when it ended while nobody looked', async () => {
+  it('is restarted when it ended unobserved', async () => {
     host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'ended', disks: [] })
     keeper.desire(want(1, workload('a', { started: true })))
     await until('a', 'running')
     expect(host.calls).toEqual(['start a'])
   })
 
-  it('stays failed when trying again is no use', async () => {
+  it('stays failed when a retry cannot help', async () => {
     host.startOutcome = () => Promise.reject(new NeverStarts('image_not_found', 'There is no such image.'))
     keeper.desire(want(1, workload('a')))
     expect(await until('a', 'failed')).toMatchObject({
@@ -134,7 +134,7 @@ describe('what is wanted', () => {
     expect(host.calls).toEqual(['start a'])
   })
 
-  it('is tried again, later each time, after any other error, and says what is wrong meanwhile', async () => {
+  it('is retried with growing delays after other errors, and reports the last one', async () => {
     let tries = 0
     host.startOutcome = () => (++tries < 3 ? Promise.reject(new CustomerError('The disk is full.')) : Promise.resolve())
     keeper.desire(want(1, workload('a')))
@@ -151,7 +151,7 @@ describe('what is wanted', () => {
     expect(errors).toEqual(['start berth-t-a: The disk is full.', 'start berth-t-a: The disk is full.'])
   })
 
-  it('logs the words of a runtime and reports a sentence without paths and daemons', async () => {
+  it('logs an error of the runtime and reports a sentence without paths', async () => {
     const said = 'error creating overlay mount to /var/lib/docker/overlay2/3f2a: no such file or directory'
     host.startOutcome = () => Promise.reject(new Error(said))
     keeper.desire(want(1, workload('a')))
@@ -164,7 +164,7 @@ describe('what is wanted', () => {
     expect(errors).toEqual([`start berth-t-a: ${said}`])
   })
 
-  it('gets its disks, and loses them, while it runs', async () => {
+  it('gets and loses disks while it runs', async () => {
     const disk = { volumeId: 'd-1', label: 'data', sizeGb: 1, source: { kind: 'file' as const } }
     keeper.desire(want(1, workload('a', { disks: [disk] })))
     await waitFor('it has its disk', async () => {
@@ -180,8 +180,8 @@ describe('what is wanted', () => {
   })
 })
 
-describe('what is to go', () => {
-  it('is stopped, shown as stopping until then, and no longer mentioned', async () => {
+describe('an unwanted workload', () => {
+  it('is reported as stopping until it is gone', async () => {
     host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'running', disks: [] })
     let letGo = (): void => {}
     host.stopOutcome = () => new Promise((resolve) => (letGo = resolve))
@@ -195,7 +195,7 @@ describe('what is to go', () => {
     })
   })
 
-  it('is not helped up first: a start that is under way is given up', async () => {
+  it('aborts a start in progress', async () => {
     let given = false
     host.startOutcome = (_workload, ended) =>
       new Promise((_resolve, reject) =>
@@ -215,7 +215,7 @@ describe('what is to go', () => {
   })
 })
 
-it('what nobody wants is reported and left alone', async () => {
+it('reports unknown workloads and leaves them alone', async () => {
   host.things.set('x', { id: 'x', tag: 'berth-other-9', state: 'running', disks: [] })
   keeper.desire(want(1))
   await keeper.pass(signal)
@@ -223,7 +223,7 @@ it('what nobody wants is reported and left alone', async () => {
   expect(host.calls).toEqual([])
 })
 
-it('an engine that is away is an error, and the last report stands', async () => {
+it('throws when the engine is unreachable, and keeps the last report', async () => {
   keeper.desire(want(1, workload('a')))
   await until('a', 'running')
   host.away = true

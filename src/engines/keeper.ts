@@ -1,31 +1,31 @@
 /**
- * Makes what is wanted of a host true, and says what there is. It takes the whole of what is wanted, compares it with
- * what the runtime lists, and acts; it keeps no state that matters, so a restart, a lost message or a second message
- * costs nothing. What it finds and nobody wants is reported and left alone: someone may have set a database back.
+ * Reconciles a host with its desired state and reports what runs there. It compares the whole desired state with the
+ * list of the runtime and acts; it keeps no state that matters, so restarts and lost or repeated messages are harmless.
+ * Workloads that nobody desires are reported and left alone: the database may have been restored from a backup.
  *
- *   wanted  found    ever shown running   so
- *   run     nothing  no                   start it
- *   run     nothing  yes                  it is lost: say so, and never make a second one
- *   run     ended    -                    start it again: it ended while nobody looked
- *   run     running  -                    see to its disks
- *   gone    any      -                    stop it
- *   gone    nothing  -                    it is gone; where things are left behind, only after a stop that succeeded
+ *   desired  found    has run   action
+ *   run      nothing  no        start
+ *   run      nothing  yes       report it as lost; never create it again
+ *   run      ended    -         restart: it ended unobserved
+ *   run      running  -         attach and detach disks
+ *   gone     any      -         stop
+ *   gone     nothing  -         gone; if the runtime leaves traces, only after a successful stop
  */
 import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
 
 export interface KeeperOptions {
   readonly runtime: Runtime
-  /** Something of the report has changed. */
+  /** The report has changed. */
   readonly changed: () => void
   readonly onError: (what: string, error: unknown) => void
-  /** Real time; only for backing off. */
+  /** Milliseconds, for retry delays. */
   readonly now: () => number
 }
 
 export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes' | 'volumeFaults'>
 
-/** How many are started at a time. What should end never waits behind what starts. */
+/** Parallel starts. Stops never wait for starts. */
 const WIDTH = 8
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 const MESSAGE_CHARS = 500
@@ -33,15 +33,15 @@ const MESSAGE_CHARS = 500
 export const START_FAILED = 'The host could not start this machine and is trying again.'
 
 interface Task {
-  /** What is being done; undefined between tries. */
+  /** undefined: between attempts. */
   running: AbortController | undefined
   doing: 'start' | 'stop' | 'disks' | undefined
   failures: number
   notBefore: number
   message: string | undefined
-  /** A stop of it has succeeded. */
+  /** A stop has succeeded. */
   stopped: boolean
-  /** It can never start: kept until it is no longer wanted. */
+  /** Why it can never start. */
   never: { reason: string; message: string } | undefined
 }
 
@@ -50,7 +50,7 @@ export class Keeper {
   #desired: Desired | undefined
   #report: KeeperReport | undefined
   readonly #tasks = new Map<string, Task>()
-  /** By the id of a volume, what went wrong with it at the last look. */
+  /** Errors of the last pass, by volume id. */
   #volumeFaults: ReadonlyMap<string, string> = new Map()
   #busy = 0
   #passing: Promise<void> | undefined
@@ -61,11 +61,10 @@ export class Keeper {
     this.#options = options
   }
 
-  /** Replaces what is wanted. Acting on it is up to `pass`. */
+  /** Replaces the desired state; `pass` acts on it. */
   desire(desired: Desired): void {
     this.#desired = desired
     for (const workload of desired.workloads) {
-      // What should go is not helped on its way up first.
       if (workload.want === 'gone') this.#abort(workload.id, 'start')
     }
   }
@@ -74,12 +73,12 @@ export class Keeper {
     return this.#desired?.generation ?? 0
   }
 
-  /** undefined: nothing was looked at yet. */
+  /** undefined: before the first pass. */
   report(): KeeperReport | undefined {
     return this.#report
   }
 
-  /** One look, and what follows from it. Tasks that it starts go on behind it and call for another pass when they end. */
+  /** Lists and acts once. Tasks run on in the background and trigger another pass when they end. */
   pass(signal: AbortSignal): Promise<void> {
     if (this.#passing !== undefined) {
       this.#again = true
@@ -89,13 +88,13 @@ export class Keeper {
       this.#passing = undefined
       if (this.#again && !this.#closed) {
         this.#again = false
-        void this.pass(signal).catch((error: unknown) => this.#options.onError('look', error))
+        void this.pass(signal).catch((error: unknown) => this.#options.onError('pass', error))
       }
     })
     return this.#passing
   }
 
-  /** Ends what is under way. What runs on the host runs on. */
+  /** Aborts tasks. Workloads keep running. */
   close(): void {
     this.#closed = true
     for (const task of this.#tasks.values()) task.running?.abort()
@@ -108,7 +107,7 @@ export class Keeper {
     const present = (await runtime.volumes?.list(signal)) ?? []
     if (desired === undefined) return
     const volumes = await this.#tendVolumes(desired, present, signal)
-    // What is wanted has changed meanwhile: what should go now must not be helped up.
+    // The desired state changed meanwhile: do not start a workload that should go.
     if (this.#desired !== desired) {
       this.#again = true
       return
@@ -139,7 +138,7 @@ export class Keeper {
     for (const volume of desired.volumes) {
       try {
         if (volume.want === 'there' && !there.has(volume.id)) {
-          // As with what has run: what was there and is lost is never made a second time, empty.
+          // A lost volume is never created again: it would be empty.
           if (volume.made) throw new Error('The file of the volume disappeared from its host.')
           await runtime.volumes.create(volume, signal)
           there.add(volume.id)
@@ -150,7 +149,7 @@ export class Keeper {
       } catch (error) {
         const message = messageOf(error)
         faults.set(volume.id, message)
-        // It is tried again at each look.
+        // Retried on every pass; logged when the cause is new.
         if (this.#volumeFaults.get(volume.id) !== message) this.#options.onError(`volume ${volume.id}`, error)
       }
     }
@@ -213,7 +212,7 @@ export class Keeper {
       .finally(() => {
         task.running = undefined
         if (doing === 'start') this.#busy -= 1
-        if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('look', error))
+        if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('pass', error))
       })
   }
 
@@ -244,7 +243,7 @@ export class Keeper {
     this.#options.onError(`${doing} ${workload.tag}`, error)
   }
 
-  /** Progress is told as it comes, without another look. */
+  /** Publishes progress without another pass. */
   #restate(id: string, message: string): void {
     if (this.#report === undefined) return
     this.#publish({
@@ -259,7 +258,7 @@ export class Keeper {
     const { id, tag } = workload
     const task = this.#tasks.get(id)
     if (workload.want === 'gone') {
-      // Not mentioned: it is gone.
+      // Left out of the report: gone.
       if (found === undefined && task?.running === undefined && this.#isProvenGone(task)) return undefined
       const message = task?.message === undefined ? {} : { message: task.message }
       return { id, tag, state: 'stopping', disks: [...(found?.disks ?? [])], ...message }
@@ -267,7 +266,7 @@ export class Keeper {
     if (task?.never !== undefined) {
       return { id, tag, state: 'failed', failure: task.never.reason, message: task.never.message, disks: [] }
     }
-    // Nobody of ours has made it and it is gone: there is nothing to say.
+    // A workload that we did not create is gone: nothing to report.
     if (found === undefined && workload.spec === null) return undefined
     if (found === undefined && workload.started) {
       const message = 'The machine disappeared from its host.'
@@ -283,7 +282,7 @@ export class Keeper {
       }
     }
     const observation = observationOf(found)
-    // What it runs without: a disk that could not be plugged in or out.
+    // A disk could not be attached or detached.
     const isLacking = task?.doing === 'disks' && task.message !== undefined
     return isLacking ? { ...observation, message: task.message } : observation
   }

@@ -1,7 +1,6 @@
 /**
- * Runs a program of the host to its end: arguments as a list, a time limit, and an error that names the Debian package
- * when the program is not there. The environment is a fixed one, so that words in the output do not depend on who
- * started us; folders for the system's programs are in its path, which they are not for every user.
+ * Runs a program of the host: arguments as a list, a timeout, and an error that names the Debian package of a missing
+ * program. The environment is fixed, so that output does not depend on the caller's locale and /sbin is in the path.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -9,7 +8,7 @@ import path from 'node:path'
 
 const FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'] as const
 const OUTPUT_BYTES = 4 * 1_048_576
-const TOLD_CHARS = 600
+const STDERR_CHARS = 600
 
 export const programEnvironment = { PATH: FOLDERS.join(':'), LC_ALL: 'C', HOME: '/' } as const
 
@@ -38,7 +37,7 @@ const packages: Readonly<Record<string, string>> = {
 
 export class ProgramMissing extends Error {
   constructor(program: string) {
-    super(`${program} is not on this host: install the Debian package ${packages[program] ?? program}`)
+    super(`${program} is not installed: install the Debian package ${packages[program] ?? program}`)
   }
 }
 
@@ -47,18 +46,18 @@ export interface RunOptions {
   readonly timeoutMs: number
   readonly cwd?: string
   readonly input?: string
-  /** Settings of the person who started us count, such as a proxy. */
+  /** Passes our environment on, for proxy settings. */
   readonly keepsEnvironment?: boolean
 }
 
-/** Where a program of the host is. Throws `ProgramMissing`. */
+/** The path of a program. Throws `ProgramMissing`. */
 export function findProgram(program: string): string {
   const found = FOLDERS.map((folder) => path.join(folder, program)).find((file) => existsSync(file))
   if (found === undefined) throw new ProgramMissing(program)
   return found
 }
 
-/** What it wrote. Throws when it fails, with the end of what it complained of. */
+/** Returns its output. Throws with the end of its stderr when it fails. */
 export function runProgram(program: string, args: readonly string[], options: RunOptions): Promise<string> {
   options.signal.throwIfAborted()
   const child = spawn(findProgram(program), args, {
@@ -69,7 +68,7 @@ export function runProgram(program: string, args: readonly string[], options: Ru
   return new Promise((resolve, reject) => {
     const written: Buffer[] = []
     let bytes = 0
-    let complaint = ''
+    let stderr = ''
     let ended: Error | undefined
     const end = (error: Error): void => {
       ended ??= error
@@ -79,7 +78,7 @@ export function runProgram(program: string, args: readonly string[], options: Ru
       () => end(new Error(`${program} took more than ${options.timeoutMs} ms`)),
       options.timeoutMs,
     )
-    const aborted = (): void => end(new Error(`${program} was called off`))
+    const aborted = (): void => end(new Error(`${program} was aborted`))
     options.signal.addEventListener('abort', aborted, { once: true })
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length
@@ -87,9 +86,9 @@ export function runProgram(program: string, args: readonly string[], options: Ru
       else written.push(chunk)
     })
     child.stderr.on('data', (chunk: Buffer) => {
-      complaint = (complaint + chunk.toString()).slice(-TOLD_CHARS)
+      stderr = (stderr + chunk.toString()).slice(-STDERR_CHARS)
     })
-    // One that ends before it has read everything says so by its exit.
+    // A program that exits before it has read its input reports that by its status.
     child.stdin.on('error', () => {})
     child.stdin.end(options.input ?? '')
     child.once('error', (error) => end(error))
@@ -97,7 +96,7 @@ export function runProgram(program: string, args: readonly string[], options: Ru
       clearTimeout(late)
       options.signal.removeEventListener('abort', aborted)
       if (ended === undefined && code === 0) return resolve(Buffer.concat(written).toString())
-      reject(ended ?? new Error(`${program} ended with ${code ?? signal}: ${complaint.trim()}`))
+      reject(ended ?? new Error(`${program} ended with ${code ?? signal}: ${stderr.trim()}`))
     })
   })
 }

@@ -1,6 +1,6 @@
 /**
- * The port to what runs things on one host: Docker, QEMU, or the host itself over SSH. It is driven by a `Keeper`
- * (keeper.ts), which knows what is wanted; a runtime only knows how. As with drivers, what counts is what `list` shows.
+ * The port to the engine of one host: Docker, QEMU, or the host itself over SSH. A `Keeper` (keeper.ts) drives it. As with
+ * drivers, only `list` tells the state.
  */
 import type { Duplex } from 'node:stream'
 import type { HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
@@ -8,27 +8,27 @@ import type { RentalKind } from '../domain/rental.ts'
 
 export interface Runtime {
   readonly kind: RentalKind
-  /** What is missing may have left things behind: it is gone only after a `stop` that succeeded. */
+  /** A missing workload may have left traces: it is gone only after a successful `stop`. */
   readonly leavesTraces?: true
-  /** Everything on this host that carries a tag of ours, half made things too. An error is never an empty list. */
+  /** All tagged workloads on this host, including partly created ones. An error is never an empty list. */
   list(signal: AbortSignal): Promise<Found[]>
   /**
-   * Makes it and starts it, goes on where an earlier try broke off, or starts again what has ended. Disks are not its
-   * business. Throws `NeverStarts` when trying again is no use; any other error is tried again.
+   * Creates and starts a workload, resumes an interrupted start, or restarts one that ended. Does not touch disks.
+   * Throws `NeverStarts` when a retry cannot help; other errors are retried.
    */
   start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void>
-  /** Ends it and removes everything of it. Succeeds for what is gone already. */
+  /** Stops it and removes all its traces. Succeeds if it is already gone. */
   stop(id: string, signal: AbortSignal): Promise<void>
-  /** Makes the disks of a running one those of `workload.disks`. Absent: it has none to offer. */
+  /** Attaches and detaches disks until they match `workload.disks`. Absent: no disks. */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
-  /** A stream into a running one. Throws with a sentence for the person at the other end. */
+  /** A stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
-  /** Calls back when something may have changed, so that nobody has to ask all the time. Returns how to stop. */
+  /** Calls back when something may have changed. Returns the unsubscribe function. */
   watch?(changed: () => void): () => void
-  /** What a person should know of this engine on this host. */
+  /** Notes for the supplier and the operator about this engine on this host. */
   notes(): readonly string[]
-  /** Why this host takes no tenants at the moment. Absent, or undefined: it takes them. */
+  /** Why this host accepts no tenants now. Absent or undefined: it does. */
   fault?(): HostFault | undefined
 }
 
@@ -44,14 +44,14 @@ export interface Found {
   readonly id: string
   readonly tag: string
   /**
-   * `ended`: it stands still and could be started again, since it ended while nobody looked: the host or its engine was
-   * restarted. `failed`: it ended by itself, or cannot run.
+   * `ended`: stopped because the host or its engine restarted; can be started again. `failed`: it ended by itself, or
+   * cannot run.
    */
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string
   readonly message?: string
   readonly sshUser?: string
-  /** Of this run of it: another word after it stood still and was started again. Absent: that makes no difference. */
+  /** Changes with every restart. Absent: restarts make no difference. */
   readonly incarnation?: string
   readonly disks: readonly string[]
 }

@@ -1,7 +1,6 @@
 /**
- * Disks for virtual machines: files on one host, plugged into machines of that host while they run. A disk is made on
- * the host of the machine that it is for, or else where there is a host for virtual machines in its region; it stays
- * there, so only machines of that host can have it.
+ * Disks for virtual machines: files on one host, attached to running machines there. A disk is created on the host of the
+ * machine that it is for, or on any virtual machine host of its region, and never moves.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
@@ -14,7 +13,7 @@ const ID_BYTES = 8
 
 export interface DiskOptions {
   readonly clock: Clock
-  /** How many times over the disks of a host are promised. With 1 the blocks of each volume are reserved. */
+  /** Overcommit factor of a host's disk. With 1 the blocks of each volume are reserved. */
   readonly overcommit: number
 }
 
@@ -44,7 +43,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       const isReserved = options.overcommit <= 1
       const order = { driver: 'host', tag, hostId, label, sizeGb, isReserved, vip: hostId } as const
       const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
-      // Nobody pays for a disk that its host has not made.
+      // A disk is not billed before its host has created it.
       await untilSo('the disk is made', signal, async () => {
         const volume = await world.findVolume(id)
         if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
@@ -90,13 +89,13 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
   }
 }
 
-/** What is being destroyed is shown until it is gone. */
+/** A volume being destroyed is listed until it is gone. */
 export function showVolume({ id, tag, vip, attachedTo, present, failure }: KnownVolume): EngineVolume {
   if (present) return { externalId: id, tag, vip, attachedTo }
   return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'The host does not list it.' }
 }
 
-/** Hosts that could take it, by what is promised there: that of the machine it is for, else those of the region. */
+/** Hosts with space: that of the machine, else those of the region, least promised first. */
 async function placesFor(
   world: HostWorld,
   order: { region: string; near: string | undefined },
@@ -114,7 +113,7 @@ function takesNew({ state, offer }: KnownHost, region: string): boolean {
 
 type HostRoom = KnownHost & { readonly roomGb: number }
 
-/** Of hosts that can be heard, what is not promised yet. */
+/** Unpromised space of connected hosts. */
 async function roomOfHosts(world: HostWorld, { clock, overcommit }: DiskOptions): Promise<HostRoom[]> {
   const promised = new Map<string, number>()
   for (const { hostId, sizeGb } of await world.listVolumes('host', '')) {

@@ -1,9 +1,8 @@
 /**
- * Machines with our agent, rented as containers or virtual machines. A create and a destroy are written down as what
- * is wanted, and the host makes it so when it next listens; they never wait for it. So a host that is away for a while
- * loses nothing, and a destroy that it has not carried out yet shows as `stopping` until it has.
+ * Hosts with our agent, rented as containers or virtual machines. Create and destroy only record the desired state and
+ * never wait for the host, so an offline host loses nothing; a pending destroy is listed as `stopping`.
  *
- * Customers reach what runs there through ports of the server (server/relay.ts), since hosts stand behind routers.
+ * Customers connect through ports of the server (server/relay.ts), since hosts are behind routers.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
@@ -19,17 +18,17 @@ import type { HostWorld, KnownHost, KnownWorkload } from './world.ts'
 export interface HostDriverOptions {
   readonly world: HostWorld
   readonly clock: Clock
-  /** The address of the server's relay, as customers reach it. */
+  /** Public address of the relay. */
   readonly relayHost: string
-  /** How many times over the disks of a host are promised. */
+  /** Overcommit factor for disks. */
   readonly overcommit?: number
-  /** Whether hosts whose GPUs are declared and not there may serve orders that name a GPU type and no machine. */
+  /** Whether hosts with simulated GPUs serve orders by GPU type. */
   readonly sellSimulated?: boolean
 }
 
 const CALL_TIMEOUT_MS = 15_000
 const ID_BYTES = 8
-/** `target` of the public port that leads to SSH. */
+/** `target` of the public port for SSH. */
 const SSH_TARGET = 0
 
 export function hostDriver(options: HostDriverOptions): Driver & { readonly volumes: VolumeEngine } {
@@ -88,7 +87,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
   }
 }
 
-/** Who rents on the marketplace sees that GPUs are simulated; who orders a GPU type does not see the machine. */
+/** The marketplace shows that GPUs are simulated; an order by GPU type does not show the machine. */
 function isSeenAsIs(offer: KnownHost['offer']): boolean {
   return !offer.simulated || offer.offering === 'marketplace'
 }

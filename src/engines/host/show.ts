@@ -1,4 +1,4 @@
-/** What a workload on our own hosts is to the books, from what its hosts have said of each part of it. */
+/** The state of a workload from the reports of its hosts. */
 import { addMs, type Instant } from '../../base/instant.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { isSilent, SILENT_MS } from '../../domain/host.ts'
@@ -7,8 +7,8 @@ import type { EngineMachine } from '../driver.ts'
 import type { KnownWorkload } from './world.ts'
 
 /**
- * After a start the hosts need a moment to call in. Until then nothing is known of what had run there: that is an
- * error, as with any engine that cannot be reached, so nothing is charged and nothing is moved.
+ * After startup hosts need a moment to connect. Until then their workloads are unknown, which is an error as with any
+ * unreachable engine: nothing is charged and no state changes.
  */
 export function waitForHosts(workloads: readonly KnownWorkload[], now: Instant, listeningSince: Instant): void {
   if (addMs(listeningSince, SILENT_MS) < now) return
@@ -35,7 +35,7 @@ export function showWorkload(
     return { externalId, tag, state: 'unreachable', ...(seenAt === null ? {} : { seenAt }) }
   }
   const data = workload.spec === null ? undefined : dataOf(workload.spec)
-  // What was not ordered through these books has no data; that it runs is still worth showing.
+  // A workload that is not in this database has no data, but is listed.
   const isUp = nodes.length > 0 && nodes.every((node) => node.state === 'running')
   if (isUp && (data !== undefined || workload.spec === null)) {
     const runs = nodes.flatMap(({ incarnation }) => incarnation ?? [])

@@ -1,10 +1,10 @@
-/** Waiting for a host to have done what was written down for it. */
+/** Waits until a host has applied its desired state. */
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Most of it is done soon; who takes longer is asked less often, since many may be waited for at once. */
+/** Polling slows down, since many may wait at once. */
 const LOOK_MS = { first: 100, growth: 1.5, last: 1_000 } as const
 
-/** Looks until it is so; the signal bounds it. `why`: what the host said of it, for the error. */
+/** Polls until true or aborted. `why`: the host's last message, for the error. */
 export async function untilSo(
   what: string,
   signal: AbortSignal,

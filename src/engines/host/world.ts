@@ -1,6 +1,6 @@
 /**
- * What is wanted of our own hosts and what they said, as the drivers see it. It is kept in the database
- * (store/host-world.ts), so every server sees the same, whichever of them a host is connected to.
+ * Desired and reported state of our hosts, as drivers see it. It is in the database (store/host-world.ts), so every
+ * server sees the same, whichever one a host is connected to.
  */
 import type { Instant } from '../../base/instant.ts'
 import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
@@ -13,23 +13,23 @@ export interface HostWorld {
   /** Throws when the database does not answer. */
   check(): Promise<void>
   listHosts(driver: HostDriverId): Promise<KnownHost[]>
-  /** Under a tag that is there already it answers the one that has it. */
+  /** Idempotent by tag. */
   addWorkload(workload: NewWorkload): Promise<AddOutcome>
-  /** Succeeds for one that is gone. */
+  /** Succeeds if it is already gone. */
   askGone(id: string): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>
   findWorkload(id: string): Promise<KnownWorkload | undefined>
 
   addVolume(volume: NewVolume): Promise<{ id: string; vip: string }>
-  /** Its data is there: the file server has made it. */
+  /** The file server has created its data. */
   markVolumeMade(id: string): Promise<void>
   /** False: it is attached. */
   askVolumeGone(id: string): Promise<boolean>
-  /** Forgets a volume of the file server, which has shown it gone. */
+  /** Deletes the row of a volume that the file server no longer has. */
   forgetVolume(id: string): Promise<void>
   listVolumes(driver: HostDriverId, tagPrefix: string): Promise<KnownVolume[]>
   findVolume(id: string): Promise<KnownVolume | undefined>
-  /** A sentence: why it cannot be. undefined: it is wanted now. */
+  /** Why it is impossible. undefined: recorded. */
   wantDisk(volumeId: string, workloadId: string): Promise<string | undefined>
   unwantDisk(volumeId: string, workloadId: string): Promise<void>
 }
@@ -40,7 +40,7 @@ export interface KnownHost {
   readonly state: HostState
   readonly seenAt: Instant | null
   readonly offer: HostOffer
-  /** Why it takes no tenants. */
+  /** Why it accepts no tenants. */
   readonly fault: HostFault | null
 }
 
@@ -49,27 +49,27 @@ export interface NewWorkload {
   readonly driver: HostDriverId
   readonly tag: string
   readonly spec: EngineSpec
-  /** Ports inside that get a public port each; 0 is SSH. Empty where the hosts have addresses of their own. */
+  /** Guest ports that get a public port; 0 is SSH. Empty for hosts with public addresses. */
   readonly relayed: readonly number[]
 }
 
 export type AddOutcome =
   | { readonly kind: 'added'; readonly id: string }
-  /** A host of it takes no tenants now; the sentence says why. */
+  /** A host accepts no tenants now; the message says why. */
   | { readonly kind: 'refused'; readonly message: string }
 
 export interface KnownWorkload {
   readonly id: string
   readonly tag: string
-  /** null: found on a host and not in the books. */
+  /** null: found on a host, not in the database. */
   readonly spec: EngineSpec | null
   readonly want: 'run' | 'gone'
   readonly nodes: readonly KnownNode[]
-  /** Ports inside, and the public ones that lead there. */
+  /** Guest ports and their public ports. */
   readonly relay: ReadonlyArray<{ readonly target: number; readonly port: number }>
 }
 
-/** What the hosts of a machine last said of it; of several, the first that said something. */
+/** The last message of its hosts; of several, the first with one. */
 export async function saidOf(world: HostWorld, workloadId: string): Promise<string | undefined> {
   const workload = await world.findWorkload(workloadId)
   return workload?.nodes.find(({ message }) => message !== null)?.message ?? undefined
@@ -80,7 +80,7 @@ export interface KnownNode {
   readonly index: number
   readonly address: HostAddress | null
   readonly seenAt: Instant | null
-  /** null: the host has said nothing of it yet. */
+  /** null: not reported yet. */
   readonly state: Observation['state'] | null
   readonly started: boolean
   readonly failure: string | null
@@ -98,7 +98,7 @@ export interface NewVolume {
   readonly hostId: string | null
   readonly label: string
   readonly sizeGb: number
-  /** Of a host: its blocks are set aside when it is made. */
+  /** Reserve its blocks on creation. */
   readonly isReserved?: boolean
   readonly vip: string
 }
@@ -111,12 +111,12 @@ export interface KnownVolume {
   readonly vip: string
   readonly want: 'there' | 'gone'
   readonly present: boolean
-  /** Why its host could not make it. null: it has said nothing of the kind. */
+  /** Why its host could not create it. */
   readonly failure: string | null
-  /** Workloads that should have it. */
+  /** Workloads that should have it attached. */
   readonly wantedBy: readonly string[]
-  /** Workloads whose hosts, all of them, have shown it. */
+  /** Workloads whose hosts all report it. */
   readonly attachedTo: readonly string[]
-  /** Workloads of which some host still shows it. */
+  /** Workloads with a host that still reports it. */
   readonly heldBy: readonly string[]
 }

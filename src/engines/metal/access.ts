@@ -1,7 +1,7 @@
 /**
- * How a bare-metal host is reached and what it should be. `metalAccess` holds secrets: it is kept sealed, and nothing
- * of it is shown. Names that end up in files of the host (the tenant's user, scratch folders) are held to plain forms
- * here, once, so that the scripts need not think about them.
+ * Access to a bare-metal host and its declared hardware. `metalAccess` holds secrets: it is stored encrypted and never
+ * shown. Names that end up in files of the host (the tenant's user, scratch folders) are validated here once, so that
+ * the scripts need no quoting.
  */
 import { posix } from 'node:path'
 import ssh2 from 'ssh2'
@@ -11,7 +11,7 @@ const MAX_KEY_CHARS = 16_384
 const MAX_SCRATCH_FOLDERS = 16
 const MAX_COMMAND_WORDS = 50
 
-/** Not even the folders below these are wiped. */
+/** Never wiped, nor anything below them. */
 const SYSTEM_TREES = [
   'bin',
   'boot',
@@ -28,7 +28,7 @@ const SYSTEM_TREES = [
   'sys',
   'usr',
 ]
-/** Folders below these may be scratch, they themselves not. */
+/** Only folders below these can be scratch. */
 const SYSTEM_FOLDERS = [
   '',
   'home',
@@ -80,20 +80,20 @@ const metalBmc = z.discriminatedUnion('kind', [
     url: z.url({ protocol: /^https?$/ }),
     username: z.string().min(1).max(200),
     password: z.string().max(1_000),
-    /** The path of its system; needed where the controller has several. */
+    /** Path of the system; required if the controller has several. */
     system: z.string().startsWith('/').max(500).optional(),
-    /** SHA-256 of its certificate as `AB:CD:…`: that one is trusted, whoever has signed it. */
+    /** Pinned SHA-256 of the certificate, as `AB:CD:…`. */
     fingerprint: z
       .string()
       .regex(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/i, 'SHA-256 as 32 pairs of hex digits with colons')
       .optional(),
-    /** Any certificate, and plain HTTP: whoever sits on the way can read the password. */
+    /** Accepts any certificate and plain HTTP: the password can be intercepted. */
     insecure: z.boolean().default(false),
   }),
   z.object({
     kind: z.literal('command'),
     reset: command,
-    /** Used when the reset says no: a switch may not reset what is off. */
+    /** Used when the reset fails: some switches cannot reset a host that is off. */
     on: command.optional(),
     off: command.optional(),
   }),
@@ -109,24 +109,24 @@ export const metalAccessFields = z.object({
     .default('root'),
   /** OpenSSH's own form or PEM, without a passphrase. */
   privateKey,
-  /** `SHA256:…` of the key that the host shows (Ed25519 where it has one). Absent: that of the first connection. */
+  /** Host key as `SHA256:…` (Ed25519 if there is one). Absent: pinned on the first connection. */
   hostKey: z
     .string()
     .regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'SHA256: and 43 characters, as ssh-keygen -l prints it')
     .optional(),
-  /** The user is not root and has sudo without a password. */
+  /** The user is not root and has passwordless sudo. */
   sudo: z.boolean().default(false),
-  /** Made for each tenant, and removed after. There must be no such user otherwise. */
+  /** Created for each tenant and removed afterwards. No such user may exist otherwise. */
   tenantUser: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,30}$/, 'lower-case letters, digits and hyphens')
     .default('tenant'),
   /**
-   * Gives the tenant sudo without a password. This is weaker: root can hide things from the cleaning that follows, in
-   * files of the system or in firmware. Only for tenants that trust each other, or hosts that are imaged anew.
+   * Gives the tenant passwordless sudo. This is weaker: root can hide files from the cleaning, in the system or in
+   * firmware. Only for tenants that trust each other, or hosts that are reimaged.
    */
   tenantRoot: z.boolean().default(false),
-  /** Folders whose content is removed between tenants, whoever owns it. */
+  /** Folders that are emptied between tenants. */
   scratch: z.array(scratchFolder).max(MAX_SCRATCH_FOLDERS).default([]),
   bmc: metalBmc.optional(),
 })
@@ -136,14 +136,14 @@ export const metalAccess = metalAccessFields.refine(({ user, tenantUser }) => us
 })
 export type MetalAccess = z.output<typeof metalAccess>
 
-/** What the operator says that the host is. */
+/** Hardware as declared by the operator. */
 export const metalDeclared = z.object({
-  /** Processors as /proc/cpuinfo counts them. */
+  /** Processors in /proc/cpuinfo. */
   cpuCores: z.int().positive(),
   ramGb: z.number().positive(),
-  /** Absent: it has none, or they are simulated. */
+  /** Absent: none, or simulated. */
   gpus: z.object({ count: z.int().min(1).max(64), model: z.string().min(1).max(200) }).optional(),
-  /** How far memory may be off, as a share: the kernel keeps some for itself. */
+  /** Tolerance for memory, as a share: the kernel reserves some. */
   tolerance: z.number().min(0).max(0.5).default(0.1),
 })
 export type MetalDeclared = z.output<typeof metalDeclared>

@@ -84,7 +84,7 @@ describe('a Redfish controller', () => {
     ])
   })
 
-  test('with a certificate that nobody has signed is trusted by its fingerprint and by no other', async () => {
+  test('accepts an unsigned certificate by its pinned fingerprint only', async () => {
     asked.length = 0
     await expect(switchOf({ ...login, url: tlsUrl }).reset(signal)).rejects.toThrow(/self.signed/)
     const other = fingerprint.startsWith('00') ? `11${fingerprint.slice(2)}` : `00${fingerprint.slice(2)}`
@@ -97,11 +97,11 @@ describe('a Redfish controller', () => {
     expect(asked.filter((one) => one.startsWith('POST'))).toHaveLength(2)
   })
 
-  test('is not spoken to without encryption unless that was allowed', async () => {
+  test('rejects plain HTTP unless it is allowed', async () => {
     await expect(switchOf({ ...login, url }).reset(signal)).rejects.toThrow('plain HTTP')
   })
 
-  test('that says no, has several systems, or points elsewhere is an error with its words', async () => {
+  test('reports a refusal, several systems and a redirect as errors', async () => {
     const one = switchOf({ ...login, url, insecure: true })
     await expect(switchOf({ ...login, password: 'wrong', url, insecure: true }).reset(signal)).rejects.toThrow('401')
     resetStatus = 503
@@ -115,7 +115,7 @@ describe('a Redfish controller', () => {
 })
 
 describe('a power command', () => {
-  test('gets its words as they are, and an error says what it said', async () => {
+  test('gets its arguments unchanged, and an error carries its output', async () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-power-'))
     const file = path.join(folder, 'a file; $(touch x)')
     await switchOf({ kind: 'command', reset: ['touch', file] }).reset(signal)
@@ -126,7 +126,7 @@ describe('a power command', () => {
     )
   })
 
-  test('that cannot reset what is off switches it on', async () => {
+  test('falls back to power on for a host that is off', async () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-power-'))
     const on = ['touch', path.join(folder, 'on')]
     await switchOf({ kind: 'command', reset: ['false'], on }).reset(signal)

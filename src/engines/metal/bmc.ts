@@ -1,7 +1,6 @@
 /**
- * The power switch of a host: a Redfish controller, or a command of the operator's. It is used when a host does not
- * come back by itself. Controllers often show certificates that nobody has signed: such a one is trusted only when its
- * fingerprint is written down, or when the operator has said `insecure`.
+ * Power control of a host: a Redfish controller or a command of the operator. Used when a host does not come back from a
+ * reboot. A self-signed certificate is accepted only with a pinned fingerprint or `insecure`.
  */
 import { spawn } from 'node:child_process'
 import { isIP } from 'node:net'
@@ -11,7 +10,7 @@ import { z } from 'zod'
 import type { MetalBmc } from './access.ts'
 
 export interface PowerSwitch {
-  /** Restarts the host the hard way, or starts it when it is off. Throws when the switch has not said yes. */
+  /** Resets the host, or powers it on. Throws unless the controller confirms. */
   reset(signal: AbortSignal): Promise<void>
 }
 
@@ -71,7 +70,7 @@ async function callRedfish(
   { method, path, body }: { method: 'GET' | 'POST'; path: string; body: object | undefined },
   signal: AbortSignal,
 ): Promise<unknown> {
-  // What the controller answers is only ever a path at itself: the password goes nowhere else.
+  // Only paths at the same origin: the password goes nowhere else.
   const url = new URL(path, base)
   if (!path.startsWith('/') || url.origin !== base.origin)
     throw new Error('The controller redirects to another address.')
@@ -133,7 +132,7 @@ function commandSwitch(bmc: Command): PowerSwitch {
       try {
         await runCommand(bmc.reset, signal)
       } catch (error) {
-        // Many switches do not reset what is off.
+        // Many controllers cannot reset a host that is off.
         if (bmc.on === undefined || signal.aborted) throw error
         if (bmc.off !== undefined) await runCommand(bmc.off, signal)
         await runCommand(bmc.on, signal)

@@ -1,13 +1,12 @@
 /**
- * The scripts that get a tenant out. Each can be run again at any time. None of them follows a link or goes down into
- * another file system while it removes: what is mounted below could be a customer's volume.
+ * Scripts that remove a tenant. All can be repeated. None follows symlinks or crosses file systems while it deletes: a
+ * mount below could be a customer's volume.
  */
 import { constantScript } from './script.ts'
 
 /**
- * Ends the tenant's access: keys, password, sudo, then all processes until there are none. It needs no write to succeed:
- * a disk that takes none would otherwise keep the door open. There the home is hidden under an empty mount, which holds
- * until the next boot; a host that was not cleaned is shut again all the time (keep.ts).
+ * Locks the tenant out: keys, password, sudo, then all processes until there are none. It works on a read-only disk too:
+ * there an empty mount hides the home until the next boot, and keep.ts repeats it on hosts that were not cleaned.
  */
 const shutOut = String.raw`
 home=/home/$user
@@ -25,13 +24,13 @@ shut_out() {
   # Locked, and expired since 1970.
   sed -i "s/^$user:[^:]*:\([^:]*:[^:]*:[^:]*:[^:]*:[^:]*\):[^:]*:/$user:!:\1:1:/" /etc/shadow 2> /dev/null
   if has_keys; then mount -t tmpfs -o ro,mode=000,size=4k tmpfs "$home" 2> /dev/null; fi
-  ! has_keys || fail 'the keys of the tenant do not go: the tenant can still log in'
+  ! has_keys || fail 'cannot remove the keys of the tenant, who can still log in'
   [ -n "$uid" ] || return 0
-  [ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is one of the system"
+  [ "$uid" -ge 1000 ] || fail "$user has the uid $uid, which is a system account"
   round=0
   while pids=$(processes); [ -n "$pids" ]; do
     round=$((round + 1))
-    [ "$round" -le 40 ] || fail "processes that do not end: $(echo $pids | head -c 100)"
+    [ "$round" -le 40 ] || fail "processes that cannot be killed: $(echo $pids | head -c 100)"
     # Stopped first: what makes processes faster than they are ended stands still then.
     kill -STOP $pids 2> /dev/null
     kill -KILL $pids 2> /dev/null
@@ -41,8 +40,8 @@ shut_out() {
 `
 
 /**
- * Access only, on a host of which nothing else is known: whose mark it is, or whether it can be cleaned. Without `always`
- * only where a tenant of ours was: a user of that name on a host that was never let out is the operator's.
+ * Only locks the tenant out, on a host whose state is unknown. Without `always` only if a tenant of ours was there: on a
+ * host that was never rented, a user of that name belongs to the operator.
  */
 export const shutOutScript = constantScript(
   'shut the tenant out',
@@ -55,7 +54,7 @@ shut_out
 `,
 )
 
-/** Access first; then it is written down whose end this is. */
+/** Locks the tenant out, then records whose cleaning this is. */
 export const lockScript = constantScript(
   'lock',
   ['user', 'id'],
@@ -67,11 +66,11 @@ mkdir -p "$state" || fail "cannot make $state"
 [ -n "$uid" ] || exit 0
 [ -e "$marker" ] || printf 'tag berth-cleaning\nid %s\nuser %s\nphase taken\n' "$id" "$user" > "$marker" || fail "cannot write $marker"
 [ -n "$(field uid)" ] || note uid "$uid"
-rm -f /etc/sudoers.d/berth-tenant || fail 'sudo does not go'
+rm -f /etc/sudoers.d/berth-tenant || fail 'cannot remove sudo'
 `,
 )
 
-/** Our volumes, and whatever the tenant has mounted itself. */
+/** Unmounts our volumes and the tenant's own mounts. */
 export const unmountAllScript = constantScript(
   'unmount everything',
   ['user'],
@@ -91,7 +90,7 @@ for record in "$state"/disks/*; do
     drop "$at"
   done
   rmdir "$at" 2> /dev/null
-  rm -f "$record" || fail 'cannot forget the mount'
+  rm -f "$record" || fail 'cannot remove the record of the mount'
 done
 while read -r device at type options rest; do
   case $at in "/home/$user"|"/home/$user/"*) drop "$(printf '%b' "$at")"; continue ;; esac
@@ -101,7 +100,7 @@ exit 0
 `,
 )
 
-/** Everything that the tenant has left behind, and the tenant's user. */
+/** Removes the tenant's files and user. */
 export const removeScript = constantScript(
   'remove',
   ['user', 'scratch'],
@@ -118,9 +117,9 @@ empty() {
 }
 home=/home/$user
 empty "$home" 2> /dev/null
-if [ -L "$home" ] || [ -f "$home" ]; then rm -f "$home"; elif [ -d "$home" ]; then rmdir "$home" || fail "$home does not go"; fi
+if [ -L "$home" ] || [ -f "$home" ]; then rm -f "$home"; elif [ -d "$home" ]; then rmdir "$home" || fail "cannot remove $home"; fi
 rm -f "/var/spool/cron/crontabs/$user" "/var/spool/cron/$user" "/var/mail/$user" "/var/spool/mail/$user" \
-  "/var/lib/systemd/linger/$user" /etc/sudoers.d/berth-tenant || fail 'crontab, mail or sudo does not go'
+  "/var/lib/systemd/linger/$user" /etc/sudoers.d/berth-tenant || fail 'cannot remove crontab, mail or sudo'
 for one in /tmp /var/tmp /dev/shm; do empty "$one" 2> /dev/null; done
 printf '%s\n' "$scratch" | while IFS= read -r one; do
   [ -n "$one" ] || continue
@@ -143,7 +142,7 @@ if [ -n "$uid" ]; then
 fi
 if grep -q '^# berth begin$' /etc/hosts; then
   without_block > "$state/hosts.new" && cat "$state/hosts.new" > /etc/hosts && rm -f "$state/hosts.new" ||
-    fail 'the entries in /etc/hosts do not go'
+    fail 'cannot remove the entries in /etc/hosts'
 fi
 if is_user "$user"; then
   if command -v userdel > /dev/null; then userdel -f "$user" 2> /dev/null
@@ -156,7 +155,7 @@ exit 0
 `,
 )
 
-/** The next boot proves that nothing of the last one runs on. */
+/** A new boot id proves that no process survived. */
 export const rebootScript = constantScript(
   'reboot',
   ['id'],
@@ -167,11 +166,11 @@ note rebootfrom "$(boot_id)"
 note phase rebooting
 settle
 rm -rf "$held"
-reboot || shutdown -r now || fail 'it cannot be asked to reboot'
+reboot || shutdown -r now || fail 'cannot reboot'
 `,
 )
 
-/** Says what is left of a tenant, a line each; nothing when it is clean. */
+/** Prints leftovers of a tenant, one per line. */
 export const leftoverScript = constantScript(
   'look for leftovers',
   ['user', 'uid', 'scratch'],
@@ -186,7 +185,7 @@ if is_user "$user"; then left "the user $user"; fi
 for one in "$state"/disks/*; do [ ! -f "$one" ] || left "the volume $(basename "$one")"; done
 printf '%s\n' "$scratch" | while IFS= read -r one; do
   [ -n "$one" ] || continue
-  if [ ! -d "$one" ] || [ -L "$one" ]; then left "$one is no folder"; continue; fi
+  if [ ! -d "$one" ] || [ -L "$one" ]; then left "$one is not a folder"; continue; fi
   find "$one" -mindepth 1 2>&1 | head -n 3 | while IFS= read -r name; do left "$name"; done
 done
 [ -n "$uid" ] || exit 0
@@ -199,7 +198,7 @@ exit 0
 `,
 )
 
-/** The very last step: the host is nobody's. */
+/** The last step: frees the host. */
 export const releaseScript = constantScript(
   'release',
   [],

@@ -1,16 +1,16 @@
 /**
- * Gets a tenant out of a host, with proof. The steps, each of which can be done again, so that a server that was killed
- * in between goes on:
+ * Removes a tenant from a host, and verifies it. Every step can be repeated, so that another server can resume after a
+ * crash:
  *
- *   lock      keys away, all processes ended, until there are none
- *   unmount   volumes, and what the tenant has mounted
+ *   lock      remove keys, kill processes until there are none
+ *   unmount   volumes and mounts of the tenant
  *   remove    user, home, cron, temporary files, scratch, every file of its uid, IPC
- *   reboot    by itself; by its power switch when it does not come back
- *   check     another boot, nothing left, hardware as declared
- *   release   the mark goes, and with it the tenant is out
+ *   reboot    by itself; by power control if it does not come back
+ *   check     new boot id, no leftovers, hardware as declared
+ *   release   remove the marker: the host is free
  *
- * A host that cannot be reached is tried again. A host on which a step fails is not: `CleaningFailed` says that nobody
- * may have it before a person has looked.
+ * An unreachable host is retried. A failed step is not: `CleaningFailed` puts the host into quarantine until a person
+ * has looked at it.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { MetalAccess, MetalDeclared } from './access.ts'
@@ -30,13 +30,13 @@ export class CleaningFailed extends Error {
 }
 
 export interface CleaningLimits {
-  /** How long a host may take from being asked to reboot until it answers again. */
+  /** Reboot timeout. */
   readonly rebootMs: number
-  /** After how much of it the power switch is used. */
+  /** When power control is used. */
   readonly switchAfterMs: number
 }
 
-/** Servers with much memory and many devices take their time. */
+/** Servers with much memory and many devices boot slowly. */
 export const cleaningLimits: CleaningLimits = { rebootMs: 20 * 60_000, switchAfterMs: 8 * 60_000 }
 
 export interface CleaningTools {
@@ -77,7 +77,7 @@ export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Prom
   await step(tools, 'release', () => runOn(host, releaseScript, {}, signal))
 }
 
-/** What a script says no to is a failure of the step; what is lost on the way is tried again. */
+/** A failed script fails the step; a lost connection is retried. */
 async function step(tools: CleaningTools, name: CleaningStep, work: () => Promise<unknown>): Promise<void> {
   tools.onStep(name)
   try {
@@ -92,13 +92,13 @@ async function reboot(tools: CleaningTools, from: string, signal: AbortSignal): 
   try {
     await runOn(tools.host, rebootScript, { id: tools.id }, signal)
   } catch (error) {
-    // It may be gone before it has said so.
+    // The connection may drop before the script ends.
     if (!(error instanceof Unreachable)) throw error
   }
   await waitForHost(tools, (look) => look.bootId !== from, signal)
 }
 
-/** The first look. A tenant may have stopped the SSH server: then the power switch brings it back. */
+/** A tenant may have stopped the SSH server: power control brings it back. */
 async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostLook> {
   try {
     return await lookAt(tools.host, tools.access, signal)
@@ -137,7 +137,7 @@ async function waitForHost(
       const said = last instanceof Error ? last.message : String(last)
       throw new Unreachable(`the host has not come back in ${Math.round(limits.rebootMs / 1_000)} s: ${said}`)
     }
-    // An old connection can hang until it is known to be dead; the host that comes back is another one.
+    // Connections from before the reboot would hang.
     host.disconnect()
     await pause(LOOK_EVERY_MS, undefined, { signal })
   }

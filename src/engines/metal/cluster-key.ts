@@ -1,18 +1,18 @@
 /**
- * The key pair by which the hosts of one rental log into each other. It is derived from a secret of the installation
- * and the rental's tag, so every host is given the same one without any of them asking another, again after a restart.
+ * The SSH key pair between the hosts of one rental, derived from a secret of the installation and the rental's tag: every
+ * host gets the same key, also after a restart.
  */
 import { createHmac, createPrivateKey, createPublicKey } from 'node:crypto'
 
 export interface ClusterKey {
-  /** In OpenSSH's own form. */
+  /** In OpenSSH format. */
   readonly privateKey: string
   /** A line of authorized_keys. */
   readonly publicKey: string
 }
 
 const TYPE = 'ssh-ed25519'
-/** An Ed25519 key in PKCS #8 is this and the seed. */
+/** PKCS #8 prefix of an Ed25519 key; the seed follows. */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 const PADDED_TO = 8
 const LINE_CHARS = 70
@@ -39,7 +39,7 @@ export function deriveClusterKey(secret: string | Buffer, tag: string): ClusterK
   }
 }
 
-/** A string as SSH writes it: its length, and it. */
+/** An SSH string: length, then bytes. */
 function text(value: string | Buffer): Buffer {
   const bytes = Buffer.from(value)
   const length = Buffer.alloc(4)

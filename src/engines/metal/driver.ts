@@ -1,7 +1,6 @@
 /**
- * The operator's own machines over SSH, rented whole, one or several at a time. What is wanted is written down as on
- * hosts with an agent; the server itself then does the agent's work, over SSH (keep.ts). Tenants reach the machines
- * directly, under addresses that the operator has named.
+ * The operator's bare-metal hosts over SSH, rented whole, one or several at a time. The desired state is recorded as for
+ * hosts with an agent; the server itself does the agent's work over SSH (keep.ts). Tenants connect directly.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
@@ -16,7 +15,7 @@ import type { FolderEngine } from './volumes.ts'
 export interface MetalDriverOptions {
   readonly world: HostWorld
   readonly clock: Clock
-  /** Absent: there is no file server, so no volumes. */
+  /** Absent: no file server. */
   readonly volumes?: FolderEngine
 }
 
@@ -59,7 +58,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       await world.askGone(externalId)
-      // The file server refuses its machines from this moment, not when the next tenant has come.
+      // Revoke access to volumes now, not when the next tenant arrives.
       await volumes?.syncClients(signal)
     },
     async list(tagPrefix, signal) {

@@ -1,4 +1,4 @@
-/** What a host shows of itself: whose it is, what it is made of, and what others have left on it. */
+/** Inspects a host: its tenant, its hardware, and leftovers. */
 import type { MetalAccess, MetalDeclared } from './access.ts'
 import { leftoverScript } from './cleaning-script.ts'
 import { BUSY_STATUS } from './script.ts'
@@ -7,10 +7,10 @@ import { hardwareScript, lookScript } from './tenant-script.ts'
 
 export interface HostLook {
   readonly bootId: string
-  /** undefined: it is nobody's. */
+  /** undefined: the host is free. */
   readonly marker: HostMarker | undefined
   readonly hasTenantUser: boolean
-  /** Volumes that are mounted. */
+  /** Mounted volumes. */
   readonly disks: readonly string[]
 }
 
@@ -22,15 +22,15 @@ export interface HostMarker {
   readonly rebootFrom: string
 }
 
-/** A script has said no. `message` is the last that it said. */
+/** A script failed. `message` is its last output. */
 export class ScriptFailed extends Error {}
-/** The host is somebody's, and does not say whose. */
+/** The host is taken, but its marker does not say by whom. */
 export class BrokenMark extends Error {}
 
 const LEFTOVER_MS = 30 * 60_000
 const SAID_CHARS = 400
 
-/** Runs a script that must succeed, and gives what it says: lines of a word and the rest. */
+/** Runs a script that must succeed and returns its output, as lines of key and value. */
 export async function runOn<Name extends string>(
   host: SshHost,
   script: ConstantScript<Name>,
@@ -65,7 +65,7 @@ export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSi
   const isMarked = one('marker') === 'yes'
   if (one('boot') === '') throw new Error('the host did not report its boot id')
   if (isMarked && (marker.tag === '' || marker.id === ''))
-    throw new BrokenMark('The mark of the tenant on the host is broken.')
+    throw new BrokenMark('The marker of the tenant on the host is broken.')
   return {
     bootId: one('boot'),
     marker: isMarked ? marker : undefined,
@@ -74,7 +74,7 @@ export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSi
   }
 }
 
-/** In what the host is not as declared, in sentences. Empty: it is. */
+/** Differences from the declared hardware, as sentences. */
 export async function compareHardware(host: SshHost, declared: MetalDeclared, signal: AbortSignal): Promise<string[]> {
   const { cpuCores, ramGb, gpus, tolerance } = declared
   const lines = await runOn(host, hardwareScript, { gpus: gpus === undefined ? 'no' : 'yes' }, signal)
@@ -95,7 +95,7 @@ export async function compareHardware(host: SshHost, declared: MetalDeclared, si
   return faults
 }
 
-/** What is left of a tenant. `uid` where it is known; a user that is gone leaves files behind. */
+/** Leftovers of a tenant. `uid` if known: files outlive their user. */
 export async function findLeftovers(
   host: SshHost,
   access: MetalAccess,

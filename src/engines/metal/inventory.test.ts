@@ -38,7 +38,7 @@ const faultsOf = (...hosts: object[]): readonly string[] => {
   return outcome.kind === 'faulty' ? outcome.faults : []
 }
 
-test('a host is what is sold, how it is reached and what it should be', () => {
+test('reads the offer, the access and the declared hardware of a host', () => {
   const outcome = parseInventory(JSON.stringify({ hosts: [entry] }))
   if (outcome.kind !== 'read') throw new Error(outcome.faults.join())
   const [host] = outcome.hosts
@@ -52,13 +52,13 @@ test('a host is what is sold, how it is reached and what it should be', () => {
   expect(JSON.stringify(host?.offer)).not.toContain('PRIVATE')
 })
 
-test('GPUs that are simulated are not looked for', () => {
+test('does not check simulated GPUs', () => {
   const outcome = parseInventory(JSON.stringify({ hosts: [{ ...entry, simulated: true }] }))
   expect(outcome).toMatchObject({ kind: 'read', hosts: [{ offer: { simulated: true } }] })
   expect(outcome.kind === 'read' && outcome.hosts[0]?.declared.gpus).toBe(undefined)
 })
 
-test('every fault is told with its host and its field, and without secrets', () => {
+test('reports each error with its host and field, and without secrets', () => {
   const faults = faultsOf(
     { ...entry, gpusTotal: 'eight', privateIp: '10.0.0' },
     { ...entry, id: 'rack-1-b', publicIp: '203.0.113.8', privateKey: 'not a key at all', shell: 'sh' },
@@ -75,7 +75,7 @@ test('every fault is told with its host and its field, and without secrets', () 
   expect(faultsOf({ ...entry, privateKey: publicKey }).join()).toMatch(/privateKey/)
 })
 
-test('two hosts with one id or one address are faults', () => {
+test('rejects a duplicate id or address', () => {
   expect(faultsOf(entry, { ...entry, address: '203.0.113.8' })).toEqual(['host rack-1-a: id: duplicate id'])
   expect(faultsOf(entry, { ...entry, id: 'rack-1-b' }).join()).toContain('host rack-1-a already uses 203.0.113.7:2222')
 })
@@ -96,7 +96,7 @@ test.each([
   expect(faultsOf({ ...entry, scratch: [folder] }).join()).toMatch(/host rack-1-a: scratch\.0/)
 })
 
-test('what is no JSON, or has no hosts, is told as such', () => {
+test('rejects a file that is not JSON or has no hosts', () => {
   expect(parseInventory('{')).toMatchObject({ kind: 'faulty', faults: [/^not JSON/] })
   expect(parseInventory('{}')).toMatchObject({ kind: 'faulty', faults: [/^hosts/] })
 })

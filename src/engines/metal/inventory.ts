@@ -1,7 +1,7 @@
 /**
- * The operator's list of bare-metal hosts: one JSON file, read when the operator hands it in. Each entry says what the
- * host is and how to reach it, side by side; what is kept sealed and what is sold are told apart here. Faults are told
- * all at once, each with the host and the field, and never with the value: some of them are secrets.
+ * The operator's inventory of bare-metal hosts, one JSON file. Each entry describes the hardware and the access; secrets
+ * and the public offer are separated here. All errors are reported at once, with host and field but without the value,
+ * which may be secret.
  */
 import { z } from 'zod'
 import { hostName, hostOffer, type HostOffer } from '../../contract/agent.ts'
@@ -41,7 +41,7 @@ const inventoryHost = z
     hasPersistentStorage: z.boolean().default(true),
     simulated: z.boolean().default(false),
     ...metalAddress.shape,
-    /** Where we reach it, when that is not its public address. */
+    /** For our SSH connection, if it differs from the public address. */
     address: metalAccessFields.shape.address.optional(),
     port: metalAccessFields.shape.port.unwrap().optional(),
     ...metalAccessFields.omit({ address: true, port: true }).shape,

@@ -54,7 +54,7 @@ function keepingOf(world: MetalWorld, warn: (facts: object, message: string) => 
 
 const pass = (keeping: MetalKeeping): Promise<boolean> => keeping.run(new AbortController().signal)
 
-test('a server that is busy with a host keeps its turn; when it dies, another one has it before the host counts as silent', async () => {
+test('keeps the lease of a busy server; after its death another server takes over before the host counts as silent', async () => {
   const turns = makeTurns()
   const [first, second] = [keepingOf(turns.worldOf('first')), keepingOf(turns.worldOf('second'))]
   await waitFor('the first to be busy', async () => (await pass(first), seen.scripts === 1))
@@ -74,7 +74,7 @@ test('a server that is busy with a host keeps its turn; when it dies, another on
   expect(seen.cut).toBe(1)
 })
 
-test('a server that cannot reach the books lets go of a host when its turn is over, without being told', async () => {
+test('stops working on a host when its lease ends while the database is unreachable', async () => {
   const turns = makeTurns()
   const keeping = keepingOf(turns.worldOf('first'))
   await waitFor('it to be busy', async () => (await pass(keeping), seen.scripts === 1))
@@ -84,7 +84,7 @@ test('a server that cannot reach the books lets go of a host when its turn is ov
   expect(turns.isPastFirstEnd()).toBe(true)
 })
 
-test('a host that cannot be worked on is logged once for each way in which it fails, however often it is tried', async () => {
+test('logs each kind of host failure once, however often it is retried', async () => {
   const logged: string[] = []
   let tries = 0
   let why = 'timed out'

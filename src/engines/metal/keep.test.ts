@@ -45,7 +45,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     })
   }
 
-  test('a new host is checked, let out, rented, cleaned, and its next tenant let in', async () => {
+  test('checks a new host, rents it out, cleans it, and rents it out again', async () => {
     const host = at(lab, 0)
     const books = new Books([host])
     const keeping = keepingOf(books)
@@ -73,7 +73,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     expect(books.moves).toEqual([`${host.id} ready`])
   })
 
-  test('a cleaning that fails puts the host into quarantine, where nobody gets in and nothing else is done until it is released', async () => {
+  test('quarantines a host whose cleaning fails, and only locks tenants out until it is released', async () => {
     const host = at(lab, 1)
     const books = new Books([host])
     const keeping = keepingOf(books)
@@ -105,7 +105,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await keeping.close()
   })
 
-  test('a new host that is not what was declared goes into quarantine, untouched; one that is silent is tried again', async () => {
+  test('quarantines a new host that differs from its declaration, and retries one that does not answer', async () => {
     const [wrong, silent] = [at(lab, 0), at(lab, 1)]
     const books = new Books([wrong, silent])
     books.declare(wrong.id, { cpuCores: 77 })
@@ -122,7 +122,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await keeping.close()
   })
 
-  test('one server at a time has the turn at a host', async () => {
+  test('lets one server at a time work on a host', async () => {
     const host = at(lab, 0)
     const books = new Books([host])
     const [first, second] = [keepingOf(books), keepingOf(books)]

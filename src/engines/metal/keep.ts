@@ -1,16 +1,15 @@
 /**
- * The agent's work for bare-metal hosts, done by a server over SSH. Each host has a lane: a turn that only one server
- * has, a connection, a `Keeper`. A pass of the loop only starts what is due; the work of a host goes on behind it, so a
- * cleaning of twenty minutes holds nobody up.
+ * The agent's work for bare-metal hosts, done by a server over SSH. Each host has a lane: a lease held by one server, a
+ * connection, and a `Keeper`. A pass only starts due work, which continues in the background, so that a cleaning of
+ * twenty minutes blocks nothing.
  *
- * Two rules keep a host from being cleaned under a tenant: a lane acts only on what it has read after it got its turn,
- * and after it has moved a host (admitted, quarantined) only on what it has read after that.
+ * Two rules prevent cleaning under a tenant: a lane acts only on data read after it got the lease, and after it moved a
+ * host (admitted, quarantined) only on data read after that.
  *
- *   ready, draining     keep what is wanted, and report
- *   cleaning            new: check it; else it was in quarantine: clean it. Then it is ready, or in quarantine again
- *   quarantined         nobody gets in: the last tenant's access is ended again and again, in case a restart or a
- *                       person has brought it back. Nothing else is done to it
- *   left                nothing is done to it
+ *   ready, draining     reconcile and report
+ *   cleaning            new host: check it; from quarantine: clean it. Then ready, or quarantined again
+ *   quarantined         lock the last tenant out repeatedly, in case a reboot or a person restored access; nothing else
+ *   left                nothing
  */
 import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
 import { Keeper } from '../keeper.ts'
@@ -21,7 +20,7 @@ import { metalRuntime, type MetalRuntime } from './runtime.ts'
 export interface MetalHost {
   readonly id: string
   readonly state: 'ready' | 'draining' | 'cleaning' | 'quarantined' | 'left'
-  /** Why it is in that state; `new` for a host that was never let out: it is checked and not touched. */
+  /** `new`: never rented, so it is checked but not cleaned. */
   readonly reason: string | null
   readonly generation: number
   readonly access: MetalAccess
@@ -30,17 +29,17 @@ export interface MetalHost {
   readonly offer: HostOffer
 }
 
-/** The books, as the lanes need them. */
+/** The database, as lanes need it. */
 export interface MetalWorld {
   listMetalHosts(): Promise<MetalHost[]>
-  /** The turn at a host; undefined: another server has it. */
+  /** The lease on a host; undefined: held by another server. */
   takeHost(id: string, leaseMs: number): Promise<string | undefined>
-  /** False: the turn was lost. */
+  /** False: the lease was lost. */
   renewHost(id: string, token: string, leaseMs: number): Promise<boolean>
   giveHost(id: string, token: string): Promise<void>
   readDesired(id: string): Promise<Desired>
   saveReport(id: string, report: HostReport): Promise<void>
-  /** In one transaction: the host is in quarantine, and the workload is no longer on it. */
+  /** Quarantines the host and removes the workload from it, in one transaction. */
   quarantine(id: string, reason: string, workloadId: string | null): Promise<void>
   /** From cleaning to ready. */
   admit(id: string): Promise<void>
@@ -52,7 +51,7 @@ export interface KeepMetalOptions {
   readonly clusterSecret: string | Buffer
   readonly log: { warn(facts: object, message: string): void }
   readonly everyMs?: number
-  /** How often a host in quarantine is shut again. */
+  /** Interval for locking tenants out of a quarantined host. */
   readonly guardEveryMs?: number
   readonly limits?: CleaningLimits
 }
@@ -67,13 +66,13 @@ export interface MetalKeeping {
 
 const EVERY_MS = 1_500
 /**
- * How long a server that was killed keeps its hosts from the others. With the time since the last look and until the
- * next one it must stay below the silence after which nobody knows any more what runs there (`SILENT_MS`).
+ * How long a killed server keeps its hosts from the others. Together with one polling interval it must stay below
+ * `SILENT_MS`, after which the state of the host is unknown.
  */
 const LEASE_MS = 6_000
-/** A turn is renewed when it is so old, at the next pass; passes go on whatever is done to a host meanwhile. */
+/** Age at which a lease is renewed; passes continue during long work. */
 const RENEW_AFTER_MS = 1_000
-/** Without a change in the books a host is looked at this often. */
+/** Polling interval without changes. */
 const LOOK_EVERY_MS = 3_000
 const GUARD_EVERY_MS = 30_000
 const REASON_CHARS = 500
@@ -106,7 +105,7 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
 }
 
 interface Work {
-  /** Of what it was made; another one needs another connection. */
+  /** Identifies the access data; a change needs a new connection. */
   readonly made: string
   readonly hostKey: string | undefined
   readonly runtime: MetalRuntime
@@ -121,16 +120,16 @@ class Lane {
   #turn: { token: string; until: number; takenAt: number } | undefined
   #work: Work | undefined
   #host: MetalHost | undefined
-  /** It is being looked at, admitted or cleaned. What a keeper has begun is not counted: it goes on by itself. */
+  /** A check, admission or cleaning is running. Tasks of the keeper are not counted. */
   #isBusy = false
   #saving: Promise<void> = Promise.resolve()
   #passedAt = Number.NEGATIVE_INFINITY
   #passedGeneration = -1
-  /** When we last moved the host to another state. */
+  /** When this lane last changed the state of the host. */
   #movedAt = Number.NEGATIVE_INFINITY
-  /** What must be told before anything else is done. */
+  /** A failure to report before anything else. */
   #failure: { reason: string; workloadId: string | null } | undefined
-  /** What was told of this host and is still so, by message. */
+  /** Warnings already logged, by message. */
   readonly #told = new Map<string, string>()
   #step: CleaningStep | undefined
   #guardedAt = Number.NEGATIVE_INFINITY
@@ -142,12 +141,12 @@ class Lane {
     this.#id = id
   }
 
-  /** A failure of the host is not in the books yet. */
+  /** A failure is not saved yet. */
   get isTelling(): boolean {
     return this.#failure !== undefined
   }
 
-  /** Starts what is due. True: it has its turn now and should be told anew what there is. */
+  /** Starts due work. True: it just got the lease and needs fresh data. */
   async tick(host: MetalHost, listedAt: number): Promise<boolean> {
     try {
       if (!(await this.#holdTurn())) return false
@@ -202,13 +201,13 @@ class Lane {
     return true
   }
 
-  /** Also when no pass comes: without the books another server may act on the host from then on. */
+  /** Also without a pass: once the lease ends, another server may act on the host. */
   #letGoAt(until: number): void {
     clearTimeout(this.#expiry)
     this.#expiry = setTimeout(() => this.#letGo(), until - performance.now()).unref()
   }
 
-  /** Ends what is under way here. The host itself goes on with what it does. */
+  /** Aborts work of this server. The host continues with its own. */
   #letGo(): void {
     const work = this.#work
     this.#work = undefined
@@ -219,7 +218,7 @@ class Lane {
     work.runtime.close()
   }
 
-  /** The key that we have learnt of it does not make it another host; one that the operator has written down does. */
+  /** A learnt host key does not change the identity; one set by the operator does. */
   #isStillMadeOf({ made, hostKey }: Work, host: MetalHost): boolean {
     const key = host.access.hostKey
     return made === madeOf(host) && (key === undefined || key === (hostKey ?? this.#learnedHostKey))
@@ -333,7 +332,7 @@ class Lane {
     return { made: madeOf(host), hostKey, runtime, keeper, stop: new AbortController() }
   }
 
-  /** Nothing more is done to the host. That it failed is told until it has been heard. */
+  /** Stops all work on the host and reports the failure until it is saved. */
   async #fail(reason: string, workloadId: string | null): Promise<void> {
     this.#failure = { reason: reason.slice(0, REASON_CHARS), workloadId }
     this.#letGo()
@@ -353,7 +352,7 @@ class Lane {
     }
   }
 
-  /** One after the other, so that an older report never comes last. */
+  /** In order, so that an older report is never saved last. */
   #save(): Promise<void> {
     const saved = this.#saveAfter(this.#saving)
     this.#saving = saved.catch(() => {})
@@ -375,7 +374,7 @@ class Lane {
     return { type: 'report', offer: this.#host.offer, notes: [...this.#work.runtime.notes()], ...said, workloads }
   }
 
-  /** Once, until it fails in another way or has worked in between: a host that is off is tried every second or two. */
+  /** Logs once per cause: a host that is off is retried every second or two. */
   #warn(error: unknown, message: string): void {
     const text = error instanceof Error ? error.message : String(error)
     const kind = text.replaceAll(/\d+/g, '#')

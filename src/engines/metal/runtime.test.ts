@@ -104,7 +104,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await runtime.stop('m-2', signal)
   })
 
-  test('a server that is killed in the middle of a cleaning goes on with it, at whatever step', async () => {
+  test('resumes a cleaning at any step after the server was killed', async () => {
     const host = hostOf(0)
     await runtimeOf(host).start(workloadOf('m-3', keys.public, [host]), () => {}, signal)
     await asTenant(host, 'echo mine > /tmp/left')
@@ -126,7 +126,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await next.check(signal)).toEqual([])
   })
 
-  test('what is mounted below a folder that is emptied is another file system, and stays as it is', async () => {
+  test('does not delete files on mounts below a cleaned folder', async () => {
     for (const [index, host] of lab.hosts.entries()) {
       const id = `m-2${index}`
       await runtimeOf(host).start(workloadOf(id, keys.public, [host]), () => {}, signal)
@@ -144,7 +144,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     }
   })
 
-  test('a disk that is read-only fails the cleaning, and the tenant stays on the list and is shut out', async () => {
+  test('fails the cleaning of a read-only disk, keeps the tenant listed and locks it out', async () => {
     const host = hostOf(1)
     const told: string[] = []
     const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
@@ -160,7 +160,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.check(signal)).toEqual([])
   })
 
-  test('keys behind a link go too, with everybody who is logged in', async () => {
+  test('removes keys behind a symlink and ends open sessions', async () => {
     const host = hostOf(0)
     const runtime = runtimeOf(host)
     await runtime.start(workloadOf('m-16', keys.public, [host]), () => {}, signal)
@@ -177,7 +177,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.check(signal)).toEqual([])
   })
 
-  test('a tenant who has removed the mark is cleaned away all the same, also by a server that was killed in between', async () => {
+  test('cleans up after a tenant who removed the marker, also across a killed server', async () => {
     const host = hostOf(0)
     const runtime = runtimeOf(host)
     await runtime.start(workloadOf('m-14', keys.public, [host]), () => {}, signal)
@@ -214,7 +214,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.check(signal)).toEqual([])
   })
 
-  test('a host that has lost something on its way through the reboot fails the check, and keeps its mark', async () => {
+  test('fails the check of a host that lost hardware in the reboot, and keeps its marker', async () => {
     const host = hostOf(1)
     await runtimeOf(host).start(workloadOf('m-5', keys.public, [host]), () => {}, signal)
     const differing = runtimeOf(host, { declared: { ...declaredHere(), cpuCores: 77 } })
@@ -228,7 +228,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await right.list(signal)).toEqual([])
   })
 
-  test('a host that is not what was declared never starts, and says in what', async () => {
+  test('refuses to start on a host that differs from its declaration, and lists the differences', async () => {
     const host = hostOf(0)
     const declared = { ...declaredHere(), ramGb: 4_000, gpus: { count: 8, model: 'H100' } }
     const runtime = runtimeOf(host, { declared })
@@ -240,7 +240,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await runtimeOf(host).stop('m-6', signal)
   })
 
-  test('a host with another tenant, or with what one has left, takes nobody in', async () => {
+  test('refuses a new tenant on a host with another tenant or its leftovers', async () => {
     const host = hostOf(0)
     const told: string[] = []
     const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
@@ -249,12 +249,12 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await expect(second).rejects.toThrow(NeverStarts)
     await expect(second).rejects.toMatchObject({ reason: 'not_clean' })
     // By the books it was m-8's, by its own word it is m-7's: a person must look, and until then nothing is removed.
-    await expect(runtime.stop('m-8', signal)).rejects.toThrow(/mark of another tenant: berth-lab-m-7/)
+    await expect(runtime.stop('m-8', signal)).rejects.toThrow(/marker of another tenant: berth-lab-m-7/)
     expect(told).toEqual(['m-8 check'])
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-7', state: 'running' }])
     await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
     await host.exec(['sh', '-c', 'echo of nobody > /var/lib/berth/tenant'])
-    await expect(runtime.stop('m-7', signal)).rejects.toThrow(/mark of the tenant on the host is broken/)
+    await expect(runtime.stop('m-7', signal)).rejects.toThrow(/marker of the tenant on the host is broken/)
     expect(told).toEqual(['m-8 check', 'm-7 check'])
     await host.exec(['rm', '/var/lib/berth/tenant'])
     const third = runtime.start(workloadOf('m-9', keys.public, [host]), () => {}, signal)
@@ -264,7 +264,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.check(signal)).toEqual([])
   })
 
-  test('another host key than the one that is known is refused; an unknown one is learnt once', async () => {
+  test('rejects a changed host key, and pins an unknown one once', async () => {
     const host = hostOf(0)
     const wrong = runtimeOf(host, {}, { hostKey: hostOf(1).hostKeyFingerprint })
     await expect(wrong.list(signal)).rejects.toThrow(/host key/)
@@ -275,7 +275,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(learnt).toEqual([host.hostKeyFingerprint])
   })
 
-  test('the hosts of one rental know each other, and the head logs into the others', async () => {
+  test('connects the hosts of one rental, and the head logs in to the others', async () => {
     const hosts = [hostOf(0), hostOf(1)]
     const both = hosts.map((host) => runtimeOf(host))
     await Promise.all(both.map((runtime) => runtime.start(workloadOf('m-10', keys.public, hosts), () => {}, signal)))
@@ -287,7 +287,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     for (const host of hosts) expect(await host.exec(['cat', '/etc/hosts'])).toBe('127.0.0.1 localhost\n')
   })
 
-  test('volumes come and go, come back after a reboot, and keep their data when the tenant goes', async () => {
+  test('mounts and unmounts volumes, mounts them again after a reboot, and keeps their data', async () => {
     const [first, second] = [hostOf(0), hostOf(1)]
     fs.mkdirSync(path.join(lab.sharedFolder, 'volumes/v-1'), { recursive: true })
     const runtime = runtimeOf(first)
@@ -321,7 +321,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(fs.readFileSync(path.join(lab.sharedFolder, 'volumes/v-1/file'), 'utf8')).toBe('kept\n')
   })
 
-  test('a host that no longer answers is brought back by its power switch, and cleaned', async () => {
+  test('power-cycles and cleans a host that no longer answers', async () => {
     const host = hostOf(0)
     const bmc = { kind: 'command', reset: [...host.resetCommand] }
     const runtime = runtimeOf(host, {}, { bmc })
@@ -339,7 +339,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     expect(await runtime.list(signal)).toEqual([])
   })
 
-  test('logs, terminals and ports are answered with where to go instead', async () => {
+  test('answers logs, terminals and ports with a pointer to SSH', async () => {
     const opening = runtimeOf(hostOf(0)).open({ kind: 'port', workloadId: 'm-1', port: 0 }, signal)
     await expect(opening).rejects.toThrow('with SSH at its own address')
   })

@@ -1,7 +1,6 @@
 /**
- * One bare-metal host over SSH, as a runtime with one thing that can run on it: a tenant. Nothing is kept here that the
- * host does not show itself. The surprise is `stop`: it takes minutes, restarts the host, and ends well only when it has
- * proof that nothing of the tenant is left (cleaning.ts).
+ * A bare-metal host over SSH, as a runtime for a single workload: the tenant. All state is on the host. `stop` takes
+ * minutes: it reboots the host and succeeds only after verifying that nothing of the tenant is left (cleaning.ts).
  */
 import { isIP } from 'node:net'
 import type { Disk, Workload } from '../../contract/agent.ts'
@@ -19,10 +18,10 @@ export interface MetalRuntimeOptions {
   readonly access: MetalAccess
   readonly declared: MetalDeclared
   readonly address: MetalAddress
-  /** What the keys between the hosts of one rental are derived from. */
+  /** Secret for the keys between hosts of one rental. */
   readonly clusterSecret: string | Buffer
   readonly onLearnedHostKey: (fingerprint: string) => void
-  /** Nobody may have the host before a person has looked. */
+  /** The host needs a person before it can be rented again. */
   readonly onQuarantine?: (workloadId: string, failure: CleaningFailed) => void
   readonly onStep?: (step: CleaningStep) => void
   readonly limits?: CleaningLimits
@@ -30,20 +29,20 @@ export interface MetalRuntimeOptions {
 
 export interface MetalRuntime extends Runtime {
   setDisks(workload: Workload, signal: AbortSignal): Promise<void>
-  /** What keeps the host from being let out, in sentences: hardware that differs, leftovers. Empty: nothing. */
+  /** Reasons not to rent out the host, as sentences: differing hardware, leftovers. */
   check(signal: AbortSignal): Promise<string[]>
-  /** The tenant who was there last logs in no more. Throws `ScriptFailed` where that could not be done. */
+  /** Locks the last tenant out. Throws `ScriptFailed`. */
   shutOut(signal: AbortSignal): Promise<void>
-  /** Cleans it whoever was there. Throws `CleaningFailed`. */
+  /** Cleans the host regardless of its last tenant. Throws `CleaningFailed`. */
   clean(signal: AbortSignal): Promise<void>
-  /** Closes the connection. What runs on the host runs on. */
+  /** Closes the connection. Workloads keep running. */
   close(): void
 }
 
 const NAMED_LEFTOVERS = 5
-/** It tries to end processes for up to a minute. */
+/** Killing processes takes up to a minute. */
 const SHUT_OUT_MS = 120_000
-/** Stands for the tenant in the mark of a host that is cleaned for no tenant in particular. */
+/** Marker id of a cleaning without a known tenant. */
 const NOBODY = 'cleaning'
 
 export function metalRuntime(options: MetalRuntimeOptions): MetalRuntime {
@@ -55,7 +54,7 @@ class MetalHostRuntime implements MetalRuntime {
   readonly leavesTraces = true
   readonly #options: MetalRuntimeOptions
   readonly #host: SshHost
-  /** What is being cleaned. Meanwhile the host comes and goes, and is not asked. */
+  /** The workload being cleaned; the host reboots meanwhile and is not queried. */
   #cleaning: Found | undefined
   readonly #unowned = new Set<string>()
 
@@ -78,7 +77,7 @@ class MetalHostRuntime implements MetalRuntime {
     const taken = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
     const said = new Map(taken)
     if (said.get('tag') !== workload.tag) {
-      throw new NeverStarts('not_clean', `The host carries the mark of another tenant: ${said.get('tag')}.`)
+      throw new NeverStarts('not_clean', `The host has the marker of another tenant: ${said.get('tag')}.`)
     }
     const phase = said.get('phase')
     if (phase === 'rebooting') throw new CustomerError('The host is being cleaned.')
@@ -88,24 +87,24 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
-    // Access goes first, whatever is found after that and however the cleaning ends.
+    // Lock the tenant out first, however the cleaning ends.
     await this.#shutOut('yes', signal).catch((error: unknown) => {
-      // The cleaning finds out the same, and says so; a host with a power switch is brought back by it.
+      // The cleaning will report the same, and can use power control.
       const isTold = error instanceof ScriptFailed
       const isSwitched = error instanceof Unreachable && this.#options.access.bmc !== undefined
       if (!isTold && !isSwitched) throw error
     })
     const look = await this.#look(signal).catch((error: unknown) => {
       if (error instanceof BrokenMark) throw this.#refuseToClean(id, error.message)
-      // A host with a power switch is brought back by the cleaning.
+      // The cleaning can use power control.
       if (this.#options.access.bmc === undefined) throw error
       return undefined
     })
     const other = look?.marker !== undefined && look.marker.id !== id ? look.marker.tag : undefined
     if (other !== undefined) {
-      throw this.#refuseToClean(id, `The host carries the mark of another tenant: ${other}.`)
+      throw this.#refuseToClean(id, `The host has the marker of another tenant: ${other}.`)
     }
-    // Also where its mark is missing: somebody may have removed it, and what else was left nobody knows.
+    // Also without a marker: the tenant may have removed it and left other things.
     this.#cleaning =
       look?.marker === undefined
         ? { id, tag: id, state: 'failed', failure: 'cleaned', disks: [] }
@@ -125,7 +124,7 @@ class MetalHostRuntime implements MetalRuntime {
     const wanted = new Set(workload.disks.map(({ volumeId }) => volumeId))
     for (const volume of disks) if (!wanted.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
     const failures: unknown[] = []
-    // One that cannot be mounted must not keep the others from the tenant.
+    // A volume that cannot be mounted must not block the others.
     for (const disk of workload.disks) await this.#mount(disk, signal).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
     const after = await this.#look(signal)
@@ -184,7 +183,7 @@ class MetalHostRuntime implements MetalRuntime {
       await cleanHost({ host: this.#host, access, id, declared, power, limits, onStep }, signal)
     } catch (error) {
       if (!(error instanceof CleaningFailed)) throw error
-      // Unmounting and the restart bring back a home that was only hidden.
+      // Unmounting and the reboot reveal a hidden home again.
       const open = await this.#shutOut('yes', signal).then(
         () => undefined,
         (failure: unknown) => (failure instanceof Error ? failure.message : String(failure)),
@@ -202,7 +201,7 @@ class MetalHostRuntime implements MetalRuntime {
     return lookAt(this.#host, this.#options.access, signal)
   }
 
-  /** Nobody knows whose things would be removed: a person must look. */
+  /** It is unknown whose data would be deleted: a person must decide. */
   #refuseToClean(id: string, why: string): CleaningFailed {
     const failure = new CleaningFailed('check', why)
     this.#options.onQuarantine?.(id, failure)

@@ -1,19 +1,18 @@
 /**
- * How the scripts for bare-metal hosts are put together: a constant beginning, a line for each value that is read, and
- * the body. All of it is text of this source; values come on standard input (ssh.ts). They run on Debian and on busybox
- * alike: no bash, no GNU options, nothing but what both have.
+ * Builds the scripts for bare-metal hosts: a constant prelude, one line per input value, and the body. All text is from
+ * this source; values come on standard input (ssh.ts). The scripts run on Debian and busybox: no bash, no GNU options.
  *
- * What we know of a host is on the host: `/var/lib/berth/tenant` has a line for each fact of its tenant (tag, id, user,
- * uid, boot, phase), and `disks/<volume>` says where each volume is mounted. The phases:
+ * The state is on the host: `/var/lib/berth/tenant` (the marker) has a line for each fact of its tenant (tag, id, user,
+ * uid, boot, phase), and `disks/<volume>` the mount point of each volume. Phases:
  *
- *   taken       the host is spoken for, and nothing was made yet
- *   making      user and keys are being made
+ *   taken       reserved, nothing created yet
+ *   making      user and keys are being created
  *   ready       the tenant can log in
- *   rebooting   everything of the tenant was removed in the boot `rebootfrom`; it counts when that boot is over
+ *   rebooting   the tenant was removed during the boot `rebootfrom`; proven once that boot is over
  */
 import type { ConstantScript } from './ssh.ts'
 
-/** A script ends with this status when another one of ours is at work on the host. */
+/** Exit status when another script of ours is running on the host. */
 export const BUSY_STATUS = 75
 
 const beginning = String.raw`
@@ -33,13 +32,13 @@ note() {
   { [ ! -e "$marker" ] || grep -v "^$1 " "$marker"; printf '%s %s\n' "$1" "$2"; } > "$marker.new" &&
     mv "$marker.new" "$marker" || fail "cannot write $marker"
 }
-# The mark must be there after a loss of power, or be gone; other writes may wait.
+# The marker must survive a power loss; other writes may wait.
 settle() { { [ ! -e "$marker" ] || sync "$marker"; } 2> /dev/null && sync "$state" 2> /dev/null || sync; }
 is_user() { grep -q "^$1:" /etc/passwd; }
 uid_of() { sed -n "s/^$1:[^:]*:\([0-9]*\):.*/\1/p" /etc/passwd | head -n 1; }
 is_mounted() { grep -qF -- " $1 " /proc/mounts; }
 limited() { if command -v timeout > /dev/null; then timeout 20 "$@"; else "$@"; fi; }
-# A server that was killed may have left a script of ours at work here.
+# A killed server may have left a script running.
 exclusive() {
   tries=0
   until mkdir "$held" 2> /dev/null; do
@@ -54,7 +53,7 @@ exclusive() {
   trap 'rm -rf "$held"' EXIT
 }
 without_block() { sed '/^# berth begin$/,/^# berth end$/d' /etc/hosts; }
-# Mount points of what is on disks or in the memory of this machine.
+# Mount points of local disks and memory.
 local_mounts() {
   while read -r device at type rest; do
     case $type in

@@ -1,7 +1,6 @@
 /**
- * One kept SSH connection to a host, on which constant scripts are run. No text of a script is ever made from input:
- * a script names what it reads, and gets each value as one line of base64 on its standard input. So no key, label or
- * path of a customer can become a command.
+ * A persistent SSH connection to a host that runs constant scripts. Scripts are never built from input: each value comes
+ * as one base64 line on standard input, so that no key, label or path of a customer can become a command.
  */
 import { createHash } from 'node:crypto'
 import net from 'node:net'
@@ -16,7 +15,7 @@ const ALIVE_MISSES = 3
 const OUTPUT_BYTES = 1_048_576
 const INPUT_BYTES = 4 * 1_048_576
 
-/** A POSIX shell script in the source, and the names of what it reads, in their order. */
+/** A constant POSIX shell script and the names of its inputs, in order. */
 export interface ConstantScript<Name extends string = string> {
   readonly name: string
   readonly reads: readonly Name[]
@@ -29,15 +28,15 @@ export interface ScriptResult {
   readonly stderr: string
 }
 
-/** The host was not reached, or was lost on the way: nothing is known of what a script has done. */
+/** The host could not be reached, or the connection was lost: the effect of a script is unknown. */
 export class Unreachable extends Error {}
 
-/** Another machine answers at its address, or one that was installed anew. */
+/** Another or a reinstalled machine answers at this address. */
 class WrongHostKey extends Unreachable {}
 
 export interface SshOptions {
   readonly access: MetalAccess
-  /** The key of a host that had none pinned; from now on no other is accepted. */
+  /** Called with the first host key, which is pinned from then on. */
   readonly onLearnedHostKey: (fingerprint: string) => void
 }
 
@@ -52,7 +51,7 @@ export class SshHost {
     this.#pinned = options.access.hostKey
   }
 
-  /** Runs to its end whatever its exit status. Throws `Unreachable` when that was not seen. */
+  /** Resolves with any exit status. Throws `Unreachable` if the end was not seen. */
   async run<Name extends string>(
     script: ConstantScript<Name>,
     input: Readonly<Record<Name, string>>,
@@ -83,7 +82,7 @@ export class SshHost {
             else reject(new Unreachable(`${this.#place}: ${error.message}`, { cause: error }))
           })
         } catch (error) {
-          // The other end has closed it, and we have not heard of it yet.
+          // Closed by the other end, not yet noticed here.
           this.disconnect()
           reject(new Unreachable(`the connection to ${this.#place} was lost`, { cause: error }))
         }
@@ -95,8 +94,8 @@ export class SshHost {
   }
 
   /**
-   * Whether somebody listens there. A host that is just starting leaves a whole handshake without an answer for long;
-   * who waits for it to come back knocks first.
+   * Whether the port accepts connections. A booting host can leave an SSH handshake unanswered for long, so waits for
+   * a reboot probe the port first.
    */
   knock(): Promise<boolean> {
     const { address: host, port } = this.#options.access
@@ -112,7 +111,7 @@ export class SshHost {
     })
   }
 
-  /** The next run connects anew. */
+  /** The next run reconnects. */
   disconnect(): void {
     this.#client?.destroy()
     this.#client = undefined
@@ -144,7 +143,7 @@ export class SshHost {
         }
         resolve(client)
       })
-      // It stays: an error without a listener would end the process.
+      // Keep the listener: an unhandled error event would end the process.
       client.on('error', (error) => reject(this.#unreachable(error, shown)))
       client.once('close', () => {
         if (this.#client === client) this.#client = undefined
@@ -180,7 +179,7 @@ function fingerprintOf(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`
 }
 
-/** The script goes as an argument, so that standard input is free for what it reads. */
+/** The script is an argument, so that standard input is free for values. */
 function commandOf(script: ConstantScript, sudo: boolean): string {
   const quoted = `'${script.text.replaceAll("'", `'\\''`)}'`
   return sudo ? `sudo -n -- sh -c ${quoted}` : `exec sh -c ${quoted}`

@@ -1,4 +1,4 @@
-/** The scripts that look at a host and let a tenant in. What they have in common is in script.ts. */
+/** Scripts that inspect a host and set up a tenant. The common part is in script.ts. */
 import { constantScript } from './script.ts'
 
 export const lookScript = constantScript(
@@ -31,13 +31,13 @@ exit 0
 `,
 )
 
-/** Speaks for the host, before anything is made on it. Says whose it is. */
+/** Marks the host as taken before anything is created. Prints whose it is. */
 export const takeScript = constantScript(
   'take the host',
   ['tag', 'id', 'user'],
   String.raw`
 exclusive
-mkdir -p "$state" || fail "cannot make $state"
+mkdir -p "$state" || fail "cannot create $state"
 if [ ! -e "$marker" ]; then
   printf 'tag %s\nid %s\nuser %s\nphase taken\n' "$tag" "$id" "$user" > "$marker.new" && mv "$marker.new" "$marker" ||
     fail "cannot write $marker"
@@ -48,8 +48,8 @@ printf 'tag %s\nphase %s\n' "$(field tag)" "$(field phase)"
 )
 
 /**
- * User, keys and lists. The uid is the same on all hosts where it is free, so that files on a volume stay the tenant's
- * wherever it is mounted. It gets no ranges of further uids: what they own could not be told from others' files.
+ * Creates user and keys. The uid is the same on all hosts where it is free, so that files on a shared volume keep their
+ * owner. The user gets no subordinate uids: their files could not be attributed during cleaning.
  */
 export const makeScript = constantScript(
   'let the tenant in',
@@ -76,12 +76,12 @@ if ! is_user "$user"; then
   fi
   for one in /etc/subuid /etc/subgid; do [ ! -e "$one" ] || sed -i "/^$user:/d" "$one"; done
 fi
-# A password that nobody has; "!" would count as locked.
+# An impossible password; "!" would count as locked.
 sed -i "s/^$user:[^:]*:/$user:*:/" /etc/shadow || fail 'cannot change /etc/shadow'
 uid=$(uid_of "$user")
-[ -n "$uid" ] || fail 'the user is not there'
+[ -n "$uid" ] || fail 'the user does not exist'
 note uid "$uid"
-mkdir -p "$home/.ssh" || fail "cannot make $home"
+mkdir -p "$home/.ssh" || fail "cannot create $home"
 if [ -d /etc/skel ] && [ ! -e "$home/.profile" ]; then cp -R /etc/skel/. "$home/"; fi
 printf '%s\n' "$keys" > "$home/.ssh/authorized_keys" || fail 'cannot write the keys'
 printf '%s\n' "$peers" > "$home/hosts" && chmod 644 "$home/hosts" || fail 'cannot write the list of hosts'
@@ -89,7 +89,7 @@ if [ -n "$clusterKey" ]; then
   printf '%s\n' "$clusterKey" > "$home/.ssh/berth_cluster" &&
     printf '%s\n' "$clusterConfig" > "$home/.ssh/config" || fail 'cannot write the key of the rental'
 fi
-chown -R "$uid:$(id -g "$user")" "$home" && chmod 700 "$home" "$home/.ssh" || fail 'cannot hand over the home'
+chown -R "$uid:$(id -g "$user")" "$home" && chmod 700 "$home" "$home/.ssh" || fail 'cannot change the owner of the home'
 if [ -n "$block" ]; then
   { without_block; printf '# berth begin\n%s\n# berth end\n' "$block"; } > "$state/hosts.new" &&
     cat "$state/hosts.new" > /etc/hosts || fail 'cannot write /etc/hosts'
@@ -97,7 +97,7 @@ if [ -n "$block" ]; then
 fi
 if [ "$root" = yes ] && [ -d /etc/sudoers.d ]; then
   printf '%s ALL=(ALL) NOPASSWD:ALL\n' "$user" > /etc/sudoers.d/berth-tenant &&
-    chmod 440 /etc/sudoers.d/berth-tenant || fail 'cannot give sudo'
+    chmod 440 /etc/sudoers.d/berth-tenant || fail 'cannot grant sudo'
 fi
 note boot "$(boot_id)"
 note phase ready
@@ -105,7 +105,7 @@ settle
 `,
 )
 
-/** Mounts one folder of a file server. Where the programs for NFS are missing, the kernel is asked directly. */
+/** Mounts an NFS volume, without mount.nfs if it is not installed. */
 export const mountScript = constantScript(
   'mount',
   ['volume', 'label', 'server', 'path', 'client'],
@@ -113,32 +113,32 @@ export const mountScript = constantScript(
 exclusive
 uid=$(field uid)
 record=$state/disks/$volume
-mkdir -p "$state/disks" || fail 'cannot write down the mount'
+mkdir -p "$state/disks" || fail 'cannot record the mount'
 if [ ! -s "$record" ]; then
   at=/mnt/$label
   [ ! -e "$at" ] || at=/mnt/$label-$volume
-  printf '%s\n' "$at" > "$record" || fail 'cannot write down the mount'
+  printf '%s\n' "$at" > "$record" || fail 'cannot record the mount'
 fi
 at=$(cat "$record")
 if ! is_mounted "$at"; then
-  (umask 022; mkdir -p "$at") || fail "cannot make $at"
+  (umask 022; mkdir -p "$at") || fail "cannot create $at"
   plain=rw,hard,nosuid,nodev,vers=4.1
   if ! limited mount -t nfs4 -o "$plain" "$server:$path" "$at" 2> "$state/mount.said" &&
     ! limited mount -i -t nfs4 -o "$plain,addr=$server,clientaddr=$client" "$server:$path" "$at" 2>> "$state/mount.said"; then
-    # An empty folder where a volume should be would take what the tenant means for the volume.
+    # Without the volume the tenant would write into an empty folder.
     rmdir "$at" 2> /dev/null && rm -f "$record"
     fail "$(tail -n 3 "$state/mount.said")"
   fi
   rm -f "$state/mount.said"
   is_mounted "$at" || fail "$at is not mounted"
 fi
-# A server that trusts no root of its clients has given the folder away itself, or nobody can.
+# With root squash only the file server can change the owner.
 chown "$uid" "$at" 2> /dev/null || printf 'unowned %s\n' "$at"
 exit 0
 `,
 )
 
-/** Unmounts one volume; what holds it is ended first. */
+/** Unmounts a volume after killing the processes that use it. */
 export const unmountScript = constantScript(
   'unmount',
   ['volume'],
@@ -160,6 +160,6 @@ if is_mounted "$at"; then
 fi
 ! is_mounted "$at" || fail "$at is still mounted"
 rmdir "$at" 2> /dev/null
-rm -f "$record" || fail 'cannot forget the mount'
+rm -f "$record" || fail 'cannot remove the record of the mount'
 `,
 )

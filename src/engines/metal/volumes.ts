@@ -1,10 +1,9 @@
 /**
- * Shared folders for bare metal: on a file server that lets exactly those machines in whose rentals have the volume.
- * Who may is worked out anew from what is wanted, each time and every few seconds, so a rental that ended in whatever
- * way leaves no door open for the next tenant of its machines.
+ * Shared volumes for bare metal, exported to exactly the machines of the rentals that have them. The client lists are
+ * recomputed from the desired state on every change and every few seconds, so that the next tenant of a machine never
+ * inherits access.
  *
- * A row is an intention until the file server has made the volume. Whether a volume is there is asked of the file
- * server each time, never read from the row.
+ * A row is only an intention until the file server has created the volume: its existence is always checked there.
  */
 import { randomBytes } from 'node:crypto'
 import type { VolumeEngine, VolumeOutcome } from '../driver.ts'
@@ -14,7 +13,7 @@ import { saidOf, type HostWorld } from '../host/world.ts'
 import { StorageFull, type FileServer } from '../storage/file-server.ts'
 
 export interface FolderEngine extends VolumeEngine {
-  /** Makes the file server's doors what they should be. */
+  /** Updates the client lists of the file server. */
   syncClients(signal: AbortSignal): Promise<void>
 }
 
@@ -23,7 +22,7 @@ const MISSING = 'The file server does not have it.'
 
 export function folderEngine(world: HostWorld, files: FileServer): FolderEngine {
   const syncClients = inTurn((signal) => syncOnce(world, files, signal))
-  /** By id, what is wrong with each volume of the file server; null: nothing. */
+  /** Faults by volume id; null: fine. */
   const readFaults = async (signal: AbortSignal): Promise<Map<string, string | null>> =>
     new Map((await files.list(signal)).map(({ id, fault }) => [id, fault]))
   const faultIn = (faults: ReadonlyMap<string, string | null>, id: string): string | null => {
@@ -36,7 +35,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     syncClients,
 
     async roomGb(regions, signal) {
-      // What was written down and is not made yet is promised too.
+      // Volumes that are recorded but not created yet count too.
       const made = await readFaults(signal)
       const unmade = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !made.has(id))
       const promisedGb = unmade.reduce((sum, { sizeGb }) => sum + sizeGb, 0)
@@ -47,7 +46,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
 
     async create(tag, { label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
-      // The intention first: what is on the file server and in no row would be nobody's.
+      // The row first: a volume without a row would belong to nobody.
       const { id, vip } = await world.addVolume({
         id: `v-${randomBytes(ID_BYTES).toString('hex')}`,
         driver: 'private-cloud',
@@ -104,7 +103,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
-      // Unmounted first and then refused: the other way round the tenant's writes would hang.
+      // Unmount before revoking: otherwise the tenant's writes would hang.
       await untilSo(
         'the volume is unmounted',
         signal,
@@ -119,12 +118,12 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
   }
 }
 
-/** One call at a time: of two, the one that has read first what is wanted could write last, and undo the other. */
+/** One call at a time: a stale read must not overwrite a newer one. */
 function inTurn(work: (signal: AbortSignal) => Promise<void>): (signal: AbortSignal) => Promise<void> {
   let last: Promise<unknown> = Promise.resolve()
   return (signal) => {
     const mine = last.then(() => work(signal))
-    // Its own caller hears of a failure; the next one does not care.
+    // A failure is reported to its own caller only.
     last = mine.catch(() => undefined)
     return mine
   }
@@ -136,13 +135,13 @@ async function syncOnce(world: HostWorld, files: FileServer, signal: AbortSignal
   for (const { id, clients } of await files.list(signal)) {
     const allowed = wanted.get(id) ?? []
     if ([...clients].sort().join() === [...allowed].sort().join()) continue
-    // A volume that cannot be served must not keep the doors of the others as they are.
+    // A failing volume must not block updates of the others.
     await files.setClients(id, allowed, signal).catch((error: unknown) => failures.push(error))
   }
   if (failures.length > 0) throw failures[0]
 }
 
-/** Of each volume, the addresses of all machines of all rentals that should have it or still show it. */
+/** By volume, the addresses of all machines that should have it or still report it. */
 async function clientsWanted(world: HostWorld): Promise<Map<string, string[]>> {
   const [volumes, workloads] = await Promise.all([
     world.listVolumes('private-cloud', ''),

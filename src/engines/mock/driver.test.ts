@@ -109,7 +109,7 @@ function mock(options: Partial<MockOptions> = {}) {
 }
 
 describe('the simulated engine', () => {
-  it('lives the same life for the same seed and tag, and another for another', async () => {
+  it('behaves the same for the same seed and tag, and differently for others', async () => {
     const lifeOf = async (seed: string, tag: string) => {
       const { create, world } = mock({ seed, bootMs: HOUR_MS, destroyMs: HOUR_MS, listLagMs: HOUR_MS })
       const machine = await world.findMachine(await create({}, tag))
@@ -120,7 +120,7 @@ describe('the simulated engine', () => {
     expect(await lifeOf('a', 'berth-t-1')).not.toEqual(await lifeOf('b', 'berth-t-1'))
   })
 
-  it('boots in half to one and a half of the time it is given, spread over all of it', async () => {
+  it('boots in 50 to 150 percent of the given time, evenly spread', async () => {
     const { create, world, clock } = mock({ bootMs: 10_000 })
     const bootMs: number[] = []
     for (let n = 1; n <= 200; n += 1) {
@@ -133,7 +133,7 @@ describe('the simulated engine', () => {
     expect(Math.max(...bootMs)).toBeLessThanOrEqual(15_000)
   })
 
-  it('runs at once and is gone at once when it is given no time', async () => {
+  it('starts and stops at once with zero times', async () => {
     const { create, destroy, statesAfter } = mock()
     const externalId = await create()
     expect(await statesAfter(0)).toEqual(['running'])
@@ -141,7 +141,7 @@ describe('the simulated engine', () => {
     expect(await statesAfter(0)).toEqual([])
   })
 
-  it('describes several nodes, their form factor and ports, with addresses that belong to nobody', async () => {
+  it('describes nodes, form factor and ports with addresses reserved for tests', async () => {
     const { create, driver } = mock()
     const nodes = ['mock-usc1-h100-01', 'mock-usc1-h100-02'].map((machineId) => ({ machineId, gpuIndexes: [0, 1] }))
     await create({ kind: 'bare-metal', nodes, gpuCount: 16, ports: Array.from({ length: 25 }, (_, i) => 8_000 + i) })
@@ -159,7 +159,7 @@ describe('the simulated engine', () => {
     expect(new Set(data.nodeNetworking?.flatMap((node) => [node.publicIp, node.privateIp])).size).toBe(4)
   })
 
-  it('forgets what has long been gone, and nothing else', async () => {
+  it('forgets only machines that have long been gone', async () => {
     const { create, destroy, clock, world } = mock()
     const [kept, gone] = [await create({}, 'berth-t-1'), await create({}, 'berth-t-2')]
     await destroy(gone)
@@ -172,7 +172,7 @@ describe('the simulated engine', () => {
     await destroy(gone)
   })
 
-  it('keeps a volume that is attached, until its machine is gone', async () => {
+  it('keeps an attached volume until its machine is gone', async () => {
     const { create, destroy, createVolume, volumes } = mock()
     const machineId = await create()
     const { externalId, vip } = await createVolume('data')
@@ -187,8 +187,8 @@ describe('the simulated engine', () => {
   })
 })
 
-describe('the words for faults', () => {
-  it('can stand in the label of a volume, and none is part of another', () => {
+describe('fault labels', () => {
+  it('are valid volume labels, and none contains another', () => {
     const words = Object.keys(mockFaults)
     for (const word of words) {
       expect(volumeLabel.safeParse(word).success).toBe(true)
@@ -223,7 +223,7 @@ describe('the faults of simulated machines', () => {
     expect(await statesAfter(0)).toEqual(['running', 'running'])
   })
 
-  it('boot-never and slow-boot: longer than a start may take, and not quite as long', async () => {
+  it('boot-never exceeds the start limit, slow-boot does not', async () => {
     const never = mock()
     await never.create({ label: 'fault-boot-never' })
     expect(await never.statesAfter(100 * HOUR_MS)).toEqual(['starting'])
@@ -234,27 +234,27 @@ describe('the faults of simulated machines', () => {
     expect(SLOW_BOOT_MS).toBeLessThan(stateLimits.Pending.ms)
   })
 
-  it('boot-fails: failed from the moment in which it should have run', async () => {
+  it('boot-fails: failed when it should run', async () => {
     const { create, driver } = mock()
     await create({ label: 'fault-boot-fails' })
     expect(await driver.list('', signal)).toMatchObject([{ state: 'failed', failure: 'boot_failed' }])
   })
 
-  it('list-late: shown after the driver has said that it would be', async () => {
+  it('list-late: listed after the list lag', async () => {
     const { create, statesAfter } = mock({ listLagMs: 1_000 })
     await create({ label: 'fault-list-late' })
     expect(await statesAfter(1_000 + LATE_LIST_MS - 1)).toEqual([])
     expect(await statesAfter(1)).toEqual(['running'])
   })
 
-  it('vanish: there until the minute is over', async () => {
+  it('vanish: listed for one minute', async () => {
     const { create, statesAfter } = mock()
     await create({ label: 'fault-vanish' })
     expect(await statesAfter(VANISH_AFTER_MS - 1)).toEqual(['running'])
     expect(await statesAfter(1)).toEqual([])
   })
 
-  it('flap: away for a while, and back within the time that Unknown may last', async () => {
+  it('flap: unlisted for a while, and back before Unknown expires', async () => {
     const { create, statesAfter } = mock()
     await create({ label: 'fault-flap' })
     expect(await statesAfter(FLAP_AFTER_MS - 1)).toEqual(['running'])
@@ -264,7 +264,7 @@ describe('the faults of simulated machines', () => {
     expect(FLAP_HIDDEN_MS).toBeLessThan(stateLimits.Unknown.ms)
   })
 
-  it('destroy-refused: so many times, and then no more', async () => {
+  it('destroy-refused: a fixed number of times', async () => {
     const { create, destroy, statesAfter } = mock()
     const externalId = await create({ label: 'fault-destroy-refused' })
     for (let n = 1; n <= DESTROY_REFUSALS; n += 1) {
@@ -275,7 +275,7 @@ describe('the faults of simulated machines', () => {
     expect(await statesAfter(0)).toEqual([])
   })
 
-  it('destroy-timeout: throws, and the machine goes all the same', async () => {
+  it('destroy-timeout: throws, and the machine still goes', async () => {
     const { create, destroy, statesAfter } = mock({ destroyMs: 1_000 })
     const externalId = await create({ label: 'fault-destroy-timeout' })
     await expect(destroy(externalId)).rejects.toThrow('timed out')
@@ -284,7 +284,7 @@ describe('the faults of simulated machines', () => {
     await destroy(externalId)
   })
 
-  it('destroy-slow: longer than it takes to be flagged, and asking again does not put it off', async () => {
+  it('destroy-slow: exceeds the limit for stuck, and a repeated call does not delay it', async () => {
     const { create, destroy, statesAfter } = mock()
     const externalId = await create({ label: 'fault-destroy-slow' })
     await destroy(externalId)
@@ -304,7 +304,7 @@ describe('the faults of simulated volumes', () => {
     expect(await volumes.list('', signal)).toEqual([])
   })
 
-  it('attach-refused: so many times, and then no more', async () => {
+  it('attach-refused: a fixed number of times', async () => {
     const { create, createVolume, volumes } = mock()
     const machineId = await create()
     const { externalId } = await createVolume('fault-attach-refused')

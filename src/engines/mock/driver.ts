@@ -1,7 +1,7 @@
 /**
- * The simulated engine, and the reference of the port: everything the port allows happens here, and every chance is
- * drawn from a hash of the seed and the tag, so the same rental lives the same life in every run. What it knows is in
- * a `MockWorld`, so a server that is killed finds its machines again.
+ * The simulated engine and reference driver: everything that the port allows can happen here. Random values come from a
+ * hash of seed and tag, so that a rental behaves the same in every run. Its state is in a `MockWorld` and survives a
+ * killed server.
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import { limits } from '../../base/limits.ts'
@@ -18,21 +18,21 @@ export interface MockOptions {
   readonly world: MockWorld
   readonly clock: Clock
   readonly seed?: string
-  /** About how long a machine boots: from half of it to one and a half. */
+  /** Boot time, varied by 50 percent either way. */
   readonly bootMs?: number
-  /** About how long a machine or volume takes to go, likewise. */
+  /** Teardown time of machines and volumes, varied likewise. */
   readonly destroyMs?: number
-  /** At most how far the list lags behind a create. */
+  /** The longest list lag. */
   readonly listLagMs?: number
   readonly fleet?: readonly InventoryMachine[]
-  /** Offers of an elastic engine, beside the fleet. Read anew for each call: an engine's offers change. */
+  /** Offers of an elastic engine, besides the fleet. Read on every call, since offers change. */
   readonly offers?: () => readonly MockOffer[]
 }
 
 const CALL_TIMEOUT_MS = 5_000
 const CONTAINER_SSH_PORTS = { from: 20_000, count: 20_000 }
 
-/** The defaults are those of a demo: long enough to see each state, short enough not to be bored. */
+/** The defaults suit a demo: every state is visible, and nothing takes long. */
 export function mockDriver(options: MockOptions): Driver & { readonly volumes: VolumeEngine } {
   const { world, clock, seed = 'berth', bootMs = 6_000, destroyMs = 3_000, listLagMs = 1_000 } = options
   const fleet = options.fleet ?? mockFleet()
@@ -180,9 +180,8 @@ const CLUSTERS = 1_024
 const NODES_PER_CLUSTER = 64
 
 /**
- * Addresses of 198.18.0.0/15, which is for benchmarks and never routed, so nobody connects to a stranger by mistake.
- * They follow from the number of the rental, so no two rentals that run have the same one: machines by themselves are
- * in 198.18, clusters in 198.19 with a block of their own each.
+ * Addresses in 198.18.0.0/15, which is reserved for benchmarks and never routed. Derived from the rental id, so that
+ * running rentals never share one: single machines are in 198.18, clusters have a block each in 198.19.
  */
 function addressOf(seed: string, tag: string, node: number, nodeCount: number): string {
   const [, digits] = /-(\d{1,10})-[0-9a-f]+$/.exec(tag) ?? []

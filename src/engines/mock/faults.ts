@@ -1,25 +1,23 @@
 /**
- * How simulated machines misbehave. A rental or volume whose label contains one of these words has that fault, so a
- * test, a demo or a curious person can see every failure through the ordinary API. Several words in one label add up.
- * The words use only what a volume's label allows.
+ * Faults of simulated machines and volumes. A label that contains one of these words causes the fault, so that every
+ * failure can be seen through the ordinary API. Several words add up. All words are valid volume labels.
  *
- * A fault is worked out when the machine is made: it becomes times and counts in the machine's row. Its times are
- * fixed and do not shrink with `bootMs`, so that with `bootMs: 0` and a manual clock a test knows the very
- * millisecond.
+ * A fault becomes times and counts in the row of the machine when it is created. Its times are fixed and independent of
+ * `bootMs`: with `bootMs: 0` and a manual clock a test knows them to the millisecond.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../../base/instant.ts'
 import type { MockMachine, MockThing } from './world.ts'
 
-/** On top of the ordinary time to boot, and well inside what a start may take. */
+/** Added to the boot time; well below the start timeout. */
 export const SLOW_BOOT_MS = 10 * MINUTE_MS
-/** Longer than an end may take before it is flagged as stuck. */
+/** Longer than the limit after which a teardown counts as stuck. */
 export const SLOW_DESTROY_MS = 20 * MINUTE_MS
-/** After it ran. */
+/** After it started to run. */
 export const VANISH_AFTER_MS = MINUTE_MS
-/** After it ran. */
+/** After it started to run. */
 export const FLAP_AFTER_MS = MINUTE_MS
 export const FLAP_HIDDEN_MS = 3 * MINUTE_MS
-/** On top of the lag that the driver admits to. */
+/** Added to the driver's list lag. */
 export const LATE_LIST_MS = MINUTE_MS
 export const DESTROY_REFUSALS = 3
 export const ATTACH_REFUSALS = 2
@@ -28,16 +26,16 @@ const inS = (ms: number): string => `${ms / SECOND_MS} s`
 
 export const mockFaults = {
   'fault-create-refused': 'The create is refused and nothing is made.',
-  'fault-no-capacity': 'The create is refused for want of capacity and nothing is made.',
+  'fault-no-capacity': 'The create is refused for lack of capacity and nothing is made.',
   'fault-create-lost': 'The create throws and nothing was made.',
   'fault-create-timeout': 'The create throws although the machine or volume was made.',
   'fault-duplicate': 'The create makes two with the same tag and answers with the first.',
   'fault-boot-fails': 'When it should run, it has failed.',
-  'fault-boot-never': 'It starts for ever.',
+  'fault-boot-never': 'It never finishes starting.',
   'fault-slow-boot': `It boots ${inS(SLOW_BOOT_MS)} longer than others.`,
-  'fault-list-lag': 'The list shows it at the last moment that the driver admits to (`listLagMs`).',
-  'fault-list-late': `The list shows it ${inS(LATE_LIST_MS)} later than the driver admits to.`,
-  'fault-vanish': `It is gone ${inS(VANISH_AFTER_MS)} after it ran, without anybody having asked.`,
+  'fault-list-lag': 'The list shows it only at the end of the list lag (`listLagMs`).',
+  'fault-list-late': `The list shows it ${inS(LATE_LIST_MS)} after the end of the list lag.`,
+  'fault-vanish': `It is gone ${inS(VANISH_AFTER_MS)} after it ran, without a destroy call.`,
   'fault-flap': `${inS(FLAP_AFTER_MS)} after it ran, the list leaves it out for ${inS(FLAP_HIDDEN_MS)}.`,
   'fault-destroy-refused': `The first ${DESTROY_REFUSALS} destroys throw and change nothing.`,
   'fault-destroy-timeout': 'Every destroy throws although it is carried out, until it is gone.',
@@ -53,19 +51,19 @@ export function faultsOf(label: string | null): ReadonlySet<MockFault> {
   return new Set(label === null ? [] : allFaults.filter((fault) => label.includes(fault)))
 }
 
-/** The ordinary times of one machine or volume, before its faults. */
+/** Times of a machine or volume without faults. */
 export interface OrdinaryTimes {
   readonly now: Instant
   readonly bootMs: number
   readonly destroyMs: number
   readonly listLagMs: number
-  /** The driver's, which bounds every ordinary one. */
+  /** The driver's upper bound. */
   readonly admittedListLagMs: number
 }
 
 export type Life = Omit<MockThing, 'externalId' | 'tag'> & Pick<MockMachine, 'runningAt' | 'failedAt'>
 
-/** Everything that will happen to it unless it is destroyed. A volume runs as soon as its boot time has passed, too. */
+/** Everything that will happen unless it is destroyed. Volumes have a boot time too. */
 export function planLife(faults: ReadonlySet<MockFault>, times: OrdinaryTimes): Life {
   const upAt = addMs(times.now, times.bootMs + (faults.has('fault-slow-boot') ? SLOW_BOOT_MS : 0))
   const isUp = !faults.has('fault-boot-fails') && !faults.has('fault-boot-never')

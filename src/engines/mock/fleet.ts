@@ -1,7 +1,6 @@
 /**
- * The machines of the simulated cloud: what a marketplace looks like on an ordinary day. One row is a pool of equal
- * machines. Their names follow from the order of the rows, so that new rows belong at the end of a table, and a site
- * stands in one table only.
+ * The simulated fleet. One row is a pool of equal machines. Names follow from the order of the rows: add new rows at the
+ * end of a table, and keep each site in one table.
  */
 import type { InventoryMachine } from '../driver.ts'
 import type { MockOffer } from './offers.ts'
@@ -58,7 +57,7 @@ const bodies = {
 const [east, west] = ['mock-fleet-east', 'mock-fleet-west'] as const
 const [keeps, loses] = [true, false] as const
 
-/** Site, region, supplier, GPU, machines, GPUs a machine, body, USD per GPU and hour, whether storage persists. */
+/** Site, region, supplier, GPU, machines, GPUs per machine, body, USD per GPU-hour, persistent storage. */
 // oxfmt-ignore
 const marketplacePools = [
   ['iad',  'us-east',    east, 'h100',     3, 8, 'xeon8480', '2.19', keeps],
@@ -127,10 +126,10 @@ type HousePool = readonly [
 
 const houseBodies = { h100: 'xeon8480', h200: 'epyc9654', b200: 'xeon6960' } as const
 const HOUSE_GPUS_PER_MACHINE = 8
-/** Some machine is always unwell: one GPU of it is not for sale, the others are. */
+/** One machine has an unhealthy GPU, so that a demo shows it. */
 const sickGpus: Readonly<Record<string, readonly number[]>> = { 'mock-pdx-rtx4090-02': [3] }
 
-/** `scale` copies of the fleet, for demonstrations and benches of size. */
+/** `scale` copies of the fleet, for benchmarks. */
 export function scaledFleet(scale: number): InventoryMachine[] {
   const fleet = mockFleet()
   return Array.from({ length: scale }, (_, copy) =>
@@ -156,8 +155,8 @@ export function mockFleet(): InventoryMachine[] {
 }
 
 /**
- * Offers of a simulated cloud (`BERTH_MOCK_OFFERS`), each for one thing that clouds do: a cheap one that looks free and is
- * not, one with a count, one that costs more than customers pay, and a node pool that is rented in parts.
+ * Offers of a simulated cloud (`BERTH_MOCK_OFFERS`), one for each behaviour of clouds: a cheap one that looks free and is
+ * sold out, one with a count, one that costs more than customers pay, and a node pool that is rented in parts.
  */
 export function mockOffers(): MockOffer[] {
   const offer = (id: string, change: Partial<MockOffer>): MockOffer => ({
@@ -222,7 +221,7 @@ function houseMachines(offering: 'virtual-machine' | 'bare-metal', pool: HousePo
     region,
     offering,
     networkType,
-    // Several bare machines work as one only over remote memory access.
+    // Multi-node training needs RDMA.
     ethernetVariant: networkType === 'infiniband' ? null : offering === 'bare-metal' ? 'rocev2' : 'normal',
     gpusTotal: HOUSE_GPUS_PER_MACHINE,
     priceUsdPerGpuHour: null,

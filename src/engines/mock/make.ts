@@ -1,4 +1,4 @@
-/** How the simulated engine makes machines and volumes, with the times and faults of each. */
+/** Creates simulated machines and volumes with their times and faults. */
 import { sha256 } from '../../base/id.ts'
 import { addMs, HOUR_MS, type Clock } from '../../base/instant.ts'
 import { planLife, type Life, type MockFault, type OrdinaryTimes } from './faults.ts'
@@ -13,9 +13,9 @@ export interface Engine {
   readonly listLagMs: number
 }
 
-/** How long the world remembers what is gone. Nothing depends on it but a person who looks. */
+/** Gone machines are kept this long, for people who look at the table. */
 const GONE_KEPT_MS = HOUR_MS
-/** Far above what a fault can make. */
+/** Far above what a fault creates. */
 const SAME_TAG_LIMIT = 100
 
 export function refused<Reason extends string>(reason: Reason, message: string) {
@@ -23,8 +23,8 @@ export function refused<Reason extends string>(reason: Reason, message: string) 
 }
 
 /**
- * Adds one to the world, or as many as its faults make it, and answers with the id of the first. Ids follow from the
- * tag; the number behind one is the next that is free, since nothing forbids to create with the same tag again.
+ * Adds one machine or volume, or two with the fault for duplicates, and returns the id of the first. Ids derive from the
+ * tag and a counter, since the same tag may be created again.
  */
 export async function make(
   engine: Engine,
@@ -61,7 +61,7 @@ function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, ta
   }
 }
 
-/** From 0 up to but not including 1. */
+/** In [0, 1). */
 export function chance(seed: string, what: string, tag: string): number {
   return sha256(`${seed}/${what}/${tag}`).readUInt32BE(0) / 2 ** 32
 }

@@ -1,6 +1,6 @@
 /**
- * The elastic half of the simulated engine: offers with a capacity in place of machines that can be named, as clouds have
- * them. The catalogue may change between any two calls, and the driver finds out when it is called.
+ * The elastic half of the simulated engine: offers with a capacity instead of named machines, as in a cloud. The
+ * catalogue may change between any two calls.
  */
 import { parseUsd } from '../../base/money.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
@@ -11,13 +11,13 @@ import { make, refused, type Engine } from './make.ts'
 import type { MockMachine } from './world.ts'
 
 export interface MockOffer extends Omit<InventoryOffer, 'available'> {
-  /** Units in all, rented ones included. */
+  /** All units, including rented ones. */
   readonly capacity: number
-  /** Whether the engine says how many are left. */
+  /** Whether the engine reports how many are left. */
   readonly tellsCount: boolean
 }
 
-/** The offer that an order is for. All its nodes are units of one. undefined: it is for machines. */
+/** The offer of an order, whose nodes are all units of it. undefined: the order is for machines. */
 export function offerOf({ nodes: [first] }: Pick<EngineSpec, 'nodes'>): string | undefined {
   return first === undefined ? undefined : offerOfUnit(first.machineId)
 }
@@ -30,7 +30,7 @@ export async function listOffers(engine: Engine, offers: readonly MockOffer[]): 
   })
 }
 
-/** Makes it first and counts then, so that of two orders for the last unit at most one stays, however they interleave. */
+/** Creates first and counts afterwards, so that at most one of two concurrent orders gets the last unit. */
 export async function createOnOffer(
   engine: Engine,
   offers: readonly MockOffer[],
@@ -62,7 +62,7 @@ export async function createOnOffer(
   return outcome
 }
 
-/** By their GPUs, since units of a pool are rented in parts. */
+/** Counted by GPUs, since units of a pool are rented in parts. */
 function unitsInUse(machines: readonly MockMachine[], { id, gpusTotal }: Pick<MockOffer, 'id' | 'gpusTotal'>): number {
   const nodes = machines.flatMap(({ spec }) => spec.nodes).filter(({ machineId }) => offerOfUnit(machineId) === id)
   return Math.ceil(nodes.reduce((sum, { gpuIndexes }) => sum + gpuIndexes.length, 0) / gpusTotal)

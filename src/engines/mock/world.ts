@@ -1,39 +1,38 @@
 /**
- * The simulated cloud's own state, apart from the driver as a real cloud is: it outlives the server, and several
- * servers work on it at once. The surprise is that nothing in it changes by itself. A row holds times, and what it is
- * at a moment follows from them and the clock, so there is no timer to lose in a crash.
+ * The state of the simulated cloud, separate from the driver: it outlives the server and is shared by several. Nothing
+ * in it changes by itself. A row holds times, and its state follows from them and the clock, so a crash loses no timer.
  *
- * Each operation is atomic. Those that can be refused answer the row as it is afterwards, from which the outcome
- * shows. `memoryWorld` is for tests; store/mock-world.ts is the same over PostgreSQL.
+ * Each operation is atomic. Operations that can be refused return the row afterwards, which shows the outcome.
+ * `memoryWorld` is for tests; store/mock-world.ts is the same on PostgreSQL.
  */
 import { addMs, earlier, type Instant } from '../../base/instant.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 
-/** What a machine and a volume have in common. */
+/** Fields of machines and volumes. */
 export interface MockThing {
   readonly externalId: string
   readonly tag: string
   readonly createdAt: Instant
-  /** From when on the list shows it. */
+  /** Listed from then on. */
   readonly listedAt: Instant
-  /** The list leaves it out from the one to the other. null: never. */
+  /** Missing from the list in between. null: never. */
   readonly hiddenFrom: Instant | null
   readonly hiddenUntil: Instant | null
-  /** From then on it is gone. null: it stays until it is destroyed. */
+  /** Gone from then on. null: only when it is destroyed. */
   readonly goneAt: Instant | null
-  /** null: nobody has asked, or every asking was refused. */
+  /** null: no destroy call was accepted. */
   readonly destroyAskedAt: Instant | null
-  /** How long it takes to go, once asked. */
+  /** Teardown time. */
   readonly destroyMs: number
-  /** How many more askings are refused. */
+  /** Destroy calls still to refuse. */
   readonly destroyRefusalsLeft: number
 }
 
 export interface MockMachine extends MockThing {
   readonly spec: EngineSpec
-  /** null: it never comes up. */
+  /** null: never. */
   readonly runningAt: Instant | null
-  /** null: it does not fail. */
+  /** null: never. */
   readonly failedAt: Instant | null
 }
 
@@ -50,25 +49,25 @@ export interface MockVolume extends MockThing {
 export interface MockWorld {
   /** Throws when the world cannot be reached. */
   check(): Promise<void>
-  /** Forgets what was gone before then, so that a world that is used for months stays small. */
+  /** Deletes rows that were gone before then, so that the tables stay small. */
   forgetGone(before: Instant): Promise<void>
 
-  /** False, and nothing is added, when the external id is taken. */
+  /** False: the external id is taken. */
   addMachine(machine: MockMachine): Promise<boolean>
   findMachine(externalId: string): Promise<MockMachine | undefined>
-  /** Those whose tag begins with the prefix and that are not gone, whether or not the list shows them. */
+  /** All that are not gone and whose tag starts with the prefix, listed or not. */
   listMachines(tagPrefix: string, at: Instant): Promise<MockMachine[]>
-  /** Uses up one refusal, or sets the end in motion; asking again does not put it off. undefined: no such machine. */
+  /** Uses up one refusal or starts the teardown; a repeated call does not delay it. undefined: no such machine. */
   askMachineDestroy(externalId: string, at: Instant): Promise<MockMachine | undefined>
-  /** It is gone without anybody having asked. */
+  /** Gone without a destroy call. */
   markMachineGone(externalId: string, at: Instant): Promise<void>
 
   addVolume(volume: MockVolume): Promise<boolean>
   listVolumes(tagPrefix: string, at: Instant): Promise<MockVolume[]>
-  /** As with machines; in addition an attached volume stays as it is. */
+  /** As with machines, but an attached volume stays. */
   askVolumeDestroy(externalId: string, at: Instant): Promise<MockVolume | undefined>
   markVolumeGone(externalId: string, at: Instant): Promise<void>
-  /** Uses up one refusal, or attaches. undefined: one of the two is not there. */
+  /** Uses up one refusal or attaches. undefined: no such volume or machine. */
   attachVolume(externalId: string, machineExternalId: string, at: Instant): Promise<MockVolume | undefined>
   detachVolume(externalId: string, machineExternalId: string): Promise<void>
 }
@@ -83,7 +82,7 @@ export function isListed(thing: MockThing, at: Instant): boolean {
   return thing.listedAt <= at && !isHidden && !isGone(thing, at)
 }
 
-/** Atomic because no operation waits for anything between its first look and its last write. */
+/** Atomic, since no operation awaits between its first read and last write. */
 export function memoryWorld(): MockWorld {
   const machines = new Map<string, MockMachine>()
   const volumes = new Map<string, MockVolume>()

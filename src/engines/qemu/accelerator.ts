@@ -1,13 +1,12 @@
 /**
- * How fast machines are on this host. KVM where it can be opened and the processor has the instructions for it: there
- * are kernels that offer `/dev/kvm` without them, for guests of their own kind, and an ordinary kernel hangs in those.
- * Else the processor is emulated, which works everywhere and is some ten times slower.
+ * Chooses the accelerator: KVM if it can be opened and the processor has the instructions. Some kernels offer `/dev/kvm`
+ * without them, for special guests, and ordinary kernels hang there. Otherwise emulation, about ten times slower.
  */
 import fs from 'node:fs'
 
 export interface Accelerator {
   readonly name: 'kvm' | 'tcg'
-  /** What the owner of the host should know. undefined: nothing. */
+  /** For the owner of the host. */
   readonly note?: string
 }
 

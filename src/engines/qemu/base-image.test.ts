@@ -76,7 +76,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     return fetchBaseImage(folder, image, more.allow ?? false, () => {}, never)
   }
 
-  test('come from a file or an address, and are kept under their digest', async () => {
+  test('loads from a file or a URL and caches by digest', async () => {
     const fromFile = await fetch(pathToFileURL(raw).href)
     expect(fromFile).toMatchObject({ format: 'raw', sizeBytes: bytes.length })
     expect(path.basename(fromFile.file)).toBe((await register('')).sha256)
@@ -104,7 +104,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     expect(await fs.readdir(path.join(lab.folder, 'images')).catch(() => [])).toEqual([])
   })
 
-  test('that show another file of the host are refused', async () => {
+  test('rejects images that refer to another file of the host', async () => {
     const file = path.join(lab.folder, 'thief.qcow2')
     execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-b', raw, '-F', 'raw', file])
     await expect(fetch(pathToFileURL(file).href, { file })).rejects.toMatchObject({ reason: 'bad_base_image' })

@@ -1,7 +1,6 @@
 /**
- * Base images that the operator has registered: brought to the host once, checked, and kept under their digest. A
- * machine's own disk is an overlay on it, so the file is never written to. It must be a plain disk: an image that names
- * another file as its base would show that file of the host to its tenant.
+ * Base images registered by the operator: downloaded once, verified, and cached by digest. A machine's disk is an overlay,
+ * so the file is never written. It must not refer to another file: the tenant could read that file of the host.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -84,7 +83,7 @@ async function examine(file: string, name: string, signal: AbortSignal): Promise
   return { file, format, sizeBytes: found['virtual-size'] }
 }
 
-/** The digest of what came. */
+/** Returns the digest of the download. */
 async function bring(
   part: string,
   image: RegisteredImage,
@@ -117,7 +116,7 @@ async function bring(
 
 interface Source {
   readonly stream: Readable
-  /** null: not told. */
+  /** null: unknown. */
   readonly sizeBytes: number | null
 }
 
@@ -157,7 +156,7 @@ function get(url: URL, allowPrivate: boolean, signal: AbortSignal): Promise<http
       agent: false,
       headers: { 'accept-encoding': 'identity' },
     })
-    // Counts anew with every byte.
+    // Restarts with every byte.
     asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error(`no data for ${SILENCE_MS} ms`)))
     asked.once('response', resolve)
     asked.once('error', reject)

@@ -30,7 +30,7 @@ function valueOf(args: readonly string[], name: string): string | undefined {
 }
 
 describe('arguments', () => {
-  test('of an emulated 64-bit ARM machine', () => {
+  test('for an emulated 64-bit ARM machine', () => {
     const args = commandLine(shape)
     expect(valueOf(args, '-machine')).toBe('virt,gic-version=2')
     expect(valueOf(args, '-append')).toContain('console=ttyAMA0')
@@ -39,7 +39,7 @@ describe('arguments', () => {
     expect(valueOf(commandLine({ ...shape, cpus: 9 }), '-machine')).toBe('virt,gic-version=3')
   })
 
-  test('of a machine with a user of its own let it become that user, and deny it as much else', () => {
+  test('run the machine as its own user inside the sandbox', () => {
     const args = commandLine({ ...shape, user: 2_100_000_007 })
     expect(valueOf(args, '-runas')).toBe('2100000007:2100000007')
     expect(valueOf(args, '-sandbox')).toBe('on,obsolete=deny,elevateprivileges=allow,spawn=deny,resourcecontrol=deny')
@@ -47,11 +47,11 @@ describe('arguments', () => {
     expect(valueOf(commandLine(shape), '-sandbox')).toContain('elevateprivileges=deny')
   })
 
-  test('keep the commas of a folder apart from their own', () => {
+  test('escape commas in folder names', () => {
     expect(commandLine(shape).join(' ')).toContain('file=/var/a,,b/vms/one/overlay.qcow2,format=qcow2')
   })
 
-  test('a name that would leave its folder is refused', () => {
+  test('reject a name that would leave its folder', () => {
     for (const bad of ['..', '.x', 'a/b', ''])
       expect(() => machineFiles('/var', bad)).toThrow('not a valid folder name')
   })
@@ -67,7 +67,7 @@ describe('the accelerator', () => {
     return root
   }
 
-  test('is KVM only where the processor can do it', () => {
+  test('is KVM only on processors that support it', () => {
     const able = withKvm('fpu vmx sse')
     const unable = withKvm('fpu sse hypervisor')
     expect(chooseAccelerator('auto', able)).toEqual({ name: 'kvm' })
@@ -101,7 +101,7 @@ describe('the seed', () => {
     baseImage: null,
   }
 
-  test('holds the user with the keys, and nothing of what their comments hold', () => {
+  test('contains the user and the keys, without key comments', () => {
     const seed = seedOf(workload, 'debian', 'NVIDIA "H100"')
     expect(seed.userData).toBe(
       `#cloud-config
@@ -119,7 +119,7 @@ users:
     expect(seed.metaData).toBe('instance-id: "w-1"\nlocal-hostname: "my-big-machine-yes"\nberth-gpus: "NVIDIA H100"\n')
   })
 
-  test('is refused with a key or a user that is none', () => {
+  test('rejects an invalid key or user name', () => {
     const spec = { ...vmSpec, sshKeys: ['command="x" ssh-ed25519 AAAA'] }
     expect(() => seedOf({ ...workload, spec }, 'root', '')).toThrow('not an OpenSSH public key')
     expect(() => seedOf(workload, 'root\nevil', '')).toThrow('user')

@@ -1,4 +1,4 @@
-/** The arguments of QEMU for one machine. Everything that it has is named here; defaults are switched off. */
+/** QEMU's arguments for one machine. Default devices are off; every device is listed here. */
 import { existsSync } from 'node:fs'
 import { NeverStarts } from '../runtime.ts'
 import { MONITOR_SOCKET, type MachineFiles } from './machine-files.ts'
@@ -6,10 +6,10 @@ import { ROOT_SERIAL } from './small-image-root.ts'
 import type { SmallImage } from './small-image.ts'
 
 export const SSH_PORT = 22
-/** Where volumes are plugged in. */
+/** The controller for volumes. */
 export const DISK_BUS = 'disks.0'
 export const SANDBOX = 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'
-/** To become another user takes the calls that are denied there; who has become one gains nothing by them. */
+/** Changing the user needs system calls that the sandbox denies; an unprivileged user gains nothing by them. */
 const SANDBOX_OF_USER = SANDBOX.replace('elevateprivileges=deny', 'elevateprivileges=allow')
 
 export interface MachineShape {
@@ -19,16 +19,16 @@ export interface MachineShape {
   readonly accelerator: 'kvm' | 'tcg'
   readonly memoryMib: number
   readonly cpus: number
-  /** null: it starts from its own disk. */
+  /** null: it boots from its own disk. */
   readonly smallImage: SmallImage | null
   readonly ports: readonly number[]
-  /** The machine reaches nothing outside. */
+  /** No network access. */
   readonly isRestricted: boolean
   readonly isSandboxed: boolean
-  /** Who QEMU becomes when it has opened everything, as user and group. null: it stays who we are. */
+  /** User and group that QEMU switches to after startup. null: ours. */
   readonly user: number | null
   readonly passthrough: readonly string[]
-  /** What the simulated GPUs are called; empty: there are none. */
+  /** Names of simulated GPUs; empty: none. */
   readonly simulatedGpus: string
 }
 
@@ -37,7 +37,7 @@ const firmwares = [
   '/usr/share/qemu-efi-aarch64/QEMU_EFI.fd',
   '/usr/share/edk2/aarch64/QEMU_EFI.fd',
 ] as const
-/** The older interrupt controller is faster to emulate, and serves no more than these. */
+/** GICv2 is faster to emulate but supports only so many CPUs. */
 const OLD_GIC_CPUS = 8
 
 export function qemuProgram(arch: 'x64' | 'arm64'): string {
@@ -50,10 +50,10 @@ export function commandLine(shape: MachineShape): string[] {
     ['-name', `guest=${shape.id}`, '-nodefaults', '-no-user-config', '-display', 'none'],
     machineArgs(shape),
     ['-m', `${shape.memoryMib}M`, '-smp', String(shape.cpus)],
-    // The guest that powers off is kept, so that everybody can see that it did.
+    // Keep QEMU after a guest shutdown, so that the shutdown is visible.
     ['-no-shutdown', '-pidfile', files.pid],
     ['-qmp', `unix:${MONITOR_SOCKET},server=on,wait=off`],
-    // Appending is what lets the file be cut while it is written.
+    // Append mode allows truncating the file while it is written.
     ['-chardev', `file,id=console,path=${escaped(files.console)},append=on`, '-serial', 'chardev:console'],
     ['-device', 'virtio-rng-pci'],
     disk('root', `file=${escaped(files.overlay)},format=qcow2,discard=unmap`, `serial=${ROOT_SERIAL},bootindex=1`),
@@ -81,7 +81,7 @@ function machineArgs({ arch, accelerator, cpus }: MachineShape): string[] {
 function bootArgs({ arch, accelerator, smallImage }: MachineShape): string[] {
   if (smallImage !== null) {
     const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
-    // An emulated processor does not guess ahead, so it needs no protection from that; tests of ciphers take seconds.
+    // An emulated processor does not speculate, so mitigations are useless; cipher self-tests take seconds.
     const emulated = accelerator === 'tcg' ? ' mitigations=off lsm= audit=0 cryptomgr.notests' : ''
     const words = `console=${console} quiet loglevel=3 panic=10 berth.disk${emulated}`
     return ['-kernel', smallImage.kernel, '-initrd', smallImage.initrd, '-append', words]
@@ -99,7 +99,7 @@ function disk(name: string, drive: string, device: string): string[] {
   return ['-drive', `if=none,id=${name},${drive}`, '-device', `virtio-blk-pci,drive=${name},${device}`]
 }
 
-/** Port 0: the host gives a free one, which is asked back from QEMU. */
+/** Port 0: the host picks a free one, which QEMU reports. */
 function network({ ports, isRestricted }: MachineShape): string[] {
   const inside = [...new Set([SSH_PORT, ...ports])]
   const forwards = inside.map((port) => `,hostfwd=tcp:127.0.0.1:0-:${port}`).join('')
@@ -107,7 +107,7 @@ function network({ ports, isRestricted }: MachineShape): string[] {
   return ['-netdev', netdev, '-device', 'virtio-net-pci,netdev=net,romfile=']
 }
 
-/** In a list of options a comma is written twice. */
+/** QEMU escapes commas by doubling them. */
 function escaped(text: string): string {
   return text.replaceAll(',', ',,')
 }

@@ -1,6 +1,6 @@
 /**
- * What a machine has written on its console. QEMU appends to a file for as long as the machine runs, and the guest
- * decides how much: a file that has grown too long is cut, and its last part is kept beside it.
+ * The console log of a machine. QEMU appends to a file as long as the machine runs, and the guest decides how much: a
+ * long file is truncated and its last part kept next to it.
  */
 import fs from 'node:fs/promises'
 import { Duplex } from 'node:stream'
@@ -12,7 +12,7 @@ const KEPT_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
 const LOOK_EVERY_MS = 200
 
-/** The last lines and, if it is to be followed, what comes after, until the machine is gone. What is written is lost. */
+/** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
 export function consoleStream(
   files: MachineFiles,
   wanted: { readonly tail: number; readonly follow: boolean },
@@ -59,7 +59,7 @@ async function* readConsole(
   }
 }
 
-/** The end of it, for a sentence about why a machine did not come up. */
+/** The last lines, for an error message about a failed boot. */
 export async function consoleTail(files: MachineFiles, bytes: number): Promise<string> {
   return (await readEnd(files.console, bytes)).bytes
     .toString('utf8')
@@ -77,7 +77,7 @@ export async function cutConsole(files: MachineFiles): Promise<void> {
 function lastLines(text: Buffer, lines: number): Buffer {
   let from = text.length
   for (let found = 0; found < lines; found += 1) {
-    // The line break right before belongs to the line that was found last.
+    // The preceding line break belongs to the previous line.
     const before = from < 2 ? -1 : text.lastIndexOf(0x0a, from - 2)
     if (before < 0) return text
     from = before + 1

@@ -1,6 +1,6 @@
 /**
- * The newest cloud kernel of the host's Debian: downloaded once by its package manager, which checks signatures, and
- * unpacked into a folder. It is never installed, so the host boots as before.
+ * The newest cloud kernel of the host's Debian: downloaded once by apt, which checks signatures, and unpacked into a
+ * folder. It is never installed, so the host boots as before.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -61,7 +61,7 @@ async function newestKernel(
   return version === undefined || version === '(none)' ? undefined : { package: name, version }
 }
 
-/** Package lists may have been cleaned away since the last build; what was downloaded then still serves. */
+/** Without package lists a previously downloaded package still works. */
 async function keptKernel(kept: string, arch: Architecture): Promise<KernelPackage> {
   const [file] = (await fs.readdir(kept))
     .filter((one) => one.endsWith('.deb'))
@@ -83,14 +83,14 @@ export interface UnpackedKernel {
   readonly release: string
   /** The folder of this release's modules. */
   readonly modules: string
-  /** The files of a module and of all it needs, in the order in which they are to be loaded; none if it is built in. */
+  /** Files of a module and its dependencies in load order; none if built in. */
   filesOf(module: string): Promise<string[]>
 }
 
 export async function unpackKernel(file: string, folder: string, step: RunOptions): Promise<UnpackedKernel> {
   await fs.mkdir(folder, { recursive: true })
   await runProgram('dpkg-deb', ['-x', file, folder], step)
-  // Newer packages have their modules below usr/.
+  // Newer packages keep modules below usr/.
   if (!existsSync(path.join(folder, 'lib'))) await fs.symlink('usr/lib', path.join(folder, 'lib'))
   const [release] = await fs.readdir(path.join(folder, 'lib/modules'))
   if (release === undefined) throw new Error(`${path.basename(file)} has no modules`)

@@ -1,28 +1,27 @@
 /**
- * Keeps machines off the host that they run on. To the host a machine's connections are QEMU's own: what it sends to
- * 10.0.2.2 arrives on the host's loopback, where services trust whoever comes. So each QEMU gives up root for a user of
- * its own out of a fixed range that nobody else has, and rules of nftables let these users begin no connection to the
- * host's own addresses and to link-local ones, where clouds keep the secrets of their machines. Answers to connections
- * from the host pass, and so do questions for names: QEMU puts them to the host's resolver, which often is on the host.
+ * Isolates machines from their host. Connections of a guest come from QEMU itself: traffic to 10.0.2.2 arrives on the
+ * host's loopback, where services trust everyone. So each QEMU runs as its own user from a fixed, unused range, and
+ * nftables rules forbid these users new connections to the host's addresses and to link-local ones, which serve secrets
+ * in clouds. Replies to connections from the host pass, and so does DNS to the host's resolver.
  *
- * The rules are a table of our own; no other is touched. It is there while there are machines, and is put back when
- * somebody has flushed it. Where we are not root or there is no nftables, machines run without, and the notes say so.
+ * The rules are in a table of their own, present while there are machines and restored after a flush. Without root or
+ * nftables machines run without them, and the notes say so.
  */
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
 import { unlessGone } from './machine-files.ts'
 import { runProgram } from '../run-program.ts'
 
-/** Of no range that Debian, systemd or a directory service gives out. */
+/** Outside the ranges of Debian, systemd and directory services. */
 const FIRST_USER = 2_100_000_000
 const USERS = 100_000
 const TABLE = 'berth_vm'
 const NFT_MS = 10_000
 const PICKS = 100
 
-/** Done as a whole, and no error where there is no such table. */
+/** Atomic, and no error if the table is missing. */
 const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
-/** All in one go, so there is no moment without rules. */
+/** Atomic, so that there is no moment without rules. */
 const rules = `${noRules}table inet ${TABLE} {
   chain refuse {
     meta l4proto tcp reject with tcp reset
@@ -44,17 +43,17 @@ const rules = `${noRules}table inet ${TABLE} {
 
 export interface FenceOptions {
   readonly hasMachines: () => Promise<boolean>
-  /** False: machines reach nothing at all, so there is nothing to keep them from. */
+  /** False: machines have no network, so no rules are needed. */
   readonly needsRules: boolean
   readonly onError: (what: string, error: unknown) => void
 }
 
 export class Fence {
   readonly #options: FenceOptions
-  /** undefined: nothing was tried yet. null: it can be done, and is while there are machines. Else why it cannot. */
+  /** undefined: not tried yet. null: possible. Otherwise the reason why it is not. */
   #why: string | null | undefined
   #isUp = true
-  /** Users that are about to have a process. */
+  /** Users whose process is starting. */
   readonly #given = new Set<number>()
   #last: Promise<void> = Promise.resolve()
 
@@ -62,7 +61,7 @@ export class Fence {
     this.#options = options
   }
 
-  /** Runs `start` behind the rules, with a user for the machine. null: there is none, it stays who we are. */
+  /** Runs `start` behind the rules with a user for the machine. null: our own user. */
   async enclose<T>(start: (user: number | null) => Promise<T>): Promise<T> {
     await this.tend()
     if ((await whyNoUsers()) !== undefined) return start(null)
@@ -74,14 +73,14 @@ export class Fence {
     }
   }
 
-  /** Puts the rules up where there are machines, even if they seem to be there, and takes them away where there are none. */
+  /** Sets the rules while there are machines, even if they seem present, and removes them otherwise. */
   tend(): Promise<void> {
     const next = this.#last.then(() => this.#tend())
     this.#last = next.catch(() => {})
     return next
   }
 
-  /** What the owner of the host should know. */
+  /** For the owner of the host. */
   notes(): readonly string[] {
     if (!this.#options.needsRules || this.#why === undefined) return []
     return this.#why === null
@@ -107,7 +106,7 @@ export class Fence {
     }
   }
 
-  /** Another agent's machines on this host are behind the same table. */
+  /** Machines of other agents on this host use the same table. */
   async #isWanted(): Promise<boolean> {
     if (await this.#options.hasMachines()) return true
     const here = await networkOf('self')
@@ -115,7 +114,7 @@ export class Fence {
     return false
   }
 
-  /** By chance, so that hardly one ever gets what another has had. */
+  /** Random, so that users are rarely reused. */
   #pick(taken: readonly Behind[]): number {
     for (let n = 0; n < PICKS; n += 1) {
       const user = FIRST_USER + randomInt(USERS)
@@ -127,7 +126,7 @@ export class Fence {
   }
 }
 
-/** Whose a process is. undefined: it has ended. */
+/** The user of a process. undefined: it has ended. */
 export async function userOf(pid: number | string): Promise<number | undefined> {
   return (await fs.stat(`/proc/${pid}`).catch(unlessGone(undefined)))?.uid
 }
@@ -146,15 +145,15 @@ async function processesBehind(): Promise<Behind[]> {
   return found
 }
 
-/** The name of its network namespace. undefined: it has ended. */
+/** Its network namespace. undefined: it has ended. */
 function networkOf(pid: string): Promise<string | undefined> {
   return fs.readlink(`/proc/${pid}/ns/net`).catch(unlessGone(undefined))
 }
 
-/** Why machines cannot have users of their own. undefined: they can. */
+/** Why machines cannot have their own users. undefined: they can. */
 async function whyNoUsers(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'the agent does not run as root.'
-  // In a container root may have few users to give.
+  // In a container root may map only few users.
   const map = (await fs.readFile('/proc/self/uid_map', 'utf8')).trim().split('\n')
   const isMapped = map.some((line) => {
     const [from = 0, , count = 0] = line.trim().split(/\s+/).map(Number)

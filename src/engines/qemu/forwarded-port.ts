@@ -1,10 +1,10 @@
-/** Connections to a port of a machine, through the port of the host's loopback that QEMU passes on. */
+/** Connections to a port of a machine through QEMU's forwarded port on the host's loopback. */
 import net from 'node:net'
 
 const FIRST_BANNER_MS = 1_000
 const BANNER_MS = 5_000
 
-/** QEMU takes the connection at once, whether or not anybody listens inside: only words from there count. Slow machines are given more time for them. */
+/** QEMU accepts every connection, even if nothing listens inside, so only received data counts. Slow machines get more time. */
 export async function hasBanner(port: number, bootingMs: number): Promise<boolean> {
   const socket = net.connect(port, '127.0.0.1')
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * Making a machine's files and starting its process. QEMU leads a session of its own, so it outlives us; it is started
- * in its folder, where it puts the socket of its monitor. What it complains of goes into a file there.
+ * Creates a machine's files and starts its process. QEMU runs in its own session and outlives us; its working folder is
+ * the machine's, which holds the monitor socket and its stderr.
  */
 import { spawn } from 'node:child_process'
 import fs from 'node:fs/promises'
@@ -19,7 +19,7 @@ const TOLD_CHARS = 500
 const SMALLEST_MIB = 192
 const GIB = 1_073_741_824
 
-/** What the machine gets: what it should have, as far as the host has it. */
+/** The size of the machine, limited by the host. */
 export function sizeOf(
   resources: { cpuCount: number; ramGb: number },
   most: { readonly maxMemoryMib?: number; readonly maxCpus?: number },
@@ -33,7 +33,7 @@ export function sizeOf(
   }
 }
 
-/** The machine's own disk. One that is there already is kept. */
+/** The machine's disk. An existing one is kept. */
 export async function makeDisk(
   files: MachineFiles,
   base: BaseImage | null,
@@ -49,7 +49,7 @@ export async function makeDisk(
   await fs.rename(made, files.overlay)
 }
 
-/** Starts it and waits until its monitor can be reached. Throws QEMU's own words when it does not come up. */
+/** Starts QEMU and waits for its monitor. Throws with QEMU's stderr when it fails. */
 export async function launch(
   arch: 'x64' | 'arm64',
   args: readonly string[],
@@ -72,7 +72,7 @@ export async function launch(
   child.once('error', (error) => (ended = error.message))
   try {
     const until = performance.now() + SOCKET_MS
-    // It answers when all of its devices are made.
+    // It answers once all devices exist.
     while (!(await isThere(socket)) || !(await isTaken(connect))) {
       if (ended !== undefined) throw new Error(`it ${ended}`)
       if (performance.now() > until) throw new Error(`its monitor did not open within ${SOCKET_MS} ms`)
@@ -88,7 +88,7 @@ export async function launch(
   }
 }
 
-/** A socket has its name a moment before anybody listens on it. */
+/** The socket file appears a moment before QEMU listens on it. */
 async function isTaken(connect: () => Promise<unknown>): Promise<boolean> {
   try {
     await connect()
@@ -99,7 +99,7 @@ async function isTaken(connect: () => Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Some builds of QEMU have no sandbox; they refuse the option only when they start. */
+/** Builds without a sandbox reject the option only when they start. */
 export async function hasSandbox(arch: 'x64' | 'arm64', signal: AbortSignal): Promise<boolean> {
   const args = ['-machine', 'none', '-nodefaults', '-display', 'none', '-sandbox', SANDBOX, '-qmp', 'stdio']
   const input = '{"execute":"qmp_capabilities"}{"execute":"quit"}'

@@ -1,13 +1,12 @@
 /**
- * One folder for each machine, `vms/<id>/`, and the processes that belong to them. Nothing else is kept: which machines
- * there are is read from the folders, which of them run from the list of processes, whose arguments name the folder. So
- * a file with an old process number in it cannot mislead us.
+ * One folder per machine, `vms/<id>/`, and their processes. There is no other state: machines are listed from folders, and
+ * running ones from the process list, whose arguments name the folder. So a stale pid file cannot mislead us.
  *
- *   spec.json     whose it is; the first thing that is written
+ *   spec.json     its tag and size; written first
  *   overlay.qcow2 its disk
  *   seed.iso      its name and keys
- *   booted        it has answered on SSH since QEMU was started
- *   end.json      it ended by itself, and why: it is not started again
+ *   booted        SSH has answered since QEMU started
+ *   end.json      why it ended by itself; it is not restarted
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -27,9 +26,9 @@ export interface MachineFiles {
   readonly booted: string
   readonly end: string
   readonly console: string
-  /** What the console said before it was cut. */
+  /** Console output from before the truncation. */
   readonly oldConsole: string
-  /** QEMU's own words. */
+  /** QEMU's stderr. */
   readonly complaint: string
   readonly pid: string
 }
@@ -37,10 +36,10 @@ export interface MachineFiles {
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
 const REMOVING = '.removing-'
 const removing = { recursive: true, force: true, maxRetries: 5 } as const
-/** The socket of the monitor, in the machine's folder. */
+/** The monitor socket, in the machine's folder. */
 export const MONITOR_SOCKET = 'monitor'
 
-/** Ids become names of files. */
+/** Ids become file names. */
 export function isPlainName(id: string): boolean {
   return PLAIN_NAME.test(id)
 }
@@ -64,21 +63,21 @@ export function machineFiles(root: string, id: string): MachineFiles {
 }
 
 /**
- * A folder of ours. Other users may pass through on their way to a file of theirs, and see nothing: the folder that all
- * of it lies in is closed to them, so only who was started inside gets that far.
+ * A folder of ours. Other users may traverse but not list it. The folder above is closed to them, so only processes
+ * started inside get that far.
  */
 export async function makeFolder(folder: string): Promise<void> {
   await fs.mkdir(folder, { recursive: true, mode: 0o711 })
   await fs.chmod(folder, 0o711)
 }
 
-/** The machine's user may pass through its folder, no other user may, and nobody but us may change it. */
+/** Only the machine's user may traverse its folder, and only we may change it. */
 export async function letIn(files: MachineFiles, user: number): Promise<void> {
   await fs.chown(files.folder, 0, user)
   await fs.chmod(files.folder, 0o710)
 }
 
-/** Ids of all machines that have a folder. What an earlier removal has left is removed. */
+/** Ids of all machines with a folder. Removes leftovers of earlier removals. */
 export async function listMachineIds(root: string): Promise<string[]> {
   const names = await fs.readdir(path.join(root, 'vms')).catch(unlessGone<string[]>([]))
   for (const name of names.filter((one) => one.startsWith(REMOVING))) {
@@ -87,7 +86,7 @@ export async function listMachineIds(root: string): Promise<string[]> {
   return names.filter(isPlainName)
 }
 
-/** All of it or, seen from outside, nothing. Whoever has just died there may have made a last file meanwhile. */
+/** Atomic to observers. A dying process may have created a last file meanwhile. */
 export async function removeMachine(root: string, id: string): Promise<void> {
   const doomed = path.join(root, 'vms', `${REMOVING}${id}`)
   await fs.rm(doomed, removing)
@@ -120,7 +119,7 @@ export async function isThere(file: string): Promise<boolean> {
   return (await fs.stat(file).catch(unlessGone(undefined))) !== undefined
 }
 
-/** The processes of each machine. One that has ended and waits for its parent has no arguments any more. */
+/** The processes of each machine. Zombies have no arguments. */
 export async function findProcesses(root: string): Promise<Map<string, number[]>> {
   const machines = path.join(root, 'vms') + path.sep
   const found = new Map<string, number[]>()
@@ -135,19 +134,19 @@ export async function findProcesses(root: string): Promise<Map<string, number[]>
   return found
 }
 
-/** How long a process has been running, by the host's own clock. undefined: it has ended. */
+/** Uptime of a process by the host's clock. undefined: it has ended. */
 export async function processAgeMs(pid: number): Promise<number | undefined> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(undefined))
   if (stat === undefined) return undefined
-  // The name in parentheses may hold spaces; the start is the twentieth word behind it, in hundredths of a second.
+  // The name in parentheses may contain spaces; the start time is the 20th field after it, in 1/100 s.
   const startedAt = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]) * 10
   const uptime = Number((await fs.readFile('/proc/uptime', 'utf8')).split(' ')[0]) * 1_000
   return Math.max(0, uptime - startedAt)
 }
 
 /**
- * Whether anything of it is left but its name. A process that dies has no arguments long before it has let go of its
- * memory and files, and its first thread may be done while others still are at it.
+ * Whether more than a zombie is left. A dying process loses its arguments long before it frees memory and files, and its
+ * first thread may end before the others.
  */
 export async function isRunning(pid: number): Promise<boolean> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessGone(''))
@@ -157,7 +156,7 @@ export async function isRunning(pid: number): Promise<boolean> {
   return (await fs.readdir(`/proc/${pid}/task`).catch(unlessGone<string[]>([]))).length > 1
 }
 
-/** One that has ended since it was looked for is what we want. */
+/** Ignores a process that has already ended. */
 export function killNow(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -166,7 +165,7 @@ export function killNow(pid: number): void {
   }
 }
 
-/** For `catch`: what is not there, or has ended while we looked, reads as `value`. */
+/** For `catch`: a missing file or ended process reads as `value`. */
 export function unlessGone<T>(value: T): (error: unknown) => T {
   return (error) => {
     const code = error instanceof Error && 'code' in error ? error.code : undefined

@@ -1,7 +1,7 @@
 /**
- * Holds a connection to every running machine, and so sees how each of them ends. QEMU is told to stay when its guest
- * powers off, so that this is known even if nobody was there to see it; it is then asked to leave by us. A process that
- * is gone without a word has crashed, if it was before our eyes; else nobody knows, and it may be started again.
+ * Keeps a monitor connection to every running machine to see how it ends. QEMU stays after a guest shutdown, so that the
+ * shutdown is known even if nobody watched; then we quit it. A process that vanishes while watched has crashed;
+ * otherwise the cause is unknown, and the machine may be restarted.
  */
 import fs from 'node:fs/promises'
 import { MONITOR_SOCKET, unlessGone, writeEnd, type MachineEnd, type MachineFiles } from './machine-files.ts'
@@ -12,11 +12,11 @@ const TOLD_CHARS = 500
 
 interface Watched {
   readonly monitor: Monitor
-  /** Why its end is no crash. */
+  /** Set when its end is expected. */
   isExpected: boolean
-  /** Done when the end, once it has come, is written down. */
+  /** Resolves when its end is recorded. */
   readonly ended: Promise<void>
-  /** Ends that are being written. */
+  /** Ends being recorded. */
   writing: Promise<void>
 }
 
@@ -38,7 +38,7 @@ export class MachineWatch {
     this.#onError = options.onError
   }
 
-  /** The monitor of a machine whose process is there. */
+  /** The monitor of a running machine. */
   async monitor(id: string): Promise<Monitor> {
     const known = this.#watched.get(id)
     if (known !== undefined) return known.monitor
@@ -55,14 +55,14 @@ export class MachineWatch {
     return this.#watched.has(id)
   }
 
-  /** For a machine whose process is gone: waits until what we saw of its end is written down. */
+  /** Waits until the end of a machine without a process is recorded. */
   async settle(id: string): Promise<void> {
     const watched = this.#watched.get(id)
     await watched?.ended
     await watched?.writing
   }
 
-  /** Its end from now on is our doing. */
+  /** From now on its end is expected. */
   expectEnd(id: string): void {
     const watched = this.#watched.get(id)
     if (watched !== undefined) watched.isExpected = true
@@ -85,7 +85,7 @@ export class MachineWatch {
     }
     this.#watched.set(id, watched)
     monitor.onEvent((event) => this.#take(id, watched, event))
-    // It may have ended before we came.
+    // It may have ended before we connected.
     this.#end(id, watched, endOfStatus(await queryStatus(monitor)))
     await watched.writing
     return watched
@@ -134,7 +134,7 @@ export class MachineWatch {
 const poweredOff: MachineEnd = { failure: 'powered_off', message: 'The machine was shut down from inside.' }
 const broken: MachineEnd = { failure: 'crashed', message: 'The guest system crashed.' }
 
-/** undefined: it has not ended, or not by itself. */
+/** undefined: no end, or an expected one. */
 function endOfReason(reason: string): MachineEnd | undefined {
   if (reason === 'guest-shutdown') return poweredOff
   return reason === 'guest-panic' || reason === 'host-error' ? broken : undefined

@@ -1,7 +1,6 @@
 /**
- * A connection to the monitor of one QEMU process: commands, their answers in order, and events, as lines of JSON. The
- * path of a unix socket may have some hundred characters only, and folders of data are often deeper, so the socket is
- * reached through an open handle of its folder.
+ * A QMP connection to one QEMU process: commands, ordered answers and events as JSON lines. Paths of unix sockets are
+ * limited to about 100 characters, so the socket is opened through a handle of its folder.
  */
 import fs from 'node:fs/promises'
 import net from 'node:net'
@@ -33,7 +32,7 @@ export class Monitor {
     this.#socket = socket
     socket.setEncoding('utf8')
     socket.on('data', (chunk: string) => this.#read(chunk))
-    // What went wrong is told by the end of the connection.
+    // Errors surface as the end of the connection.
     socket.on('error', () => {})
     this.closed = new Promise((resolve) => {
       socket.once('close', () => {
@@ -66,7 +65,7 @@ export class Monitor {
     }
   }
 
-  /** Throws what QEMU says against it. */
+  /** Throws QEMU's error. */
   execute(command: string, args: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
     if (this.#socket.destroyed) return Promise.reject(new Error('QEMU has closed its monitor'))
     const answer = new Promise<unknown>((resolve, reject) => this.#waiting.push({ resolve, reject }))

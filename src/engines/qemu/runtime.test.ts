@@ -27,7 +27,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   const find = async (id: string): Promise<Found | undefined> =>
     (await runtime.list(never)).find((one) => one.id === id)
 
-  test('a machine boots with its name, its keys and what it is told of its GPUs', { timeout: BOOT_MS }, async () => {
+  test('boots a machine with its name, keys and GPU description', { timeout: BOOT_MS }, async () => {
     const said: string[] = []
     const one = lab.workload('one')
     await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => said.push(message), never)
@@ -50,7 +50,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     await expect(lab.ssh('one', 'true', 'nobody')).rejects.toThrow(/Permission denied/)
   })
 
-  test('its console and its ports can be reached, and nothing that was not published', async () => {
+  test('serves the console and published ports only', async () => {
     const logs = await runtime.open({ kind: 'logs', workloadId: 'one', follow: false, tail: 1_000 }, never)
     expect(await text(logs.stream)).toMatch(/berth: ready after [\d.]+ s as host-one/)
     await lab.ssh('one', '(echo hello | nc -l -p 8080 > /dev/null 2>&1 &)')
@@ -78,7 +78,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     follow.stream.destroy()
   })
 
-  test('a volume is plugged in, and is in use', async () => {
+  test('attaches a volume', async () => {
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
     expect(await runtime.volumes.list(never)).toEqual(['vol-1'])
@@ -93,7 +93,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     await expect(runtime.volumes.destroy('vol-1', never)).rejects.toThrow('in use')
   })
 
-  test('an agent that is started again finds its machines with their disks', async () => {
+  test('finds running machines and their disks after an agent restart', async () => {
     const before = lab.pids('one')
     // What it starts from here on is emulated, on hosts with KVM too.
     runtime = lab.runtime({ accel: 'tcg' })
@@ -102,7 +102,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
   })
 
-  test('the data of a volume is there in another machine', { timeout: BOOT_MS }, async () => {
+  test('keeps the data of a volume across machines', { timeout: BOOT_MS }, async () => {
     const two = lab.workload('two', { disks: [fileDisk('vol-1')] })
     await runtime.start(two, () => {}, never)
     // It cannot be in both.
@@ -115,7 +115,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(await lab.ssh('two', 'mount /dev/sda /mnt && cat /mnt/file && umount /mnt')).toBe('of the volume\n')
   })
 
-  test('a machine that is switched off from the inside has failed, and is not started again', async () => {
+  test('fails a machine that was shut down from inside, and does not restart it', async () => {
     let changes = 0
     const stop = runtime.watch(() => (changes += 1))
     await lab.ssh('two', 'poweroff')
@@ -132,24 +132,20 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(await runtime.volumes.list(never)).toEqual([])
   })
 
-  test(
-    'a machine whose end nobody saw is started again, with its disk and its host key',
-    { timeout: BOOT_MS },
-    async () => {
-      const key = await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519; sync')
-      runtime.close()
-      for (const pid of lab.pids('one')) killProcess(pid)
-      await waitFor('QEMU to be gone', () => lab.pids('one').length === 0)
-      runtime = lab.runtime()
-      expect(await find('one')).toMatchObject({ state: 'ended' })
-      await runtime.start(lab.workload('one'), () => {}, never)
-      expect(await find('one')).toMatchObject({ state: 'running' })
-      expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
-      expect(await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519')).toBe(key)
-    },
-  )
+  test('restarts a machine that ended unobserved, with its disk and host key', { timeout: BOOT_MS }, async () => {
+    const key = await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519; sync')
+    runtime.close()
+    for (const pid of lab.pids('one')) killProcess(pid)
+    await waitFor('QEMU to be gone', () => lab.pids('one').length === 0)
+    runtime = lab.runtime()
+    expect(await find('one')).toMatchObject({ state: 'ended' })
+    await runtime.start(lab.workload('one'), () => {}, never)
+    expect(await find('one')).toMatchObject({ state: 'running' })
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
+    expect(await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519')).toBe(key)
+  })
 
-  test('a machine that boots again by itself runs on', { timeout: BOOT_MS }, async () => {
+  test('keeps a machine running that reboots itself', { timeout: BOOT_MS }, async () => {
     const boot = await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id')
     await lab.ssh('one', 'reboot')
     await waitFor(
@@ -164,7 +160,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
   })
 
-  test('a machine whose QEMU is killed before our eyes has crashed', async () => {
+  test('reports a killed QEMU as crashed', async () => {
     for (const pid of lab.pids('one')) killProcess(pid)
     const failed = await waitFor('the end of one', async () => {
       const found = await find('one')
@@ -174,29 +170,25 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(failed).toMatchObject({ failure: 'crashed' })
   })
 
-  test('stopping leaves no process and no folder, and can be repeated', async () => {
+  test('stops without leaving a process or folder, also when repeated', async () => {
     for (const id of ['one', 'two', 'one', 'never-was']) await runtime.stop(id, never)
     expect(await runtime.list(never)).toEqual([])
     expect(lab.pids()).toEqual([])
     expect(await fs.readdir(path.join(lab.folder, 'engine/vms'))).toEqual([])
   })
 
-  test(
-    'a machine that does not answer in time has failed, with the end of its console',
-    { timeout: BOOT_MS },
-    async () => {
-      runtime = lab.runtime({ accel: 'tcg', bootLimitMs: 1 })
-      await expect(runtime.start(lab.workload('slow'), () => {}, never)).rejects.toMatchObject({
-        reason: 'boot_timed_out',
-      })
-      const slow = await find('slow')
-      expect(slow).toMatchObject({ state: 'failed', failure: 'boot_timed_out' })
-      expect(slow?.message).toContain('console output')
-      await runtime.stop('slow', never)
-    },
-  )
+  test('fails a machine that does not boot in time, with its last console output', { timeout: BOOT_MS }, async () => {
+    runtime = lab.runtime({ accel: 'tcg', bootLimitMs: 1 })
+    await expect(runtime.start(lab.workload('slow'), () => {}, never)).rejects.toMatchObject({
+      reason: 'boot_timed_out',
+    })
+    const slow = await find('slow')
+    expect(slow).toMatchObject({ state: 'failed', failure: 'boot_timed_out' })
+    expect(slow?.message).toContain('console output')
+    await runtime.stop('slow', never)
+  })
 
-  test('a machine that is stopped while it boots is gone', async () => {
+  test('removes a machine that is stopped while it boots', async () => {
     runtime = lab.runtime({ accel: 'tcg' })
     const control = new AbortController()
     const started = runtime.start(lab.workload('early'), () => {}, control.signal)

@@ -1,10 +1,9 @@
 /**
- * Virtual machines by QEMU on this host. A machine is a folder and a process that leads a life of its own: closing this
- * object, or the end of the agent, ends no machine, and a new object on the same folder finds them all, with their
- * disks and ports, by asking QEMU.
+ * QEMU virtual machines on this host. A machine is a folder and an independent process: it survives this object and the
+ * agent, and a new object on the same folder finds it again, with disks and ports as QEMU reports them.
  *
- * A machine is `running` once SSH has answered inside, and stays so while it boots again by itself. Its disk is kept
- * until it is stopped for good: a machine whose process is gone without our seeing why is started again from it.
+ * A machine is `running` once SSH has answered, also while it reboots itself. Its disk is kept until it is stopped: a
+ * machine whose process disappeared for an unknown reason is restarted from it.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -31,25 +30,25 @@ import { pluggedVolumes, qemuVolumes, setVolumes, takeBack } from './volumes.ts'
 export interface QemuGpu {
   readonly index: number
   readonly name: string
-  /** null: declared, not found. Such a GPU is named to the machine, and nothing is handed over. */
+  /** null: simulated. The guest gets its name but no device. */
   readonly pciAddress: string | null
 }
 
 export interface QemuOptions {
-  /** Machines, volumes and base images are kept here. */
+  /** Folder for machines, volumes and base images. */
   readonly folder: string
   readonly accel: 'auto' | 'kvm' | 'tcg'
   readonly gpus: readonly QemuGpu[]
-  /** What to start from where no base image is given. */
+  /** Used without a base image. */
   readonly smallImage: (progress: (message: string) => void, signal: AbortSignal) => Promise<SmallImage>
   readonly onError: (what: string, error: unknown) => void
   readonly maxMemoryMib?: number
   readonly maxCpus?: number
-  /** Base images may come from inside the house. */
+  /** Allows base images from private addresses. */
   readonly allowPrivateAddresses?: boolean
-  /** Machines reach nothing outside. */
+  /** No network access for machines. */
   readonly isRestricted?: boolean
-  /** A machine that has not answered on SSH by then has failed. */
+  /** Boot timeout: SSH must answer by then. */
   readonly bootLimitMs?: number
 }
 
@@ -193,7 +192,7 @@ class Qemu implements QemuRuntime {
     return notes
   }
 
-  /** Machines run on. */
+  /** Machines keep running. */
   close(): void {
     clearInterval(this.#tending)
     this.#listeners.clear()
@@ -204,7 +203,7 @@ class Qemu implements QemuRuntime {
     const files = this.#filesOf(id)
     const spec = await machine.readSpec(files)
     if (spec === undefined) return undefined
-    // A machine may have been started since the processes were listed.
+    // A machine may have started since the process list was read.
     const pids = listed.length === 0 && this.#watch.isWatched(id) ? await this.#pidsOf(id) : listed
     const found = { id, tag: spec.tag, sshUser: spec.sshUser, disks: [] }
     const hasBooted = await machine.isThere(files.booted)
@@ -225,7 +224,7 @@ class Qemu implements QemuRuntime {
       if (!hasBooted) return [{ ...found, disks, state: 'starting' }]
       const incarnation = `${await bootId()}-${pids[0]}`
       if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, incarnation, state: 'running' }]
-      // QEMU holds it where the host's disk was full. Should that not be over yet, it is held again at once.
+      // QEMU paused it on a full host disk. If the disk is still full, it pauses again at once.
       await monitor.execute('cont')
       const message = 'The machine was paused: the disk of its host is full.'
       return [{ ...found, disks, incarnation, state: 'running', message }]
@@ -338,7 +337,7 @@ class Qemu implements QemuRuntime {
     return this.#watch.monitor(id)
   }
 
-  /** Not more than asked for: QEMU may be gone before its answer is read, or be past answering. */
+  /** Best effort: QEMU may exit before it answers, or hang. */
   async #quit(id: string): Promise<void> {
     const ask = async (): Promise<void> => {
       const monitor = await this.#watch.monitor(id)
@@ -384,7 +383,7 @@ class Qemu implements QemuRuntime {
   }
 }
 
-/** Of this start of the host; a process id alone may come back. */
+/** The boot of the host; pids alone are reused. */
 async function bootId(): Promise<string> {
   return (await fs.readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8)
 }

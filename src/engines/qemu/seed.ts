@@ -1,7 +1,6 @@
 /**
- * The seed of a machine: what cloud-init reads at the first boot (NoCloud, a small CD with the label `cidata`). It holds
- * the name, the login user and the keys; the network is DHCP, which is what an image does when it is told nothing. The
- * form is narrow on purpose: the small image reads it line by line.
+ * The cloud-init seed (NoCloud, a small CD labelled `cidata`) with name, login user and keys. The network is DHCP, the
+ * default of images. The format is narrow on purpose: the small image parses it line by line.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -54,7 +53,7 @@ export async function writeSeed(file: string, seed: Seed, signal: AbortSignal): 
   await fs.rm(folder, { recursive: true, force: true })
 }
 
-/** Without its comment, which could hold anything. */
+/** Without the comment, which is arbitrary text. */
 function plainKey(text: string): string {
   const key = parseSshPublicKey(text)
   if (key === undefined) throw new NeverStarts('bad_ssh_key', 'One of the SSH keys is not an OpenSSH public key.')

@@ -1,14 +1,13 @@
 /**
- * What the small image has besides other people's programs: the shell scripts that start it, in the order in which they
- * run. The kernel runs `/init` from memory; it loads modules, turns the disk with the serial `berth-root` into the root
+ * The shell scripts of the small image, in the order in which they run. The kernel runs `/init` from memory; it loads modules, turns the disk with the serial `berth-root` into the root
  * (an empty one is formatted and filled first), and hands over to busybox' init, which runs `/etc/rc` and keeps the SSH
  * server up. Without such a disk everything stays in memory.
  *
- * A disk that is not empty and cannot be mounted is never formatted: the machine stops there, and says so.
+ * A disk that is neither empty nor mountable is never formatted: the machine stops with a message.
  */
 
 export const ROOT_SERIAL = 'berth-root'
-/** Printed on the console when somebody can log in. */
+/** Printed on the console when SSH is ready. */
 const READY_LINE = 'berth: ready'
 
 const init = `#!/bin/sh
@@ -81,7 +80,7 @@ mount -t tmpfs -o mode=755 tmpfs /run
 chmod 700 /root /root/.ssh
 ip link set lo up
 
-# What the seed says is applied once for each instance: what the owner changes later stays.
+# The seed is applied once per instance, so that later changes of the owner stay.
 for one in /sys/block/vd* /sys/block/sr*; do
   [ -e "$one" ] || continue
   mkdir -p /run/seed
@@ -139,7 +138,7 @@ case "$1" in
 esac
 `
 
-/** The kernel wants addresses beside the name, which elsewhere mount.nfs adds. */
+/** The kernel needs addresses, which mount.nfs usually adds. */
 const mountNfs4 = `#!/bin/sh
 source=$1 target=$2 options=rw
 shift 2
@@ -159,7 +158,7 @@ own=$(ip route get "$address" | sed -n 's/.* src \\([0-9.]*\\).*/\\1/p')
 exec /bin/busybox mount -i -t nfs4 -o "$options,addr=$address,clientaddr=\${own:-0.0.0.0}" "$source" "$target"
 `
 
-/** useradd, adduser, userdel and deluser, as far as hosts need them: busybox has none of them here. */
+/** Minimal useradd, adduser, userdel and deluser, which this busybox lacks. */
 const account = `#!/bin/sh
 shell=/bin/sh home= number= remove= name=
 called=\${0##*/}
@@ -229,7 +228,7 @@ export const rootFiles: readonly RootFile[] = [
   })),
 ]
 
-/** Folders that are there before anything is mounted. */
+/** Folders that exist before any mount. */
 export const rootFolders = [
   ['bin', 'sbin', 'lib', 'lib64', 'etc/dropbear', 'usr/bin', 'usr/sbin', 'root/.ssh', 'var/lib/berth', 'var/run'],
   ['proc', 'sys', 'dev', 'tmp', 'run', 'mnt', 'home'],
@@ -237,5 +236,5 @@ export const rootFolders = [
 
 /** Loaded at boot. */
 export const bootModules = ['virtio_pci', 'virtio_blk', 'virtio_net', 'virtio_scsi', 'sd_mod', 'virtio-rng', 'isofs']
-/** There when the kernel asks for them. */
+/** Loaded on demand. */
 export const spareModules = ['sr_mod', 'nfsv4', 'qemu_fw_cfg']

@@ -20,7 +20,7 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
   }, 180_000)
   afterAll(() => fs.rm(folder, { recursive: true, force: true }))
 
-  test('is made once, and leaves nothing half made', { timeout: 120_000 }, async () => {
+  test('is built once, without leaving partial files', { timeout: 120_000 }, async () => {
     const said: string[] = []
     const build = (): ReturnType<typeof buildSmallImage> =>
       buildSmallImage({ folder, arch: own, progress: (message) => said.push(message), signal: never })
@@ -40,13 +40,13 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
     )
   })
 
-  test('is only made for the host’s own kind of processor', async () => {
+  test('is built only for the architecture of the host', async () => {
     const other = own === 'arm64' ? 'amd64' : 'arm64'
     const build = buildSmallImage({ folder, arch: other, progress: () => {}, signal: never })
     await expect(build).rejects.toThrow(`must be built on an ${other} host`)
   })
 
-  test('a program that is missing is told with its package', async () => {
+  test('names the package of a missing program', async () => {
     const run = async (): Promise<string> => runProgram('no-such-program', [], { signal: never, timeoutMs: 1_000 })
     await expect(run()).rejects.toThrow('install the Debian package no-such-program')
   })

@@ -1,11 +1,10 @@
 /**
- * Builds the small base image: a kernel and a first root of some ten megabytes, from Debian packages, on the host that
- * will run it. The kernel's package is only downloaded and unpacked, never installed; busybox, dropbear and mke2fs are
- * the host's own, with the libraries they need. It is what machines are started from where no base image is
- * registered: SSH, a shell, ext4 and NFS, and nothing else.
+ * Builds the small base image on the host that will run it: a kernel and an initramfs of about ten megabytes from Debian
+ * packages. The kernel package is only unpacked, never installed; busybox, dropbear and mke2fs are the host's own, with
+ * their libraries. Used when no base image is registered: SSH, a shell, ext4 and NFS, nothing else.
  *
- * A finished image lies under the digest of all it was made of, so it is made anew when a package changes. It gets its
- * name when it is whole; two builders at a time do the work twice and harm nothing.
+ * An image is stored under the digest of its inputs, so it is rebuilt when a package changes. It is renamed into place
+ * when complete; concurrent builders are harmless.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -18,7 +17,7 @@ import { bootModules, rootFiles, rootFolders, spareModules } from './small-image
 const BUILD_MS = 300_000
 const STEP_MS = 60_000
 
-/** Where each program goes. */
+/** Target path of each program. */
 const programs = {
   busybox: 'bin/busybox',
   dropbear: 'usr/sbin/dropbear',
@@ -29,14 +28,14 @@ const programs = {
 export interface SmallImage {
   readonly kernel: string
   readonly initrd: string
-  /** The kernel's release, and the digest of all that went in. */
+  /** Kernel release and digest of all inputs. */
   readonly version: string
 }
 
 export interface BuildSmallImageOptions {
-  /** Images and downloaded packages are kept here. */
+  /** Folder for images and downloaded packages. */
   readonly folder: string
-  /** The host's own: its programs go in. */
+  /** The host's architecture, since its programs are copied. */
   readonly arch: Architecture
   readonly progress: (message: string) => void
   readonly signal: AbortSignal
@@ -67,7 +66,7 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
     await fs.copyFile(unpacked.kernel, path.join(work, 'image/vmlinuz'))
     await packRoot(path.join(work, 'root'), path.join(work, 'image/initrd'), step)
     await fs.rename(path.join(work, 'image'), folder).catch((error: unknown) => {
-      // Another builder was faster, with the same outcome.
+      // Another builder was faster, with the same result.
       if (!existsSync(image.initrd)) throw error
     })
   } finally {
@@ -81,12 +80,12 @@ interface HostFile {
   readonly to: string
 }
 
-/** The host's programs with all their libraries, where their loader will look for them. */
+/** The host's programs and their libraries at the paths of the loader. */
 async function hostFiles(step: RunOptions): Promise<HostFile[]> {
   const found = Object.entries(programs).map(([name, to]) => ({ from: findProgram(name), to }))
   const libraries = new Set<string>()
   for (const { from } of found) {
-    // A static program has none, and ldd fails for it.
+    // ldd fails for static programs.
     const listed = await runProgram('ldd', [from], step).catch(() => '')
     for (const [, library] of listed.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) if (library) libraries.add(library)
   }
@@ -114,7 +113,7 @@ async function makeRoot(
   }
   const applets = (await runProgram('busybox', ['--list'], step)).split('\n').filter(Boolean)
   for (const applet of applets) {
-    // The host's own makes ext4; the applet only ext2.
+    // The busybox applet only makes ext2.
     if (applet !== 'busybox' && applet !== 'mke2fs') await fs.symlink('busybox', path.join(root, 'bin', applet))
   }
   for (const name of ['init', 'modprobe', 'reboot', 'poweroff', 'halt']) {

@@ -1,21 +1,20 @@
 /**
- * Whether a PCI device can be handed to a machine whole. That needs an IOMMU, the driver vfio-pci on it, and a group of
- * its own: devices of one group can reach each other's memory, so another device in it would be handed over as well.
- * Bridges and the device's own further functions (a GPU's sound) do no harm there. Every answer that is no has its
- * reason, for the owner of the host.
+ * Whether a PCI device can be passed through. That needs an IOMMU, the driver vfio-pci, and a group of its own: devices
+ * of one group can reach each other's memory. Bridges and other functions of the device (a GPU's audio) are fine. A
+ * refusal carries its reason, for the owner of the host.
  */
 import fs from 'node:fs'
 import path from 'node:path'
 
 export type Passthrough =
   | { readonly ok: true; readonly args: readonly string[] }
-  /** `isBusy`: another machine has it now; later it may work. */
+  /** `isBusy`: in use by another machine now. */
   | { readonly ok: false; readonly isBusy: boolean; readonly reason: string }
 
 const ADDRESS = /^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/
 const BRIDGE_CLASS = '0x0604'
 
-/** `root` is `/` but in tests. */
+/** `root`: `/` except in tests. */
 export function checkPassthrough(pciAddress: string, root = '/'): Passthrough {
   const address = pciAddress.toLowerCase().replace(/^[0-9a-f]{4}(?=[0-9a-f]{4}:)/, '')
   if (!ADDRESS.test(address)) return no(`${pciAddress} is not a PCI address such as 0000:01:00.0`)
@@ -46,7 +45,7 @@ function no(reason: string): Passthrough {
   return { ok: false, isBusy: false, reason }
 }
 
-/** The address less its function. */
+/** The address without its function. */
 function deviceOf(address: string): string {
   return address.split('.')[0] ?? address
 }

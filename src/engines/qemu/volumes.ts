@@ -1,7 +1,7 @@
 /**
- * Volumes: qcow2 files, and plugging them into running machines and out again. What is plugged is asked from
- * QEMU, never remembered. QEMU locks the files that it has open, so a volume cannot be in two machines, and one that is
- * in use cannot be destroyed. While it is plugged in, its file belongs to the machine's user.
+ * Volumes: qcow2 files that are attached to running machines. Attachments are queried from QEMU, never remembered. QEMU
+ * locks open files, so a volume cannot be in two machines, and one in use cannot be destroyed. While attached, the file
+ * belongs to the machine's user.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -42,7 +42,7 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
         await fs.chmod(`${file}.new`, 0o600)
         await fs.rename(`${file}.new`, file)
       } catch (error) {
-        // What broke off half-way may have taken the last of the disk.
+        // A partial file may have filled the disk.
         await fs.rm(`${file}.new`, { force: true })
         throw error
       }
@@ -50,7 +50,7 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
     destroy: async (id: string, signal: AbortSignal) => {
       const file = volumeFile(folder, id)
       if (!(await isThere(file))) return
-      // It fails while a machine holds the lock.
+      // Fails while a machine holds the lock.
       await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
         (error: unknown) => {
           const isLocked = error instanceof Error && error.message.includes('lock')
@@ -69,14 +69,14 @@ export async function pluggedVolumes(monitor: Monitor): Promise<string[]> {
 
 export interface Socket {
   readonly monitor: Monitor
-  /** Where QEMU was started: it may not be able to reach anything from the top. */
+  /** QEMU's working folder: it may not be able to traverse absolute paths. */
   readonly from: string
   readonly folder: string
-  /** Whose the process is. */
+  /** The user of the process. */
   readonly user: number
 }
 
-/** Plugs out what is not wanted first, then in what is. */
+/** Detaches first, then attaches. */
 export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promise<void> {
   const plugged = await pluggedVolumes(socket.monitor)
   for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(socket, id)
@@ -96,11 +96,11 @@ async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, l
   await monitor.execute('blockdev-add', {
     driver: 'qcow2',
     'node-name': node,
-    // What the guest trims would be given back to the host's disk, and with it what was set aside for the volume.
+    // Discards of the guest would free the blocks reserved for the volume.
     discard: (await isReserved(file, sizeGb)) ? 'ignore' : 'unmap',
     file: { driver: 'file', filename: path.relative(from, file) },
   })
-  // By its name its owner tells it from others; the serial is for sure.
+  // The label is for its owner; the serial is unique.
   const shown = { vendor: VENDOR, product: modelOf(label), serial: id.slice(-SERIAL_CHARS) }
   const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, ...shown }
   try {
@@ -129,7 +129,7 @@ async function plugOut({ monitor, folder }: Socket, id: string): Promise<void> {
   await giveTo(volumeFile(folder, id), ownUser())
 }
 
-/** What a machine had plugged in when it ended. */
+/** Volumes that were attached when the machine ended. */
 export async function takeBack(folder: string, user: number): Promise<void> {
   for (const name of await fs.readdir(folder).catch(unlessGone<string[]>([]))) {
     const file = path.join(folder, name)
@@ -152,7 +152,7 @@ async function isReserved(file: string, sizeGb: number): Promise<boolean> {
   return blocks * STAT_BLOCK_BYTES >= sizeGb * BYTES_PER_GB
 }
 
-/** What an earlier try has left open. That there is none is the common case. */
+/** Closes leftovers of an earlier attempt; usually there are none. */
 async function removeNode(monitor: Monitor, node: string): Promise<void> {
   await monitor.execute('blockdev-del', { 'node-name': node }).catch((error: unknown) => {
     if (!(error instanceof Error && error.message.includes('Failed to find node'))) throw error
@@ -168,7 +168,7 @@ function modelOf(label: string): string {
   return label.replaceAll(/[^\w.-]/g, '-').slice(0, MODEL_CHARS)
 }
 
-/** QEMU's names of these have 31 characters at most. */
+/** QEMU limits these names to 31 characters. */
 function nodeOf(id: string): string {
   return `v${createHash('sha256').update(id).digest('hex').slice(0, 30)}`
 }

@@ -1,13 +1,13 @@
-/** Addresses of clients as they go into the configuration of a daemon that would also take names, networks and globs. */
+/** Validates client addresses: the NFS daemon would also accept names, networks and globs. */
 import ipaddr from 'ipaddr.js'
 
-/** How many machines may have one volume. */
+/** Clients per volume. */
 const MAX_CLIENTS = 1_024
 
-/** No machine has one of these; some of them the daemon would read as everybody. */
+/** No machine has one of these; the daemon reads some of them as everybody. */
 const nobody: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
 
-/** In their shortest form, sorted, each once. */
+/** Normalised, sorted, without duplicates. */
 export function readClients(addresses: readonly string[]): string[] {
   if (addresses.length > MAX_CLIENTS) throw new Error(`A volume can have at most ${MAX_CLIENTS} clients`)
   return [...new Set(addresses.map(readAddress))].toSorted()

@@ -1,4 +1,4 @@
-/** Runs one of the system's programs to its end, with a limit in time. Nothing here goes through a shell. */
+/** Runs a system program with a timeout and without a shell. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
@@ -6,7 +6,7 @@ const TIMEOUT_MS = 60_000
 const OUTPUT_BYTES = 1_048_576
 const MESSAGE_CHARS = 500
 
-/** Some of the programs are for administrators only, and not on everybody's path. */
+/** Some programs are in sbin, which is not in every user's path. */
 export const systemEnv = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   LC_ALL: 'C',

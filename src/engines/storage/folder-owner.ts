@@ -1,8 +1,8 @@
-/** A folder belongs to one process at a time: two that look after the same daemon and mounts would undo each other. */
+/** Locks a folder to one process: two managers of the same daemon and mounts would undo each other. */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 
-/** Gives back how to let go of it. What a killed process has left does not count. */
+/** Returns the unlock function. Ignores the lock of a dead process. */
 export async function claimFolder(folder: string): Promise<() => Promise<void>> {
   const file = path.join(folder, 'owner')
   const mine = `${process.pid} ${await startOf(process.pid)}`
@@ -12,14 +12,14 @@ export async function claimFolder(folder: string): Promise<() => Promise<void>> 
     throw new Error(`The storage folder ${folder} is in use by process ${pid}`)
   }
   await fs.rm(file, { force: true })
-  // Fails for all but one of those that come here at once.
+  // Fails for all but one of several concurrent callers.
   await fs.writeFile(file, mine, { flag: 'wx', mode: 0o600 })
   return () => fs.rm(file, { force: true })
 }
 
-/** When a process was started; with its number that names it for good. undefined: there is none. */
+/** Start time of a process, which makes its pid unique. undefined: no such process. */
 async function startOf(pid: number): Promise<string | undefined> {
   const stat = await fs.readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
-  // The name in parentheses may hold spaces; the start is the twentieth word after it.
+  // The name in parentheses may contain spaces; the start time is the 20th field after it.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }

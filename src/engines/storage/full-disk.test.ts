@@ -24,7 +24,7 @@ describe.skipIf(reason !== null)(
       await disk.close()
     })
 
-    test('clients are still let in and shut out, and what is reserved can be written', async () => {
+    test('grants and revokes clients, and reserved space can be written', async () => {
       const server = await lab.open()
       const [inside, outside] = [lab.addClient(), lab.addClient()]
       for (const id of ['one', 'two']) await server.create(id, 1, signal)

@@ -1,12 +1,12 @@
 /**
- * The whole configuration of the NFS daemon as a text: NFSv4 over TCP at one address, and an export for each volume that
- * has clients. Who is not named there gets nothing, and does not even see the name of a volume.
+ * The configuration of the NFS daemon: NFSv4 over TCP at one address, and an export for each volume with clients. Other
+ * addresses get nothing, not even the names of volumes.
  */
 
 export interface GaneshaSettings {
   readonly vip: string
   readonly port: number
-  /** Where the daemon keeps what it knows of its clients. */
+  /** Where the daemon keeps its client state. */
   readonly stateFolder: string
 }
 
@@ -14,11 +14,11 @@ export interface GaneshaExport {
   readonly exportId: number
   readonly folder: string
   readonly pseudo: string
-  /** Addresses that were checked; at least one. */
+  /** Validated addresses, at least one. */
   readonly clients: readonly string[]
 }
 
-/** What the daemon reads only when it starts. */
+/** Settings that the daemon reads only at startup. */
 export function settingsText({ vip, port, stateFolder }: GaneshaSettings): string {
   return [
     'NFS_CORE_PARAM {',
@@ -30,16 +30,16 @@ export function settingsText({ vip, port, stateFolder }: GaneshaSettings): strin
     '  Enable_UDP = false;',
     '}',
     'NFSV4 {',
-    // After a start clients go on at once: nobody else could have taken what they had open.
+    // No grace period: nobody else could have taken locks meanwhile.
     '  Graceless = true;',
     '  Minor_Versions = 0, 1, 2;',
     `  RecoveryRoot = "${stateFolder}";`,
-    // Users are numbers. The names of the users of this machine mean nothing on others.
+    // Numeric ids: user names of this machine mean nothing on others.
     '  Only_Numeric_Owners = true;',
     '}',
     'LOG {',
     '  Default_Log_Level = EVENT;',
-    // These two say something for each connection that ends, and at each start that there is no message bus.
+    // These log every closed connection, and a missing D-Bus at every start.
     '  Components { TIRPC = CRIT; DBUS = FATAL; }',
     '}',
     'EXPORT_DEFAULTS { Access_Type = None; Protocols = 4; Transports = TCP; SecType = sys; }',

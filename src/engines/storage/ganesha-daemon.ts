@@ -1,8 +1,7 @@
 /**
- * Keeps the NFS daemon running and tells it what to serve. A change is written to its configuration and told by SIGHUP;
- * the daemon looks who is asking at every call, so whoever is not in there any more is refused also with files open.
- * That it was taken in is read from its log and from what it holds open; when that fails, the daemon is started anew,
- * for then it can know nothing but the new configuration.
+ * Supervises the NFS daemon and its exports. A change is written to the configuration and applied by SIGHUP; the daemon
+ * checks the client on every call, so a removed client is refused even with files open. Whether a change was applied is
+ * read from the log and from its open folders; otherwise the daemon is restarted, which forces the new configuration.
  */
 import fs from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -27,7 +26,7 @@ export interface DaemonOptions {
   readonly folder: string
   readonly vip: string
   readonly port: number
-  /** What the daemon reads only at its start. */
+  /** Settings read at startup only. */
   readonly settings: string
   readonly log: StorageLog
 }
@@ -43,10 +42,10 @@ const RELOAD_MS = 10_000
 const LOOK_MS = 20
 const PING_EVERY_MS = 5_000
 const PING_TIMEOUT_MS = 5_000
-/** So many pings in a row without an answer, and it has hung. */
+/** Unanswered pings in a row after which it counts as hung. */
 const MAX_SILENT_PINGS = 12
 const BACK_OFF_MS = [100, 500, 2_000, 10_000, 60_000] as const
-/** After so long of good running the count of failures begins anew. */
+/** Uptime that resets the retry delay. */
 const GOOD_RUN_MS = 60_000
 const MAX_LOG_BYTES = 8 * 1_048_576
 
@@ -55,11 +54,11 @@ export class GaneshaDaemon {
   readonly #files: GaneshaFiles
   readonly #stopping = new AbortController()
   #exports: Exports
-  /** Whether the exports were taken in. */
+  /** Whether the exports were applied. */
   #isTold = true
   #current: GaneshaProcess | undefined
   #why = 'it is starting'
-  /** Its log is being read, and stays where it is. */
+  /** The log is being read and must not be rotated. */
   #isReading = false
   #supervision: Promise<void> = Promise.resolve()
 
@@ -69,7 +68,7 @@ export class GaneshaDaemon {
     this.#exports = exports
   }
 
-  /** Resolves when it serves. One that runs already is taken over where it needs no other settings. */
+  /** Resolves when it serves. Adopts a running daemon with the same settings. */
   static async start(options: DaemonOptions, exports: Exports): Promise<GaneshaDaemon> {
     const daemon = new GaneshaDaemon(options, exports)
     const files = daemon.#files
@@ -89,7 +88,7 @@ export class GaneshaDaemon {
     return daemon
   }
 
-  /** When it resolves, exactly these are served, to exactly those whom they name. */
+  /** When it resolves, exactly these exports are served to exactly their clients. */
   async setExports(exports: Exports): Promise<void> {
     this.#exports = exports
     this.#isTold = false
@@ -105,12 +104,12 @@ export class GaneshaDaemon {
     this.#isTold = true
   }
 
-  /** Whether it was told exactly this. */
+  /** Whether exactly these are applied. */
   knows(exports: Exports): boolean {
     return this.#isTold && this.#exports.text === exports.text
   }
 
-  /** Throws, with a sentence, when it does not serve what it should. */
+  /** Throws with a sentence when it does not serve all exports. */
   async check(): Promise<void> {
     const running = this.#current
     if (running === undefined) throw new Error(`The NFS daemon is not running: ${this.#why}`)
@@ -121,7 +120,7 @@ export class GaneshaDaemon {
     await this.#assertServed(running, '')
   }
 
-  /** Nobody looks after it any more. It serves on. */
+  /** Stops supervising. The daemon keeps serving. */
   async leave(): Promise<void> {
     this.#stopping.abort()
     await this.#supervision
@@ -160,7 +159,7 @@ export class GaneshaDaemon {
     }
   }
 
-  /** Until it ends, has hung, or is to be stopped; why. */
+  /** Resolves with the reason when it ends, hangs or is stopped. */
   async #watch(running: GaneshaProcess): Promise<string> {
     const { vip, port } = this.#options
     const ended = running.exited
@@ -188,7 +187,7 @@ export class GaneshaDaemon {
     const started = startGanesha(this.#files)
     try {
       const text = await this.#untilLogged(started, offset, 'NFS SERVER INITIALIZED', START_MS)
-      // One volume that cannot be served must not keep the others from their clients.
+      // One failing volume must not block the others.
       await this.#assertServed(started, text).catch((error: unknown) => {
         this.#options.log.warn({ err: error }, 'the NFS daemon does not serve every export')
       })
@@ -233,7 +232,7 @@ export class GaneshaDaemon {
     }
   }
 
-  /** It leaves out what it cannot export and goes on, so its word is not enough. */
+  /** The daemon skips exports that fail, so its log is not enough. */
   async #assertServed(running: GaneshaProcess, text: string): Promise<void> {
     const open = await openFolders(running)
     const missing = this.#exports.folders.filter((folder) => !open.has(folder))
@@ -251,7 +250,7 @@ export class GaneshaDaemon {
     }
   }
 
-  /** It opens its log anew for each line, so the file can be moved away under it. */
+  /** The daemon reopens its log for each line, so the file can be renamed. */
   async #rotateLog(): Promise<void> {
     if (this.#isReading || (await logLength(this.#files)) < MAX_LOG_BYTES) return
     await fs.rename(this.#files.log, `${this.#files.log}.old`)

@@ -1,6 +1,6 @@
 /**
- * One running NFS daemon: started here, or found running since an earlier start of ours. It is detached on purpose:
- * clients go on while the server that looks after it is away. It says what it does only in its log file.
+ * A running NFS daemon, started here or found from an earlier start. It is detached, so that clients are served while
+ * the server is down. It reports only in its log file.
  */
 import { spawn } from 'node:child_process'
 import fs from 'node:fs/promises'
@@ -16,14 +16,14 @@ export interface GaneshaFiles {
 
 export interface GaneshaProcess {
   readonly pid: number
-  /** Why, once it has ended. */
+  /** Resolves with the reason when it ends. */
   readonly exited: Promise<string>
   isAlive(): boolean
 }
 
 const LOOK_MS = 200
 const STOP_MS = 10_000
-/** Far more than it says for one start or one change. */
+/** Far more than one start or change logs. */
 const LOG_READ_BYTES = 1_048_576
 const LOG_TAIL_CHARS = 2_000
 
@@ -47,7 +47,7 @@ export function startGanesha(files: GaneshaFiles): GaneshaProcess {
   return { pid: child.pid ?? 0, exited, isAlive: () => isAlive }
 }
 
-/** The one that an earlier start has left running, if there is one. */
+/** The daemon of an earlier start, if it still runs. */
 export async function findGanesha(files: GaneshaFiles): Promise<GaneshaProcess | undefined> {
   const pid = Number.parseInt(await fs.readFile(files.pid, 'utf8').catch(() => ''), 10)
   if (!Number.isSafeInteger(pid) || pid < 2 || !(await isOurs(pid, files))) return undefined
@@ -77,7 +77,7 @@ export async function endGanesha(found: GaneshaProcess, files: GaneshaFiles): Pr
   throw new Error(`ganesha.nfsd (${found.pid}) does not stop`)
 }
 
-/** false: it is gone. A number alone is not trusted: it may be another process's by now. */
+/** false: it is gone. The pid alone is not trusted, since pids are reused. */
 export async function sendSignal(found: GaneshaProcess, files: GaneshaFiles, signal: NodeJS.Signals): Promise<boolean> {
   if (!found.isAlive() || !(await isOurs(found.pid, files))) return false
   try {
@@ -88,7 +88,7 @@ export async function sendSignal(found: GaneshaProcess, files: GaneshaFiles, sig
   }
 }
 
-/** The folders that it holds open: the root of each file system that it serves is among them. */
+/** Its open folders, which include the root of each served file system. */
 export async function openFolders(found: GaneshaProcess): Promise<Set<string>> {
   const folder = `/proc/${found.pid}/fd`
   const names = await fs.readdir(folder)
@@ -115,14 +115,14 @@ export async function logSince(files: GaneshaFiles, offset: number): Promise<str
   }
 }
 
-/** What is worth showing to a person of what went wrong. */
+/** The last relevant log lines, for an error message. */
 export function logTail(text: string): string {
   const bad = text.split('\n').filter((line) => /:(CRIT|MAJ|FATAL|WARN) :/.test(line))
   const plain = bad.map((line) => line.replace(/^.*?\[\w+\] /, ''))
   return plain.join('; ').slice(-LOG_TAIL_CHARS)
 }
 
-/** A process that has ended and was not collected yet has no command line. */
+/** A zombie has no command line. */
 async function isOurs(pid: number, files: GaneshaFiles): Promise<boolean> {
   const line = await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   const words = line.split('\0')

@@ -40,7 +40,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     return bytes
   }
 
-  test('who is let in writes and reads; another address does not even see the name', async () => {
+  test('lets a client read and write, and hides the volume from other addresses', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(server.exportPath('vol-1')).toBe('/vol-1')
@@ -56,7 +56,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await server.check(signal)
   })
 
-  test('who is taken out loses the file that it has open, and cannot come back; who stays goes on', async () => {
+  test('closes open files of a removed client and keeps the others working', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address, outside.address], signal)
     const bytes = fillSlowFile('vol-1')
@@ -73,7 +73,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(lab.daemonPid(), 'it was not started anew').toBe(pid)
   })
 
-  test('without clients a volume is closed to the last one too, and its file lies still', async () => {
+  test('closes a volume without clients and stops writing to its file', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
@@ -93,7 +93,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await outside.read('/vol-1/kept')).toMatchObject({ stdout: 'kept' })
   })
 
-  test('a volume holds as much as it was made for, and its owner is told when it is full', async () => {
+  test('limits a volume to its size and reports a full one', async () => {
     await server.create('vol-1', 1, signal)
     expect(fs.statSync(imageOf('vol-1')).size).toBe(GIB)
     expect(fs.statSync(imageOf('vol-1')).blocks * 512).toBeGreaterThanOrEqual(GIB)
@@ -106,7 +106,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await inside.write('/vol-1/again', 'there is room')).toMatchObject({ code: 0 })
   })
 
-  test('two volumes are apart: each has its own data and its own clients', async () => {
+  test('separates data and clients of two volumes', async () => {
     await server.create('one', 1, signal)
     await server.create('two', 1, signal)
     await server.setClients('one', [inside.address], signal)
@@ -120,7 +120,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect((await inside.ls('/one/../two')).stderr).not.toBe('')
   })
 
-  test('data outlives the daemon and the server', async () => {
+  test('keeps data across restarts of daemon and server', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
@@ -134,7 +134,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect((await outside.read('/vol-1/kept')).stderr).toMatch(refusal)
   })
 
-  test('a server that stops leaves its clients served, and the next one goes on with the same daemon', async () => {
+  test('keeps serving while the server is stopped, and the next server adopts the daemon', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     const pid = lab.daemonPid()
@@ -153,7 +153,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(lab.daemonPid()).toBeUndefined()
   })
 
-  test('a daemon that is killed comes back with the same exports', async () => {
+  test('restarts a killed daemon with the same exports', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
@@ -177,7 +177,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect((await inside.read('/vol-1/kept')).stderr).toMatch(refusal)
   })
 
-  test('a daemon that no longer takes changes is started anew, so nobody stays in', async () => {
+  test('restarts a daemon that rejects changes, so that revoked clients lose access', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address, outside.address], signal)
     const pid = await waitFor('a daemon', () => lab.daemonPid())
@@ -192,7 +192,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await inside.ls('/vol-1')).toMatchObject({ code: 0 })
   })
 
-  test('destroying removes the data for good, once nobody may use it', async () => {
+  test('deletes the data of a destroyed volume once it has no clients', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     await expect(server.destroy('vol-1', signal)).rejects.toThrow('has clients')
@@ -209,7 +209,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect((await inside.read('/vol-1/secret')).stderr).not.toBe('')
   })
 
-  test('asking twice is asking once, and a volume keeps its size', async () => {
+  test('accepts repeated calls and rejects another size', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address], signal)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
@@ -219,7 +219,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await expect(server.create('vol-1', 2, signal)).rejects.toThrow('has 1 GB')
   })
 
-  test('a loop device that had another volume on it does not pass for that volume', async () => {
+  test('does not mistake a reused loop device for its previous volume', async () => {
     for (const id of ['stays', 'first', 'second']) await server.create(id, 1, signal)
     await server.setClients('stays', [inside.address], signal)
     await server.setClients('first', [inside.address], signal)
@@ -233,7 +233,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(lab.logged.filter((line) => line.includes('anew'))).toEqual([])
   })
 
-  test('more volumes are served than a machine has loop devices at first', async () => {
+  test('serves more volumes than there are loop devices at first', async () => {
     const ids = Array.from({ length: 10 }, (_, index) => `vol-${index}`)
     for (const id of ids) {
       await server.create(id, 1, signal)
@@ -243,7 +243,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     for (const id of ids) expect(await inside.read(`/${id}/name`)).toMatchObject({ stdout: id })
   })
 
-  test('what is promised has room: a volume that could not be filled is not made', async () => {
+  test('refuses a volume for which there is no space', async () => {
     const { bavail, bsize } = fs.statfsSync(lab.folder)
     const freeGb = Math.floor((bavail * bsize) / GIB)
     // Others write to this disk too.
@@ -253,7 +253,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await server.list(signal)).toEqual([])
   })
 
-  test('one volume whose file is lost is told, and does not keep the others from serving', async () => {
+  test('reports a volume whose file is lost and serves the others', async () => {
     for (const id of ['good', 'lost']) {
       await server.create(id, 1, signal)
       await server.setClients(id, [inside.address], signal)
@@ -278,7 +278,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await inside.ls('/lost')).toMatchObject({ code: 0 })
   })
 
-  test('what is not the address of one machine is refused as a client, and nothing is changed', async () => {
+  test('rejects a client address that does not name one machine, and changes nothing', async () => {
     await server.create('vol-1', 1, signal)
     for (const text of [
       '10.0.0.0/8',
@@ -299,14 +299,14 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(await server.list(signal)).toEqual([{ id: 'vol-1', sizeGb: 1, clients: [], fault: null }])
   })
 
-  test('an address is the same however it is written', async () => {
+  test('treats different spellings of an address as one client', async () => {
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', ['FD00:0:0:0::1', `::ffff:${inside.address}`, inside.address], signal)
     expect(await server.list(signal)).toMatchObject([{ clients: [inside.address, 'fd00::1'] }])
     expect(await inside.ls('/vol-1')).toMatchObject({ code: 0 })
   })
 
-  test('an id that would be something else in a path or a configuration is refused', async () => {
+  test('rejects an id that is unsafe in a path or configuration', async () => {
     for (const id of ['..', 'a/b', '', '-v', 'a b', 'x"; }', 'é', 'x'.repeat(101)]) {
       await expect(server.create(id, 1, signal)).rejects.toThrow('cannot be the id')
       await expect(server.destroy(id, signal)).rejects.toThrow('cannot be the id')
@@ -314,11 +314,11 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     }
   })
 
-  test('a folder belongs to one server', async () => {
+  test('lets one server at a time use a folder', async () => {
     await expect(lab.open()).rejects.toThrow('in use by process')
   })
 
-  test('a port that somebody else has stops the start, with the reason', async () => {
+  test('fails to start on a port in use, with the reason', async () => {
     const folder = path.join(lab.folder, 'other')
     const log = { info: () => {}, warn: () => {} }
     await expect(openGanesha({ folder, vip: lab.vip, log })).rejects.toThrow(/Cannot bind.*[Aa]ddress already in use/)
@@ -326,7 +326,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(fs.existsSync(path.join(folder, 'owner'))).toBe(false)
   })
 
-  test('an address that the machine does not have is refused at the start', async () => {
+  test('fails to start with an address that the machine does not have', async () => {
     const log = { info: () => {}, warn: () => {} }
     await expect(openGanesha({ folder: lab.folder, vip: '192.0.2.77', log })).rejects.toThrow('has no address')
   })
@@ -339,7 +339,7 @@ describe.skipIf(reason !== null)(`after a crash${reason === null ? '' : ` (${rea
   })
   afterEach(() => lab.close())
 
-  test('clients go on while the server is dead, and the next one takes the running daemon over', async () => {
+  test('serves clients after a killed server, and the next server adopts the daemon', async () => {
     const [inside, outside] = [lab.addClient(), lab.addClient()]
     const dead = await lab.openElsewhere('vol-1', inside.address)
     const pid = lab.daemonPid()
@@ -358,7 +358,7 @@ describe.skipIf(reason !== null)(`after a crash${reason === null ? '' : ` (${rea
     await waitFor('its answer', async () => (await outside.read('/vol-1/kept')).stdout === 'kept')
   })
 
-  test('mounts without their daemon are taken up again, and half done work is finished', async () => {
+  test('adopts mounts without a daemon and finishes interrupted work', async () => {
     const inside = lab.addClient()
     const dead = await lab.openElsewhere('vol-1', inside.address)
     dead.kill('SIGKILL')
@@ -381,7 +381,7 @@ describe.skipIf(reason !== null)(`after a crash${reason === null ? '' : ` (${rea
     expect(await inside.write('/half/file', 'text')).toMatchObject({ code: 0 })
   })
 
-  test('a record that cannot be read stops the start, and is not taken for a volume that is gone', async () => {
+  test('fails to start on an unreadable record instead of treating the volume as deleted', async () => {
     fs.mkdirSync(path.join(lab.folder, 'volumes'))
     fs.writeFileSync(path.join(lab.folder, 'volumes', 'vol-1.json'), '{"sizeGb":1')
     await expect(lab.open()).rejects.toThrow('vol-1.json cannot be read')

@@ -1,8 +1,7 @@
 /**
- * A file server of our own: nfs-ganesha in user space, over volumes that are files of a fixed size. What should be is
- * written down first (volume-record.ts) and then made so; whatever a crash leaves is set right by the next start. A
- * volume is mounted on this machine, and known to the daemon, only while it has clients. The daemon and its mounts stay
- * when this process ends, however it does: a deploy must not hang the machines of tenants.
+ * Our own file server: nfs-ganesha over volumes that are files of a fixed size. The desired state is recorded first
+ * (volume-record.ts) and then applied, so that the next start repairs whatever a crash leaves. A volume is mounted and
+ * exported only while it has clients. Daemon and mounts survive this process: a deploy must not hang tenants' machines.
  */
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -20,19 +19,19 @@ import { bytesOf, openVolumeImages, type VolumeImages } from './volume-image.ts'
 import { assertVolumeId, MAX_EXPORT_ID, MAX_VOLUMES, VolumeRecords, type VolumeRecord } from './volume-record.ts'
 
 export interface GaneshaOptions {
-  /** Where the volumes are kept: on a local disk, for nothing else. */
+  /** Folder for volumes on a local disk, used for nothing else. */
   readonly folder: string
-  /** An address that this machine has. */
+  /** An address of this machine. */
   readonly vip: string
   readonly port?: number
-  /** How many times over the disk is promised. With 1 the blocks of each volume are reserved when it is made. */
+  /** Overcommit factor. With 1 the blocks of each volume are reserved on creation. */
   readonly overcommit?: number
   readonly log: StorageLog
 }
 
 const NFS_PORT = 2_049
 const MAX_SIZE_GB = 16_000
-/** Of the disk, for what is no volume: records, the configuration of the NFS daemon, its log. */
+/** Disk space for records, configuration and logs. */
 const KEPT_FREE_BYTES = 128 * 1_048_576
 
 export async function openGanesha(options: GaneshaOptions): Promise<FileServer> {
@@ -82,17 +81,17 @@ class Ganesha implements FileServer {
   readonly #parts: GaneshaParts
   readonly #records: VolumeRecords
   readonly #images: VolumeImages
-  /** Whose mount was made, or found to be right, by this process. */
+  /** Volumes whose mount this process created or verified. */
   readonly #mounted = new Set<string>()
-  /** Volumes that have clients and cannot be served, and why. */
+  /** Reasons of volumes with clients that cannot be served. */
   readonly #broken = new Map<string, string>()
   #roomAsked: Promise<number> | undefined
-  /** The disk had no room for the spare when it was last tried. */
+  /** The disk had no space for the reserve at the last attempt. */
   #isSpareLow = false
-  /** false: what is written down may not be so yet. */
+  /** false: records may not be applied yet. */
   #isSettled = false
   #daemon: GaneshaDaemon | undefined
-  /** One thing at a time: a change of the exports is a change of them all. */
+  /** One change at a time: exports are replaced as a whole. */
   #turn: Promise<unknown> = Promise.resolve()
   #closed = false
 
@@ -104,10 +103,10 @@ class Ganesha implements FileServer {
   }
 
   async open(): Promise<void> {
-    // First, and before anything else is written: it may have to give way to what follows.
+    // First: later writes may need this reserve.
     await this.#refillSpare()
     await this.#settle()
-    // What a crash has left: creates that broke off half-way, and volumes on their way out.
+    // Finish what a crash interrupted: creates and destroys.
     for (const [id, { state }] of this.#records.all()) {
       if (state === 'ready') continue
       await this.#finishOff(id).catch((error: unknown) => {
@@ -126,7 +125,7 @@ class Ganesha implements FileServer {
 
   async list(signal: AbortSignal): Promise<StoredVolume[]> {
     return this.#inTurn(signal, async () => {
-      // Who reads here whom a volume is open to must be able to rely on it.
+      // The listed clients must be the effective ones.
       if (!this.#isSettled) await this.#settle()
       const made = this.#records.all().filter(([, { state }]) => state !== 'making')
       return Promise.all(
@@ -138,7 +137,7 @@ class Ganesha implements FileServer {
     })
   }
 
-  /** One at a time, for whoever asks meanwhile: it looks at every file. */
+  /** Shared by concurrent callers, since it reads every file. */
   async roomGb(): Promise<number> {
     this.#roomAsked ??= this.#leftGb().finally(() => (this.#roomAsked = undefined))
     return Math.min(await this.#roomAsked, MAX_SIZE_GB)
@@ -154,7 +153,7 @@ class Ganesha implements FileServer {
       if (known !== undefined && known.sizeGb !== sizeGb) throw new Error(`The volume ${id} has ${known.sizeGb} GB`)
       if (known?.state === 'going') throw new Error(`The volume ${id} is being destroyed`)
       if (known?.state === 'ready') {
-        // What was made once is never made anew, empty, in the place of what a customer has lost.
+        // A lost volume is never recreated empty.
         const fault = await this.#images.faultOf(id, sizeGb)
         if (fault !== null) throw new Error(fault)
         return
@@ -164,7 +163,7 @@ class Ganesha implements FileServer {
     })
   }
 
-  /** Whole, or not at all: a create that breaks off takes back what it has begun. */
+  /** Rolls back when it fails half-way. */
   async #make(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
     const record: VolumeRecord = { exportId: this.#freeExportId(), sizeGb, clients: [], state: 'making' }
     try {
@@ -229,7 +228,7 @@ class Ganesha implements FileServer {
     await this.#parts.release()
   }
 
-  /** Makes what is written down so: mounted, exported to whom it says, and what has no clients unmounted. */
+  /** Applies the records: mounts and exports volumes with clients, unmounts the others. */
   async #settle(): Promise<void> {
     const exports = await this.#mountExports()
     const daemon = this.#daemon
@@ -241,7 +240,7 @@ class Ganesha implements FileServer {
     this.#isSettled = this.#broken.size === 0
   }
 
-  /** One that fails must not keep the others from theirs. */
+  /** A failing volume must not block the others. */
   async #mountExports(): Promise<Exports> {
     const before = new Map(this.#broken)
     this.#broken.clear()
@@ -256,7 +255,7 @@ class Ganesha implements FileServer {
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
         this.#broken.set(id, why)
-        // It is tried again every few seconds.
+        // Retried every few seconds; logged when the cause is new.
         if (before.get(id) !== why) this.#parts.log.warn({ volume: id, err: error }, 'could not mount a volume')
         continue
       }
@@ -269,11 +268,11 @@ class Ganesha implements FileServer {
 
   async #finishOff(id: string): Promise<void> {
     await this.#images.remove(id)
-    // Last, so that no data is ever left that no record speaks of.
+    // Last, so that there is never data without a record.
     await this.#records.remove(id)
   }
 
-  /** Nobody can use it any more; when somebody on this machine looks into it, it stays mounted for a while. */
+  /** It is no longer exported; if a local process uses it, it stays mounted for a while. */
   async #unmount(id: string): Promise<void> {
     this.#mounted.delete(id)
     await this.#images.unmount(id).catch((error: unknown) => {
@@ -309,7 +308,7 @@ class Ganesha implements FileServer {
     return Math.max(0, Math.floor(leftBytes / bytesOf(1)))
   }
 
-  /** A random one: the next volume should not get the number by which clients knew the last. */
+  /** Random, so that clients do not mistake a new volume for an old one. */
   #freeExportId(): number {
     const taken = new Set(this.#records.all().map(([, { exportId }]) => exportId))
     for (;;) {

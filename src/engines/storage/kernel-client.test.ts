@@ -47,7 +47,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     if (code !== 0) throw new Error(`the guest could not mount: ${said}`)
   })
 
-  test('what it writes is in the volume, with owner and mode', async () => {
+  test('writes files with owner and mode', async () => {
     const made = await guest.run(
       'dd if=/dev/urandom of=/mnt/v/data bs=1M count=20 && chown 1234:5678 /mnt/v/data && chmod 640 /mnt/v/data && sync && md5sum /mnt/v/data',
     )
@@ -57,7 +57,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     expect(fs.statSync(file)).toMatchObject({ uid: 1234, gid: 5678, mode: 0o100640, size: 20 * 1_048_576 })
   })
 
-  test('a file that is open stays open while the daemon is killed and comes back', async () => {
+  test('keeps an open file across a restart of the daemon', async () => {
     expect(await guest.run('exec 9>/mnt/v/open && echo one >&9 && sync')).toMatchObject({ code: 0 })
     const pid = await waitFor('a daemon', () => lab.daemonPid())
     process.kill(pid, 'SIGKILL')
@@ -67,7 +67,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     })
   })
 
-  test('a full volume says so', async () => {
+  test('gets an error from a full volume', async () => {
     const folder = path.join(lab.folder, 'mnt', VOLUME)
     const { bavail, bsize } = fs.statfsSync(folder)
     // All but 16 MiB is taken from this side, which is faster than an emulated machine.
@@ -84,7 +84,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
   test.each([
     ['alone', []],
     ['while another stays', ['10.255.255.254']],
-  ])('when it is taken out %s, its mount and its open files are of no use', async (_, others) => {
+  ])('loses its mount and open files when it is removed %s', async (_, others) => {
     expect(await guest.run('echo mine > /mnt/v/mine && sync && exec 8</mnt/v/mine')).toMatchObject({ code: 0 })
     await server.setClients(VOLUME, others, signal)
     const drop = 'echo 3 > /proc/sys/vm/drop_caches'

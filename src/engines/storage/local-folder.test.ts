@@ -6,7 +6,7 @@ import { assertLocal, whyNotLocal } from './local-folder.ts'
 
 const log = { info: () => {}, warn: () => {} }
 
-test('what is behind a network or a program is no local disk', () => {
+test('rejects network and FUSE file systems', () => {
   // The numbers of `stat -f --format=%t`; statfs gives those above 2^31 with a sign on some machines.
   expect(whyNotLocal(0x6969)).toBe('NFS')
   expect(whyNotLocal(0xff534d42)).toBe('CIFS')
@@ -15,7 +15,7 @@ test('what is behind a network or a program is no local disk', () => {
   expect(whyNotLocal(0xef53)).toBeUndefined()
 })
 
-test('a folder whose path would need quoting is refused', async () => {
+test('rejects a path that would need quoting', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth storage '))
   try {
     await expect(assertLocal(folder, log)).rejects.toThrow('has characters in its path')

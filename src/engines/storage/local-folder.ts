@@ -1,8 +1,8 @@
-/** Where volumes may be kept: on a disk of this machine, under a path that needs no quoting anywhere. */
+/** Checks the storage folder: on a local disk, under a path that needs no quoting. */
 import fs from 'node:fs/promises'
 import type { StorageLog } from './file-server.ts'
 
-/** What statfs calls them. A file that is a disk must not be behind a network, or behind a program. */
+/** File system types from statfs. Disk images must not be on network or FUSE file systems. */
 const remote: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0xff53_4d42, 'CIFS'],
@@ -31,7 +31,7 @@ export async function assertLocal(folder: string, log: StorageLog): Promise<void
     log.warn({ folder }, 'the storage folder is in memory: its contents are lost when the machine restarts')
 }
 
-/** `type`: as statfs gives it; on some machines with a sign. */
+/** `type`: from statfs, signed on some machines. */
 export function whyNotLocal(type: number): string | undefined {
   return remote.get(type >>> 0)
 }

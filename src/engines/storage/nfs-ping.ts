@@ -1,4 +1,4 @@
-/** Asks an NFSv4 server to do nothing: the shortest call there is (RFC 5531, procedure 0), which any client may make. */
+/** The NFSv4 null call (RFC 5531, procedure 0), which any client may make. */
 import { randomBytes } from 'node:crypto'
 import net from 'node:net'
 
@@ -6,10 +6,10 @@ const NFS_PROGRAM = 100_003
 const NFS_VERSION = 4
 const REPLY = 1
 const LAST_FRAGMENT = 0x8000_0000
-/** The mark of the fragment, and: id, reply, accepted, verifier (2), success. */
+/** Fragment header, then: id, reply, accepted, verifier (2), success. */
 const REPLY_BYTES = 4 + 6 * 4
 
-/** Rejects when there is no good answer in time. */
+/** Rejects without a valid answer in time. */
 export async function pingNfs(address: string, port: number, timeoutMs: number): Promise<void> {
   const id = randomBytes(4).readUInt32BE()
   // id, call, RPC version, program, version, procedure, credentials and verifier of nobody.

@@ -1,7 +1,6 @@
 /**
- * A little of the disk that is kept back. Who may use a volume is written to the same disk as the volumes; when
- * something else has filled it, a tenant who left could not be shut out any more. So a small file holds a few megabytes
- * in reserve, and is given up for such a write.
+ * A reserve of disk space. Client lists are stored on the same disk as the volumes: on a full disk a former tenant could
+ * not be locked out. A small file holds a few megabytes that are freed for such a write.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -16,7 +15,7 @@ export class SpareRoom {
     this.#file = path.join(folder, 'spare')
   }
 
-  /** Sets it aside again, where there is room for it. Throws when the disk is full. */
+  /** Restores the reserve. Throws when the disk is full. */
   async refill(): Promise<void> {
     const held = await fs.stat(this.#file).catch(() => undefined)
     if (held !== undefined && held.blocks * 512 >= SPARE_BYTES) return
@@ -35,7 +34,7 @@ export class SpareRoom {
   }
 }
 
-/** By its code, or by the words of the program that said so. */
+/** By its code, or by the output of the failed program. */
 export function isDiskFull(error: unknown): boolean {
   for (let one = error; one instanceof Error; one = one.cause) {
     if ('code' in one && (one.code === 'ENOSPC' || one.code === 'EDQUOT')) return true

@@ -1,7 +1,7 @@
 /**
- * The data of volumes: files, each with an ext4 of exactly its size, mounted from a loop device while somebody may use
- * it. So a full volume is full for its owner alone, and one that is not in use is a plain file that can be copied. The
- * blocks of a file are reserved when it is made, unless the operator promises the disk several times over.
+ * Volume data: files with an ext4 of exactly their size, loop-mounted while they have clients. A full volume affects only
+ * its owner, and an unused one is a plain file that can be copied. Blocks are reserved on creation unless the operator
+ * overcommits the disk.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -10,21 +10,21 @@ import { removeDurably, syncFolder } from '../durable-file.ts'
 
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512
-/** Mounts that lie over each other are taken off one by one. */
+/** Stacked mounts are removed one by one. */
 const MAX_STACKED = 16
 
 export interface VolumeImages {
   mountPoint(id: string): string
-  /** Makes it whole, or throws and leaves nothing behind. */
+  /** Throws without leaving anything behind. */
   make(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
-  /** What is wrong with its file. null: it is there in its size. */
+  /** What is wrong with the file. null: present with its size. */
   faultOf(id: string, sizeGb: number): Promise<string | null>
   mount(id: string): Promise<void>
   unmount(id: string): Promise<void>
-  /** The ids of all that are mounted. */
+  /** Ids of mounted volumes. */
   mounted(): Promise<string[]>
   remove(id: string): Promise<void>
-  /** How many bytes of the disk are free, and how many the images have taken of it so far. */
+  /** Free bytes of the disk, and bytes used by images. */
   room(): Promise<{ freeBytes: number; takenBytes: number }>
 }
 
@@ -55,14 +55,14 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
         await fs.writeFile(fresh, '', { flag: 'wx', mode: 0o600 })
         await fs.truncate(fresh, bytesOf(sizeGb))
         if (isReserved) await runCommand('fallocate', ['-l', String(bytesOf(sizeGb)), fresh], signal)
-        // Without nodiscard mke2fs gives the reserved blocks back.
+        // Without nodiscard mke2fs would free the reserved blocks.
         const options = 'nodiscard,lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0'
         await runCommand('mke2fs', ['-t', 'ext4', '-F', '-q', '-m', '0', '-E', options, fresh], signal)
         await runCommand('sync', [fresh])
         await fs.rename(fresh, file)
         await syncFolder(files)
       } catch (error) {
-        // What broke off half-way may have taken the last of the disk.
+        // A partial file may have filled the disk.
         await fs.rm(fresh, { force: true })
         throw error
       }
@@ -85,8 +85,8 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       await runCommand('mount', ['-t', 'ext4', '-o', options, fileOf(id), mountPoint(id)])
       const device = (await findMounts()).get(mountPoint(id))
       if (device === undefined) throw new Error(`${mountPoint(id)} was mounted but is not in the mount table`)
-      // The NFS daemon remembers by its name which file system a device has, and would take this one for the one that
-      // was on the same loop device before it, unless the device looks changed.
+      // The NFS daemon caches the file system of a device by name, and would take this volume for the previous one on the
+      // same loop device unless the device looks changed.
       await runCommand('touch', ['--no-create', device])
     },
 
@@ -105,7 +105,7 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       const { bavail, bsize } = await fs.statfs(files)
       let takenBytes = 0
       for (const name of await fs.readdir(files)) {
-        // It may be removed while we look.
+        // May be removed concurrently.
         const found = await fs.stat(path.join(files, name)).catch(nullIfGone)
         takenBytes += (found?.blocks ?? 0) * STAT_BLOCK_BYTES
       }
@@ -119,12 +119,12 @@ function nullIfGone(error: NodeJS.ErrnoException): null {
   throw error
 }
 
-/** How many bytes a volume may come to take. */
+/** The most bytes a volume can use. */
 export function bytesOf(sizeGb: number): number {
   return sizeGb * BYTES_PER_GB
 }
 
-/** Every mount point with the device on it; where several lie over each other, the uppermost. */
+/** Mount points with their device; of stacked mounts the topmost. */
 async function findMounts(): Promise<Map<string, string>> {
   const lines = (await fs.readFile('/proc/self/mountinfo', 'utf8')).split('\n')
   return new Map(

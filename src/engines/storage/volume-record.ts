@@ -1,22 +1,22 @@
 /**
- * What is written down of each volume, before it is acted on: one small file each. The state says how far the acting may
- * have come, so a crash between any two steps is finished by the next start or the next call.
+ * One record file per volume, written before each action. The state tells how far the action may have come, so that the
+ * next start or call finishes it after a crash.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { z } from 'zod'
 import { removeDurably, writeDurably } from '../durable-file.ts'
 
-/** How many volumes one server holds; each that is in use takes a loop device, a mount and an export. */
+/** Volumes per server; each one in use takes a loop device, a mount and an export. */
 export const MAX_VOLUMES = 4_096
 export const MAX_EXPORT_ID = 65_534
 
 const volumeRecord = z.object({
-  /** Part of every file handle that clients keep, so it stays with the volume. */
+  /** Part of clients' file handles, so it must never change. */
   exportId: z.int().min(1).max(MAX_EXPORT_ID),
   sizeGb: z.int().min(1),
   clients: z.array(z.string()),
-  /** `making`: its file may be missing. `going`: it was asked to go, and is finished off. */
+  /** `making`: the file may be missing. `going`: being destroyed. */
   state: z.enum(['making', 'ready', 'going']),
 })
 export type VolumeRecord = z.infer<typeof volumeRecord>
@@ -24,7 +24,7 @@ export type VolumeRecord = z.infer<typeof volumeRecord>
 const SUFFIX = '.json'
 const idPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/
 
-/** An id becomes part of paths and of a configuration, so what could be anything else there is refused. */
+/** Ids become part of paths and of a configuration. */
 export function assertVolumeId(id: string): void {
   if (!idPattern.test(id)) throw new Error(`“${id.slice(0, 100)}” is not a valid volume id`)
 }
@@ -75,7 +75,7 @@ async function readRecord(file: string): Promise<VolumeRecord> {
   try {
     return volumeRecord.parse(JSON.parse(await fs.readFile(file, 'utf8')))
   } catch (error) {
-    // To go on without it would make its volume look deleted.
+    // Ignoring it would make the volume look deleted.
     throw new Error(`The record ${file} cannot be read`, { cause: error })
   }
 }
