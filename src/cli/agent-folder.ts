@@ -1,4 +1,4 @@
-/** What the commands of `berth agent` share: which folder, what was joined, and failures that the owner can change. */
+/** Shared by the commands of `berth agent`: the folder, the membership, and errors the owner can fix. */
 import { AgentError } from '../agent/agent-error.ts'
 import { openAgentFolder, type AgentFolder } from '../agent/folder.ts'
 import { realGpus, simulatedGpus, type GpuSource } from '../agent/gpu-source.ts'
@@ -25,8 +25,8 @@ export function joinedOf(folder: AgentFolder): Membership {
   const membership = readMembership(folder)
   if (membership !== undefined) return membership
   throw new CliError(exitCodes.failed, `The agent in ${folder.dir} has not joined a server.`, [
-    'Join one with: berth agent join --server URL --token TOKEN',
-    'Another folder is named with --dir.',
+    'To join one: berth agent join --server URL --token TOKEN',
+    'To use another folder, add --dir.',
   ])
 }
 
@@ -35,13 +35,13 @@ export function forget(folder: AgentFolder): void {
   forgetDesiredState(folder)
 }
 
-/** The folder holds the private key, and the terms say nothing new. */
+/** Without the private key and the terms. */
 export function shownMembership({ hostId, server, installation }: Membership) {
   return { hostId, server, installation }
 }
 
-/** What the owner can change is told, not thrown. */
-export async function telling<T>(work: () => Promise<T>): Promise<T> {
+/** Errors that the owner can fix are shown as a sentence. */
+export async function withAgentErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

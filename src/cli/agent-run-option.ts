@@ -1,27 +1,32 @@
-/** Options of `berth agent run` alone: how tenants are run. What is given once is kept, as in `runSettings`. */
+/** Options of `berth agent run`: how tenants are run. They are saved, as `runSettings`. */
 import path from 'node:path'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { InvalidArgumentError } from 'commander'
 import { MAX_ALLOWED_REGISTRIES, runSettings, type RunSettings } from '../agent/identity.ts'
+import { parseWhole } from './flag.ts'
+import type { ExtraOption } from './row.ts'
 
 const MAX_STALL_SECONDS = 3_600
 
-export function addRunOptions(command: Command): Command {
-  return command
-    .option('--docker-socket <file>', 'where Docker or Podman listens (looked for)', absolutePath)
-    .option('--image <name>', 'image of containers whose order names none (debian:12)')
-    .option('--allow-local-images', 'let tenants use images of this machine by name')
-    .option('--no-allow-local-images', 'take that back')
-    .option('--allow-registry <host...>', 'let tenants pull from these private registries', parseRegistry)
-    .option('--allow-private-registries', 'let tenants pull from any private address')
-    .option('--no-allow-private-registries', 'take that back')
-    .option('--allow-unfenced', 'run containers also where they cannot be kept apart')
-    .option('--no-allow-unfenced', 'take that back')
-    .option('--registry-auth <file>', 'logins of registries, as in ~/.docker/config.json', absolutePath)
-    .option('--pull-stall <seconds>', 'restarts a pull without progress for so long (120)', parseStall)
-    .addOption(new Option('--accel <how>', 'of virtual machines (found out)').choices(['kvm', 'tcg']))
-}
+export const runOptions: readonly ExtraOption[] = [
+  { flag: '--docker-socket <file>', help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
+  { flag: '--image <name>', help: 'image of containers whose order names none (default: debian:12)' },
+  { flag: '--allow-local-images', help: 'let tenants use images of this machine by name' },
+  { flag: '--no-allow-local-images', help: 'undo --allow-local-images' },
+  { flag: '--allow-registry <host...>', help: 'let tenants pull from these private registries', parse: addRegistry },
+  { flag: '--allow-private-registries', help: 'let tenants pull from any private address' },
+  { flag: '--no-allow-private-registries', help: 'undo --allow-private-registries' },
+  { flag: '--allow-unfenced', help: 'run containers even where tenants cannot be isolated' },
+  { flag: '--no-allow-unfenced', help: 'undo --allow-unfenced' },
+  { flag: '--registry-auth <file>', help: 'registry logins, as in ~/.docker/config.json', parse: absolutePath },
+  {
+    flag: '--pull-stall <seconds>',
+    help: 'restart a pull after this long without progress (default: 120)',
+    parse: parseWhole(1, MAX_STALL_SECONDS),
+  },
+  { flag: '--accel <mode>', help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
+]
 
-/** What was kept, with what is given anew. */
+/** The saved settings, with what is given anew. */
 export function runSettingsOf(options: RunSettings, kept: RunSettings | undefined): RunSettings {
   return { ...kept, ...runSettings.parse(options) }
 }
@@ -30,18 +35,12 @@ function absolutePath(text: string): string {
   return path.resolve(text)
 }
 
-/** `none` names none: it takes back what was kept. */
-function parseRegistry(text: string, before: readonly string[] = []): readonly string[] {
+/** `none` clears the saved list. */
+function addRegistry(text: string, before: unknown): readonly string[] {
   if (text === 'none') return []
-  const all = [...before, text]
+  const all = [...((before as string[] | undefined) ?? []), text]
   if (runSettings.shape.allowRegistry.safeParse(all).success) return all
   throw new InvalidArgumentError(
-    `A registry is a host with or without a port, such as registry.lan:5000; ${MAX_ALLOWED_REGISTRIES} at most.`,
+    `Must be a host with or without a port, such as registry.lan:5000; at most ${MAX_ALLOWED_REGISTRIES}.`,
   )
-}
-
-function parseStall(text: string): number {
-  const seconds = Number(text)
-  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MAX_STALL_SECONDS) return seconds
-  throw new InvalidArgumentError(`A whole number of seconds, from 1 to ${MAX_STALL_SECONDS}.`)
 }

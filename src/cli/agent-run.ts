@@ -1,9 +1,8 @@
 /**
- * `berth agent join` and `berth agent run`. Beside a server on the same machine nothing has to be typed but the latter:
- * the operator's key in the data folder makes the token that joining takes.
+ * `berth agent join` and `berth agent run`. For a server on the same machine the latter is enough: it creates a join
+ * token with the operator's key in the data folder.
  */
 import path from 'node:path'
-import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentEnd } from '../agent/agent.ts'
 import type { AgentFolder } from '../agent/folder.ts'
@@ -12,90 +11,77 @@ import { openKey, readMembership, writeMembership, type Membership, type RunSett
 import { makeOffer } from '../agent/offer.ts'
 import { makeClient } from '../client/client.ts'
 import { gpuType } from '../contract/shared.ts'
-import { folderOf, forget, gpusOf, sentence, shownMembership, telling } from './agent-folder.ts'
-import { addTermsOptions, termsOf, type TermsOptions } from './agent-option.ts'
-import { addRunOptions, runSettingsOf } from './agent-run-option.ts'
-import { eventWords } from './agent-words.ts'
+import { folderOf, forget, gpusOf, sentence, shownMembership, withAgentErrors } from './agent-folder.ts'
+import { eventText } from './agent-label.ts'
+import { termsOf, termsOptions, type TermsOptions } from './agent-option.ts'
+import { runOptions, runSettingsOf } from './agent-run-option.ts'
+import { custom, type Call, type Row } from './row.ts'
 import type { Screen } from './screen.ts'
-import { isLocal, openSession, type Run, type Session } from './session.ts'
+import { isLocal, openSession, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 
 type RunOptions = TermsOptions & RunSettings
 
-export function addJoinCommand(agent: Command, run: Run): void {
-  const join = addTermsOptions(
-    agent.command('join').description('join a server with a token, without starting to work'),
-  ).requiredOption('--token <token>', 'from the operator, or: POST /v2/supply/join-tokens')
-  join.action(
-    run('anyone', (session) =>
-      telling(async () => {
-        const options = join.opts<TermsOptions>()
-        const folder = folderOf(options)
-        const before = readMembership(folder)
-        if (before !== undefined) throw alreadyJoined(before)
-        const membership = await joinWith(
-          folder,
-          serverOf(options, session),
-          options.token ?? '',
-          options,
-          runSettingsOf(options, undefined),
-        )
-        session.screen.show(shownMembership(membership), () => [
-          `Joined ${membership.server} as ${membership.hostId}.`,
-          'It is on sale once the agent runs: berth agent run',
-        ])
-      }),
-    ),
-  )
-}
+export const joinRow: Row = custom<TermsOptions>({
+  command: 'agent join',
+  description: 'join a server with a join token, without starting the agent',
+  options: [...termsOptions, { flag: '--token <token>', help: 'join token, from berth supply token', required: true }],
+  run: ({ session, options }) =>
+    withAgentErrors(async () => {
+      const folder = folderOf(options)
+      const before = readMembership(folder)
+      if (before !== undefined) throw alreadyJoined(before)
+      const settings = runSettingsOf(options, undefined)
+      const membership = await joinWith(folder, serverOf(options, session), options.token ?? '', options, settings)
+      session.screen.show(shownMembership(membership), () => [
+        `Joined ${membership.server} as ${membership.hostId}.`,
+        'To put it on sale, start the agent: berth agent run',
+      ])
+    }),
+  examples: ['berth agent join --server https://gpu.example.com --token TOKEN --price 1.99'],
+})
 
-export function addRunCommand(agent: Command, run: Run, shell: Shell): void {
-  const command = addTermsOptions(
-    agent.command('run').description('run the agent; joins a server on this machine'),
-  ).option('--token <token>', 'joins with it, where it has not joined yet')
-  addRunOptions(command)
-  command.action(
-    run('anyone', (session) =>
-      telling(async () => {
-        const options = command.opts<RunOptions>()
-        const folder = folderOf(options)
-        const kept = readMembership(folder)
-        const terms = termsOf(options, kept?.terms)
-        const settings = runSettingsOf(options, kept?.run)
-        // Engines are heavy, and no other command needs them.
-        const [{ openEngine }, { runAgent }] = await Promise.all([
-          import('../agent/engine.ts'),
-          import('../agent/agent.ts'),
-        ])
-        // Before it joins: what cannot run anything is not put on sale.
-        const makeRuntime = await openEngine({
-          offering: terms.offering,
-          folder,
-          socket: {
-            named: settings.dockerSocket,
-            dockerHost: shell.env['DOCKER_HOST'],
-            runtimeDir: shell.env['XDG_RUNTIME_DIR'],
-          },
-          settings,
-        })
-        const membership = await memberOf(folder, options, settings, session, shell)
-        session.screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
-        const { screen } = session
-        const end = await untilStopped((signal) =>
-          runAgent({
-            folder,
-            membership,
-            version: packageJson.version,
-            gpus: gpusOf(membership.terms, settings, folder),
-            makeRuntime,
-            tell: (event) => screen.showLine(event, () => eventWords(event, membership.server)),
-            signal,
-          }),
-        )
-        return tellEnd(end, folder, screen)
-      }),
-    ),
+export const runRow: Row = custom<RunOptions>({
+  command: 'agent run',
+  description: 'run the agent; joins a server on this machine by itself',
+  options: [...termsOptions, { flag: '--token <token>', help: 'join token, to join first' }, ...runOptions],
+  run: (call) => withAgentErrors(() => runTheAgent(call)),
+  examples: ['berth agent run', 'berth agent run --simulate-gpus h100:8 --price 0.10'],
+})
+
+async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promise<ExitCode> {
+  const { screen } = session
+  const folder = folderOf(options)
+  const kept = readMembership(folder)
+  const terms = termsOf(options, kept?.terms)
+  const settings = runSettingsOf(options, kept?.run)
+  // Engines are heavy, and no other command needs them.
+  const [{ openEngine }, { runAgent }] = await Promise.all([import('../agent/engine.ts'), import('../agent/agent.ts')])
+  // Before it joins: a machine that cannot run anything is not put on sale.
+  const makeRuntime = await openEngine({
+    offering: terms.offering,
+    folder,
+    socket: {
+      named: settings.dockerSocket,
+      dockerHost: shell.env['DOCKER_HOST'],
+      runtimeDir: shell.env['XDG_RUNTIME_DIR'],
+    },
+    settings,
+  })
+  const membership = await memberOf(folder, options, settings, session, shell)
+  screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
+  const end = await untilStopped((signal) =>
+    runAgent({
+      folder,
+      membership,
+      version: packageJson.version,
+      gpus: gpusOf(membership.terms, settings, folder),
+      makeRuntime,
+      tell: (event) => screen.showLine(event, () => eventText(event, membership.server)),
+      signal,
+    }),
   )
+  return reportEnd(end, folder, screen)
 }
 
 async function untilStopped(work: (signal: AbortSignal) => Promise<AgentEnd>): Promise<AgentEnd> {
@@ -109,22 +95,22 @@ async function untilStopped(work: (signal: AbortSignal) => Promise<AgentEnd>): P
   }
 }
 
-function tellEnd(end: AgentEnd, folder: AgentFolder, screen: Screen): ExitCode {
+function reportEnd(end: AgentEnd, folder: AgentFolder, screen: Screen): ExitCode {
   switch (end.kind) {
     case 'stopped':
-      screen.remark('The agent has ended. What runs here runs on.')
+      screen.remark('The agent has stopped. Machines keep running.')
       return exitCodes.ok
     case 'left':
       forget(folder)
       return exitCodes.ok
     case 'refused':
       throw new CliError(exitCodes.refused, sentence(end.refusal.message), [
-        'To forget that server and join one anew: berth agent leave --forget',
+        'To forget that server and join another: berth agent leave --forget',
       ])
   }
 }
 
-/** As it has joined, or by joining now. */
+/** The saved membership, or a new one by joining now. */
 async function memberOf(
   folder: AgentFolder,
   options: TermsOptions,
@@ -148,14 +134,14 @@ async function memberOf(
   return membership
 }
 
-/** Only for a server on this machine: no key is sent to another without being asked for. */
+/** Only for a local server: no key is sent to another without being asked for. */
 async function tokenFor(server: string, shell: Shell): Promise<string> {
   if (!isLocal(server)) {
     throw new CliError(exitCodes.usage, 'This machine has not joined a server yet.', [
-      `Ask the operator of ${server} for a token: berth agent run --server ${server} --token TOKEN`,
+      `Ask the operator of ${server} for a join token, then: berth agent run --server ${server} --token TOKEN`,
     ])
   }
-  // The operator's key of that server, whoever else's is at hand: a customer's could not.
+  // The operator's key of that server even where BERTH_KEY is set: a customer's key cannot create tokens.
   const { BERTH_KEY: _, ...env } = shell.env
   const ownKey = path.join(shell.env.BERTH_DATA_DIR || '.berth', 'operator.key')
   const hasOwn = shell.readFile(ownKey) !== undefined
@@ -174,12 +160,12 @@ async function joinWith(
   const terms = termsOf(options, undefined)
   const hardware = readHardware(folder.dir)
   const gpus = gpusOf(terms, run, folder)
-  const sight = await gpus.read().finally(() => gpus.close())
-  const offer = makeOffer(terms, hardware, sight)
-  if (offer === undefined) throw noGpu(sight.notes)
+  const seen = await gpus.read().finally(() => gpus.close())
+  const offer = makeOffer(terms, hardware, seen)
+  if (offer === undefined) throw noGpu(seen.notes)
   if (offer.offering === 'virtual-machine' && offer.gpuType === null) {
-    throw new CliError(exitCodes.failed, `Virtual machines are ordered with other GPUs than ${offer.gpuModel}.`, [
-      `With these: ${gpuType.options.join(', ')}. On the marketplace any GPU is sold: --offer marketplace`,
+    throw new CliError(exitCodes.failed, `Virtual machines cannot be offered with ${offer.gpuModel}.`, [
+      `They have ${gpuType.options.join(', ')}. The marketplace takes any GPU: --offer marketplace`,
     ])
   }
   const { publicKey } = openKey(folder)
@@ -204,13 +190,13 @@ function serverOf(options: TermsOptions, session: Session): string {
 }
 
 function alreadyJoined({ server, hostId }: Membership): CliError {
-  return new CliError(exitCodes.failed, `This machine is ${hostId} of ${server} already.`, [
-    'Let it leave there first: berth agent leave; or give another folder with --dir.',
+  return new CliError(exitCodes.failed, `This machine has already joined ${server} as ${hostId}.`, [
+    'Leave first with berth agent leave, or use another folder with --dir.',
   ])
 }
 
 function noGpu(notes: readonly string[]): CliError {
   return new CliError(exitCodes.failed, ['No GPU was found.', ...notes].join(' '), [
-    'Some can be declared for trying things out: --simulate-gpus rtx4090:2',
+    'To try it without GPUs: --simulate-gpus rtx4090:2',
   ])
 }

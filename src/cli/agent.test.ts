@@ -122,10 +122,10 @@ describe('wrong usage', () => {
   test.each([
     [['join'], "required option '--token <token>'"],
     [['run', '--simulate-gpus', 'abacus:3'], 'Use MODEL:COUNT, such as h100:8'],
-    [['run', '--price', '-1'], 'A price is an amount in USD'],
-    [['run', '--name', 'Big Box'], 'A name has lower-case letters'],
-    [['run', '--server', 'localhost:1'], 'A server is an http or https URL'],
-    [['run', '--offer', 'virtual-machine', ...gpus], 'Virtual machines are not ordered in the region local.'],
+    [['run', '--price', '-1'], 'Must be a price in USD'],
+    [['run', '--name', 'Big Box'], 'Must be lower-case letters'],
+    [['run', '--server', 'localhost:1'], 'Must be an http or https URL'],
+    [['run', '--offer', 'virtual-machine', ...gpus], 'Virtual machines cannot be offered in the region local.'],
     [['join', '--token', 'x', '--nvidia-smi', '/nowhere'], 'A machine on the marketplace needs a price.'],
   ])('%j', async (args, text) => {
     const { code, error } = await berth([...args, ...(args[0] === 'join' && args.length === 1 ? [] : ['--dir', root])])

@@ -1,6 +1,5 @@
-/** `berth agent`: puts this machine on sale, and tells what it does there. Running it is in agent-run.ts. */
+/** `berth agent`: offers this machine for rent, and shows what it does. Joining and running are in agent-run.ts. */
 import path from 'node:path'
-import type { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentStatus } from '../agent/agent.ts'
 import type { Move } from '../agent/connection.ts'
@@ -10,63 +9,105 @@ import { readHardware } from '../agent/hardware.ts'
 import { openKey } from '../agent/identity.ts'
 import type { HostState } from '../agent/move.ts'
 import { makeOffer } from '../agent/offer.ts'
-import { folderOf, forget, gpusOf, joinedOf, shownMembership, telling } from './agent-folder.ts'
-import { addFolderOption, addTermsOptions, termsOf, type FolderOptions, type TermsOptions } from './agent-option.ts'
-import { addJoinCommand, addRunCommand } from './agent-run.ts'
-import { offerWords, stateWords } from './agent-words.ts'
-import { fields, type Cell, type Screen } from './screen.ts'
-import { GROUP_USAGE, type Run } from './session.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
+import { folderOf, forget, gpusOf, joinedOf, shownMembership, withAgentErrors } from './agent-folder.ts'
+import { offerLabel, stateLabels } from './agent-label.ts'
+import { folderOption, termsOf, termsOptions, type FolderOptions, type TermsOptions } from './agent-option.ts'
+import { joinRow, runRow } from './agent-run.ts'
+import { custom, type Call, type Row } from './row.ts'
+import { fields, type Cell, type Fact, type Screen } from './screen.ts'
+import { CliError, exitCodes, type ExitCode } from './shell.ts'
 
-export function addAgentCommands(program: Command, run: Run, shell: Shell): void {
-  const agent = program
-    .command('agent')
-    .description('put this machine on sale')
-    .usage(GROUP_USAGE)
-    .commandsGroup('Suppliers:')
-  addJoinCommand(agent, run)
-  addRunCommand(agent, run, shell)
-  addStatus(agent, run)
-  addMove(agent, run, 'drain', 'draining', 'take no more tenants')
-  addMove(agent, run, 'resume', 'ready', 'take tenants again')
-  addLeave(agent, run)
-  addHardware(agent, run)
-  addImage(agent, run)
+export const rows: readonly Row[] = [
+  joinRow,
+  runRow,
+  custom<FolderOptions>({
+    command: 'agent status',
+    description: 'show the agent on this machine',
+    options: [folderOption],
+    run: (call) => withAgentErrors(() => showStatus(call)),
+    examples: ['berth agent status'],
+  }),
+  moveRow('drain', 'draining', 'stop accepting new tenants'),
+  moveRow('resume', 'ready', 'accept tenants again'),
+  custom<FolderOptions & { forget?: true }>({
+    command: 'agent leave',
+    description: 'remove this machine from the server for good',
+    options: [folderOption, { flag: '--forget', help: 'forget the server without contacting it' }],
+    run: ({ screen, options }) =>
+      withAgentErrors(async () => {
+        const folder = folderOf(options)
+        const { hostId, server } = joinedOf(folder)
+        if (options.forget === true) await checkStopped(folder)
+        else await move(folder, 'left')
+        forget(folder)
+        screen.show({ state: 'left', hostId, server }, () => [`${hostId} has left ${server}.`])
+      }),
+    examples: ['berth agent leave'],
+  }),
+  custom<TermsOptions>({
+    command: 'agent hardware',
+    description: 'show how this machine would be listed',
+    options: termsOptions,
+    run: (call) => withAgentErrors(() => showHardware(call)),
+    examples: ['berth agent hardware'],
+  }),
+  custom<FolderOptions>({
+    command: 'agent image',
+    description: 'build the small image that virtual machines start from',
+    options: [folderOption],
+    run: ({ screen, options }) =>
+      withAgentErrors(async () => {
+        const { smallImage } = await import('../agent/engine.ts')
+        const never = new AbortController().signal
+        const image = await smallImage(folderOf(options), (message) => screen.remark(message), never)
+        screen.show(image, () => fields(screen, Object.entries(image)))
+      }),
+    examples: ['berth agent image'],
+  }),
+]
+
+function moveRow(name: string, to: Move, description: string): Row {
+  return custom<FolderOptions>({
+    command: `agent ${name}`,
+    description,
+    options: [folderOption],
+    run: ({ screen, options }) =>
+      withAgentErrors(async () => {
+        const state = await move(folderOf(options), to)
+        screen.show({ state }, () => [stateLabels[state]])
+      }),
+    examples: [`berth agent ${name}`],
+  })
 }
 
-function addStatus(agent: Command, run: Run): void {
-  const command = addFolderOption(agent.command('status').description('what the agent on this machine does'))
-  command.action(
-    run('anyone', ({ screen }) =>
-      telling(async () => {
-        const folder = folderOf(command.opts<FolderOptions>())
-        const membership = joinedOf(folder)
-        const answer = await askControl(folder, { command: 'status' })
-        if (answer === undefined) {
-          screen.show({ running: false, ...shownMembership(membership) }, () => [
-            `This machine is ${membership.hostId} of ${membership.server}; its agent is not running.`,
-            'Start it with: berth agent run',
-          ])
-          return exitCodes.failed
-        }
-        const status = answer.value as AgentStatus
-        screen.show({ running: true, ...status }, () => statusLines(screen, status))
-        return exitCodes.ok
-      }),
-    ),
-  )
+async function showStatus({ screen, options }: Call<FolderOptions>): Promise<ExitCode> {
+  const folder = folderOf(options)
+  const membership = joinedOf(folder)
+  const answer = await askControl(folder, { command: 'status' })
+  if (answer === undefined) {
+    screen.show({ running: false, ...shownMembership(membership) }, () => [
+      `This machine is ${membership.hostId} on ${membership.server}; its agent is not running.`,
+      'To start it: berth agent run',
+    ])
+    return exitCodes.failed
+  }
+  const status = answer.value as AgentStatus
+  screen.show({ running: true, ...status }, () => statusLines(screen, status))
+  return exitCodes.ok
 }
 
 function statusLines(screen: Screen, status: AgentStatus): string[] {
-  const connected: Cell = status.connected ? { text: 'connected', style: 'green' } : { text: 'away', style: 'red' }
+  const connected: Cell = status.connected
+    ? { text: 'connected', style: 'green' }
+    : { text: 'disconnected', style: 'red' }
   return [
     ...fields(screen, [
       ['Host', status.hostId],
       ['Server', status.server],
-      ['Line', connected],
-      ['State', status.state === null ? 'not known yet' : stateWords[status.state]],
+      ['Connection', connected],
+      ['State', status.state === null ? 'not known yet' : stateLabels[status.state]],
       ...(status.fault === null ? [] : [['Fault', { text: status.fault.message, style: 'red' }] as [string, Cell]]),
-      ['Offer', offerWords(status.offer)],
+      ['Offer', offerLabel(status.offer)],
       ...status.workloads.map((one): [string, string] => [
         'Tenant',
         `${one.tag} ${one.state} ${one.message ?? ''}`.trim(),
@@ -76,39 +117,7 @@ function statusLines(screen: Screen, status: AgentStatus): string[] {
   ]
 }
 
-function addMove(agent: Command, run: Run, name: string, to: Move, description: string): void {
-  const command = addFolderOption(agent.command(name).description(description))
-  command.action(
-    run('anyone', ({ screen }) =>
-      telling(async () => {
-        const folder = folderOf(command.opts<FolderOptions>())
-        const state = await move(folder, to)
-        screen.show({ state }, () => [stateWords[state]])
-      }),
-    ),
-  )
-}
-
-function addLeave(agent: Command, run: Run): void {
-  const command = addFolderOption(
-    agent.command('leave').description('take this machine off the server for good'),
-  ).option('--forget', 'forget the server without asking it')
-  command.action(
-    run('anyone', ({ screen }) =>
-      telling(async () => {
-        const options = command.opts<FolderOptions & { forget?: true }>()
-        const folder = folderOf(options)
-        const { hostId, server } = joinedOf(folder)
-        if (options.forget === true) await checkStopped(folder)
-        else await move(folder, 'left')
-        forget(folder)
-        screen.show({ state: 'left', hostId, server }, () => [`${hostId} has left ${server}.`])
-      }),
-    ),
-  )
-}
-
-/** Through the agent that runs; without one, over a connection of our own. */
+/** Through the running agent; without one, over a connection of our own. */
 async function move(folder: AgentFolder, to: Move): Promise<HostState> {
   const membership = joinedOf(folder)
   const answer = await askControl(folder, { command: 'move', to })
@@ -119,54 +128,29 @@ async function move(folder: AgentFolder, to: Move): Promise<HostState> {
 
 async function checkStopped(folder: AgentFolder): Promise<void> {
   if ((await askControl(folder, { command: 'status' })) === undefined) return
-  throw new CliError(exitCodes.failed, 'The agent is running.', ['Stop it first, or leave without --forget.'])
+  throw new CliError(exitCodes.failed, 'The agent is running.', ['Stop it first, or run this without --forget.'])
 }
 
-function addHardware(agent: Command, run: Run): void {
-  const command = addTermsOptions(agent.command('hardware').description('what this machine would be listed as'))
-  command.action(
-    run('anyone', ({ screen }) =>
-      telling(async () => {
-        const options = command.opts<TermsOptions>()
-        const terms = termsOf({ price: '0', ...options }, undefined)
-        const gpus = gpusOf(terms, options)
-        const sight = await gpus.read().finally(() => gpus.close())
-        const hardware = readHardware(path.resolve(options.dir ?? '.'))
-        const offer = makeOffer(terms, hardware, sight) ?? null
-        screen.show({ offer, hardware, gpus: sight.gpus, notes: sight.notes }, () => [
-          ...fields(screen, [
-            ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
-            ['Memory', `${hardware.ramGb} GB`],
-            ['Disk', `${hardware.storageGb} GB free`],
-            ...sight.gpus.map(({ gpu, problems }, index): [string, Cell] => [
-              `GPU ${index}`,
-              problems.length === 0
-                ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
-                : { text: `${gpu.name}: ${problems.join('; ')}`, style: 'red' },
-            ]),
-            ['Driver', sight.driver],
-            ['CUDA', sight.cuda],
-            ...sight.notes.map((note): [string, string] => ['Note', note]),
-          ]),
-        ])
-      }),
-    ),
-  )
-}
-
-function addImage(agent: Command, run: Run): void {
-  const command = addFolderOption(
-    agent.command('image').description('build the small image that virtual machines start from'),
-  )
-  command.action(
-    run('anyone', ({ screen }) =>
-      telling(async () => {
-        const folder = folderOf(command.opts<FolderOptions>())
-        const { smallImage } = await import('../agent/engine.ts')
-        const never = new AbortController().signal
-        const image = await smallImage(folder, (message) => screen.remark(message), never)
-        screen.show(image, () => fields(screen, Object.entries(image)))
-      }),
-    ),
+async function showHardware({ screen, options }: Call<TermsOptions>): Promise<void> {
+  const terms = termsOf({ price: '0', ...options }, undefined)
+  const gpus = gpusOf(terms, options)
+  const seen = await gpus.read().finally(() => gpus.close())
+  const hardware = readHardware(path.resolve(options.dir ?? '.'))
+  const offer = makeOffer(terms, hardware, seen) ?? null
+  screen.show({ offer, hardware, gpus: seen.gpus, notes: seen.notes }, () =>
+    fields(screen, [
+      ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
+      ['Memory', `${hardware.ramGb} GB`],
+      ['Disk', `${hardware.storageGb} GB free`],
+      ...seen.gpus.map(({ gpu, problems }, index): Fact => [
+        `GPU ${index}`,
+        problems.length === 0
+          ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
+          : { text: `${gpu.name}: ${problems.join('; ')}`, style: 'red' },
+      ]),
+      ['Driver', seen.driver],
+      ['CUDA', seen.cuda],
+      ...seen.notes.map((note): Fact => ['Note', note]),
+    ]),
   )
 }

@@ -1,4 +1,5 @@
-/** One answer of a chat model, written as it comes; and the line about what it has used and cost. */
+/** One answer of a chat model, printed as it arrives, and a line with its usage and cost. */
+import { count, number } from '../view/number.ts'
 import { formatUsdForPeople, nanoUsdToNumber, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { TransportError } from '../client/error.ts'
@@ -14,7 +15,7 @@ export interface ChatMessage {
 export interface ChatRequest {
   readonly model: string
   readonly messages: readonly ChatMessage[]
-  /** By the names of the interface. */
+  /** By the names of the API. */
   readonly sampling: Readonly<Record<string, unknown>>
   readonly sessionId?: string
   readonly signal?: AbortSignal
@@ -26,19 +27,19 @@ export interface ChatAnswer {
   readonly requestId: string
   readonly model: string
   readonly content: string
-  /** null: it was stopped before its end. */
+  /** null: it was stopped. */
   readonly finishReason: string | null
   readonly usage: Usage | null
 }
 
-/** `write` gets what may stand on a terminal. An answer that the signal has stopped is as far as it came. */
+/** `write` gets printable text. An answer stopped by the signal is returned as far as it came. */
 export async function askChat(
   { client }: Session,
   { model, messages, sampling, sessionId, signal }: ChatRequest,
   write: (text: string) => void,
 ): Promise<ChatAnswer> {
-  const said = messages.map((message) => ({ ...message }))
-  const body = { model, messages: said, ...sampling, stream_options: { include_usage: true } }
+  const sent = messages.map((message) => ({ ...message }))
+  const body = { model, messages: sent, ...sampling, stream_options: { include_usage: true } }
   let [requestId, content] = ['', '']
   let [finishReason, usage]: [string | null, Usage | null] = [null, null]
   try {
@@ -48,7 +49,7 @@ export async function askChat(
       const [choice] = chunk.choices
       const text = choice?.delta.content ?? ''
       content += text
-      if (text !== '') write(shown(text))
+      if (text !== '') write(escape(text))
       finishReason = choice?.finish_reason ?? finishReason
       usage = chunk.usage ?? usage
     }
@@ -62,8 +63,8 @@ export async function askChat(
   return { requestId, model, content, finishReason, usage }
 }
 
-/** New lines and tabs stay; everything else that a terminal would obey is shown as what it is. */
-function shown(text: string): string {
+/** New lines and tabs stay; other control characters are escaped. */
+function escape(text: string): string {
   return text
     .split(/([\n\t])/)
     .map((part, index) => (index % 2 === 1 ? part : printable(part)))
@@ -80,23 +81,19 @@ export async function chatCost(client: Client, { requestId }: ChatAnswer): Promi
   return { cost, costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost) }
 }
 
-/** `21 tokens in (20 cached), 40 out, $0.00000505, req_…`. */
+/** `21 tokens in (20 cached), 40 out, $0.0001, req_…`. */
 export function costLine({ requestId, finishReason, usage }: ChatAnswer, { cost }: ChatCost): string {
   const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0
   const parts = [
     ...(usage === null
       ? []
       : [
-          `${tokens(usage.prompt_tokens)} in${cached === 0 ? '' : ` (${cached.toLocaleString('en-US')} cached)`}`,
-          `${usage.completion_tokens.toLocaleString('en-US')} out`,
+          `${count(usage.prompt_tokens, 'token')} in${cached === 0 ? '' : ` (${number(cached)} cached)`}`,
+          `${number(usage.completion_tokens)} out`,
         ]),
     cost === undefined ? 'cost not known yet' : formatUsdForPeople(cost),
     ...(requestId === '' ? [] : [requestId]),
   ]
-  const end = finishReason === 'length' ? ' (cut at the longest answer: --max-tokens)' : ''
+  const end = finishReason === 'length' ? ' (stopped at --max-tokens)' : ''
   return `${finishReason === null ? 'Stopped: ' : ''}${parts.join(', ')}${end}`
-}
-
-function tokens(n: number): string {
-  return `${n.toLocaleString('en-US')} ${n === 1 ? 'token' : 'tokens'}`
 }

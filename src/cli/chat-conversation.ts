@@ -1,6 +1,6 @@
 /**
- * `berth chat` in a terminal without a prompt: a conversation. While an answer comes, Ctrl-C stops it and what came of
- * it stays part of the conversation; what went wrong is told, and the conversation goes on.
+ * A conversation in a terminal. Ctrl-C stops an answer, and the part that came stays in the conversation. After an error
+ * the conversation continues.
  */
 import { randomUUID } from 'node:crypto'
 import readline from 'node:readline'
@@ -13,8 +13,8 @@ import { paint } from './screen.ts'
 import type { Session } from './session.ts'
 import type { Shell } from './shell.ts'
 
-/** Lines that were typed while an answer came. More are dropped. */
-const WAITING_LINES = 1_000
+/** Lines typed during an answer. More are dropped. */
+const MAX_PENDING_LINES = 1_000
 const PROMPT = '> '
 
 export interface Conversation {
@@ -25,9 +25,9 @@ export interface Conversation {
 }
 
 const help = [
-  '/new   forget what was said',
-  '/exit  leave, as Ctrl-D does',
-  'Ctrl-C stops an answer. A line that ends in \\ goes on in the next.',
+  '/new   start a new conversation',
+  '/exit  leave; Ctrl-D does the same',
+  'Ctrl-C stops an answer. End a line with \\ to continue it on the next.',
 ]
 
 export async function converse(session: Session, shell: Shell, options: Conversation): Promise<void> {
@@ -36,9 +36,9 @@ export async function converse(session: Session, shell: Shell, options: Conversa
   const first: ChatMessage[] = system === undefined ? [] : [{ role: 'system', content: system }]
   let messages = first
   const costs: NanoUsd[] = []
-  const keyboard = openKeyboard(() => note('/exit or Ctrl-D leaves.'))
+  const keyboard = openKeyboard(() => note('To leave: /exit or Ctrl-D'))
   const sessionId = randomUUID()
-  note(`${model}. /help shows what else can be typed, Ctrl-D leaves.`)
+  note(`${model}. For help: /help. To leave: Ctrl-D`)
   try {
     for (;;) {
       const text = await keyboard.next()
@@ -46,7 +46,7 @@ export async function converse(session: Session, shell: Shell, options: Conversa
       if (text === '') continue
       if (/^\/[a-z]+$/.test(text)) {
         if (text === '/new') messages = first
-        for (const line of text === '/new' ? ['Forgotten.'] : help) note(line)
+        for (const line of text === '/new' ? ['New conversation.'] : help) note(line)
         continue
       }
       const asked: ChatMessage[] = [...messages, { role: 'user', content: text }]
@@ -62,10 +62,10 @@ export async function converse(session: Session, shell: Shell, options: Conversa
   } finally {
     keyboard.close()
   }
-  if (costs.length > 1) note(`${count(costs.length, 'answer')}, ${formatUsdForPeople(sumUsd(costs))} in all`)
+  if (costs.length > 1) note(`${count(costs.length, 'answer')}, ${formatUsdForPeople(sumUsd(costs))} in total`)
 }
 
-/** undefined: it failed, which was told. */
+/** undefined: it failed, and the error was printed. */
 async function answerOf(
   session: Session,
   shell: Shell,
@@ -86,9 +86,9 @@ async function answerOf(
 }
 
 interface Keyboard {
-  /** What was typed, without spaces around it. undefined: it is over. */
+  /** The next line, trimmed. undefined: the input has ended. */
   next(): Promise<string | undefined>
-  /** What Ctrl-C and Ctrl-D end, instead of a line. */
+  /** What Ctrl-C stops while an answer comes. */
   onStop(stop: (() => void) | undefined): void
   close(): void
 }
@@ -100,23 +100,23 @@ function openKeyboard(onIdleStop: () => void): Keyboard {
   let isOver = false
   let stop: (() => void) | undefined
   let waiting: ((text: string | undefined) => void) | undefined
-  const hand = (text: string | undefined): void => {
+  const deliver = (text: string | undefined): void => {
     const resolve = waiting
     waiting = undefined
     if (resolve !== undefined) resolve(text)
-    else if (text !== undefined && typed.length < WAITING_LINES) typed.push(text)
+    else if (text !== undefined && typed.length < MAX_PENDING_LINES) typed.push(text)
   }
   lines.on('line', (line) => {
     begun.push(line.replace(/\\$/, ''))
     if (line.endsWith('\\')) return lines.prompt()
     const text = begun.join('\n').trim()
     begun = []
-    hand(text)
+    deliver(text)
   })
   lines.on('close', () => {
     isOver = true
     stop?.()
-    hand(undefined)
+    deliver(undefined)
   })
   lines.on('SIGINT', () => {
     if (stop !== undefined) return stop()

@@ -70,22 +70,22 @@ describe('help and usage', () => {
   })
 
   test.each([
-    [['statu'], "unknown command 'statu'\n(Did you mean status?)\n  berth --help shows how."],
+    [['statu'], "unknown command 'statu'\n(Did you mean status?)\n  See berth --help."],
     [['operator'], 'Usage: berth operator <command>'],
     [['balance', 'now'], 'too many arguments'],
     [
       ['operator', 'credit', 'demo', '5'],
-      "required option '--reason <text>' not specified\n  berth operator credit --help",
+      "required option '--reason <text>' not specified\n  See berth operator credit --help",
     ],
-    [['operator', 'credit', '..', '5', '--reason', 'why'], 'An id has letters'],
-    [['operator', 'credit', 'demo', '-5', '--reason', 'why'], 'An amount is above zero'],
-    [['operator', 'credit', 'demo', '1.0000000001', '--reason', 'why'], 'An amount is above zero'],
-    [['events', '--limit', '0'], 'From 1 to 1000'],
-    [['events', '--type', 'rental.gone'], 'Types are: rental.created, '],
+    [['operator', 'credit', '..', '5', '--reason', 'why'], 'Not a valid value.'],
+    [['operator', 'credit', 'demo', '-5', '--reason', 'why'], 'Must be an amount in USD above zero'],
+    [['operator', 'credit', 'demo', '1.0000000001', '--reason', 'why'], 'Must be an amount in USD above zero'],
+    [['events', '--limit', '0'], 'from 1 to 1000'],
+    [['events', '--type', 'rental.gone'], 'Allowed choices are rental.created, '],
     [['balance', '--url', 'localhost:8420'], '"localhost:8420" is not an http or https URL.\n  Give one with --url'],
-    [['balance', '--key-file', '/nowhere'], 'The key file /nowhere cannot be read.'],
+    [['balance', '--key-file', '/nowhere'], 'Cannot read the key file /nowhere.'],
     [['balance', '--key-file', '/nowhere', '--key', 'bk_x'], 'cannot be used with'],
-    [['--json', 'serve'], 'Its settings come from the environment'],
+    [['--json', 'serve'], 'right after berth'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, text) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -103,7 +103,7 @@ describe('status', () => {
       'Checks   database ok, mock ok, journal ok',
       'Account  Demo (demo)',
       `Key      "first key" from ${path.join(cli.folder, 'demo.key')}`,
-      expect.stringMatching(/^Balance {2}\$20,000\.00; nothing runs$/),
+      expect.stringMatching(/^Balance {2}\$20,000\.00; nothing is running$/),
       '',
     ])
     expect(await cli.json('status')).toMatchObject({
@@ -116,14 +116,14 @@ describe('status', () => {
   test('needs no key', async () => {
     const { code, out } = await cli.berthProcess(['status'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
-    expect(out).toContain('Account  no key')
+    expect(out).toContain('Account  no API key')
   })
 
   test('shows the server even when the key is refused', async () => {
     const { code, out, error } = await cli.berthProcess(['status', '--key', 'bk_x'])
     expect(code).toBe(4)
     expect(out).toContain('State    ready')
-    expect(error).toContain('The key came from --key.')
+    expect(error).toContain('The API key is from --key.')
   })
 
   test('without a server: exit code 3, and how to start one', async () => {
@@ -131,7 +131,7 @@ describe('status', () => {
     const { code, out, error } = await cli.berthProcess(['status', '--url', 'http://127.0.0.1:9'])
     expect({ code, out }).toEqual({ code: 3, out: '' })
     expect(error).toContain('error: Cannot reach http://127.0.0.1:9')
-    expect(error).toContain('Start one with: berth serve (in a checkout: npm start).')
+    expect(error).toContain('To start one: berth serve (in a checkout: npm start).')
   })
 })
 
@@ -139,7 +139,7 @@ describe('keys', () => {
   test('a refused key: exit code 4, where it came from and where keys are', async () => {
     const { code, error } = await cli.berthProcess(['balance'], { BERTH_KEY: 'bk_not_a_key' })
     expect(code).toBe(4)
-    expect(error).toContain('The key came from BERTH_KEY.')
+    expect(error).toContain('The API key is from BERTH_KEY.')
     expect(error).toContain(path.join(cli.folder, 'operator.key'))
   })
 

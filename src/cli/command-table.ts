@@ -1,80 +1,78 @@
 /**
- * Which file defines which commands. A file is loaded only when one of its commands is used: loading all of them, with
- * the contract's schemas that some need, takes longer than most commands do.
+ * Which file holds which commands. A file is loaded only when one of its commands is used: loading all of them takes
+ * longer than most commands do.
  */
-import type { Command } from 'commander'
-import type { Run } from './session.ts'
-import type { Shell } from './shell.ts'
-
-type AddCommands = (program: Command, run: Run, shell: Shell) => void
+import type { Row } from './row.ts'
 
 export interface CommandFile {
-  /** The names and aliases of its top-level commands. A test compares them with what it adds. */
+  /** The names and aliases of its top-level commands. A test compares them with its rows. */
   readonly names: readonly string[]
-  load(): Promise<AddCommands>
+  load(): Promise<readonly Row[]>
 }
 
 /** By the title of their group, in the order of the help. */
 export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
   'Server:': [
     {
-      names: ['serve', 'backup', 'restore', 'status'],
-      load: async () => (await import('./server.ts')).addServerCommands,
+      names: ['serve', 'backup', 'restore', 'status', 'openapi'],
+      load: async () => (await import('./server.ts')).rows,
     },
-    { names: ['login', 'logout', 'profiles'], load: async () => (await import('./login.ts')).addProfileCommands },
-    { names: ['completion'], load: async () => (await import('./completion.ts')).addCompletionCommand },
+    { names: ['login', 'logout', 'profiles'], load: async () => (await import('./login.ts')).rows },
+    { names: ['completion'], load: async () => (await import('./completion.ts')).rows },
   ],
   'Customers:': [
-    { names: ['balance'], load: async () => (await import('./billing.ts')).addBillingCommands },
-    { names: ['statement', 'purchases'], load: async () => (await import('./statement.ts')).addStatementCommands },
-    { names: ['invoices'], load: async () => (await import('./invoice.ts')).addInvoiceCommands },
-    { names: ['gpus'], load: async () => (await import('./gpu.ts')).addGpuCommands },
-    { names: ['rent'], load: async () => (await import('./rent.ts')).addRentCommand },
-    { names: ['ls', 'rentals'], load: async () => (await import('./rental.ts')).addRentalCommands },
-    { names: ['show'], load: async () => (await import('./rental-show.ts')).addShowCommand },
-    {
-      names: ['logs', 'ssh', 'terminal', 'exec'],
-      load: async () => (await import('./machine-session.ts')).addMachineSessionCommands,
-    },
-    { names: ['change'], load: async () => (await import('./change.ts')).addChangeCommand },
-    { names: ['terminate'], load: async () => (await import('./terminate.ts')).addTerminateCommand },
-    { names: ['reserve'], load: async () => (await import('./reserve.ts')).addReserveCommand },
-    { names: ['volumes'], load: async () => (await import('./volume.ts')).addVolumeCommands },
-    { names: ['events'], load: async () => (await import('./event.ts')).addEventCommands },
-    { names: ['chat'], load: async () => (await import('./chat.ts')).addChatCommands },
-    { names: ['image'], load: async () => (await import('./picture.ts')).addPictureCommands },
-    { names: ['speak'], load: async () => (await import('./speak.ts')).addSpeakCommands },
-    { names: ['cost'], load: async () => (await import('./cost.ts')).addCostCommands },
-    { names: ['requests'], load: async () => (await import('./request.ts')).addRequestCommands },
-    { names: ['usage'], load: async () => (await import('./usage.ts')).addUsageCommands },
-    { names: ['account'], load: async () => (await import('./account.ts')).addAccountCommands },
-    { names: ['keys'], load: async () => (await import('./api-key.ts')).addApiKeyCommands },
-    { names: ['ssh-keys'], load: async () => (await import('./ssh-key.ts')).addSshKeyCommands },
-    { names: ['webhooks'], load: async () => (await import('./webhook.ts')).addWebhookCommands },
-    { names: ['members'], load: async () => (await import('./member.ts')).addMemberCommands },
+    { names: ['gpus'], load: async () => (await import('./gpu.ts')).rows },
+    { names: ['rent'], load: async () => (await import('./rent.ts')).rows },
+    { names: ['quote', 'reserve'], load: async () => (await import('./quote.ts')).rows },
+    { names: ['ls', 'rentals', 'show', 'metrics'], load: async () => (await import('./rental.ts')).rows },
+    { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
+    { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
+    { names: ['volumes'], load: async () => (await import('./volume.ts')).rows },
+    { names: ['chat'], load: async () => (await import('./chat.ts')).rows },
+    { names: ['image', 'speak', 'embed'], load: async () => (await import('./media.ts')).rows },
+    { names: ['catalog'], load: async () => (await import('./catalog.ts')).rows },
+    { names: ['requests', 'cost'], load: async () => (await import('./request.ts')).rows },
+    { names: ['usage'], load: async () => (await import('./usage.ts')).rows },
+    { names: ['balance', 'statement', 'purchases', 'invoices'], load: async () => (await import('./billing.ts')).rows },
+    { names: ['events'], load: async () => (await import('./event.ts')).rows },
+    { names: ['account', 'members', 'keys', 'ssh-keys'], load: async () => (await import('./account.ts')).rows },
+    { names: ['webhooks'], load: async () => (await import('./webhook.ts')).rows },
   ],
   'Suppliers:': [
-    { names: ['agent'], load: async () => (await import('./agent.ts')).addAgentCommands },
-    { names: ['supply'], load: loadSupply },
+    { names: ['agent'], load: async () => (await import('./agent.ts')).rows },
+    { names: ['supply'], load: async () => (await import('./supply.ts')).rows },
   ],
   'Operators:': [
-    { names: ['operator'], load: async () => (await import('./operator.ts')).addOperatorCommands },
-    { names: ['models'], load: async () => (await import('./model.ts')).addModelCommands },
-    { names: ['deployments'], load: async () => (await import('./model-deployment.ts')).addDeploymentCommands },
-    { names: ['ledger'], load: async () => (await import('./ledger.ts')).addLedgerCommands },
-    { names: ['audit'], load: async () => (await import('./engine.ts')).addEngineCommands },
+    { names: ['operator'], load: loadOperator },
+    { names: ['models', 'deployments'], load: async () => (await import('./model.ts')).rows },
+    { names: ['ledger', 'audit'], load: async () => (await import('./ledger.ts')).rows },
   ],
 }
 
-async function loadSupply(): Promise<AddCommands> {
-  const [{ addSupplyCommands }, { addSupplyMachineCommands }, { addEarningsCommand }] = await Promise.all([
-    import('./supply.ts'),
-    import('./supply-machine.ts'),
-    import('./earnings.ts'),
+async function loadOperator(): Promise<readonly Row[]> {
+  const files = await Promise.all([
+    import('./operator-account.ts'),
+    import('./operator-price.ts'),
+    import('./operator-fleet.ts'),
+    import('./operator-watch.ts'),
   ])
-  return (program, run) => {
-    const supply = addSupplyCommands(program, run)
-    addSupplyMachineCommands(supply, run)
-    addEarningsCommand(supply, run)
-  }
+  return files.flatMap(({ rows }) => rows)
+}
+
+/** Of commands that only group others. */
+export const groupDescriptions: Readonly<Record<string, string>> = {
+  profiles: 'servers you are logged in to',
+  volumes: 'storage volumes, which outlive machines',
+  members: 'members of the account',
+  keys: 'API keys of the account',
+  'ssh-keys': 'SSH keys that are added to new machines',
+  webhooks: 'webhooks, which receive events',
+  agent: 'offer this machine for rent',
+  supply: 'your machines: join tokens, hosts, prices and earnings',
+  operator: 'accounts, money, prices, machines and the audit log',
+  'operator hosts': 'hosts with an agent, and bare metal reached over SSH',
+  'operator images': 'images that virtual machines start from',
+  models: 'models on sale',
+  deployments: 'servers that run models',
+  ledger: 'the ledger',
 }

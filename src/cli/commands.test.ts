@@ -17,14 +17,14 @@ describe('for customers', () => {
     const { key } = await cli.server.account({ usd: '1234.5' })
     const { out } = await cli.berth(['balance'], { BERTH_KEY: key })
     expect(out).toBe(
-      'Balance    $1,234.50\nAvailable  $1,234.50, for new rentals\nOn hold    $0.00, for what runs and for reserved terms\nSpending   nothing runs\n',
+      'Balance    $1,234.50\nAvailable  $1,234.50, for new rentals\nOn hold    $0.00, for running machines and reserved terms\nSpending   nothing is running\n',
     )
     expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
   })
 
   test('rentals of every kind in one aligned table, with nothing in it that a terminal would obey', async () => {
     const { key, call } = await cli.server.account({ usd: '1000' })
-    expect((await cli.berth(['ls', '--key', key])).out).toContain('Nothing is rented.')
+    expect((await cli.berth(['ls', '--key', key])).out).toContain('You have no machines.')
     const order = { gpuCount: 1, region: 'mock-region', label: 'box \u001B[31m' }
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
     const { body: offers } = await call('POST', '/v1/marketplace', { filters: { available_only: true } })
@@ -89,7 +89,7 @@ describe('for customers', () => {
     expect(types).toEqual(['balance.credited', 'key.created'])
     const { out: filtered } = await cli.berth(['events', '--type', 'key.created', '--key', key])
     expect(filtered).toMatch(/^.*key\.created.*First key.*\n.*key\.created.*for the test.*\n$/)
-    const { out: all } = await cli.berth(['events', '--all', '-n', '1'])
+    const { out: all } = await cli.berth(['events', '--all-accounts', '-n', '1'])
     expect(all).toMatch(new RegExp(`^\\S+ \\S+  key\\.created +${id}  key:.*for the test.*\\n$`))
   })
 })
@@ -121,7 +121,7 @@ describe('for operators', () => {
       '--idempotency-key',
       'k1',
     ])
-    expect(credited).toEqual({ code: 0, out: `Added $12.50 to ${id}. Available now: $12.50\n`, error: '' })
+    expect(credited).toEqual({ code: 0, out: `Added $12.50 to ${id}. Available: $12.50\n`, error: '' })
     const again = await cli.berth([
       'operator',
       'credit',
@@ -132,10 +132,10 @@ describe('for operators', () => {
       '--idempotency-key',
       'k1',
     ])
-    expect(again).toMatchObject({ code: 0, out: expect.stringContaining('nothing new was added') })
+    expect(again).toMatchObject({ code: 0, out: expect.stringContaining('no money was moved') })
     expect((await cli.berth(['balance', '--key', key])).out).toContain('Balance    $12.50')
     const { out } = await cli.berth(['operator', 'accounts'])
-    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +good$`, 'm'))
+    expect(out).toMatch(new RegExp(`^${id} +Acme +\\$12\\.50 +\\$12\\.50 +\\$0\\.00 +\\$0\\.00 +active$`, 'm'))
     expect(out).toMatch(/^\d+ accounts$/m)
     expect(await cli.json('operator', 'accounts')).toMatchObject({ nextCursor: null })
   })
@@ -153,8 +153,8 @@ describe('for operators', () => {
   test('the books are recounted: exit code 1 when they are wrong', async () => {
     const right = await cli.berth(['ledger', 'verify'])
     expect(right.code).toBe(0)
-    expect(right.out).toMatch(/^ledger_sums_to_zero +\d+  nothing$/m)
-    expect(right.out).toMatch(/^The books are right: \d+ checks, nothing found\.$/m)
+    expect(right.out).toMatch(/^ledger_sums_to_zero +\d+  none$/m)
+    expect(right.out).toMatch(/^The ledger is correct: \d+ checks/m)
     const { id } = await cli.server.account({ usd: '1' })
     const { db } = cli.server.app.database
     const available = db.updateTable('ledger_account').where('account_id', '=', id).where('kind', '=', 'available')
@@ -164,7 +164,7 @@ describe('for operators', () => {
     expect(wrong.out).toMatch(
       new RegExp(`^balance_is_its_transfers +${id} available +balance 7, transfers 1000000000$`, 'm'),
     )
-    expect(wrong.out).toMatch(/^The books are wrong: 2 findings\. Nothing was changed\.$/m)
+    expect(wrong.out).toMatch(/^The ledger is wrong: 2 findings\./m)
     expect((await cli.berth(['ledger', 'verify', '--json'])).code).toBe(1)
     await available.set({ balance_nano: 1_000_000_000n }).execute()
     expect(await cli.json('ledger', 'verify')).toMatchObject({ ok: true })
@@ -175,7 +175,7 @@ describe('for operators', () => {
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
     const same = await cli.berth(['audit'])
     expect(same.code).toBe(0)
-    expect(same.out).toMatch(/^mock +yes +\d+ +\d+  nothing$/m)
+    expect(same.out).toMatch(/^mock +yes +\d+ +\d+  none$/m)
     const { app } = cli.server
     const driver = app.drivers.get('mock')
     const { spec } = await app.database.db.selectFrom('rental').select('spec').limit(1).executeTakeFirstOrThrow()
@@ -187,6 +187,6 @@ describe('for operators', () => {
       return audit.code === 1 && audit
     })
     expect(differs.out).toMatch(new RegExp(`^unknown_rental +${tag} +\\S`, 'm'))
-    expect(differs.out).toContain('Engines and books differ. Nothing was changed.')
+    expect(differs.out).toContain('Engines and database differ.')
   })
 })

@@ -54,7 +54,7 @@ describe.each(Object.entries(asks))('%s', (shell, ask) => {
     expect(offered('operator', 'accounts', 'c')).toEqual(['change', 'create'])
     expect(offered('--url', 'http://127.0.0.1', 'profiles', 'u')).toEqual(['use'])
     expect(offered('rent', '--m')).toEqual(['--machine', '--max-price'])
-    expect(offered('rentals', '--w')).toEqual(['--wide'])
+    expect(offered('rentals', '--wi')).toEqual(['--wide'])
     expect(offered('rent', '--js')).toEqual(['--json'])
     expect(offered('rent', '--kind', '')).toEqual(['container', 'metal', 'vm'])
     expect(offered('rent', '--kind', 'vm', '--ki')).toEqual(['--kind'])

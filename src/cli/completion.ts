@@ -1,34 +1,37 @@
 /**
- * `berth completion`: a script for the shell, made from the very tree of commands, so it never names one that is not
- * there. The three scripts do the same: they walk the words to a command, and offer what may follow it. Every word in
- * them is a name of ours; nothing that anybody typed gets in.
+ * `berth completion`: a script for the shell, generated from the tree of commands. The three scripts do the same: they
+ * follow the words to a command and offer what may come next. Every word in them is one of ours, never user input.
  */
-import { Argument, type Command } from 'commander'
-import type { Run } from './session.ts'
-import type { Shell } from './shell.ts'
+import type { Command } from 'commander'
+import { custom, type Row } from './row.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type ShellName = (typeof shells)[number]
 
-export function addCompletionCommand(program: Command, _run: Run, shell: Shell): void {
-  program
-    .command('completion')
-    .description('a script that completes commands for your shell')
-    .addArgument(new Argument('<shell>', 'which shell').choices(shells))
-    .action((name: ShellName) => shell.write(scripts[name](placesOf(program))))
-}
+export const rows: readonly Row[] = [
+  custom({
+    command: 'completion',
+    isOffline: true,
+    description: 'print a completion script for your shell',
+    args: [{ name: '<shell>', help: 'shell', choices: shells }],
+    run: async ({ shell, args, command }) => {
+      const program = command.parent
+      if (program !== null) shell.write(scripts[args[0] as ShellName](placesOf(program)))
+    },
+    examples: ['eval "$(berth completion bash)"', 'berth completion fish > ~/.config/fish/completions/berth.fish'],
+  }),
+]
 
-/** A command, and what may follow it. */
+/** A command, and what can follow it. */
 interface Place {
   /** The words after `berth`, each with a space in front. */
   readonly path: string
   readonly commands: readonly string[]
   readonly options: readonly string[]
-  /** Where an argument takes one of a few words. */
+  /** Values of an argument with fixed choices. */
   readonly choices: readonly string[]
-  /** By the option before it, where the value of an option is one of a few words. */
+  /** Values of options with fixed choices. */
   readonly values: ReadonlyArray<readonly [option: string, words: string]>
-  /** Further words that lead here. */
   readonly aliases: readonly string[]
 }
 
@@ -54,7 +57,7 @@ function flagsOf(command: Command): string[] {
   return command.options.flatMap(({ long }) => long ?? [])
 }
 
-/** Each word that leads on from a place, with the place that it leads to. */
+/** Each word that leads from one place to another. */
 function stepsOf(places: readonly Place[]): Array<readonly [from: string, to: string]> {
   return places.flatMap(({ path, aliases }) =>
     path === '' ? [] : [path, ...aliases].map((from) => [from, path] as const),
@@ -65,12 +68,12 @@ function wordsOf({ commands, choices }: Place): string {
   return [...commands, ...choices].join(' ')
 }
 
-/** The words after an option, as `<place> <option>`. */
+/** The values of each option, by `<place> <option>`. */
 function valuesOf(places: readonly Place[]): Array<readonly [after: string, words: string]> {
   return places.flatMap(({ path, values }) => values.map(([option, words]) => [`${path} ${option}`, words] as const))
 }
 
-/** What bash and zsh read alike: from `place` to what may follow it, and after `last` to the values of an option. */
+/** Shared by bash and zsh: what can follow `place`, and the values of an option that is the `last` word. */
 function cases(places: readonly Place[]): { steps: string; offers: string; values: string } {
   const lines = (rows: readonly string[], indent: string): string => rows.map((row) => indent + row).join('\n')
   return {

@@ -1,13 +1,13 @@
-/** Failures in words: what is wrong, and the next step. One exhaustive switch over the kinds of the client's errors. */
+/** Errors as people read them: what happened, and the next step. One exhaustive switch over the client's errors. */
 import path from 'node:path'
 import { assertNever } from '../base/assert-never.ts'
 import { ApiError, isClientError, isRefusal, type ClientError } from '../client/error.ts'
 import type { Reason } from '../contract/reasons.ts'
-import { isLocal, type Session } from './session.ts'
+import { isLocal, type Session, type Who } from './session.ts'
 import { paint, printable } from './screen.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
 
-/** What a command threw, as something to tell. Surprises pass through. */
+/** Turns an error of the client into one with a next step. Others pass through. */
 export function explain(error: unknown, session: Session): unknown {
   return isClientError(error) ? explainCall(error, session) : error
 }
@@ -18,9 +18,9 @@ function explainCall(error: ClientError, session: Session): CliError {
     case 'unreachable':
       return new CliError(exitCodes.unreachable, `${error.message}.`, howToReach(url))
     case 'timeout':
-      return new CliError(exitCodes.unreachable, `${error.message}.`, ['berth status says whether it is ready.'])
+      return new CliError(exitCodes.unreachable, `${error.message}.`, ['To check the server: berth status'])
     case 'garbled':
-      return new CliError(exitCodes.unreachable, `${error.message}.`, ['Is --url (or BERTH_URL) right?'])
+      return new CliError(exitCodes.unreachable, `${error.message}.`, ['Check --url or BERTH_URL.'])
     case 'aborted':
       return new CliError(exitCodes.failed, `${error.message}.`)
     case 'api':
@@ -31,95 +31,95 @@ function explainCall(error: ClientError, session: Session): CliError {
 }
 
 function howToReach(url: string): string[] {
-  const elsewhere = 'Another server is named with --url or BERTH_URL.'
-  return isLocal(url) ? ['Start one with: berth serve (in a checkout: npm start).', elsewhere] : [elsewhere]
+  const elsewhere = 'To use another server: --url or BERTH_URL.'
+  return isLocal(url) ? ['To start one: berth serve (in a checkout: npm start).', elsewhere] : [elsewhere]
 }
 
 function explainRefusal(error: ApiError, session: Session): CliError {
   const { message, status, requestId } = error
-  const told = (exitCode: ExitCode, next: readonly string[]): CliError => refusalOf(error, exitCode, next)
-  if (status === 401) return told(exitCodes.refused, whereKeysAre(session))
-  if (isRefusal(error, 'missing_scope')) return told(exitCodes.refused, whichKey(session, message))
-  const known = stepsFor(error, nextSteps)
-  if (status === 403 && known === undefined) return told(exitCodes.refused, [])
-  if (known !== undefined) return told(exitCodes.failed, known)
-  if (status >= 500) return told(exitCodes.failed, [whereToLook(requestId)])
-  return told(exitCodes.failed, [])
+  if (status === 401) return refusalOf(error, exitCodes.refused, whereKeysAre(session))
+  if (isRefusal(error, 'missing_scope')) return refusalOf(error, exitCodes.refused, whichKey(session, message))
+  const steps = stepsFor(error, session.who)
+  if (steps === undefined && status >= 500) return refusalOf(error, exitCodes.failed, [whereToLook(requestId)])
+  return refusalOf(error, status === 403 && steps === undefined ? exitCodes.refused : exitCodes.failed, steps ?? [])
 }
 
-/** Something between here and the server may have answered, and has no request id. */
+/** A proxy in front of the server sends no request id. */
 function whereToLook(requestId: string | undefined): string {
   return requestId === undefined
-    ? 'The answer has no request id, so a proxy may have sent it: see its log and that of the server.'
-    : `The server's log has more under the request id ${requestId}.`
+    ? 'The response has no request id, so a proxy may have sent it: see its log and the server log.'
+    : `See request ${requestId} in the server log.`
 }
 
-/** What a refusal of the server becomes; `words` stand for its own. */
-export function refusalOf(error: ApiError, exitCode: ExitCode, next: readonly string[], words?: string): CliError {
+export function refusalOf(error: ApiError, exitCode: ExitCode, next: readonly string[]): CliError {
   const { message, status, code, reason, requestId } = error
-  return new CliError(exitCode, words ?? sentence(message), next, { status, code, reason, requestId })
+  return new CliError(exitCode, sentence(message), next, { status, code, reason, requestId })
 }
 
-/** Commands that help after a refusal, by its reason. The server's message already says what to do. */
-export type NextSteps = Readonly<Partial<Record<Reason, readonly string[]>>>
-
-const nextSteps: NextSteps = {
-  account_not_found: ['List the accounts with: berth operator accounts'],
+/** Commands that help after a refusal. The server's message already says what to do. */
+const nextSteps: Readonly<Partial<Record<Reason, readonly string[]>>> = {
   insufficient_balance: [
-    'Show the balance with: berth balance',
+    'To see the balance: berth balance',
     'The operator adds money with: berth operator credit ACCOUNT USD --reason TEXT',
   ],
   quota_exceeded: ['The operator raises a quota with: berth operator accounts change'],
-  no_ssh_key: ['Add one with: berth ssh-keys add ~/.ssh/id_ed25519.pub'],
-  price_changed: ['Show the current prices with: berth gpus'],
-  simulated_machine: ['Offer this machine as a real one with: berth agent run --simulate-gpus rtx4090:2'],
-  volume_attached: ['Detach it with: berth volumes detach VOLUME'],
+  no_ssh_key: ['To add one: berth ssh-keys add ~/.ssh/id_ed25519.pub'],
+  price_changed: ['To see the current prices: berth gpus'],
+  simulated_machine: ['To try a real machine, offer this one: berth agent run --simulate-gpus rtx4090:2'],
+  account_not_found: ['To list accounts: berth operator accounts'],
+  supplier_not_found: ['To list accounts: berth operator accounts. A platform fee makes one a supplier.'],
+  model_exists: ['To add a server that runs it: berth deployments add', 'To change its prices: berth models price'],
+  volume_attached: ['To detach it: berth volumes detach VOLUME'],
+  key_spending_limit: ['To see the limits of your keys: berth keys ls'],
 }
 
-function stepsFor(error: ApiError, steps: NextSteps): readonly string[] | undefined {
-  return steps[error.reason as Reason]
+/** An operator looks at another account than its own. */
+const operatorSteps: typeof nextSteps = {
+  insufficient_balance: ['To see the balance: berth operator accounts show ACCOUNT'],
 }
 
-/** Runs a call; a refusal for one of these reasons is told with a next step of the command's own. */
-export async function withNextStep<T>(work: Promise<T>, next: NextSteps): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    const steps = error instanceof ApiError ? stepsFor(error, next) : undefined
-    if (!(error instanceof ApiError) || steps === undefined) throw error
-    throw refusalOf(error, exitCodes.failed, steps)
-  }
+export function stepsFor(error: ApiError, who: Who): readonly string[] | undefined {
+  const reason = error.reason as Reason
+  return (who === 'operator' ? operatorSteps[reason] : undefined) ?? nextSteps[reason]
 }
 
 /**
- * Runs a call that carries an idempotency key. Where nobody knows what the server did, the error tells the way that
- * never does it twice: `again` says what to add to the same command, or where to look first. A refused connection is no
- * exception, since it may have been the second try.
+ * Runs a call that carries an idempotency key. Where nobody knows what the server did, the error shows how to repeat
+ * the command without doing it twice. A refused connection counts too: it may have been the second attempt.
  */
-export async function withWayAgain<T>(work: Promise<T>, session: Session, again: string): Promise<T> {
+export async function withRetryHint<T>(work: Promise<T>, session: Session, key: string, command: string): Promise<T> {
+  return withCheckHint(work, session, `To retry without doing it twice: ${command} --idempotency-key ${key}`)
+}
+
+/** The same for a command that has no such flag: `check` says how to find out. */
+export async function withCheckHint<T>(work: Promise<T>, session: Session, check: string): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (!isClientError(error) || (error instanceof ApiError && error.status < 500)) throw error
-    const { exitCode, message, next, detail } = explainCall(error, session)
-    throw new CliError(exitCode, message, [`It may have been done. ${again}`, ...next], detail)
+    throw afterUnknownOutcome(error, session, check)
   }
+}
+
+function afterUnknownOutcome(error: unknown, session: Session, hint: string): unknown {
+  if (!isClientError(error) || (error instanceof ApiError && error.status < 500)) return error
+  const { exitCode, message, next, detail } = explainCall(error, session)
+  return new CliError(exitCode, message, [`It may have been done. ${hint}`, ...next], detail)
 }
 
 function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] {
   const keys = `${path.join(dataDir, 'operator.key')} and ${path.join(dataDir, 'demo.key')}`
   return [
-    `The key came from ${keyFrom ?? 'nowhere'}.`,
-    ...(profile === undefined ? [] : [`Log in again with: berth login --profile ${profile}`]),
+    `The API key is from ${keyFrom ?? 'nowhere'}.`,
+    ...(profile === undefined ? [] : [`To log in again: berth login --profile ${profile}`]),
     isLocal(client.url)
-      ? `The keys of a server that was started here are in ${keys}; each server has its own.`
-      : 'Ask the operator of that server for a key.',
+      ? `The keys of a local server are in ${keys}; each server has its own.`
+      : 'Ask the operator of the server for an API key.',
   ]
 }
 
 function whichKey({ keyFrom, dataDir, who }: Session, message: string): string[] {
-  const from = `The key came from ${keyFrom ?? 'nowhere'}.`
-  // What suppliers do, the operator can do too; a supplier's key is missing something else.
+  const from = `The API key is from ${keyFrom ?? 'nowhere'}.`
+  // Operators can run suppliers' commands too; a supplier's key lacks another scope.
   return who === 'operator' && message.includes('operator')
     ? [`${from} This is an operator's command: add --key-file ${path.join(dataDir, 'operator.key')}`]
     : [`${from} Use a key with that scope.`]
@@ -129,10 +129,10 @@ function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
-/** Tells it on the error side, and gives the exit code. */
+/** Prints it on the error output and returns the exit code. */
 export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
-  const told = error instanceof CliError ? error : surprise(shell, error)
-  const { message, next, detail } = told
+  const shown = error instanceof CliError ? error : unexpected(shell, error)
+  const { message, next, detail } = shown
   if (json) {
     shell.writeError(`${JSON.stringify({ error: { message, ...detail, next } })}\n`)
   } else {
@@ -141,14 +141,12 @@ export function report(shell: Shell, error: unknown, json: boolean): ExitCode {
       `${[`${label} ${printable(message)}`, ...next.map((line) => `  ${printable(line)}`)].join('\n')}\n`,
     )
   }
-  return told.exitCode
+  return shown.exitCode
 }
 
-/** What nothing above has words for. A stack is for those who ask for it: most of these are files and sockets. */
-function surprise(shell: Shell, error: unknown): CliError {
+/** Most of these are files and sockets, so the stack is shown only on request. */
+function unexpected(shell: Shell, error: unknown): CliError {
   if ((shell.env['BERTH_DEBUG'] ?? '') !== '') throw error
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)
-  return new CliError(exitCodes.failed, sentence(message), [
-    'With BERTH_DEBUG=1 the same command shows where it failed.',
-  ])
+  return new CliError(exitCodes.failed, sentence(message), ['To see the stack trace, set BERTH_DEBUG=1.'])
 }

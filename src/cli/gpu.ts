@@ -1,35 +1,30 @@
-/** `berth gpus`: everything that can be rented, in one table, and with --watch as it changes. */
-import type { Command } from 'commander'
-import { formatUsd, formatUsdForPeople } from '../base/money.ts'
+/** `berth gpus`: everything that can be rented, in one table. */
 import { count } from '../view/number.ts'
-import { addOfferFilters, fits, isFree, readOffers, whereWords, type Offer, type OfferFilter } from './offer.ts'
+import { formatUsd, formatUsdForPeople } from '../base/money.ts'
+import { isFree, isMatch, offerFilters, placeOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
+import { custom, type Row } from './row.ts'
 import { table, type Cell, type Screen } from './screen.ts'
-import type { Run } from './session.ts'
-import type { Shell } from './shell.ts'
-import { addWatchOptions, watch, type WatchOptions } from './watch.ts'
+import { watch } from './watch.ts'
 
-const EVERY_S = 2
+const REFRESH_S = 2
 
-interface GpuOptions extends OfferFilter, WatchOptions {
-  readonly all?: true
-}
+export const rows: readonly Row[] = [
+  custom<OfferFilter & { all?: true }>({
+    command: 'gpus',
+    description: 'list GPUs you can rent, and their prices',
+    options: [...offerFilters, { flag: '--all', help: 'include offers that are fully rented' }],
+    canWatch: REFRESH_S,
+    run: (call) =>
+      watch(call, async () => {
+        const { client, screen, options } = call
+        const found = await readOffers(client)
+        const offers = found.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
+        return { onWire: offers.map(offerOnWire), lines: offerLines(screen, offers) }
+      }),
+    examples: ['berth gpus --gpu h100 --count 8', 'berth gpus --kind container --max-price 0.40 --watch'],
+  }),
+]
 
-export function addGpuCommands(program: Command, run: Run, shell: Shell): void {
-  const gpus = addOfferFilters(program.command('gpus').description('what can be rented, and at which price'))
-  addWatchOptions(gpus.option('--all', 'also what is taken'), EVERY_S)
-  gpus.action(
-    run('anyone', async (session) => {
-      const options = gpus.opts<GpuOptions>()
-      await watch(session, shell, options, async () => {
-        const found = await readOffers(session.client)
-        const offers = found.filter((offer) => fits(offer, options) && (options.all === true || isFree(offer)))
-        return { onWire: offers.map(offerOnWire), lines: offerLines(session.screen, offers) }
-      })
-    }),
-  )
-}
-
-/** Of `offerCells`. */
 export const offerColumns = [
   { title: 'GPU', shrink: true },
   { title: 'GPUS', right: true },
@@ -37,17 +32,15 @@ export const offerColumns = [
   { title: 'REGION' },
   { title: '$/GPU', right: true },
   { title: 'FREE', right: true },
-  { title: 'WHERE', shrink: true },
+  { title: 'MACHINE', shrink: true },
 ] as const
 
 function offerLines(screen: Screen, offers: readonly Offer[]): string[] {
-  if (offers.length === 0) {
-    return ['Nothing of the kind is free.', 'berth gpus --all shows also what is taken; fewer options show more.']
-  }
+  if (offers.length === 0) return ['No free GPUs match.', 'To include rented ones: berth gpus --all']
   return [
     ...table(screen, offerColumns, offers.map(offerCells)),
     '',
-    `${count(offers.length, 'offer')}, at prices for a GPU and hour. berth rent takes the same options.`,
+    `${count(offers.length, 'offer')}, priced per GPU-hour. To rent one, use the same options: berth rent`,
   ]
 }
 
@@ -60,7 +53,7 @@ export function offerCells(offer: Offer): Cell[] {
     offer.region,
     formatUsdForPeople(offer.pricePerGpu),
     free > 0 ? String(free) : { text: 'none', style: 'yellow' },
-    whereWords(offer),
+    placeOf(offer),
   ]
 }
 

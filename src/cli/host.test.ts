@@ -69,15 +69,15 @@ test('supply: a word for a machine, and what to run there', async () => {
   const { code, out } = await cli.berth(['supply', 'token', '--uses', '3', '--hours', '2'])
   expect(code).toBe(0)
   const [, token = ''] = /^Token +(bj_\w+)$/m.exec(out) ?? []
-  expect(out).toMatch(/^Good for +3 machines, until \d{4}-/m)
-  expect(out).toContain('become those of the house')
+  expect(out).toMatch(/^Valid for +3 machines, until \d{4}-/m)
+  expect(out).toContain('Owner      the house')
   expect(out).toContain(`  npx berth agent join --server ${cli.server.url} --token ${token}\n`)
   const { tokens } = (await cli.json('supply', 'tokens')) as { tokens: Array<{ id: string; usesLeft: number }> }
   const made = tokens.find((one) => one.usesLeft === 3)
   expect((await cli.berth(['supply', 'tokens'])).out).toContain(made?.id)
   expect(await cli.berth(['supply', 'tokens', 'revoke', made?.id ?? ''])).toMatchObject({
     code: 0,
-    out: `Nobody joins with ${made?.id} any more.\n`,
+    out: `Revoked ${made?.id}. No more machines can join with it.\n`,
   })
   const refused = await cli.berth(['supply', 'token', '--key-file', path.join(cli.folder, 'demo.key')])
   expect(refused).toMatchObject({ code: 4, error: expect.stringContaining('is not a supplier') })
@@ -102,12 +102,12 @@ test('operator: bare metal is added from a file, and each action has its reason'
   const host = { ...exampleBodies.addHost, privateKey }
   await writeFile(file, JSON.stringify({ hosts: [host, { ...host, id: 'rack1-02', publicIp: '198.51.100.18' }] }))
   const added = await cli.berth(['operator', 'hosts', 'add', file])
-  expect(added).toMatchObject({ code: 0, out: expect.stringContaining('rack1-02 is cleaning') })
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining('Added rack1-02 (cleaning)') })
   await writeFile(file, JSON.stringify({ ...host, id: 'rack1-03', scratch: ['/etc'], region: undefined }))
   const faulty = await cli.berth(['operator', 'hosts', 'add', file])
-  expect(faulty).toMatchObject({ code: 1, error: expect.stringContaining('  region: Required\n') })
+  expect(faulty).toMatchObject({ code: 1, error: expect.stringContaining('region: Required') })
   expect((await cli.berth(['operator', 'hosts', 'add', path.join(cli.folder, 'none.json')])).code).toBe(2)
-  expect((await cli.berth(['operator', 'hosts', 'ls'])).out).toMatch(/^rack1-01 +cleaning, silent +bare-metal .*new$/m)
+  expect((await cli.berth(['operator', 'hosts', 'ls'])).out).toMatch(/^rack1-01 +cleaning, offline +bare-metal .*new$/m)
   const act = (verb: string) => cli.berth(['operator', 'hosts', verb, 'rack1-01', '--reason', 'for the test'])
   expect((await act('quarantine')).out).toBe('rack1-01 is quarantined.\n')
   expect((await act('release')).out).toBe('rack1-01 is cleaning.\n')
@@ -120,18 +120,18 @@ test('operator: images are named, listed and forgotten', async () => {
   const source = 'https://images.example.com/debian-12.qcow2'
   const add = ['operator', 'images', 'add', 'debian-12', '--source', source, '--sha256', '0a'.repeat(32)]
   const added = await cli.berth([...add, '--user', 'debian', '--default'])
-  expect(added.out).toBe('debian-12 is known now, and the default for x64.\n')
+  expect(added.out).toBe('Added debian-12, the default for x64.\n')
   expect((await cli.berth(['operator', 'images', 'ls'])).out).toMatch(/^debian-12 +x64 +debian +yes +https:/m)
-  expect((await cli.berth(['operator', 'images', 'rm', 'debian-12'])).out).toBe('debian-12 is forgotten.\n')
+  expect((await cli.berth(['operator', 'images', 'rm', 'debian-12'])).out).toBe('Deleted debian-12.\n')
 })
 
 test('operator: why an order finds a place, or none', async () => {
   const found = await cli.berth(['operator', 'placement', '--region', 'mock-region'])
   expect(found.code).toBe(0)
-  expect(found.out).toMatch(/^mock-lab-h100-01 +mock +fits +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
+  expect(found.out).toMatch(/^mock-lab-h100-01 +mock +matches +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
   expect(found.out).toMatch(/^pier-1 +host +other_offering +offered as marketplace$/m)
   const none = await cli.berth(['operator', 'placement', '--region', 'jp-east-1', '--gpu', 'b200', '--count', '3'])
-  expect(none).toMatchObject({ code: 1, out: expect.stringContaining('for other numbers of GPUs only') })
+  expect(none).toMatchObject({ code: 1, out: expect.stringContaining('for other GPU counts only') })
   expect((await cli.berth(['operator', 'placement'])).code).toBe(2)
 })
 

@@ -32,7 +32,7 @@ describe('login', () => {
     const { code, out } = await cli.berth(['login', '--server', cli.server.url], elsewhere, { input: `${key}\n` })
     expect(code).toBe(0)
     const name = `local-${new URL(cli.server.url).port}`
-    expect(out).toContain(`Profile  ${name}, in use from now on`)
+    expect(out).toContain(`Profile   ${name} (now in use)`)
     expect(out).not.toContain(key)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(path.dirname(file)).mode & 0o777).toBe(0o700)
@@ -45,19 +45,19 @@ describe('login', () => {
   test('a key that is refused is not kept: exit code 4', async () => {
     const { code, error } = await cli.berth(['login', '--key', 'bk_not_a_key', '--server', cli.server.url], elsewhere)
     expect(code).toBe(4)
-    expect(error).toContain('The key came from --key.')
+    expect(error).toContain('The API key is from --key.')
     expect(() => statSync(file)).toThrow('ENOENT')
   })
 
   test.each([
     [['login', '--server', 'http://127.0.0.1:9', '--key', 'bk_x'], 3, 'Cannot reach http://127.0.0.1:9'],
     [['login', '--server', 'localhost:1', '--key', 'bk_x'], 2, 'is not an http or https URL'],
-    [['login'], 2, 'No key was given.\n  Give one with --key-file, or by a pipe: berth login < key-file'],
-    [['login', '--key-file', '/nowhere'], 2, 'The key file /nowhere cannot be read.'],
-    [['login', '--profile', 'a b'], 2, 'Letters, digits, dot, - and _ only'],
-    [['logout'], 1, 'No profile is in use'],
-    [['profiles', 'use', 'none'], 2, 'There is no profile none.\n  berth profiles ls lists them.'],
-    [['profiles', 'rm', 'none'], 2, 'Make it with: berth login --profile none --server URL'],
+    [['login'], 2, 'No API key was given.\n  Use --key-file, or a pipe: berth login < key-file'],
+    [['login', '--key-file', '/nowhere'], 2, 'Cannot read the key file /nowhere.'],
+    [['login', '--profile', 'a b'], 2, 'Use letters, digits, dots, - and _'],
+    [['logout'], 1, 'no profile is in use'],
+    [['profiles', 'use', 'none'], 2, 'There is no profile none.\n  To list profiles: berth profiles ls'],
+    [['profiles', 'rm', 'none'], 2, 'To create it: berth login --profile none --server URL'],
     [['balance', '--profile', 'none'], 2, 'There is no profile none.'],
   ])('%j: exit code %i and the next step', async (args, exitCode, text) => {
     const { code, out, error } = await cli.berth(args, elsewhere)
@@ -78,7 +78,7 @@ describe('login', () => {
     writeFileSync(file, '{"profiles": 7}')
     const { code, error } = await cli.berth(['profiles', 'ls'], elsewhere)
     expect(code).toBe(2)
-    expect(error).toContain(`The file of profiles ${file} cannot be understood.`)
+    expect(error).toContain(`The profiles file ${file} is damaged.`)
     expect((await cli.berth(['login', '--key', cli.server.demoKey], elsewhere)).code).toBe(2)
     expect(readFileSync(file, 'utf8')).toBe('{"profiles": 7}')
   })
@@ -111,7 +111,7 @@ describe('profiles', () => {
     expect(await balance(['--profile', 'one'], { BERTH_KEY: two })).toBe('Balance    $1.00')
     expect(await balance(['--key', two], { BERTH_KEY: one })).toBe('Balance    $2.00')
 
-    expect((await cli.berth(['logout'], elsewhere)).out).toContain('Removed one')
+    expect((await cli.berth(['logout'], elsewhere)).out).toContain('Deleted the profile one')
     expect((await cli.berth(['balance'], elsewhere)).code).toBe(4)
     expect((await cli.berth(['profiles', 'rm', 'two'], elsewhere)).code).toBe(0)
     expect((await cli.berth(['profiles', 'ls'], elsewhere)).out).toContain('There are no profiles.')
@@ -132,7 +132,7 @@ describe('profiles', () => {
     expect((await cli.berth(['balance'], { BERTH_URL: '' })).out).toContain('Balance    $1.00')
     const { code, error } = await cli.berth(['operator', 'accounts', '--profile', 'one'])
     expect(code).toBe(4)
-    expect(error).toContain('The key came from the profile one.')
+    expect(error).toContain('The API key is from the profile one.')
   })
 
   test('a key that was revoked since: exit code 4, and how to log in again', async () => {
@@ -141,7 +141,7 @@ describe('profiles', () => {
     await cli.server.as(key)('DELETE', `/v2/api-keys/${publicId}`)
     const { code, error } = await cli.berth(['balance'], elsewhere)
     expect(code).toBe(4)
-    expect(error).toContain('The key came from the profile one.\n  Log in again with: berth login --profile one')
+    expect(error).toContain('The API key is from the profile one.\n  To log in again: berth login --profile one')
   })
 })
 
@@ -155,12 +155,12 @@ test('in a terminal, the key is asked for and never shown', async () => {
     ],
     elsewhere,
   )
-  expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('in use from now on') })
+  expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('(now in use)') })
   expect(out).not.toContain(key)
   expect(out).not.toContain(key.slice(-12))
   expect((await cli.berth(['balance'], elsewhere)).out).toContain('$5.00')
   // Who leaves has done nothing.
   const left = await cli.inTerminal(['login', '--server', cli.server.url], [['(not shown): ', '\u0003']], elsewhere)
   expect(left.code).toBe(2)
-  expect(left.out).toContain('No key was given.')
+  expect(left.out).toContain('No API key was given.')
 })

@@ -1,83 +1,104 @@
-/**
- * `berth login`, `logout` and `profiles`: keys that are kept. A key is tried on its server before it is, and never
- * printed again.
- */
-import type { Command } from 'commander'
+/** `berth login`, `logout` and `profiles`. A key is tried on its server before it is saved, and never printed again. */
 import type { Reply } from '../client/client.ts'
 import { explain } from './failure.ts'
-import { isProfileName, noProfile, parseProfileName, readProfiles, writeProfiles, type Profile } from './profile.ts'
+import {
+  isProfileName,
+  noProfile,
+  parseProfileName,
+  PROFILE_NAME_RULE,
+  readProfiles,
+  writeProfiles,
+  type Profile,
+} from './profile.ts'
 import { askFor } from './question.ts'
+import { custom, type Call, type Row } from './row.ts'
 import { fields, makeScreen, table, type Cell, type Screen } from './screen.ts'
-import { DEFAULT_URL, GROUP_USAGE, isLocal, sessionWith, type GlobalOptions, type Run } from './session.ts'
+import { DEFAULT_URL, isLocal, sessionWith, type GlobalOptions } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
-export function addProfileCommands(program: Command, _run: Run, shell: Shell): void {
-  const screenOf = (command: Command): Screen =>
-    makeScreen(shell, command.optsWithGlobals<GlobalOptions>().json === true)
-  addLogin(program, shell, screenOf)
-  const logout = program
-    .command('logout')
-    .description('forget the key of a profile')
-    .action(() => {
-      const wanted = logout.optsWithGlobals<GlobalOptions>().profile ?? (shell.env['BERTH_PROFILE'] || undefined)
-      const name = wanted ?? readProfiles(shell).current
-      if (name === null) {
-        throw new CliError(exitCodes.failed, 'No profile is in use, so there is nothing to log out of.', [
-          'berth profiles ls lists them.',
-        ])
-      }
-      forget(shell, screenOf(logout), name)
-    })
-  const profiles = program.command('profiles').description('servers that you are logged in to').usage(GROUP_USAGE)
-  profiles.commandsGroup('Server:')
-  const list = profiles
-    .command('ls', { isDefault: true })
-    .description('list the profiles')
-    .action(() => showProfiles(shell, screenOf(list)))
-  const use = profiles
-    .command('use')
-    .description('use this profile from now on')
-    .argument('<name>', 'as berth profiles ls shows it', parseProfileName)
-    .action((name: string) => {
-      const { profiles: all } = readProfiles(shell)
-      const profile = all.find((one) => one.name === name)
-      if (profile === undefined) throw noProfile(name)
-      writeProfiles(shell, { current: name, profiles: all })
-      screenOf(use).show(shown(profile, name), () => [`Using ${name}: ${profile.account} at ${profile.url}`])
-    })
-  const remove = profiles
-    .command('rm')
-    .description('remove a profile and its key')
-    .argument('<name>', 'as berth profiles ls shows it', parseProfileName)
-    .action((name: string) => forget(shell, screenOf(remove), name))
+interface LoginOptions extends GlobalOptions {
+  readonly server?: string
 }
 
-function addLogin(program: Command, shell: Shell, screenOf: (command: Command) => Screen): void {
-  const login = program
-    .command('login')
-    .description('keep a key for a server in a profile')
-    .option('--server <url>', 'the server (the same as --url)')
-  login.action(async () => {
-    const options = login.optsWithGlobals<GlobalOptions & { server?: string }>()
-    const before = readProfiles(shell)
-    const wanted = options.profile ?? (shell.env['BERTH_PROFILE'] || undefined)
-    if (wanted !== undefined && !isProfileName(wanted)) {
-      throw new CliError(exitCodes.usage, `${wanted} cannot be the name of a profile.`, [
-        'Letters, digits, dot, - and _ only, 64 at most.',
-      ])
-    }
-    const url = await chooseServer(shell, options, before.profiles.find(({ name }) => name === wanted)?.url)
-    const key = await takeKey(shell, options, url)
-    const session = sessionWith(shell, { url, key, who: 'anyone', json: options.json === true })
-    const me = await session.client.call('getMe').catch((error: unknown) => {
-      throw explain(error, session)
-    })
-    const name = wanted ?? nameOf(url)
-    const profile = { name, url: session.client.url, key: key.text, account: me.account.name, scopes: me.key.scopes }
-    const others = before.profiles.filter((one) => one.name !== name)
-    const file = writeProfiles(shell, { current: name, profiles: [...others, profile] })
-    showLogin(shell, screenOf(login), { profile, me, file })
+const NAME = { name: '<name>', help: 'name, as shown by berth profiles ls', parse: parseProfileName }
+
+export const rows: readonly Row[] = [
+  custom<LoginOptions>({
+    command: 'login',
+    isOffline: true,
+    description: 'save the API key for a server in a profile',
+    options: [{ flag: '--server <url>', help: 'URL of the server; same as --url' }],
+    run: logIn,
+    examples: ['berth login --server https://gpu.example.com', 'berth login --profile work < key-file'],
+  }),
+  custom<GlobalOptions>({
+    command: 'logout',
+    isOffline: true,
+    description: 'delete a profile and its API key',
+    run: async ({ shell, options }) => {
+      const name = options.profile ?? (shell.env['BERTH_PROFILE'] || readProfiles(shell).current)
+      if (name === null) {
+        throw new CliError(exitCodes.failed, 'You are not logged in: no profile is in use.', [
+          'To list profiles: berth profiles ls',
+        ])
+      }
+      removeProfile(shell, screenOf(shell, options), name)
+    },
+    examples: ['berth logout', 'berth logout --profile work'],
+  }),
+  custom<GlobalOptions>({
+    command: 'profiles ls',
+    isOffline: true,
+    description: 'list profiles',
+    run: async ({ shell, options }) => showProfiles(shell, screenOf(shell, options)),
+    examples: ['berth profiles ls'],
+  }),
+  custom<GlobalOptions>({
+    command: 'profiles use',
+    isOffline: true,
+    description: 'switch to a profile',
+    args: [NAME],
+    run: async ({ shell, options, args }) => {
+      const name = String(args[0])
+      const { profiles } = readProfiles(shell)
+      const profile = profiles.find((one) => one.name === name)
+      if (profile === undefined) throw noProfile(name)
+      writeProfiles(shell, { current: name, profiles })
+      screenOf(shell, options).show(shown(profile, name), () => [`Using ${name}: ${profile.account} at ${profile.url}`])
+    },
+    examples: ['berth profiles use work'],
+  }),
+  custom<GlobalOptions>({
+    command: 'profiles rm',
+    isOffline: true,
+    description: 'delete a profile and its API key',
+    args: [NAME],
+    run: async ({ shell, options, args }) => removeProfile(shell, screenOf(shell, options), String(args[0])),
+    examples: ['berth profiles rm work'],
+  }),
+]
+
+function screenOf(shell: Shell, { json }: GlobalOptions): Screen {
+  return makeScreen(shell, json === true)
+}
+
+async function logIn({ shell, options }: Call<LoginOptions>): Promise<void> {
+  const before = readProfiles(shell)
+  const wanted = options.profile ?? (shell.env['BERTH_PROFILE'] || undefined)
+  if (wanted !== undefined && !isProfileName(wanted)) {
+    throw new CliError(exitCodes.usage, `${wanted} is not a valid profile name.`, [PROFILE_NAME_RULE])
+  }
+  const url = await chooseServer(shell, options, before.profiles.find(({ name }) => name === wanted)?.url)
+  const key = await takeKey(shell, options, url)
+  const session = sessionWith(shell, { url, key, who: 'anyone', json: options.json === true })
+  const me = await session.client.call('getMe').catch((error: unknown) => {
+    throw explain(error, session)
   })
+  const name = wanted ?? nameOf(url)
+  const profile = { name, url: session.client.url, key: key.text, account: me.account.name, scopes: me.key.scopes }
+  const others = before.profiles.filter((one) => one.name !== name)
+  const file = writeProfiles(shell, { current: name, profiles: [...others, profile] })
+  showLogin(shell, session.screen, { profile, me, file })
 }
 
 async function chooseServer(
@@ -91,7 +112,7 @@ async function chooseServer(
   return askFor(shell.person, 'Server', (text) => text, DEFAULT_URL)
 }
 
-/** Typed where nobody sees it, or from a pipe: an option stands in the history of the shell and in the list of processes. */
+/** Typed without echo, or from a pipe: an option would show in the shell's history and in the list of processes. */
 async function takeKey(
   shell: Shell,
   { key, keyFile }: GlobalOptions,
@@ -100,23 +121,23 @@ async function takeKey(
   if (key !== undefined) return { text: key.trim(), from: '--key' }
   if (keyFile !== undefined) {
     const text = shell.readFile(keyFile)?.trim()
-    if (text === undefined) throw new CliError(exitCodes.usage, `The key file ${keyFile} cannot be read.`)
+    if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read the key file ${keyFile}.`)
     return { text, from: keyFile }
   }
   const isTyped = shell.person !== undefined
   const text = isTyped
     ? await shell.person.ask(`API key for ${url} (not shown): `, { hidden: true })
     : shell.readInput()?.trim()
-  if (text !== undefined && text !== '') return { text, from: isTyped ? 'what was typed' : 'the standard input' }
-  throw new CliError(exitCodes.usage, 'No key was given.', [
-    'Give one with --key-file, or by a pipe: berth login < key-file',
+  if (text !== undefined && text !== '') return { text, from: isTyped ? 'the prompt' : 'the standard input' }
+  throw new CliError(exitCodes.usage, 'No API key was given.', [
+    'Use --key-file, or a pipe: berth login < key-file',
     isLocal(url)
-      ? 'The keys of a server that was started here are in its data folder: .berth/demo.key and .berth/operator.key'
-      : 'Ask the operator of that server for a key.',
+      ? 'The keys of a local server are in its data folder: .berth/demo.key and .berth/operator.key'
+      : 'Ask the operator of the server for an API key.',
   ])
 }
 
-/** Servers do not take each other's place: the name is that of the host. */
+/** Named after the host, so that two servers never share a profile. */
 function nameOf(url: string): string {
   const { hostname, port } = new URL(url)
   const host = isLocal(url) ? 'local' : hostname.replaceAll(/[^\w.-]/g, '')
@@ -133,13 +154,13 @@ function showLogin(
     ...fields(screen, [
       ['Server', profile.url],
       ['Account', `${me.account.name} (${me.account.id})`],
-      ['Key', `"${me.key.name}": ${profile.scopes.join(', ')}`],
-      ['Profile', `${profile.name}, in use from now on`],
-      ['Kept in', file],
+      ['API key', `"${me.key.name}": ${profile.scopes.join(', ')}`],
+      ['Profile', `${profile.name} (now in use)`],
+      ['Saved in', file],
     ]),
   ])
   for (const name of ['BERTH_URL', 'BERTH_KEY']) {
-    if ((shell.env[name] ?? '') !== '') screen.remark(`${name} is set, and wins over profiles.`)
+    if ((shell.env[name] ?? '') !== '') screen.remark(`${name} is set and overrides the profile.`)
   }
 }
 
@@ -149,7 +170,7 @@ function showProfiles(shell: Shell, screen: Screen): void {
     profiles.map((one) => shown(one, current)),
     () =>
       profiles.length === 0
-        ? ['There are no profiles.', 'Log in to a server with: berth login --server URL']
+        ? ['There are no profiles.', 'To log in to a server: berth login --server URL']
         : table(
             screen,
             [{ title: '' }, { title: 'NAME' }, { title: 'SERVER', shrink: true }, { title: 'ACCOUNT', shrink: true }],
@@ -163,7 +184,7 @@ function showProfiles(shell: Shell, screen: Screen): void {
   )
 }
 
-function forget(shell: Shell, screen: Screen, name: string): void {
+function removeProfile(shell: Shell, screen: Screen, name: string): void {
   const { current, profiles } = readProfiles(shell)
   const profile = profiles.find((one) => one.name === name)
   if (profile === undefined) throw noProfile(name)
@@ -172,8 +193,8 @@ function forget(shell: Shell, screen: Screen, name: string): void {
     profiles: profiles.filter((one) => one !== profile),
   })
   screen.show({ removed: name, url: profile.url }, () => [
-    `Removed ${name}, and the key for ${profile.url} with it.`,
-    'The key itself stays good until it is revoked.',
+    `Deleted the profile ${name} and its API key for ${profile.url}.`,
+    'The key itself stays valid until it is revoked.',
   ])
 }
 

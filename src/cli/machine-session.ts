@@ -1,48 +1,114 @@
 /**
- * `berth logs`, `ssh`, `terminal` and `exec`: into a machine of one's own. SSH is that of the system; the terminal goes
- * through the server, so it needs neither a key nor a way to the machine, and only containers have it.
+ * `berth logs`, `ssh`, `terminal` and `exec`. SSH is the system's own program; a terminal goes through the server, so it
+ * needs neither an SSH key nor a route to the machine, and only containers have it.
  */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
-import { type Command } from 'commander'
 import { fail } from '../contract/result.ts'
 import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
-import { passWordsOn } from './command-line.ts'
+import { parseWhole } from './flag.ts'
 import { findOwn, NAME_HELP, readDetail, type OwnMachine } from './own-machine.ts'
+import { custom, type Row } from './row.ts'
 import { printable, type Screen } from './screen.ts'
-import { isLocal, type Run, type Session } from './session.ts'
+import { isLocal, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
-import { parseWhole } from './supply.ts'
 
 const MAX_LINES = 100_000
 const LINES = 1_000
-/** A machine that does not answer is reported, and not waited for. */
-const CONNECT_S = 20
-/** A line without end is printed in pieces of this size. */
-const LINE_CHARS = 65_536
+const CONNECT_TIMEOUT_S = 20
+/** A longer line is printed in pieces. */
+const MAX_LINE_CHARS = 65_536
 
-export function addMachineSessionCommands(program: Command, run: Run, shell: Shell): void {
-  addLogs(program, run)
-  addSsh(program, run, shell)
-  addTerminal(program, run)
-  addExec(program, run, shell)
-}
+const NAME = { name: '<name>', help: NAME_HELP }
+const IDENTITY = '-i, --identity <file>'
 
-function addLogs(program: Command, run: Run): void {
-  const logs = program
-    .command('logs')
-    .description('what a machine has written; with -f, as it writes')
-    .argument('<name>', NAME_HELP)
-    .option('-f, --follow', 'keep printing, until it ends or Ctrl-C')
-    .option('--tail <n>', 'how many of the last lines to begin with', parseWhole(0, MAX_LINES), LINES)
-  logs.action(
-    run('customer', async (session, name = '') => {
-      const { follow = false, tail } = logs.opts<{ follow?: true; tail: number }>()
-      const machine = await findOwn(session.client, name)
+export const rows: readonly Row[] = [
+  custom<{ follow?: true; tail: number }>({
+    command: 'logs',
+    who: 'customer',
+    description: 'print the log of a machine; with -f, follow it',
+    args: [NAME],
+    options: [
+      { flag: '-f, --follow', help: 'keep printing until it ends or Ctrl-C' },
+      {
+        flag: '--tail <n>',
+        help: 'number of last lines to start with',
+        parse: parseWhole(0, MAX_LINES),
+        default: LINES,
+      },
+    ],
+    run: async ({ session, options: { follow = false, tail }, args }) => {
+      const machine = await findOwn(session.client, String(args[0]))
       const lines = await printLines(await openLogs(session, machine, { follow, tail }), session)
-      if (lines === 0) session.screen.remark('It has written nothing.')
-    }),
-  )
+      if (lines === 0) session.screen.remark('The log is empty.')
+    },
+    examples: ['berth logs web --tail 100 -f'],
+  }),
+  custom<{ identity?: string; print?: true }>({
+    command: 'ssh',
+    who: 'customer',
+    description: 'log in to a machine, or run a command on it',
+    args: [NAME, { name: '[words...]', help: 'command to run there, or options for ssh' }],
+    options: [
+      { flag: IDENTITY, help: 'private key to log in with' },
+      { flag: '--print', help: 'print the ssh command instead of running it' },
+    ],
+    passesWordsOn: true,
+    run: async ({ session, shell, options, args }) => {
+      const machine = await findOwn(session.client, String(args[0]))
+      await rejectSimulated(session, machine)
+      const words = sshWords(machine, options.identity ?? demoIdentity(session, shell), wordsIn(args))
+      if (options.print !== true && !session.json) return runProgram(words)
+      session.screen.show({ command: words }, () => [words.map(quote).join(' ')])
+      return exitCodes.ok
+    },
+    examples: ['berth ssh web', 'berth ssh web -- nproc'],
+  }),
+  custom({
+    command: 'terminal',
+    who: 'customer',
+    description: 'open a terminal in a container, through the server',
+    args: [NAME, { name: '[command...]', help: 'command to run instead of a shell' }],
+    passesWordsOn: true,
+    run: async ({ session, args }) => {
+      const machine = await findOwn(session.client, String(args[0]))
+      await rejectSimulated(session, machine)
+      return openTerminal(session, machine, wordsIn(args))
+    },
+    examples: ['berth terminal web', 'berth terminal web -- top'],
+  }),
+  custom<{ identity?: string; ssh?: true }>({
+    command: 'exec',
+    who: 'customer',
+    description: 'run a command on a machine and return its exit code',
+    args: [NAME, { name: '<command...>', help: 'command to run, with its arguments' }],
+    options: [
+      { flag: '--ssh', help: 'use SSH for a container too: for pipes and files' },
+      { flag: IDENTITY, help: 'with SSH: private key to log in with' },
+    ],
+    passesWordsOn: true,
+    run: async ({ session, shell, options, args }) => {
+      const machine = await findOwn(session.client, String(args[0]))
+      await rejectSimulated(session, machine)
+      const words = wordsIn(args)
+      if (machine.kind === 'container' && options.ssh !== true) {
+        try {
+          return await openTerminal(session, machine, words)
+        } catch (error) {
+          // Not every engine can open a terminal.
+          if (!isRefusal(error, 'not_supported')) throw error
+        }
+      }
+      // SSH passes a single text to the remote shell.
+      const identity = options.identity ?? demoIdentity(session, shell)
+      return runProgram(sshWords(machine, identity, [words.map(quote).join(' ')]))
+    },
+    examples: ['berth exec web -- nvidia-smi', 'berth exec web --ssh -- tar c /srv > srv.tar'],
+  }),
+]
+
+function wordsIn(args: readonly unknown[]): string[] {
+  return (args[1] ?? []) as string[]
 }
 
 async function openLogs(
@@ -71,7 +137,7 @@ async function printLines(response: Response, { client, screen }: Session): Prom
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       lines.forEach(print)
-      if (rest.length > LINE_CHARS) {
+      if (rest.length > MAX_LINE_CHARS) {
         print(rest)
         rest = ''
       }
@@ -83,7 +149,7 @@ async function printLines(response: Response, { client, screen }: Session): Prom
   return printed
 }
 
-/** Colours and tabs stay; everything else that a terminal would obey is shown as what it is. */
+/** Colours and tabs stay; other control characters are escaped. */
 function showLine(screen: Screen, line: string): void {
   const text = line.replace(/\r$/, '')
   // eslint-disable-next-line no-control-regex
@@ -91,41 +157,17 @@ function showLine(screen: Screen, line: string): void {
   screen.showLine({ line: text }, () => parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''))
 }
 
-function addSsh(program: Command, run: Run, shell: Shell): void {
-  const ssh = passWordsOn(program.command('ssh'))
-    .description('log into a machine, or run a command on it')
-    .argument('<name>', NAME_HELP)
-    .argument('[words...]', 'a command to run there, or options of ssh')
-    .option('-i, --identity <file>', 'the private key to log in with')
-    .option('--print', 'print the command instead of running it')
-  ssh.action(
-    run('customer', async (session, name = '') => {
-      const { identity, print } = ssh.opts<{ identity?: string; print?: true }>()
-      const machine = await findOwn(session.client, name)
-      await refuseSimulated(session, machine)
-      const words = sshWords(machine, identity ?? demoIdentity(session, shell), ssh.args.slice(1))
-      if (print === true || session.json) {
-        session.screen.show({ command: words }, () => [words.map(quote).join(' ')])
-        return exitCodes.ok
-      }
-      return runProgram(words)
-    }),
-  )
-}
-
-/** Before anything waits for an address where nobody will ever answer. */
-async function refuseSimulated({ client }: Session, machine: OwnMachine): Promise<void> {
+/** Before anything waits for an address that never answers. */
+async function rejectSimulated({ client }: Session, machine: OwnMachine): Promise<void> {
   const { simulated } = await readDetail(client, machine)
   if (simulated !== 'machine') return
   const { reason, message } = fail('simulated_machine', { lacks: 'login' })
   throw new CliError(exitCodes.failed, message, simulatedNext, { reason })
 }
 
-const simulatedNext = [
-  'To try it with a real machine, put this one on the marketplace: berth agent run --simulate-gpus rtx4090:2',
-]
+const simulatedNext = ['To try it on a real machine, offer this one: berth agent run --simulate-gpus rtx4090:2']
 
-/** The demo account's key lies in the data folder of a server on this machine. Others' keys are where ssh looks. */
+/** The SSH key of the demo account is in the data folder of a local server. ssh finds other keys itself. */
 function demoIdentity({ client, key, dataDir }: Session, shell: Shell): string | undefined {
   const file = path.join(dataDir, 'demo_ssh_key')
   const isDemo = key !== undefined && key === shell.readFile(path.join(dataDir, 'demo.key'))?.trim()
@@ -135,8 +177,8 @@ function demoIdentity({ client, key, dataDir }: Session, shell: Shell): string |
 function sshWords(machine: OwnMachine, identity: string | undefined, words: readonly string[]): string[] {
   const { ssh, name } = machine
   if (ssh === undefined) {
-    throw new CliError(exitCodes.failed, `${name} is ${machine.status}: there is nothing to log into.`, [
-      'berth ls shows how it is.',
+    throw new CliError(exitCodes.failed, `${name} is ${machine.status}: you cannot log in.`, [
+      'To check on it: berth ls',
     ])
   }
   return [
@@ -144,11 +186,11 @@ function sshWords(machine: OwnMachine, identity: string | undefined, words: read
     '-p',
     String(ssh.port),
     ...(identity === undefined ? [] : ['-i', identity, '-o', 'IdentitiesOnly=yes']),
-    // Addresses are used again by other machines, names never: what is known of a host is known by its name.
+    // Addresses are reused by other machines and names are not, so host keys are remembered by name.
     '-o',
     `HostKeyAlias=berth-${name}`,
     '-o',
-    `ConnectTimeout=${CONNECT_S}`,
+    `ConnectTimeout=${CONNECT_TIMEOUT_S}`,
     '-o',
     'StrictHostKeyChecking=accept-new',
     `${ssh.user}@${ssh.host}`,
@@ -163,24 +205,9 @@ function quote(word: string): string {
 function runProgram([program = '', ...args]: readonly string[]): Promise<ExitCode> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio: 'inherit' })
-    child.once('error', () => reject(new CliError(exitCodes.failed, `There is no ${program} on this machine.`)))
-    // The command's own code, as ssh hands it on.
+    child.once('error', () => reject(new CliError(exitCodes.failed, `${program} is not installed on this machine.`)))
     child.once('close', (code) => resolve((code ?? exitCodes.failed) as ExitCode))
   })
-}
-
-function addTerminal(program: Command, run: Run): void {
-  const terminal = passWordsOn(program.command('terminal'))
-    .description('a terminal in a machine, through the server')
-    .argument('<name>', NAME_HELP)
-    .argument('[command...]', 'the command to run instead of a shell')
-  terminal.action(
-    run('customer', async (session, name = '') => {
-      const machine = await findOwn(session.client, name)
-      await refuseSimulated(session, machine)
-      return openTerminal(session, machine, terminal.args.slice(1))
-    }),
-  )
 }
 
 async function openTerminal(
@@ -188,37 +215,9 @@ async function openTerminal(
   { id }: OwnMachine,
   command: readonly string[],
 ): Promise<ExitCode> {
-  // Instances are known by their names, terminals are opened by number.
+  // Instances are listed by name, and terminals are opened by number.
   const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
   const { runTerminal } = await import('./terminal.ts')
   const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command })
   return exitCode as ExitCode
-}
-
-/** Words arrive there as they stand here, and the exit code comes back. */
-function addExec(program: Command, run: Run, shell: Shell): void {
-  const exec = passWordsOn(program.command('exec'))
-    .description('run a command on a machine; its exit code is passed on')
-    .argument('<name>', NAME_HELP)
-    .argument('<command...>', 'the command to run, with its arguments')
-    .option('--ssh', 'by SSH also for a container: for pipes and files')
-    .option('-i, --identity <file>', 'with SSH: the private key to log in with')
-  exec.action(
-    run('customer', async (session, name = '') => {
-      const { identity, ssh } = exec.opts<{ identity?: string; ssh?: true }>()
-      const machine = await findOwn(session.client, name)
-      await refuseSimulated(session, machine)
-      const words = exec.args.slice(1)
-      if (machine.kind === 'container' && ssh !== true) {
-        try {
-          return await openTerminal(session, machine, words)
-        } catch (error) {
-          // Not every engine lets the server in.
-          if (!isRefusal(error, 'not_supported')) throw error
-        }
-      }
-      // SSH hands one text to a shell over there.
-      return runProgram(sshWords(machine, identity ?? demoIdentity(session, shell), [words.map(quote).join(' ')]))
-    }),
-  )
 }

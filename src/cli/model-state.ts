@@ -1,4 +1,4 @@
-/** Models and deployments in words: how far one is, what it costs, where it runs. */
+/** Models and deployments as text: state, price, and where they run. */
 import type { Reply } from '../client/client.ts'
 import { count } from '../view/number.ts'
 import { money } from '../view/money.ts'
@@ -12,30 +12,30 @@ export function isInUse({ drained, weight }: Deployment): boolean {
   return !drained && weight > 0
 }
 
-/** The picture engine, with its own small model, gives way to the servers that an operator names. */
+/** The built-in image engine is not used once a model has deployments. */
 function isReplaced({ engine, deployments }: Pick<Model, 'engine' | 'deployments'>): boolean {
   return engine === 'picture' && deployments.some(isInUse)
 }
 
-/** Whether it can answer now, and if not, how far it is. */
 export function stateCell(model: Model): Cell {
   if (!model.enabled) return { text: 'disabled', style: 'dim' }
   const local = isReplaced(model) ? null : model.local
   if (local?.state === 'ready' || model.deployments.some(isAnswering)) return { text: 'ready', style: 'green' }
   if (local?.state === 'failed') return { text: 'failed', style: 'red' }
-  if (local !== null) return { text: localWords(local), style: 'yellow' }
-  if (model.engine !== null && model.deployments.length === 0) return { text: 'not run here', style: 'yellow' }
-  return { text: model.deployments.length === 0 ? 'no server' : 'no server answers', style: 'red' }
+  if (local !== null) return { text: localLabel(local), style: 'yellow' }
+  if (model.engine !== null && model.deployments.length === 0)
+    return { text: 'not run on this server', style: 'yellow' }
+  return { text: model.deployments.length === 0 ? 'no deployment' : 'no healthy deployment', style: 'red' }
 }
 
 function isAnswering(deployment: Deployment): boolean {
   return isInUse(deployment) && deployment.health?.breaker !== 'open'
 }
 
-export function localWords(local: LocalState): string {
+export function localLabel(local: LocalState): string {
   switch (local.state) {
     case 'pulling':
-      return `downloading ${progressWords(local)}`
+      return `downloading ${progressLabel(local)}`
     case 'loading':
       return 'starting'
     case 'ready':
@@ -45,11 +45,11 @@ export function localWords(local: LocalState): string {
   }
 }
 
-/** Of a download: `42 % of 323 MB`, or what came so far where nobody knows how much there is. */
-export function progressWords(local: LocalState): string {
+/** `42% of 323 MB`, or the bytes so far where the size is unknown. */
+export function progressLabel(local: LocalState): string {
   const percent = percentOf(local)
   if (percent === undefined) return megabytes(local.doneBytes ?? 0)
-  return `${percent} % of ${megabytes(local.totalBytes ?? 0)}`
+  return `${percent}% of ${megabytes(local.totalBytes ?? 0)}`
 }
 
 export function percentOf({ doneBytes, totalBytes }: LocalState): number | undefined {
@@ -61,8 +61,8 @@ function megabytes(bytes: number): string {
   return `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`
 }
 
-/** USD a million, of what the kind of the model is paid by. */
-export function priceWords(model: Model): string {
+/** Per million of the units that the kind of model is charged by. */
+export function priceOf(model: Model): string {
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached, outputUsdPerMillion: output } = model
   switch (model.kind) {
     case 'chat': {
@@ -78,11 +78,11 @@ export function priceWords(model: Model): string {
   }
 }
 
-export function placeWords({ engine, deployments }: Model): string {
+export function placesOf({ engine, deployments }: Model): string {
   const drained = deployments.filter((deployment) => !isInUse(deployment)).length
   return [
     ...(engine === null || isReplaced({ engine, deployments }) ? [] : ['local']),
-    ...(deployments.length === 0 ? [] : [count(deployments.length, 'server')]),
+    ...(deployments.length === 0 ? [] : [count(deployments.length, 'deployment')]),
     ...(drained === 0 ? [] : [`${drained} drained`]),
   ].join(', ')
 }

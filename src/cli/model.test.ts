@@ -66,7 +66,7 @@ const nothing = { doneBytes: null, totalBytes: null, message: null, retryInMs: n
 
 describe('models', () => {
   test('none yet: how to offer one', async () => {
-    expect(await done('models', 'ls')).toContain('Offer one: berth models add NAME')
+    expect(await done('models', 'ls')).toContain('To add one: berth models add NAME')
     expect(await done('deployments', 'ls')).toContain('There are no deployments.')
   })
 
@@ -74,7 +74,7 @@ describe('models', () => {
     const add = ['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
     const facts = ['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools']
     const out = await done(...add, ...facts)
-    expect(out).toContain('owner/local is offered at $0.05 in, $0.10 out (USD a million).')
+    expect(out).toContain('owner/local is on sale at $0.05 in, $0.10 out per million.')
     expect(out).toContain('berth models pull owner/local')
     const part = { file: 'owner-local.gguf', bytes: null, sha256: 'ab'.repeat(32) }
     expect(await find('owner/local')).toMatchObject({
@@ -113,7 +113,7 @@ describe('models', () => {
     expect(await find('owner/bad')).toBeUndefined()
     expect(
       await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
-    ).toContain('owner/bad is offered at $0.00 pixel steps')
+    ).toContain('owner/bad is on sale at $0.00 pixel steps')
     await done('models', 'rm', 'owner/bad')
   })
 
@@ -123,10 +123,10 @@ describe('models', () => {
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
     expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +local$/m)
     await done('deployments', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
-    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +1 server$/m)
+    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +1 deployment$/m)
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
     await done('deployments', 'drain', id)
-    expect(await done('models', 'ls')).toMatch(/pixel steps +local, 1 server, 1 drained$/m)
+    expect(await done('models', 'ls')).toMatch(/pixel steps +local, 1 deployment, 1 drained$/m)
     await done('models', 'rm', 'pictogram')
   })
 
@@ -139,9 +139,9 @@ describe('models', () => {
       retryInMs: 9_000,
     }))
     const out = await done('models', 'ls')
-    expect(out).toMatch(/^owner\/local +chat +downloading 42 % of 100 MB +\$0\.05 in, \$0\.10 out +local +2,048$/m)
+    expect(out).toMatch(/^owner\/local +chat +downloading 42% of 100 MB +\$0\.05 in, \$0\.10 out +local +2,048$/m)
     expect(out).toMatch(/^owner\/gguf +chat +failed +\$0\.00 in, \$0\.00 out +local$/m)
-    expect(out).toMatch(/^owner\/remote +chat +ready +\$0\.00 in, \$0\.00 out +1 server$/m)
+    expect(out).toMatch(/^owner\/remote +chat +ready +\$0\.00 in, \$0\.00 out +1 deployment$/m)
     expect(out).toContain('owner/gguf failed: no such \\x1b[31mfile')
     expect(out).toMatch(/^3 models$/m)
     await done('models', 'disable', 'owner/remote')
@@ -155,19 +155,19 @@ describe('models', () => {
   test('change their price, and nothing else', async () => {
     const before = await find('owner/local')
     const out = await done('models', 'price', 'owner/local', '--cached-price', '0.01', '--reason', 'cheaper')
-    expect(out).toBe('owner/local costs $0.05 in, $0.01 cached, $0.10 out (USD a million) from now on.\n')
+    expect(out).toBe('owner/local now costs $0.05 in, $0.01 cached, $0.10 out per million.\n')
     expect(await find('owner/local')).toEqual({ ...before, cachedUsdPerMillion: '0.010000000' })
   })
 
   test('go, and what is not there is told with where to look', async () => {
     await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
-    expect(await done('models', 'rm', 'owner/gone')).toBe('owner/gone is gone. What it earned stays in the books.\n')
+    expect(await done('models', 'rm', 'owner/gone')).toBe('Deleted owner/gone. Its revenue stays in the ledger.\n')
     const again = await berth(['models', 'rm', 'owner/gone'])
     const { message } = fail('model_not_found', { model: 'owner/gone' })
-    expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  berth models ls lists the models.\n` })
+    expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  To list them: berth models ls\n` })
     const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
-    expect(twice.error).toContain('berth deployments add adds a server that runs it')
+    expect(twice.error).toContain('berth deployments add')
     const told = await berth(['models', 'rm', 'owner/gone', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
@@ -175,17 +175,17 @@ describe('models', () => {
   test.each([
     [['models', 'add', 'owner/x'], 'A server that runs it:           berth models add owner/x --upstream http'],
     [['models', 'add', '-x'], 'unknown option'],
-    [['models', 'add', 'a b', '--upstream', 'http://a'], 'A name has letters'],
-    [['models', 'add', 'x', '--source', 'ftp://a'], 'Sources are npm:'],
+    [['models', 'add', 'a b', '--upstream', 'http://a'], 'letters, digits and'],
+    [['models', 'add', 'x', '--source', 'ftp://a'], 'Must be npm:'],
     [['models', 'add', 'x', '--gguf', 'a', '--upstream', 'http://a'], 'cannot be used with'],
-    [['models', 'add', 'x', '--gguf', 'a', '--protocol', 'chat'], 'they go with --upstream'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--sha256', '0'.repeat(64)], 'it goes with --gguf or --source'],
+    [['models', 'add', 'x', '--gguf', 'a', '--protocol', 'chat'], 'need --upstream'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--sha256', '0'.repeat(64)], 'needs --gguf or --source'],
     [['models', 'add', 'x', '--upstream', 'http://a', '--api-key', 'secret'], 'unknown option'],
     [['models', 'add', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
-    [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'A price is from 0'],
-    [['models', 'price', 'owner/local'], 'berth models price owner/local --input-price 0.20'],
-    [['deployments', 'add', 'owner/local'], 'berth deployments add owner/local --upstream'],
-    [['deployments', 'weight', 'dep_1', '1001'], 'From 0 to 1000.'],
+    [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'Must be a price in USD'],
+    [['models', 'price', 'owner/local'], 'Nothing to change was given.'],
+    [['deployments', 'add', 'owner/local'], "required option '--upstream <url>'"],
+    [['deployments', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -197,7 +197,7 @@ describe('models', () => {
     const elsewhere = ['--url', 'http://berth.invalid', '--key', 'bk_x']
     const { code, error } = await berth(['models', 'add', 'x', '--gguf', 'a.gguf', ...elsewhere])
     expect(code).toBe(2)
-    expect(error).toContain('Give its whole path there')
+    expect(error).toContain('Give the absolute path')
   })
 })
 
@@ -220,8 +220,8 @@ describe('pull', () => {
     play('owner/local', [pulling(1_000_000), pulling(2_000_000), pulling(150_000_000), loading, ready])
     expect(await done('models', 'pull', 'owner/local')).toBe(
       [
-        'owner/local: downloading 0 % of 200 MB',
-        'owner/local: downloading 75 % of 200 MB',
+        'owner/local: downloading 0% of 200 MB',
+        'owner/local: downloading 75% of 200 MB',
         'owner/local: starting',
         'owner/local: ready',
         'owner/local is ready.',
@@ -250,7 +250,7 @@ describe('pull', () => {
       readInput: () => undefined,
     })
     expect(code).toBe(0)
-    expect(shown).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50 % of 200 MB`)
+    expect(shown).toContain(`\r\u001B[K${'█'.repeat(15)}${'░'.repeat(15)} 50% of 200 MB`)
     expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r[^\n]*owner\/local is ready\.\n$/)
   })
 
@@ -258,7 +258,7 @@ describe('pull', () => {
     play('owner/local', [pulling(1), { ...nothing, state: 'failed', message: 'the disk is full', retryInMs: 29_500 }])
     const failed = await berth(['models', 'pull', 'owner/local'])
     expect(failed.code).toBe(1)
-    expect(failed.error).toContain('error: owner/local failed: the disk is full.\n  The server tries again in 30 s')
+    expect(failed.error).toContain('error: owner/local failed: the disk is full.\n  The server retries in 30 s')
     const cases = [
       ['owner/none', 'There is no model owner/none.'],
       ['owner/remote', 'owner/remote has no file to download.'],
@@ -268,7 +268,7 @@ describe('pull', () => {
       expect([code, error]).toEqual([1, expect.stringContaining(told)])
     }
     locals.delete('owner/gguf')
-    expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('Is BERTH_LOCAL_ENGINES false there?')
+    expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('BERTH_LOCAL_ENGINES')
     await done('models', 'disable', 'owner/gguf')
     expect((await berth(['models', 'pull', 'owner/gguf'])).error).toContain('berth models enable owner/gguf')
   })
@@ -291,7 +291,7 @@ describe('deployments', () => {
     const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
     const added = await withInput([...add, '--concurrency', '64', '--reads-metrics', '--api-key-stdin'], 'from-stdin\n')
     expect(added).toMatchObject({ code: 0, error: '' })
-    const [, id = ''] = /^http:\/\/10\.0\.0\.8:8000\/ serves owner\/many now, as (dep_\w+)\.$/m.exec(added.out) ?? []
+    const [, id = ''] = /^http:\/\/10\.0\.0\.8:8000\/ now serves owner\/many as (dep_\w+)\.$/m.exec(added.out) ?? []
     const { db } = cli.server.app.database
     const row = await db.selectFrom('deployment').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
     expect(cli.server.app.vault.open(row.key_sealed ?? '')).toBe('from-stdin')
@@ -300,20 +300,20 @@ describe('deployments', () => {
     healths.set(id, { breaker: 'open', inFlight: 5, queued: 2, faults: 7 })
     const line = (state: string, weight: number): RegExp =>
       new RegExp(`^${id} +owner/many +http://10\\.0\\.0\\.8:8000/ +chat +${state} +${weight} +5 of 64 +7$`, 'm')
-    expect(await done('deployments', 'ls', '--model', 'owner/many')).toMatch(line('fails', 3))
+    expect(await done('deployments', 'ls', '--model', 'owner/many')).toMatch(line('failing', 3))
     healths.set(id, { breaker: 'closed', inFlight: 5, queued: 2, faults: 7 })
-    expect(await done('deployments', 'weight', id, '9')).toBe(`${id} has the weight 9 now.\n`)
+    expect(await done('deployments', 'weight', id, '9')).toBe(`${id} now has weight 9.\n`)
     expect(await done('deployments', 'ls')).toMatch(line('in use', 9))
-    expect(await done('deployments', 'drain', id)).toBe(`${id} takes nothing new.\n`)
+    expect(await done('deployments', 'drain', id)).toBe(`${id} is drained.\n`)
     expect(await done('deployments', 'ls')).toMatch(line('drained', 9))
-    expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 servers, 1 drained$/m)
+    expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 deployments, 1 drained$/m)
     expect(await done('deployments', 'resume', id)).toBe(`${id} is in use again.\n`)
     expect(await json('deployments', 'ls', '--model', 'owner/many')).toMatchObject({
       deployments: [{ url: 'http://10.0.0.7:8000/' }, { id, hasApiKey: true, drained: false }],
     })
-    expect(await done('deployments', 'rm', id)).toBe(`${id} is gone.\n`)
+    expect(await done('deployments', 'rm', id)).toBe(`Deleted ${id}.\n`)
     const again = await berth(['deployments', 'rm', id])
-    expect(again).toMatchObject({ code: 1, error: expect.stringContaining('berth deployments ls lists') })
+    expect(again).toMatchObject({ code: 1, error: expect.stringContaining('To list them: berth deployments ls') })
   })
 
   test('an empty input is no key', async () => {
@@ -327,7 +327,7 @@ describe('deployments', () => {
       ['deployments', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
     ]) {
       const { code, error } = await berth(args)
-      expect([code, error]).toEqual([1, expect.stringContaining('berth models ls lists the models.')])
+      expect([code, error]).toEqual([1, expect.stringContaining('To list them: berth models ls')])
     }
   })
 })

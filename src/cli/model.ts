@@ -1,124 +1,231 @@
-/** `berth models`: what is offered, what it costs, and how far it is. */
-import type { Command } from 'commander'
-import { count } from '../view/number.ts'
-import { addAddCommand } from './model-add.ts'
-import { withNextStep } from './failure.ts'
-import { addPriceOptions, parseModelName, pricesOf, modelSteps, type PriceOptions } from './model-option.ts'
-import { addPullCommand } from './model-pull.ts'
-import { localWords, placeWords, priceWords, stateCell, type Model } from './model-state.ts'
-import { printable, table, type Cell, type Screen } from './screen.ts'
-import { GROUP_USAGE, type Run } from './session.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
+/** `berth models` and `berth deployments`. The key of a deployment is never an argument, which other users could see. */
+import { count, number } from '../view/number.ts'
+import type { Reply } from '../client/client.ts'
+import { addModelRow, readUpstream, upstreamFlags, upstreamOptions } from './model-add.ts'
+import { factFlags, priceFlags } from './model-flag.ts'
+import { pullRow } from './model-pull.ts'
+import { isInUse, localLabel, placesOf, priceOf, stateCell, type Deployment } from './model-state.ts'
+import { act, custom, list, type Row } from './row.ts'
+import { printable, table, type Cell } from './screen.ts'
+import { CliError, exitCodes } from './shell.ts'
 
-export function addModelCommands(program: Command, run: Run, shell: Shell): void {
-  const models = program
-    .command('models')
-    .description('the models that are offered')
-    .usage(GROUP_USAGE)
-    .commandsGroup('Operators:')
-  addList(models, run)
-  addAddCommand(models, run, shell)
-  addPullCommand(models, run, shell)
-  addPrice(models, run)
-  addSwitch(models, run, 'enable', true)
-  addSwitch(models, run, 'disable', false)
-  addRemove(models, run)
+const NAME = { name: '<name>', help: 'name, as shown by berth models ls', field: 'name' }
+const REASON = { reason: { help: 'reason, recorded in the audit log' } }
+
+const modelRows: readonly Row[] = [
+  list({
+    command: 'models ls',
+    operation: 'listOperatedModels',
+    rows: 'models',
+    description: 'list models: state, prices, deployments',
+    noun: 'model',
+    empty: ['No models are on sale.', 'To add one: berth models add NAME --upstream URL, or --gguf FILE'],
+    columns: [
+      { title: 'NAME', of: (model) => model.name },
+      { title: 'KIND', of: (model) => model.kind },
+      { title: 'STATE', of: stateCell },
+      { title: 'PRICE PER MILLION', of: priceOf },
+      { title: 'RUNS ON', of: placesOf },
+      {
+        title: 'CONTEXT',
+        right: true,
+        of: ({ contextTokens }) => (contextTokens === null ? '' : number(contextTokens)),
+      },
+    ],
+    below: (models, { screen }) =>
+      models.flatMap(({ name, local }) =>
+        local?.state === 'failed' ? [screen.paint('red', printable(`${name} ${localLabel(local)}`))] : [],
+      ),
+    examples: ['berth models ls'],
+  }),
+  addModelRow(),
+  pullRow,
+  act({
+    command: 'models change',
+    operation: 'changeModel',
+    description: 'change the context length and abilities of a model',
+    args: [NAME],
+    flags: {
+      contextTokens: { ...factFlags.contextTokens, help: 'context length; none: as the engine reports it' },
+      maxOutputTokens: { ...factFlags.maxOutputTokens, help: 'longest answer; none: no limit' },
+      supportsTools: { ...factFlags.supportsTools, off: ['--no-tools', 'it cannot call tools'] },
+      supportsImageInput: { ...factFlags.supportsImageInput, off: ['--no-image-input', 'it accepts no images'] },
+      ...hidden(priceFlags),
+      enabled: false,
+      ...REASON,
+    },
+    done: ({ name }) => `Changed ${name}.`,
+    examples: ['berth models change owner/small --context 8192 --tools'],
+  }),
+  act({
+    command: 'models price',
+    operation: 'changeModel',
+    description: 'set the prices of a model, from the next request on',
+    args: [NAME],
+    flags: { ...priceFlags, ...hidden(factFlags), enabled: false, ...REASON },
+    done: (model) => `${model.name} now costs ${priceOf(model)} per million.`,
+    examples: ['berth models price owner/small --input-price 0.04 --reason "sale"'],
+  }),
+  switchRow('enable', true),
+  switchRow('disable', false),
+  act({
+    command: 'models rm',
+    operation: 'deleteModel',
+    description: 'delete a model and its deployments',
+    args: [NAME],
+    done: (_, { args }) => `Deleted ${String(args[0])}. Its revenue stays in the ledger.`,
+    examples: ['berth models rm owner/small'],
+  }),
+]
+
+function hidden(flags: object): Record<string, false> {
+  return Object.fromEntries(Object.keys(flags).map((name) => [name, false]))
 }
+
+function switchRow(verb: string, enabled: boolean): Row {
+  return act({
+    command: `models ${verb}`,
+    operation: 'changeModel',
+    description: enabled ? 'put a model on sale again' : 'take a model off sale, but keep it',
+    args: [NAME],
+    only: ['name'],
+    fixed: { enabled },
+    done: ({ name }) => `${name} is ${enabled ? 'on sale again' : 'off sale'}.`,
+    examples: [`berth models ${verb} owner/small`],
+  })
+}
+
+const ID = { name: '<id>', help: 'id, as shown by berth deployments ls', field: 'id' }
+
+const deploymentFlags = {
+  weight: { help: 'share of the traffic; 0 takes nothing new' },
+  concurrency: { help: 'concurrent requests' },
+  connectMs: { flag: '--connect-timeout <ms>', help: 'time to connect' },
+  firstByteMs: { flag: '--first-byte-timeout <ms>', help: 'time to the first byte' },
+  betweenBytesMs: { flag: '--idle-timeout <ms>', help: 'time between two bytes' },
+  totalMs: { flag: '--total-timeout <ms>', help: 'time of a whole request' },
+  readsMetrics: { flag: '--reads-metrics', help: 'read its load from /metrics' },
+  ...REASON,
+} as const
+
+const { protocol: _, ...withoutProtocol } = upstreamFlags
+
+const deploymentRows: readonly Row[] = [
+  custom<{ model?: string }>({
+    command: 'deployments ls',
+    operation: 'listOperatedModels',
+    description: 'list deployments and their health',
+    options: [{ flag: '--model <name>', help: 'only this model' }],
+    run: async ({ client, screen, options: { model } }) => {
+      const { models } = await client.call('listOperatedModels')
+      const wanted = models.filter(({ name }) => model === undefined || name === model)
+      if (wanted.length === 0 && model !== undefined) {
+        throw new CliError(exitCodes.failed, `There is no model ${model}.`, ['To list them: berth models ls'])
+      }
+      const deployments = wanted.flatMap((one) => one.deployments)
+      screen.show({ deployments }, () =>
+        deployments.length === 0
+          ? ['There are no deployments.', 'To add one: berth deployments add MODEL --upstream URL']
+          : [...table(screen, columns, deployments.map(cellsOf)), '', count(deployments.length, 'deployment')],
+      )
+    },
+    examples: ['berth deployments ls'],
+  }),
+  act({
+    command: 'deployments add',
+    operation: 'createDeployment',
+    description: 'add a server that runs a model',
+    args: [{ name: '<model>', help: 'name, as shown by berth models ls', field: 'model' }],
+    flags: { ...upstreamFlags, ...deploymentFlags, apiKey: false },
+    options: upstreamOptions,
+    prepare: ({ input, shell, options }) => ({
+      ...input,
+      parts: { body: { ...input.parts.body, ...readUpstream(shell, options as object) } },
+    }),
+    done: (made) => `${made.url} now serves ${made.model} as ${made.id}.`,
+    examples: ['berth deployments add owner/large --upstream http://10.0.0.8:8000'],
+  }),
+  act({
+    command: 'deployments change',
+    operation: 'changeDeployment',
+    description: 'change the URL, key, limits or timeouts of a deployment',
+    args: [ID],
+    flags: { ...withoutProtocol, ...deploymentFlags, weight: false, drained: false, apiKey: false },
+    options: upstreamOptions,
+    prepare: ({ input, shell, options }) => ({
+      ...input,
+      parts: { ...input.parts, body: { ...input.parts.body, ...readUpstream(shell, options as object) } },
+    }),
+    done: ({ id }) => `Changed ${id}.`,
+    examples: ['berth deployments change ID --concurrency 64'],
+  }),
+  act({
+    command: 'deployments weight',
+    operation: 'changeDeployment',
+    description: 'change its share of the traffic; 0 takes nothing new',
+    args: [ID, { name: '<n>', help: 'from 0 to 1000', field: 'weight' }],
+    only: [],
+    done: ({ id, weight }) => `${id} now has weight ${weight}.`,
+    examples: ['berth deployments weight ID 3'],
+  }),
+  ...(['drain', 'resume'] as const).map((verb) =>
+    act({
+      command: `deployments ${verb}`,
+      operation: 'changeDeployment',
+      description: verb === 'drain' ? 'send it nothing new; current requests finish' : 'send it requests again',
+      args: [ID],
+      only: [],
+      fixed: { drained: verb === 'drain' },
+      done: ({ id }) => (verb === 'drain' ? `${id} is drained.` : `${id} is in use again.`),
+      examples: [`berth deployments ${verb} ID`],
+    }),
+  ),
+  act({
+    command: 'deployments rm',
+    operation: 'deleteDeployment',
+    description: 'delete a deployment',
+    args: [ID],
+    done: (_, { args }) => `Deleted ${String(args[0])}.`,
+    examples: ['berth deployments rm ID'],
+  }),
+]
 
 const columns = [
-  { title: 'NAME' },
-  { title: 'KIND' },
+  { title: 'ID' },
+  { title: 'MODEL' },
+  { title: 'URL' },
+  { title: 'PROTOCOL' },
   { title: 'STATE' },
-  { title: '$ A MILLION' },
-  { title: 'RUNS ON' },
-  { title: 'CONTEXT', right: true },
+  { title: 'WEIGHT', right: true },
+  { title: 'BUSY', right: true },
+  { title: 'FAULTS', right: true },
 ] as const
 
-function addList(models: Command, run: Run): void {
-  models
-    .command('ls', { isDefault: true })
-    .description('models, their state, price and servers')
-    .action(
-      run('operator', async ({ client, screen }) => {
-        const answer = await client.call('listOperatedModels')
-        screen.show(answer, () => listLines(screen, answer.models))
-      }),
-    )
-}
-
-function listLines(screen: Screen, models: readonly Model[]): string[] {
-  if (models.length === 0) {
-    return ['No models are offered.', 'Offer one: berth models add NAME --upstream URL, or --gguf FILE']
-  }
-  const failures = models.flatMap(({ name, local }) =>
-    local?.state === 'failed' ? [screen.paint('red', printable(`${name} ${localWords(local)}`))] : [],
-  )
+function cellsOf(one: Deployment): Cell[] {
   return [
-    ...table(
-      screen,
-      columns,
-      models.map((model): Cell[] => [
-        model.name,
-        model.kind,
-        stateCell(model),
-        priceWords(model),
-        placeWords(model),
-        model.contextTokens?.toLocaleString('en-US') ?? '',
-      ]),
-    ),
-    '',
-    ...failures,
-    count(models.length, 'model'),
+    one.id,
+    one.model,
+    one.url,
+    one.protocol,
+    deploymentState(one),
+    String(one.weight),
+    `${one.health?.inFlight ?? 0} of ${one.concurrency}`,
+    String(one.health?.faults ?? 0),
   ]
 }
 
-function addPrice(models: Command, run: Run): void {
-  const price = models
-    .command('price')
-    .description('change what it costs, from the next request on')
-    .argument('<name>', 'as berth models ls shows it', parseModelName)
-  addPriceOptions(price).option('--reason <text>', 'why; it stands in the audit log')
-  price.action(
-    run('operator', async ({ client, screen }, name = '') => {
-      const options = price.opts<PriceOptions & { reason?: string }>()
-      const prices = pricesOf(options)
-      if (Object.keys(prices).length === 0) {
-        throw new CliError(exitCodes.usage, 'Say which price.', [
-          `Such as: berth models price ${name} --input-price 0.20 --output-price 0.60`,
-        ])
-      }
-      const reason = options.reason === undefined ? {} : { reason: options.reason }
-      const model = await withNextStep(
-        client.call('changeModel', { query: { name }, body: { ...prices, ...reason } }),
-        modelSteps,
-      )
-      screen.show(model, () => [`${name} costs ${priceWords(model)} (USD a million) from now on.`])
-    }),
-  )
+function deploymentState(deployment: Reply<'createDeployment'>): Cell {
+  if (deployment.drained) return { text: 'drained', style: 'yellow' }
+  if (!isInUse(deployment)) return { text: 'weight 0', style: 'yellow' }
+  switch (deployment.health?.breaker) {
+    case 'open':
+      return { text: 'failing', style: 'red' }
+    case 'half_open':
+      return { text: 'recovering', style: 'yellow' }
+    case 'closed':
+    case undefined:
+      return { text: 'in use', style: 'green' }
+  }
 }
 
-function addSwitch(models: Command, run: Run, verb: 'enable' | 'disable', enabled: boolean): void {
-  models
-    .command(verb)
-    .description(enabled ? 'offer it again' : 'keep it, but do not offer it')
-    .argument('<name>', 'as berth models ls shows it', parseModelName)
-    .action(
-      run('operator', async ({ client, screen }, name = '') => {
-        const model = await withNextStep(client.call('changeModel', { query: { name }, body: { enabled } }), modelSteps)
-        screen.show(model, () => [enabled ? `${name} is offered again.` : `${name} is no longer offered.`])
-      }),
-    )
-}
-
-function addRemove(models: Command, run: Run): void {
-  models
-    .command('rm')
-    .description('take it away, with its deployments')
-    .argument('<name>', 'as berth models ls shows it', parseModelName)
-    .action(
-      run('operator', async ({ client, screen }, name = '') => {
-        const answer = await withNextStep(client.call('deleteModel', { query: { name } }), modelSteps)
-        screen.show(answer, () => [`${name} is gone. What it earned stays in the books.`])
-      }),
-    )
-}
+export const rows: readonly Row[] = [...modelRows, ...deploymentRows]

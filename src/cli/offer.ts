@@ -1,26 +1,30 @@
-/** What can be rented, from the marketplace and from the house, as one kind of thing: `berth gpus` and `berth rent`. */
-import { InvalidArgumentError, Option, type Command } from 'commander'
+/** Offers of the marketplace and of the price book as one type, for `berth gpus` and `berth rent`. */
+import { InvalidArgumentError } from 'commander'
 import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
 import { gpuLabel, isGpuMatch } from '../view/gpu.ts'
-import { parseWhole } from './supply.ts'
+import { parseWhole } from './flag.ts'
+import type { ExtraOption } from './row.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
 export type OfferKind = (typeof kinds)[number]
 
+/** Kinds of rentals, by the contract's names. */
+export const kindLabels = { 'virtual-machine': 'vm', 'bare-metal': 'metal', container: 'container' } as const
+
 export interface Offer {
   readonly kind: OfferKind
-  /** As people say it: without the maker's name. */
+  /** Without the name of the maker. */
   readonly gpu: string
-  /** Containers take from 1 to this many of a machine; others exactly this many. */
+  /** A container can have from 1 to this many GPUs; other kinds have exactly this many. */
   readonly gpuCount: number
   readonly region: string
   readonly pricePerGpu: NanoUsd
-  /** Of the whole; containers are paid by the GPU. */
+  /** Of the whole machine; containers are priced per GPU. */
   readonly pricePerHour: NanoUsd | undefined
-  /** GPUs of a container's machine, or how many machines of this shape fit. */
+  /** Free GPUs of a container's machine, or how many machines of this shape can be rented now. */
   readonly free: number
   /** Containers: the machine. */
   readonly machine: { readonly cluster: string; readonly node: string } | undefined
@@ -41,23 +45,22 @@ const MAX_GPUS = 4_096
 /** Pages of the marketplace, of 10,000 machines each. */
 const MAX_PAGES = 20
 
-export function addOfferFilters(command: Command): Command {
-  return command
-    .option('--gpu <model>', 'part of its name, such as h100 or 4090')
-    .option('--region <region>', 'only there')
-    .option('--count <n>', 'with so many GPUs', parseWhole(1, MAX_GPUS))
-    .option('--max-price <usd>', 'at most, for a GPU and hour', parsePrice)
-    .addOption(new Option('--kind <kind>', 'containers, virtual machines or bare metal').choices(kinds))
-}
+export const offerFilters: readonly ExtraOption[] = [
+  { flag: '--gpu <model>', help: 'GPU model or part of it, such as h100 or 4090' },
+  { flag: '--region <region>', help: 'only this region' },
+  { flag: '--count <n>', help: 'number of GPUs', parse: parseWhole(1, MAX_GPUS) },
+  { flag: '--max-price <usd>', help: 'highest price per GPU-hour', parse: parsePrice },
+  { flag: '--kind <kind>', help: 'kind of machine', choices: kinds },
+]
 
-/** Both lists as the server gives them, and what they offer, the cheapest GPU first. */
+/** The cheapest GPU first. */
 export async function readOffers(client: Client): Promise<Offer[]> {
   const [machines, options] = await Promise.all([listMachines(client), client.call('listRentalOptions')])
   const offers = [...machines.map(offerOfMachine), ...options.filter(({ enabled }) => enabled).map(offerOfOption)]
   return offers.toSorted(cheapestFirst)
 }
 
-export function fits(offer: Offer, filter: OfferFilter): boolean {
+export function isMatch(offer: Offer, filter: OfferFilter): boolean {
   const { gpu, region, count, maxPrice, kind } = filter
   if (gpu !== undefined && !isGpuMatch(offer.gpu, gpu)) return false
   if (region !== undefined && offer.region !== region) return false
@@ -123,20 +126,20 @@ function offerOfOption(option: Reply<'listRentalOptions'>[number]): Offer {
   }
 }
 
-/** Of the same price, the smaller machine: who asks for nothing more gets nothing more. */
+/** At the same price, the smaller machine comes first. */
 function cheapestFirst(a: Offer, b: Offer): number {
   if (a.pricePerGpu !== b.pricePerGpu) return a.pricePerGpu < b.pricePerGpu ? -1 : 1
   if (a.kind !== b.kind) return kinds.indexOf(a.kind) - kinds.indexOf(b.kind)
-  return a.gpuCount - b.gpuCount || whereWords(a).localeCompare(whereWords(b))
+  return a.gpuCount - b.gpuCount || placeOf(a).localeCompare(placeOf(b))
 }
 
-/** Which one it is of several that are alike. */
-export function whereWords({ machine, network }: Offer): string {
+/** Tells similar offers apart. */
+export function placeOf({ machine, network }: Offer): string {
   return machine?.node ?? network ?? ''
 }
 
 function parsePrice(text: string): NanoUsd {
   const price = parseUsd(text)
-  if (price === undefined || price < 0n) throw new InvalidArgumentError('A price reads as 2.49.')
+  if (price === undefined || price < 0n) throw new InvalidArgumentError('Must be a price such as 2.49.')
   return price
 }

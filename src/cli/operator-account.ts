@@ -1,133 +1,211 @@
-/** `berth operator accounts`: who has one, how each stands, and what it may hold. Each change says why. */
-import { randomUUID } from 'node:crypto'
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import { defaultQuota, limits, type Quota } from '../base/limits.ts'
-import type { CallInput, Reply } from '../client/client.ts'
-import { scopes, type Scope } from '../contract/endpoint.ts'
-import { reasonText } from '../contract/shared.ts'
-import { count } from '../view/number.ts'
+/** `berth operator accounts`, and the money that an operator moves. Each change is recorded with its reason. */
 import { money } from '../view/money.ts'
+import { number } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
-import { parseAmountOrZero } from './amount.ts'
-import { creditFacts, creditWords } from './billing.ts'
-import { withWayAgain } from './failure.ts'
-import { recordLines } from './operator-log.ts'
-import { kindWord } from './operator-price-row.ts'
-import { fields, table, type Cell, type Screen } from './screen.ts'
-import type { Run } from './session.ts'
+import { defaultQuota, type Quota } from '../base/limits.ts'
+import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import { recordLines } from './audit-record.ts'
+import { creditLine } from './balance.ts'
+import { parserOf } from './flag.ts'
+import { fieldOf } from './operation-field.ts'
+import { kindLabels } from './offer.ts'
+import { act, list, show, type Call, type Row } from './row.ts'
+import { fields, table, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
-import { moreOr, parseWhole } from './supply.ts'
 
 type Account = Reply<'getAccount'>
-type Rental = Reply<'listAllRentals'>['rentals'][number]
 
-/** Of its rentals, and of what was done with it. */
+/** Of its rentals and of the audit log. */
 const LAST_SHOWN = 5
-/** Commander takes null for no value at all. */
-const NONE = 'none'
 
-export function addAccountCommands(operator: Command, run: Run): void {
-  const accounts = addList(operator, run)
-  addShow(accounts, run)
-  addCreate(accounts, run)
-  addChange(accounts, run)
-  addRestoreOwner(accounts, run)
+const ID = { name: '<id>', help: 'id, as shown by berth operator accounts', field: 'id' }
+const ACCOUNT = { ...ID, name: '<account>' }
+const REASON = { reason: { help: 'reason, recorded in the audit log' } }
+const OWNER = {
+  ownerEmail: { flag: '--owner-email <email>', help: 'email address of the owner' },
+  ownerName: { flag: '--owner-name <name>', help: 'name of the owner' },
 }
 
-function addList(operator: Command, run: Run): Command {
-  const accounts = operator
-    .command('accounts')
-    .description('list the accounts')
-    .commandsGroup('Operators:')
-    .usage('[options] [show|create|change|restore-owner]')
-    .option('--cursor <cursor>', 'go on where a long list was cut')
-  accounts.action(
-    run('operator', async ({ client, screen }) => {
-      const { cursor } = accounts.opts<{ cursor?: string }>()
-      const page = await client.call('listAccounts', { query: cursor === undefined ? {} : { cursor } })
-      screen.show(page, () => [
-        ...table(
-          screen,
-          [{ title: 'ID' }, { title: 'NAME', shrink: true }, ...amounts, { title: 'STANDING' }],
-          page.accounts.map((account): Cell[] => [
-            account.id,
-            account.name,
-            money(account.balanceUsd),
-            money(account.availableUsd),
-            money(account.heldUsd),
-            account.supplier ? money(account.earningsUsd) : '',
-            standingCell(account),
-          ]),
-        ),
+const quotaLabels = {
+  gpus: 'GPUs in use',
+  volumes: 'Volumes',
+  volumeGb: 'GB of volumes',
+  keys: 'API keys',
+  sshKeys: 'SSH keys',
+  webhooks: 'Webhooks',
+  requestsPerMinute: 'Inference requests per minute',
+  tokensPerMinute: 'Inference tokens per minute',
+  streams: 'Concurrent inference requests',
+} as const satisfies Record<keyof Quota, string>
+
+const quotaNames = Object.keys(quotaLabels) as Array<keyof Quota>
+
+const accountRows: readonly Row[] = [
+  list({
+    command: 'operator accounts',
+    operation: 'listAccounts',
+    rows: 'accounts',
+    description: 'list accounts and their balances',
+    noun: 'account',
+    empty: ['There are no accounts.'],
+    columns: [
+      { title: 'ID', of: (account) => account.id },
+      { title: 'NAME', shrink: true, of: (account) => account.name },
+      { title: 'BALANCE', right: true, of: (account) => money(account.balanceUsd) },
+      { title: 'AVAILABLE', right: true, of: (account) => money(account.availableUsd) },
+      { title: 'ON HOLD', right: true, of: (account) => money(account.heldUsd) },
+      { title: 'EARNINGS', right: true, of: ({ supplier, earningsUsd }) => (supplier ? money(earningsUsd) : '') },
+      { title: 'STATUS', of: ({ suspended }) => (suspended ? { text: 'suspended', style: 'red' } : 'active') },
+    ],
+    examples: ['berth operator accounts', 'berth operator accounts --all'],
+  }),
+  show({
+    command: 'operator accounts show',
+    operation: 'getAccount',
+    description: 'show an account: money, quota, rentals, audit log',
+    args: [ID],
+    onWire: async (account, { client }) => ({ ...account, ...(await readRecent(client, account)) }),
+    lines: async (account, { client, screen }) => {
+      const { rentals, records } = await readRecent(client, account)
+      return [
+        ...fields(screen, accountFacts(account)),
         '',
-        moreOr(page.nextCursor, 'berth operator accounts', count(page.accounts.length, 'account')),
-      ])
-    }),
-  )
-  return accounts
+        ...fields(screen, quotaFacts(account)),
+        '',
+        ...rentalLines(screen, rentals),
+        '',
+        ...(records.length === 0 ? ['No changes yet.'] : records.flatMap((one) => recordLines(screen, one, false))),
+        '',
+        `More: berth operator rentals --account ${account.id}`,
+        `      berth operator log --account ${account.id}`,
+      ]
+    },
+    examples: ['berth operator accounts show acc_ID'],
+  }),
+  act({
+    command: 'operator accounts create',
+    operation: 'createAccount',
+    description: 'create an account with a first API key',
+    flags: {
+      name: { flag: '--name <name>', help: 'name of the account' },
+      ...OWNER,
+      scopes: { flag: '--scope <scope...>', help: 'scopes of the first API key (default: all a customer needs)' },
+      platformFeePercentage: { help: 'platform fee in percent; makes the account a supplier' },
+    },
+    done: (made, { screen }) => [
+      ...fields(screen, [
+        ['Account', `${made.account.name} (${made.account.id})`],
+        ['API key', { text: made.key, style: 'bold' }],
+      ]),
+      '',
+      'Save the key now: it is not shown again. To add money:',
+      `  berth operator credit ${made.account.id} 100 --reason "first purchase"`,
+    ],
+    examples: ['berth operator accounts create --name Acme --owner-email owner@example.com'],
+  }),
+  act<'changeAccount', unknown, Account>({
+    command: 'operator accounts change',
+    operation: 'changeAccount',
+    description: 'suspend or resume an account; change its quota, fee or credit line',
+    target: { arg: 'id', help: ID.help, find: readAccount, idOf: ({ id }) => id },
+    flags: {
+      ...quotaFlags(),
+      suspended: {
+        flag: '--suspend',
+        help: 'reject its API keys; running machines continue',
+        off: ['--resume', 'accept its API keys again'],
+      },
+      platformFeePercentage: { help: 'platform fee in percent; none: not a supplier' },
+      creditLineUsd: { help: 'credit for reserved terms beyond the balance; 0: none' },
+      ...REASON,
+    },
+    done: (after, { screen, found }) => changeLines(screen, found, after),
+    examples: [
+      'berth operator accounts change acc_ID --gpus 16 --reason "new customer"',
+      'berth operator accounts change acc_ID --suspend --reason "charge disputed"',
+      'berth operator accounts change acc_ID --platform-fee 12.5 --reason contract',
+    ],
+  }),
+  act({
+    command: 'operator accounts restore-owner',
+    operation: 'restoreOwner',
+    description: 'make a person an owner and issue them a new API key',
+    args: [ID],
+    flags: { ...OWNER, ...REASON },
+    done: (made, { screen, input }) => [
+      ...fields(screen, [
+        ['Account', `${made.account.name} (${made.account.id})`],
+        ['Owner', String(input.parts.body?.['ownerEmail'])],
+        ['API key', { text: made.key, style: 'bold' }],
+      ]),
+      '',
+      'Save the key now: it is not shown again.',
+    ],
+    examples: [
+      'berth operator accounts restore-owner acc_ID \\',
+      '    --owner-email owner@example.com --reason "lost key"',
+    ],
+  }),
+]
+
+function readAccount(client: Client, id: string): Promise<Account> {
+  return client.call('getAccount', { params: { id } })
 }
 
-const amounts = [
-  { title: 'BALANCE', right: true },
-  { title: 'AVAILABLE', right: true },
-  { title: 'ON HOLD', right: true },
-  { title: 'EARNINGS', right: true },
-] as const
-
-function standingCell({ suspended }: Account): Cell {
-  return suspended ? { text: 'suspended', style: 'red' } : 'good'
+async function readRecent(client: Client, { id }: Account) {
+  const query = { accountId: id, limit: LAST_SHOWN }
+  const [{ rentals }, { records }] = await Promise.all([
+    client.call('listAllRentals', { query }),
+    client.call('listAudit', { query }),
+  ])
+  return { rentals, records }
 }
 
-function addShow(accounts: Command, run: Run): void {
-  accounts
-    .command('show')
-    .description('its money, quota, rentals, and what was done')
-    .argument('<id>', 'as berth operator accounts shows it', parseAccount)
-    .action(
-      run('operator', async ({ client, screen }, id = '') => {
-        const account = await client.call('getAccount', { params: { id } })
-        const query = { accountId: id, limit: LAST_SHOWN }
-        const [{ rentals }, { records }] = await Promise.all([
-          client.call('listAllRentals', { query }),
-          client.call('listAudit', { query }),
-        ])
-        screen.show({ ...account, rentals, records }, () => [
-          ...accountLines(screen, account),
-          '',
-          ...fields(screen, [...quotaFacts(account)]),
-          '',
-          ...rentalLines(screen, rentals),
-          '',
-          ...(records.length === 0 ? ['Nothing was done with it yet.'] : records.flatMap(lineOf(screen))),
-          '',
-          `More: berth operator rentals --account ${id}`,
-          `      berth operator log --account ${id}`,
-        ])
-      }),
-    )
-}
-
-function lineOf(screen: Screen) {
-  return (record: Reply<'listAudit'>['records'][number]): string[] => recordLines(screen, record, false)
-}
-
-function accountLines(screen: Screen, account: Account): string[] {
-  return fields(screen, [
+function accountFacts(account: Account): Fact[] {
+  return [
     ['Account', { text: `${account.name} (${account.id})`, style: 'bold' }],
-    ['Standing', account.suspended ? { text: 'suspended: its keys are refused', style: 'red' } : 'good'],
-    ['Opened', utcTime(account.createdAt)],
+    ['Status', account.suspended ? { text: 'suspended: its API keys are rejected', style: 'red' } : 'active'],
+    ['Created', utcTime(account.createdAt)],
     ['Balance', money(account.balanceUsd)],
     ['Available', money(account.availableUsd)],
-    ['On hold', `${money(account.heldUsd)}, for what runs and for reserved terms`],
-    ...creditFacts(account),
-    ['Earnings', account.supplier ? `${money(account.earningsUsd)} unpaid, its fee taken off` : undefined],
-    ['Supplier fee', feeWords(account)],
-    ['Request texts', account.keepsBodies ? 'kept, sealed' : 'not kept'],
-  ])
+    ['On hold', `${money(account.heldUsd)}, for running machines and reserved terms`],
+    ['Credit line', creditLine(account)],
+    ['Earnings', account.supplier ? `${money(account.earningsUsd)} unpaid, fee deducted` : undefined],
+    ['Platform fee', feeOf(account)],
+    ['Bodies', account.keepsBodies ? 'stored' : 'not stored'],
+  ]
 }
 
-function rentalLines(screen: Screen, rentals: readonly Rental[]): string[] {
-  if (rentals.length === 0) return ['It has rented nothing yet.']
+function feeOf({ platformFeePercentage: fee }: Account): string {
+  return fee === null ? 'none, not a supplier' : `${fee}%`
+}
+
+function quotaFlags() {
+  return Object.fromEntries(
+    quotaNames.map((name) => {
+      const label = quotaLabels[name].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
+      const help = `quota: ${label} (default: ${grouped(defaultQuota[name])})`
+      return [name, name === 'keys' ? { flag: '--api-keys <n>', help } : { help }]
+    }),
+  )
+}
+
+/** `toLocaleString` would load the locales for every help. */
+function grouped(n: number): string {
+  return String(n).replaceAll(/\B(?=(\d{3})+$)/g, ',')
+}
+
+function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
+  return quotaNames.map((name) => {
+    const max = quota[name] ?? defaultQuota[name]
+    const usual = max === defaultQuota[name] ? '' : ` (default: ${number(defaultQuota[name])})`
+    return [quotaLabels[name], `${number(max)}${usual}`]
+  })
+}
+
+function rentalLines(screen: Screen, rentals: Reply<'listAllRentals'>['rentals']): string[] {
+  if (rentals.length === 0) return ['No rentals yet.']
   return table(
     screen,
     [
@@ -138,10 +216,10 @@ function rentalLines(screen: Screen, rentals: readonly Rental[]): string[] {
       { title: 'STATUS' },
       { title: 'SINCE' },
     ],
-    rentals.map((rental): Cell[] => [
+    rentals.map((rental) => [
       String(rental.id),
       rental.name,
-      rental.kind === 'container' ? rental.kind : kindWord(rental.kind),
+      kindLabels[rental.kind],
       String(rental.gpuCount),
       rental.status,
       utcTime(rental.statusSince),
@@ -149,237 +227,159 @@ function rentalLines(screen: Screen, rentals: readonly Rental[]): string[] {
   )
 }
 
-interface NewAccount {
-  readonly name: string
-  readonly ownerEmail: string
-  readonly ownerName?: string
-  readonly scope?: Scope[]
-  readonly platformFee?: number
-}
-
-function addCreate(accounts: Command, run: Run): void {
-  const create = accounts
-    .command('create')
-    .description('open an account with a first API key')
-    .requiredOption('--name <name>', 'name of the account')
-    .requiredOption('--owner-email <email>', 'who owns it')
-    .option('--owner-name <name>', "the owner's name")
-    .addOption(
-      new Option('--scope <scope...>', 'scopes of the first key (default: all that it may need)').choices(scopes),
-    )
-    .option('--platform-fee <percent>', 'makes it a supplier: what the house keeps of its prices', parsePercent)
-  create.action(
-    run('operator', async (session) => {
-      const { client, screen } = session
-      const { name, ownerEmail, ownerName, scope, platformFee } = create.opts<NewAccount>()
-      const body = {
-        name,
-        ownerEmail,
-        ...(ownerName === undefined ? {} : { ownerName }),
-        ...(scope === undefined ? {} : { scopes: scope }),
-        ...(platformFee === undefined ? {} : { platformFeePercentage: platformFee }),
-      }
-      const call = client.call('createAccount', { body, idempotencyKey: randomUUID() })
-      const made = await withWayAgain(call, session, 'berth operator accounts shows whether it is there.')
-      screen.show(made, () => [
-        ...fields(screen, [
-          ['Account', `${made.account.name} (${made.account.id})`],
-          ['API key', { text: made.key, style: 'bold' }],
-        ]),
-        '',
-        'The key is not shown again. The account is empty; add money with:',
-        `  berth operator credit ${made.account.id} 100 --reason "first purchase"`,
-      ])
-    }),
-  )
-}
-
-/** The way back into an account whose owners have no working key. */
-function addRestoreOwner(accounts: Command, run: Run): void {
-  const restore = accounts
-    .command('restore-owner')
-    .description('make a person an owner and issue them a new key')
-    .argument('<id>', 'as berth operator accounts shows it', parseAccount)
-    .requiredOption('--owner-email <email>', 'the person to make an owner')
-    .option('--owner-name <name>', 'their name, if they are new')
-  withReason(restore).action(
-    run('operator', async (session, id = '') => {
-      const { client, screen } = session
-      const { ownerEmail, ownerName, reason } = restore.opts<{
-        ownerEmail: string
-        ownerName?: string
-        reason: string
-      }>()
-      const body = { ownerEmail, reason, ...(ownerName === undefined ? {} : { ownerName }) }
-      const call = client.call('restoreOwner', { params: { id }, body, idempotencyKey: randomUUID() })
-      const made = await withWayAgain(call, session, 'berth operator log shows whether it was done.')
-      screen.show(made, () => [
-        ...fields(screen, [
-          ['Account', `${made.account.name} (${made.account.id})`],
-          ['Owner', ownerEmail],
-          ['API key', { text: made.key, style: 'bold' }],
-        ]),
-        '',
-        'The key is not shown again.',
-      ])
-    }),
-  )
-}
-
-interface QuotaOption {
-  readonly name: keyof Quota
-  /** What Commander calls its value. */
-  readonly option: string
-  readonly flag: string
-  readonly words: string
-  readonly most: number
-}
-
-const quotas: readonly QuotaOption[] = [
-  { name: 'gpus', option: 'gpus', flag: '--gpus', words: 'GPUs in use', most: 1_000_000 },
-  { name: 'volumes', option: 'volumes', flag: '--volumes', words: 'Volumes', most: 1_000_000 },
-  { name: 'volumeGb', option: 'volumeGb', flag: '--volume-gb', words: 'GB of volumes', most: 999_999_999 },
-  { name: 'keys', option: 'apiKeys', flag: '--api-keys', words: 'API keys', most: 100_000 },
-  { name: 'sshKeys', option: 'sshKeys', flag: '--ssh-keys', words: 'SSH keys', most: 100_000 },
-  { name: 'webhooks', option: 'webhooks', flag: '--webhooks', words: 'Webhooks', most: 10_000 },
-  {
-    name: 'requestsPerMinute',
-    option: 'requestsPerMinute',
-    flag: '--requests-per-minute',
-    words: 'Model requests a minute',
-    most: 100_000_000,
-  },
-  {
-    name: 'tokensPerMinute',
-    option: 'tokensPerMinute',
-    flag: '--tokens-per-minute',
-    words: 'Tokens a minute',
-    most: 999_999_999,
-  },
-  { name: 'streams', option: 'streams', flag: '--streams', words: 'Model requests at a time', most: 1_000_000 },
-]
-
-interface ChangeOptions {
-  readonly suspend?: true
-  readonly resume?: true
-  readonly platformFee?: number | typeof NONE
-  readonly creditLine?: string
-  readonly reason: string
-  /** Quotas, by their option. */
-  readonly [quota: string]: unknown
-}
-
-function addChange(accounts: Command, run: Run): void {
-  const change = accounts
-    .command('change')
-    .description('suspend or resume it; change its quota, fee or credit line')
-    .argument('<id>', 'as berth operator accounts shows it', parseAccount)
-    .addOption(new Option('--suspend', 'refuse its keys; what it runs goes on').conflicts('resume'))
-    .addOption(new Option('--resume', 'let its keys in again').conflicts('suspend'))
-    .option('--platform-fee <percent>', 'what the house keeps of its prices; none: no supplier', parseFee)
-    .option('--credit-line <usd>', 'what reserved orders may hold beyond the balance; 0: none', parseAmountOrZero)
-  for (const { name, flag, words, most } of quotas) {
-    // Words begin small in help, but for those that are written large.
-    const noun = words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
-    change.option(`${flag} <n>`, `${noun}; usually ${grouped(defaultQuota[name])}`, parseWhole(0, most))
-  }
-  withReason(change).action(
-    run('operator', async ({ client, screen }, id = '') => {
-      const body = bodyOf(change.opts<ChangeOptions>())
-      if (Object.keys(body).length === 1) {
-        throw new CliError(exitCodes.usage, 'Say what to change.', [
-          `Such as: berth operator accounts change ${id} --gpus 16 --reason "new customer"`,
-        ])
-      }
-      const before = await client.call('getAccount', { params: { id } })
-      const after = await client.call('changeAccount', { params: { id }, body })
-      screen.show(after, () => changeLines(screen, before, after))
-    }),
-  )
-}
-
-/** `toLocaleString` would load the locales for every help. */
-function grouped(n: number): string {
-  return String(n).replaceAll(/\B(?=(\d{3})+$)/g, ',')
-}
-
-function bodyOf(options: ChangeOptions): CallInput<'changeAccount'>['body'] {
-  const { suspend, resume, platformFee, creditLine, reason } = options
-  const quota = Object.fromEntries(
-    quotas.flatMap(({ name, option }) => {
-      const value = options[option]
-      return typeof value === 'number' ? [[name, value] as const] : []
-    }),
-  )
-  return {
-    ...(suspend === undefined && resume === undefined ? {} : { suspended: suspend === true }),
-    ...(platformFee === undefined ? {} : { platformFeePercentage: platformFee === NONE ? null : platformFee }),
-    ...(creditLine === undefined ? {} : { creditLineUsd: creditLine }),
-    ...(Object.keys(quota).length === 0 ? {} : { quota }),
-    reason,
-  }
-}
-
-/** What is another one now; the rest is in `berth operator accounts show`. */
+/** Only what has changed; the rest is in `berth operator accounts show`. */
 function changeLines(screen: Screen, before: Account, after: Account): string[] {
-  const old = new Map(factsOf(before))
-  const rows = factsOf(after).flatMap(([name, value]) =>
+  const old = new Map(changeableFacts(before))
+  const changed = changeableFacts(after).flatMap(([name, value]) =>
     old.get(name) === value ? [] : [[name, `${old.get(name)} → ${value}`] as const],
   )
-  if (rows.length === 0) return [`${after.id} was like that already.`]
-  const lines = fields(screen, [['Account', `${after.name} (${after.id})`], ...rows])
+  if (changed.length === 0) return [`${after.id}: no change.`]
+  const lines = fields(screen, [['Account', `${after.name} (${after.id})`], ...changed])
   if (before.suspended === after.suspended) return lines
-  const next = after.suspended
-    ? [
-        'Its keys are refused on every server within a second.',
-        'What it runs goes on and is charged; end that by hand if you want to.',
-        ...(after.platformFeePercentage === null ? [] : ['Its machines stay on sale: berth operator machine --unlist']),
-      ]
-    : ['Its keys work again on every server within a second.']
-  return [...lines, '', ...next]
+  if (!after.suspended) return [...lines, '', 'Its API keys work again within a second.']
+  return [
+    ...lines,
+    '',
+    'Its API keys are rejected within a second. Running machines continue and are charged;',
+    'terminate them yourself if needed.',
+    ...(after.platformFeePercentage === null
+      ? []
+      : ['Its own machines stay on sale. To take one off: berth operator machine MACHINE --unlist']),
+  ]
 }
 
-function factsOf(account: Account): Array<readonly [string, string]> {
-  const standing = account.suspended ? 'suspended' : 'good'
-  const credit = creditWords(account) ?? 'none'
-  return [['Standing', standing], ['Supplier fee', feeWords(account)], ['Credit line', credit], ...quotaFacts(account)]
+function changeableFacts(account: Account): Array<readonly [string, string]> {
+  return [
+    ['Status', account.suspended ? 'suspended' : 'active'],
+    ['Platform fee', feeOf(account)],
+    ['Credit line', creditLine(account) ?? 'none'],
+    ...quotaFacts(account),
+  ]
 }
 
-function feeWords({ platformFeePercentage: fee }: Account): string {
-  return fee === null ? 'none, not a supplier' : `${fee} %`
+const AMOUNT = { name: '<usd>', help: 'amount, such as 25 or 12.50', field: 'amountUsd' }
+const HELD_KEY = 'That idempotency key was used before: no money was moved.'
+
+const moneyRows: readonly Row[] = [
+  act({
+    command: 'operator credit',
+    operation: 'creditAccount',
+    description: 'add money to an account',
+    args: [ACCOUNT, AMOUNT],
+    flags: { ...REASON, kind: { help: 'purchase: a payment; credit: a gift' } },
+    done: (reply, call) =>
+      isReplay(reply, call)
+        ? `${HELD_KEY} Available: ${money(reply.availableUsd)}`
+        : `Added ${money(amountOf(call))} to ${accountOf(call)}. Available: ${money(reply.availableUsd)}`,
+    examples: ['berth operator credit acc_ID 100 --reason "first purchase"'],
+  }),
+  // The direction has no default and the amount no sign, so that neither can be mistaken.
+  act<'adjustAccount', { up?: true; down?: true }>({
+    command: 'operator adjust',
+    operation: 'adjustAccount',
+    description: 'correct a balance, up or down',
+    args: [ACCOUNT, { ...AMOUNT, parse: parserOf(fieldOf('creditAccount', 'amountUsd')) }],
+    flags: REASON,
+    options: [
+      { flag: '--up', help: 'add the amount', conflicts: ['down'] },
+      { flag: '--down', help: 'take the amount away' },
+    ],
+    prepare: ({ input, options, args }) => {
+      if (options.up === undefined && options.down === undefined) {
+        throw new CliError(exitCodes.usage, 'Give the direction: --up or --down.', [
+          `Example: berth operator adjust ${String(args[0])} ${String(args[1])} --down --reason "credited twice"`,
+        ])
+      }
+      const amountUsd = `${options.down === true ? '-' : ''}${String(args[1])}`
+      return { ...input, parts: { ...input.parts, body: { ...input.parts.body, amountUsd } } }
+    },
+    done: (reply, call) =>
+      isReplay(reply, call)
+        ? replayed(call)
+        : `Adjusted the balance of ${accountOf(call)} by ${money(amountOf(call))}: ${stepOf(reply.availableUsd, amountOf(call))}.`,
+    examples: ['berth operator adjust acc_ID 5.50 --down --reason "credited twice"'],
+  }),
+  act({
+    command: 'operator refund',
+    operation: 'refundCharge',
+    description: 'refund charges of a rental',
+    args: [ACCOUNT, { ...AMOUNT, help: `${AMOUNT.help}; at most what was charged` }],
+    flags: { ...REASON, rentalId: { help: 'id of the rental, as shown by berth operator rentals' } },
+    done: (reply, call) =>
+      isReplay(reply, call)
+        ? replayed(call)
+        : [
+            `Refunded ${money(amountOf(call))} to ${accountOf(call)}: ${stepOf(reply.availableUsd, amountOf(call))}.`,
+            'A supplier keeps its share.',
+          ],
+    examples: ['berth operator refund acc_ID 0.25 --rental 12 --reason "slow disk"'],
+  }),
+  act<'payOutSupplier', { idempotencyKey?: string }>({
+    command: 'operator payout',
+    operation: 'payOutSupplier',
+    description: 'record a payout of earnings',
+    args: [ACCOUNT, { ...AMOUNT, name: '[usd]', help: 'amount (default: everything that is unpaid)' }],
+    flags: REASON,
+    prepare: async ({ client, input, options, args, command }) => {
+      if (args[1] !== undefined) return input
+      const id = String(args[0])
+      if (options.idempotencyKey !== undefined) {
+        throw new CliError(exitCodes.usage, 'With --idempotency-key, give the amount: the unpaid amount changes.', [
+          `To see it: berth operator accounts show ${id}`,
+        ])
+      }
+      const amountUsd = await readUnpaid(client, id)
+      // A retry has to name the same amount.
+      command.args.push(amountUsd)
+      return { ...input, parts: { ...input.parts, body: { ...input.parts.body, amountUsd } } }
+    },
+    done: (reply, call) =>
+      isReplay(reply, call)
+        ? replayed(call)
+        : [
+            `Recorded a payout of ${money(amountOf(call))} to ${accountOf(call)}. Unpaid: ${money(reply.unpaidUsd)}`,
+            'Transfer the money itself at your bank.',
+          ],
+    examples: [
+      'berth operator payout acc_ID --reason "payout for November"',
+      'berth operator payout acc_ID 250 --reason "partial payout"',
+    ],
+  }),
+]
+
+function accountOf({ args }: Call): string {
+  return String(args[0])
 }
 
-function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
-  return quotas.map(({ name, words }) => {
-    const most = quota[name] ?? defaultQuota[name]
-    const usual = most === defaultQuota[name] ? '' : ` (default ${defaultQuota[name].toLocaleString('en-US')})`
-    return [words, `${most.toLocaleString('en-US')}${usual}`]
-  })
+function amountOf({ input }: Call): string {
+  return String(input.parts.body?.['amountUsd'])
 }
 
-/** Every change of an operator says why. */
-export function withReason(command: Command): Command {
-  return command.requiredOption('--reason <text>', 'why; it stands in the audit log', parseReason)
+/** With a key of our own, a replay is the second attempt of this very command. */
+function isReplay({ replayed: isOld }: { readonly replayed: boolean }, { options }: Call): boolean {
+  return isOld && (options as { idempotencyKey?: string }).idempotencyKey !== undefined
 }
 
-function parseReason(text: string): string {
-  if (!reasonText.safeParse(text).success) {
-    throw new InvalidArgumentError(`Say why, in at most ${limits.reasonChars} characters.`)
-  }
-  return text
+function replayed(call: Call): string[] {
+  return [HELD_KEY, `To see the balance: berth operator accounts show ${accountOf(call)}`]
 }
 
-export function parseAccount(text: string): string {
-  if (!/^[\w-]+$/.test(text)) throw new InvalidArgumentError('An id has letters, digits, - and _ only.')
-  return text
+/** The answer has the balance right after the move. */
+function stepOf(after: string, moved: string): string {
+  const [end, by] = [parseUsd(after), parseUsd(moved)]
+  if (end === undefined || by === undefined) return `now ${money(after)}`
+  // An account that owes credit has nothing available: a payment repays that first.
+  if (end < by) return `now ${money(after)}; the rest repaid the credit line`
+  return `${formatUsdForPeople(nanoUsdOf(end - by))} → ${formatUsdForPeople(end)}`
 }
 
-function parsePercent(text: string): number {
-  const percent = /^\d{1,3}(\.\d{1,2})?$/.test(text) ? Number.parseFloat(text) : Number.NaN
-  if (!(percent >= 0 && percent <= 100)) throw new InvalidArgumentError('From 0 to 100, such as 12.5.')
-  return percent
+async function readUnpaid(client: Client, id: string): Promise<string> {
+  const { supplier, earningsUsd } = await readAccount(client, id)
+  if (parseUsd(earningsUsd) !== 0n) return earningsUsd
+  if (supplier) throw new CliError(exitCodes.failed, `${id} has no unpaid earnings.`)
+  throw new CliError(exitCodes.failed, `${id} is not a supplier, so it has no earnings.`, [
+    `To make it one: berth operator accounts change ${id} --platform-fee 15 --reason TEXT`,
+  ])
 }
 
-function parseFee(text: string): number | typeof NONE {
-  return text === NONE ? NONE : parsePercent(text)
-}
+export const rows: readonly Row[] = [...accountRows, ...moneyRows]

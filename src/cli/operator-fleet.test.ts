@@ -58,13 +58,13 @@ test('fleet: every machine with its GPUs, its engine and its supplier, in 80 col
 
 test('fleet: found by part of a name, by offering and by status, and read page by page', async () => {
   const all = await fleet()
-  const found = await fleet('--find', 'L40s', '--limit', '1')
+  const found = await fleet('--find', 'L40s', '--limit', '2')
   expect(found).toMatchObject({ machines: [{ id: MACHINE }, { id: OTHER }], nextCursor: null })
   const metal = await done('operator', 'fleet', '--offering', 'bare-metal')
   expect(metal).not.toContain(MACHINE)
   expect(metal).toMatch(/^\d+ machines?$/m)
   expect(await done('operator', 'fleet', '--status', 'lost')).toBe(
-    'No machine is like that.\nberth operator fleet shows all of them.\n',
+    'No machines match.\nTo list all of them: berth operator fleet\n',
   )
 
   const seen: string[] = []
@@ -82,23 +82,23 @@ test('fleet: found by part of a name, by offering and by status, and read page b
 
 test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and all of it taken back', async () => {
   const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
-  const changed = await change('--drain', '--unlist', '--supplier', supplier, '--sick', '2,0')
+  const changed = await change('--drain', '--unlist', '--supplier', supplier, '--faulty', '2,0')
   expect(changed).toMatchObject({ code: 0, error: '' })
   expect(changed.out).toMatch(/^Status +draining$/m)
   expect(changed.out).toMatch(/^On sale +no$/m)
   expect(changed.out).toMatch(new RegExp(`^Supplier +${supplier}$`, 'm'))
   expect(changed.out).toMatch(/^GPUs +4 L40S, 0 in use$/m)
-  expect(changed.out).toMatch(/^Sick GPUs +0, 2$/m)
+  expect(changed.out).toMatch(/^Faulty GPUs +0, 2$/m)
   expect(await done('operator', 'fleet', '--status', 'draining')).toMatch(
     new RegExp(String.raw`^${MACHINE} +draining +L40S +0/4 +0,2 +mock +${supplier}$`, 'm'),
   )
 
   expect((await change('--resume')).out).toMatch(/^Status +ready\nOn sale +no$/m)
   expect(await done('operator', 'fleet', '--find', MACHINE)).toMatch(/ off sale /)
-  const back = await change('--list', '--supplier', 'none', '--sick', 'none', '--json')
+  const back = await change('--list', '--supplier', 'none', '--faulty', 'none', '--json')
   expect(JSON.parse(back.out)).toMatchObject({ id: MACHINE, listed: true, supplierId: null, gpusSick: [] })
-  const byEngine = ['operator', 'machine', 'mock-pdx-rtx4090-02', '--sick', 'none', '--reason', 'all of them are fit']
-  expect(await done(...byEngine)).toMatch(/^Sick GPUs +3 \(its engine says so of 3\)$/m)
+  const byEngine = ['operator', 'machine', 'mock-pdx-rtx4090-02', '--faulty', 'none', '--reason', 'all of them are fit']
+  expect(await done(...byEngine)).toMatch(/^Faulty GPUs +3 \(3 reported by its engine\)$/m)
   const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=2')
   expect(records[1]).toMatchObject({
     action: 'machine.change',
@@ -111,14 +111,14 @@ test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and 
 test('machine: the house prices its own on the marketplace, and nobody else’s', async () => {
   const [machine] = (await fleet('--find', MACHINE)).machines
   expect((await change('--supplier', 'none')).out).toMatch(/^Supplier +the house$/m)
-  expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 a GPU and hour$/m)
+  expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 per GPU-hour$/m)
   const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=1')
   expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })
   const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
   const both = await change('--supplier', supplier, '--price', '0.50')
   expect(both).toMatchObject({ code: 1, error: expect.stringContaining(fail('priced_by_its_supplier').message) })
   const byBook = ['operator', 'machine', 'mock-lab-h100-01', '--price', '1', '--reason', 'a test']
-  expect((await cli.berth(byBook)).error).toContain('berth operator prices has the prices of virtual machines')
+  expect((await cli.berth(byBook)).error).toContain('Check --price.')
   expect((await change('--price', '-1')).code).toBe(2)
   expect((await change('--price', machine?.pricePerGpuHourUsd ?? '')).code).toBe(0)
   expect((await change('--supplier', machine?.supplierId ?? 'none')).code).toBe(0)
@@ -128,17 +128,17 @@ test('machine: the house prices its own on the marketplace, and nobody else’s'
 
 test('machine: what cannot be is refused in a sentence, and changes nothing', async () => {
   const before = await fleet('--find', MACHINE)
-  expect(await change()).toMatchObject({ code: 2, error: expect.stringContaining('Say what to change.') })
+  expect(await change()).toMatchObject({ code: 2, error: expect.stringContaining('Nothing to change was given.') })
   expect(await change('--drain', '--resume')).toMatchObject({ code: 2, error: expect.stringContaining('--resume') })
-  expect(await change('--sick', '1;2')).toMatchObject({ code: 2, error: expect.stringContaining('such as 0,3') })
+  expect(await change('--faulty', '1;2')).toMatchObject({ code: 2, error: expect.stringContaining('such as 0,3') })
   expect(await cli.berth(['operator', 'machine', MACHINE, '--drain'])).toMatchObject({
     code: 2,
     error: expect.stringContaining('--reason'),
   })
-  expect(await change('--sick', '64')).toMatchObject({ code: 2, error: expect.stringContaining('from 0 to 63') })
-  expect(await change('--sick', '4')).toMatchObject({
+  expect(await change('--faulty', '64')).toMatchObject({ code: 2, error: expect.stringContaining('from 0 to 63') })
+  expect(await change('--faulty', '4')).toMatchObject({
     code: 1,
-    error: `error: ${fail('no_such_gpu', { gpus: 4 }).message}\n  They are numbered from 0.\n`,
+    error: `error: ${fail('no_such_gpu', { gpus: 4 }).message}\n  Check --faulty.\n`,
   })
   expect(await change('--supplier', 'demo')).toMatchObject({
     code: 1,
@@ -164,6 +164,6 @@ test('fleet: a rental that its engine does not let go of is told', async () => {
   await expireStates(app).run(new AbortController().signal)
 
   expect(await done('operator', 'fleet', '--find', MACHINE)).toContain(
-    '\n\n1 rental hangs: berth operator rentals --stuck says what can be done.\n',
+    '\n\n1 rental stuck. To see what to do: berth operator rentals --stuck\n',
   )
 })

@@ -1,269 +1,301 @@
-/** `berth operator fleet` and `machine`: every machine that can be sold, whoever supplies it, and changes to one. */
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import { limits } from '../base/limits.ts'
-import type { CallInput, Client, Reply } from '../client/client.ts'
-import { suppliedMachine } from '../contract/supply.ts'
-import { count } from '../view/number.ts'
+/** `berth operator fleet`, `machine`, `hosts`, `images` and `placement`: machines of all suppliers. */
+import { money } from '../view/money.ts'
 import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
-import { gpuHourPrice, money } from '../view/money.ts'
+import { count } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
-import { withNextStep, type NextSteps } from './failure.ts'
-import { withReason } from './operator-account.ts'
-import { readStuck, stuckLines } from './operator-rental.ts'
-import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
-import type { Run } from './session.ts'
-import { CliError, exitCodes } from './shell.ts'
-import { parsePrice } from './supply-machine.ts'
-import { parseName, parseWhole } from './supply.ts'
-
-const MAX_PAGES = 50
-const LAST_GPU = 63
-const NONE = 'none'
+import { randomUUID } from 'node:crypto'
+import { InvalidArgumentError } from 'commander'
+import type { CallInput, Reply } from '../client/client.ts'
+import { hostColumns, tenants } from './host.ts'
+import { fieldOf } from './operation-field.ts'
+import { readJsonFile } from './json-file.ts'
+import { act, custom, list, type Row } from './row.ts'
+import { fields, table, type Cell, type Style } from './screen.ts'
+import { readStuck, stuckLines } from './stuck-rental.ts'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
 
-/** Under `berth operator`. */
-export function addOperatorFleetCommands(operator: Command, run: Run): void {
-  addFleet(operator, run)
-  addMachine(operator, run)
-}
+const REASON = { reason: { help: 'reason, recorded in the audit log' } }
+const NONE = 'none'
 
-const statuses = ['ready', 'draining', 'cleaning', 'quarantined', 'lost'] as const
-
-interface Filter {
-  readonly find?: string
-  readonly offering?: FleetMachine['offering']
-  readonly status?: (typeof statuses)[number]
-}
-
-interface FleetOptions extends Filter {
-  readonly wide?: true
-  readonly limit: number
-  readonly cursor?: string
-}
-
-function addFleet(operator: Command, run: Run): void {
-  const fleet = operator
-    .command('fleet')
-    .description('every machine, whoever supplies it')
-    .option('--find <text>', 'part of a name, cluster, region, GPU or engine')
-    .addOption(new Option('--offering <kind>', 'offered as this only').choices(suppliedMachine.shape.offering.options))
-    .addOption(new Option('--status <status>', 'in this state only').choices(statuses))
-    .option('--wide', 'also what they are offered as, where, and their price')
-    .option(
-      '-n, --limit <count>',
-      'how many; with a filter at least',
-      parseWhole(1, limits.pageRows),
-      limits.pageRowsDefault,
-    )
-    .option('--cursor <cursor>', 'go on where a long list was cut')
-  fleet.action(
-    run('operator', async ({ client, screen }) => {
-      const options = fleet.opts<FleetOptions>()
-      const [page, stuck] = await Promise.all([readFleet(client, options), readStuck(client)])
-      screen.show(page, () => {
-        const warning = stuckLines(screen, stuck)
-        return [...fleetLines(screen, page, options), ...(warning.length === 0 ? [] : ['', ...warning])]
-      })
-    }),
-  )
-}
-
-function isFiltered({ find, offering, status }: Filter): boolean {
-  return [find, offering, status].some((one) => one !== undefined)
-}
-
-/**
- * The server has pages only, filters are ours: large pages are searched until enough is found. What is found in a page
- * is shown whole, since its cursor goes on behind it.
- */
-async function readFleet(client: Client, options: FleetOptions): Promise<Reply<'listFleet'>> {
-  const size = isFiltered(options) ? limits.pageRows : options.limit
-  const machines: FleetMachine[] = []
-  let { cursor } = options
-  for (let n = 0; n < MAX_PAGES && machines.length < options.limit; n += 1) {
-    const query = { limit: size, ...(cursor === undefined ? {} : { cursor }) }
-    const page = await client.call('listFleet', { query })
-    machines.push(...page.machines.filter((machine) => isLike(machine, options)))
-    if (page.nextCursor === null) return { machines, nextCursor: null }
-    cursor = page.nextCursor
-  }
-  return { machines, nextCursor: cursor ?? null }
-}
-
-function isLike(machine: FleetMachine, { find = '', offering, status }: Filter): boolean {
-  const { id, clusterName, region, gpuModel, driver } = machine
-  return (
-    (offering === undefined || machine.offering === offering) &&
-    (status === undefined || statusWord(machine) === status) &&
-    [id, clusterName, region, gpuModel, driver].some((text) => text.toLowerCase().includes(find.trim().toLowerCase()))
-  )
-}
-
-function fleetLines(screen: Screen, { machines, nextCursor }: Reply<'listFleet'>, options: FleetOptions): string[] {
-  const more = nextCursor === null ? [] : [`There are more: the same with --cursor ${nextCursor}`]
-  if (machines.length > 0) {
-    const { wide = false } = options
-    const rows = wide
-      ? table({ ...screen, columns: undefined }, wideColumns, machines.map(wideCells))
-      : table(screen, columns, machines.map(cells))
-    return [...rows, '', ...(more.length > 0 ? more : [count(machines.length, 'machine')])]
-  }
-  if (more.length > 0) return ['No machine of those that were looked at is like that.', ...more]
-  if (isFiltered(options)) return ['No machine is like that.', 'berth operator fleet shows all of them.']
-  return [
-    'There are no machines yet.',
-    'They come from engines that are switched on (BERTH_ENGINES) and from hosts:',
-    'berth supply token lets one join.',
-  ]
-}
-
-const columns = [
-  { title: 'MACHINE' },
-  { title: 'STATUS' },
-  { title: 'GPU', shrink: true },
-  { title: 'USED', right: true },
-  { title: 'SICK' },
-  { title: 'ENGINE' },
-  { title: 'SUPPLIER', shrink: true },
-] as const
-
-function cells(machine: FleetMachine): Cell[] {
-  return [
-    machine.id,
-    statusCell(machine),
-    shortGpuLabel(machine.gpuModel),
-    `${machine.gpusInUse}/${machine.gpusTotal}`,
-    machine.gpusSick.join(','),
-    machine.driver,
-    machine.supplierId ?? 'the house',
-  ]
-}
-
-const wideColumns = [
-  ...columns,
-  { title: 'OFFERING' },
-  { title: 'REGION' },
-  { title: 'CLUSTER' },
-  { title: '$/GPU-HOUR', right: true },
-  { title: 'SEEN' },
-] as const
-
-function wideCells(machine: FleetMachine): Cell[] {
-  return [
-    ...cells(machine),
-    machine.offering,
-    machine.region,
-    machine.clusterName,
-    priceWord(machine),
-    utcTime(machine.seenAt),
-  ]
-}
-
-const styles: Readonly<Record<string, Style>> = {
+const statuses = {
   ready: 'green',
   draining: 'yellow',
   cleaning: 'yellow',
   quarantined: 'red',
   lost: 'red',
+} as const satisfies Record<string, Style>
+
+const machineRows: readonly Row[] = [
+  list<'listFleet', 'machines', Reply<'listAllRentals'>>({
+    command: 'operator fleet',
+    operation: 'listFleet',
+    rows: 'machines',
+    description: 'list machines of all suppliers',
+    flags: {
+      q: { help: 'part of the name, cluster, region, GPU or engine' },
+      offering: { help: 'only this offering' },
+      status: { help: `only this status: ${Object.keys(statuses).join(', ')}`, parse: parseStatus },
+    },
+    noun: 'machine',
+    empty: ({ input }) =>
+      Object.keys(input.parts.query ?? {}).length > 0
+        ? ['No machines match.', 'To list all of them: berth operator fleet']
+        : [
+            'There are no machines yet.',
+            'They come from engines (BERTH_ENGINES) and from hosts. To add a host, create',
+            'a join token: berth supply token',
+          ],
+    read: ({ client }) => readStuck(client),
+    columns: [
+      { title: 'MACHINE', of: (machine) => machine.id },
+      { title: 'STATUS', of: statusCell },
+      { title: 'GPU', shrink: true, of: (machine) => shortGpuLabel(machine.gpuModel) },
+      { title: 'USED', right: true, of: (machine) => `${machine.gpusInUse}/${machine.gpusTotal}` },
+      { title: 'FAULTY', of: (machine) => machine.gpusSick.join(',') },
+      { title: 'ENGINE', of: (machine) => machine.driver },
+      { title: 'SUPPLIER', shrink: true, of: (machine) => machine.supplierId ?? 'the house' },
+      { title: 'OFFERING', wide: true, of: (machine) => machine.offering },
+      { title: 'REGION', wide: true, of: (machine) => machine.region },
+      { title: 'CLUSTER', wide: true, of: (machine) => machine.clusterName },
+      {
+        title: '$/GPU-HR',
+        right: true,
+        wide: true,
+        of: ({ pricePerGpuHourUsd: price }) => (price === null ? 'book' : money(price)),
+      },
+      { title: 'SEEN', wide: true, of: (machine) => utcTime(machine.seenAt) },
+    ],
+    below: (_, { screen }, stuck) => stuckLines(screen, stuck),
+    examples: ['berth operator fleet', 'berth operator fleet --find l40s --status draining --wide'],
+  }),
+  act({
+    command: 'operator machine',
+    operation: 'changeMachine',
+    description: 'change the supplier, price, sale or GPUs of a machine',
+    args: [{ name: '<machine>', help: 'name, as shown by berth operator fleet', field: 'id' }],
+    flags: {
+      supplierId: { flag: '--supplier <account>', help: 'assign it to a supplier; none: to the house' },
+      listed: { flag: '--list', help: 'put it on sale', off: ['--unlist', 'take it off sale; rentals continue'] },
+      draining: {
+        flag: '--drain',
+        help: 'stop accepting new tenants; current ones stay',
+        off: ['--resume', 'accept tenants again'],
+      },
+      pricePerGpuHourUsd: { flag: '--price <usd>', help: 'price per GPU-hour for new rentals, without a supplier' },
+      gpusSick: {
+        flag: '--faulty <gpus>',
+        help: 'all GPUs to withdraw from sale, such as 0,3; none: no GPU',
+        parse: parseGpus,
+      },
+      ...REASON,
+    },
+    done: (machine, { screen }) => {
+      const { gpusSick, gpusWithdrawn } = machine
+      const byEngine = gpusSick.filter((gpu) => !gpusWithdrawn.includes(gpu))
+      const faulty = gpusSick.length === 0 ? 'none' : gpusSick.join(', ')
+      return fields(screen, [
+        ['Machine', { text: machine.id, style: 'bold' }],
+        ['Status', statusCell({ ...machine, listed: true })],
+        ['On sale', machine.listed ? 'yes' : 'no'],
+        ['Supplier', machine.supplierId ?? 'the house'],
+        [
+          'Price',
+          machine.pricePerGpuHourUsd === null ? undefined : `${money(machine.pricePerGpuHourUsd)} per GPU-hour`,
+        ],
+        ['GPUs', `${machine.gpusTotal} ${gpuLabel(machine.gpuModel)}, ${machine.gpusInUse} in use`],
+        ['Faulty GPUs', byEngine.length === 0 ? faulty : `${faulty} (${byEngine.join(', ')} reported by its engine)`],
+        ['Engine', machine.driver],
+      ])
+    },
+    examples: [
+      'berth operator machine rack-07 --drain --faulty 0,3 --reason "loud fan"',
+      'berth operator machine rack-07 --supplier acc_ID --reason "new contract"',
+      'berth operator machine rack-07 --price 1.20 --reason "new price list"',
+    ],
+  }),
+]
+
+function parseStatus(text: string): string {
+  if (Object.hasOwn(statuses, text)) return `node_${text}`
+  throw new InvalidArgumentError(`Allowed choices are ${Object.keys(statuses).join(', ')}.`)
 }
 
-function statusCell(machine: FleetMachine): Cell {
-  const word = statusWord(machine)
-  return word === 'ready' && !machine.listed
-    ? { text: 'off sale', style: 'dim' }
-    : { text: word, style: styles[word] ?? 'dim' }
-}
-
-function statusWord({ status }: FleetMachine): string {
+function statusOf({ status }: FleetMachine): string {
   return status.replace(/^node_/, '')
 }
 
-function priceWord({ pricePerGpuHourUsd }: FleetMachine): string {
-  return pricePerGpuHourUsd === null ? 'book' : money(pricePerGpuHourUsd)
-}
-
-interface MachineOptions {
-  readonly supplier?: string
-  readonly list?: true
-  readonly unlist?: true
-  readonly drain?: true
-  readonly resume?: true
-  /** USD. */
-  readonly price?: string
-  readonly sick?: number[]
-  readonly reason: string
-}
-
-type Change = Omit<CallInput<'changeMachine'>['body'], 'reason'>
-
-function addMachine(operator: Command, run: Run): void {
-  const machine = operator
-    .command('machine')
-    .description('change its supplier, price, sale or GPUs')
-    .argument('<machine>', 'as berth operator fleet shows it', parseName)
-    .option('--supplier <account>', `hand it to a supplier; ${NONE}: to the house`, parseName)
-    .addOption(new Option('--list', 'put it on sale').conflicts('unlist'))
-    .option('--unlist', 'take it off sale; what runs goes on')
-    .addOption(new Option('--drain', 'take no more tenants on it; those it has stay').conflicts('resume'))
-    .option('--resume', 'take tenants again')
-    .option('--price <usd>', 'machines of the house: for a GPU and hour; what runs keeps its', parsePrice)
-    .option('--sick <gpus>', `all GPUs that you withdraw from sale, such as 0,3; ${NONE}`, parseGpus)
-  withReason(machine).action(
-    run('operator', async ({ client, screen }, id = '') => {
-      const options = machine.opts<MachineOptions>()
-      const change = changeOf(options)
-      if (Object.keys(change).length === 0) {
-        throw new CliError(exitCodes.usage, 'Say what to change.', [
-          `Such as: berth operator machine ${id} --drain --reason "new disks"`,
-        ])
-      }
-      const { reason } = options
-      const call = client.call('changeMachine', { params: { id }, body: { ...change, reason } })
-      const changed = await withNextStep(call, nextSteps)
-      screen.show(changed, () => machineLines(screen, changed))
-    }),
-  )
-}
-
-function changeOf({ supplier, list, unlist, drain, resume, price, sick }: MachineOptions): Change {
-  return {
-    ...(supplier === undefined ? {} : { supplierId: supplier === NONE ? null : supplier }),
-    ...(list === undefined && unlist === undefined ? {} : { listed: list === true }),
-    ...(drain === undefined && resume === undefined ? {} : { draining: drain === true }),
-    ...(price === undefined ? {} : { pricePerGpuHourUsd: price }),
-    ...(sick === undefined ? {} : { gpusSick: sick }),
-  }
-}
-
-function machineLines(screen: Screen, machine: FleetMachine): string[] {
-  const { gpusSick, gpusWithdrawn, gpusTotal, gpusInUse, gpuModel } = machine
-  const byEngine = gpusSick.filter((gpu) => !gpusWithdrawn.includes(gpu))
-  const sick = gpusSick.length === 0 ? 'none' : gpusSick.join(', ')
-  return fields(screen, [
-    ['Machine', { text: machine.id, style: 'bold' }],
-    ['Status', statusCell({ ...machine, listed: true })],
-    ['On sale', machine.listed ? 'yes' : 'no'],
-    ['Supplier', machine.supplierId ?? 'the house'],
-    ['Price', machine.pricePerGpuHourUsd === null ? undefined : gpuHourPrice(machine.pricePerGpuHourUsd)],
-    ['GPUs', `${gpusTotal} ${gpuLabel(gpuModel)}, ${gpusInUse} in use`],
-    ['Sick GPUs', byEngine.length === 0 ? sick : `${sick} (its engine says so of ${byEngine.join(', ')})`],
-    ['Engine', machine.driver],
-  ])
-}
-
-/** By the reason of a refusal. */
-const nextSteps: NextSteps = {
-  machine_not_found: ['berth operator fleet lists them.'],
-  priced_by_its_supplier: ['You can take it off sale: --unlist'],
-  priced_by_the_book: ['berth operator prices has the prices of virtual machines and bare metal.'],
-  no_such_gpu: ['They are numbered from 0.'],
-  supplier_not_found: ['berth operator accounts lists the accounts; a fee makes one a supplier.'],
+function statusCell(machine: FleetMachine): Cell {
+  const text = statusOf(machine)
+  if (text === 'ready' && !machine.listed) return { text: 'off sale', style: 'dim' }
+  return { text, style: statuses[text as keyof typeof statuses] ?? 'dim' }
 }
 
 function parseGpus(text: string): number[] {
+  const { max = 0 } = fieldOf('changeMachine', 'gpusSick')
   if (text === NONE) return []
   const gpus = text.split(',').map((gpu) => (/^\d{1,2}$/.test(gpu) ? Number.parseInt(gpu, 10) : Number.NaN))
-  if (gpus.every((gpu) => gpu <= LAST_GPU)) return gpus
-  throw new InvalidArgumentError(`Numbers from 0 to ${LAST_GPU}, such as 0,3. Or: ${NONE}.`)
+  if (gpus.every((gpu) => gpu <= max)) return gpus
+  throw new InvalidArgumentError(`Must be GPU numbers from 0 to ${max}, such as 0,3, or ${NONE}.`)
 }
+
+const HOST = { name: '<host>', help: 'name, as shown by berth operator hosts ls', field: 'id' }
+
+const hostRows: readonly Row[] = [
+  list({
+    command: 'operator hosts ls',
+    operation: 'listHosts',
+    rows: 'hosts',
+    description: 'list hosts of all suppliers and their health',
+    flags: {
+      state: { help: 'only this state' },
+      driver: { help: 'only this engine: host has an agent, private-cloud is reached over SSH' },
+    },
+    noun: 'host',
+    empty: ['There are no hosts.', 'With an agent: berth supply token. Over SSH: berth operator hosts add FILE.json'],
+    columns: hostColumns,
+    examples: ['berth operator hosts ls'],
+  }),
+  custom({
+    command: 'operator hosts add',
+    operation: 'addHost',
+    description: 'add bare-metal hosts reached over SSH',
+    args: [
+      { name: '<file>', help: 'JSON: one host, or { "hosts": [ … ] } as in BERTH_INVENTORY; - reads standard input' },
+    ],
+    run: async (call) => {
+      const { client, screen, shell, args } = call
+      const file = readJsonFile(shell, String(args[0]))
+      const hosts = ('hosts' in file && Array.isArray(file['hosts']) ? file['hosts'] : [file]) as Array<
+        CallInput<'addHost'>['body']
+      >
+      const added: Array<Reply<'addHost'>> = []
+      // One by one: those before a bad one stay, and the file can be used again without them.
+      for (const body of hosts) added.push(await client.call('addHost', { body, idempotencyKey: randomUUID() }))
+      screen.show({ hosts: added }, () =>
+        added.map((host) => `Added ${host.id} (${host.state}). It is checked before it goes on sale.`),
+      )
+    },
+    examples: ['berth operator hosts add hosts.json'],
+  }),
+  ...(
+    [
+      ['drain', 'drain', 'stop accepting new tenants on a host', 'new disks'],
+      ['resume', 'resume', 'accept tenants on a host again', 'disks replaced'],
+      ['quarantine', 'quarantine', 'take a host out of service; tenants continue', 'loud fan'],
+      ['release', 'release', 'release a host from quarantine; bare metal is cleaned first', 'fan replaced'],
+      ['rm', 'remove', 'remove an empty host for good', 'sold'],
+    ] as const
+  ).map(([verb, action, description, reason]) =>
+    act({
+      command: `operator hosts ${verb}`,
+      operation: 'changeHost',
+      description,
+      args: [HOST],
+      flags: REASON,
+      fixed: { action },
+      done: (host) => `${host.id} is ${host.state}${tenants(host)}.`,
+      examples: [`berth operator hosts ${verb} calm-ivory-horse --reason "${reason}"`],
+    }),
+  ),
+]
+
+const imageRows: readonly Row[] = [
+  list({
+    command: 'operator images ls',
+    operation: 'listBaseImages',
+    rows: 'images',
+    description: 'list images for virtual machines',
+    noun: 'image',
+    empty: ['There are no images. Virtual machines start from a small image that their host builds.'],
+    columns: [
+      { title: 'NAME', of: (one) => one.name },
+      { title: 'ARCH', of: (one) => one.arch },
+      { title: 'USER', of: (one) => one.loginUser },
+      { title: 'DEFAULT', of: (one) => (one.isDefault ? 'yes' : '') },
+      { title: 'SOURCE', of: (one) => one.source },
+    ],
+    examples: ['berth operator images ls'],
+  }),
+  act({
+    command: 'operator images add',
+    operation: 'addBaseImage',
+    description: 'add an image for virtual machines',
+    args: [{ name: '<name>', help: 'name of the image', field: 'name' }],
+    flags: {
+      arch: { help: 'CPU architecture' },
+      source: { flag: '--source <url>', help: 'https://…, or file:/… on the hosts themselves' },
+      sha256: { flag: '--sha256 <hex>', help: 'SHA-256 checksum of the image' },
+      loginUser: { flag: '--user <name>', help: 'user to log in as' },
+      isDefault: { flag: '--default', help: 'use it for orders that name no image' },
+    },
+    defaults: { arch: 'x64' },
+    done: (image) => `Added ${image.name}${image.isDefault ? `, the default for ${image.arch}` : ''}.`,
+    examples: [
+      'berth operator images add debian --source file:/srv/debian.qcow2 \\',
+      '    --sha256 HEX --user debian --default',
+    ],
+  }),
+  act({
+    command: 'operator images rm',
+    operation: 'deleteBaseImage',
+    description: 'delete an image; machines started from it continue',
+    args: [{ name: '<name>', help: 'name, as shown by berth operator images ls', field: 'id' }],
+    done: (_, { args }) => `Deleted ${String(args[0])}.`,
+    examples: ['berth operator images rm debian'],
+  }),
+]
+
+const priceLabels = {
+  found: 'in the price book',
+  disabled: 'in the price book, disabled',
+  missing: 'not in the price book',
+  other_gpu_count: 'in the price book for other GPU counts only',
+} as const satisfies Record<Reply<'explainPlacement'>['price'], string>
+
+const placementRow = act({
+  command: 'operator placement',
+  operation: 'explainPlacement',
+  description: 'show where an order would be placed, or why it cannot be',
+  flags: {
+    machineType: { flag: '--kind <kind>', help: 'kind of machine' },
+    region: { help: 'region' },
+    gpuType: { flag: '--gpu <type>', help: 'GPU type' },
+    gpuCount: { flag: '--count <n>', help: 'number of GPUs' },
+    networkType: { flag: '--network <type>', help: 'network between machines' },
+  },
+  defaults: { machineType: 'virtual-machine', gpuType: 'h100', gpuCount: 1, networkType: 'ethernet' },
+  isWrong: ({ found }) => !found,
+  done: (report, { screen, input }) => {
+    const { gpuCount, gpuType, networkType, region, machineType } = input.parts.body ?? {}
+    return [
+      ...fields(screen, [
+        [
+          'Order',
+          `${String(gpuCount)} ${String(gpuType)} with ${String(networkType)} in ${String(region)}, as ${String(machineType)}`,
+        ],
+        ['Place', report.found ? { text: 'found', style: 'green' } : { text: 'none', style: 'red' }],
+        ['Price', priceLabels[report.price]],
+      ]),
+      '',
+      ...table(
+        screen,
+        [{ title: 'MACHINE' }, { title: 'ENGINE' }, { title: 'RESULT' }, { title: 'DETAIL' }],
+        [
+          ...report.candidates.map((one): Cell[] => [
+            one.machineId,
+            one.driver,
+            { text: 'matches', style: 'green' },
+            `${one.gpusFree} of ${one.gpusTotal} GPUs free in ${one.clusterName}`,
+          ]),
+          ...report.rejected.map((one): Cell[] => [one.machineId, one.driver, one.reason, one.detail]),
+        ],
+      ),
+      '',
+      `${count(report.candidates.length, 'machine')} matching, ${report.rejectedCount} not matching`,
+    ]
+  },
+  examples: ['berth operator placement --gpu h200 --count 2 --region mock-region'],
+})
+
+export const rows: readonly Row[] = [...machineRows, ...hostRows, ...imageRows, placementRow]

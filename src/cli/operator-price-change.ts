@@ -1,6 +1,6 @@
 /**
- * What `berth operator prices set` will change: the book as it should be, less the book as it is. Only rows that differ
- * are sent, so that another operator's change to the rest stays.
+ * The changes of `berth operator prices set`: the wanted price book less the current one. Only rows that differ are sent,
+ * so that changes by other operators to the rest stay.
  */
 import { parseUsd } from '../base/money.ts'
 import type { CallInput, Reply } from '../client/client.ts'
@@ -9,16 +9,17 @@ import { operatorEndpoints } from '../contract/operator.ts'
 import { storageRegion } from '../contract/region.ts'
 import { priceUsdText, storagePriceUsdText } from '../contract/shared.ts'
 import {
-  fitsWords,
+  isMatch,
   groupBy,
   isWholeRow,
-  kindWord,
+  kindLabel,
   mergeRows,
-  readWords,
-  regionWords,
-  soldWords,
+  readFilter,
+  regionLabel,
+  priceLabel,
   type GpuPrice,
 } from './operator-price-row.ts'
+import { readJsonFile } from './json-file.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
 type PriceBook = Reply<'getPriceBook'>
@@ -39,8 +40,8 @@ export interface ChangeOptions {
 export interface Plan {
   readonly body: Body
   readonly rowCount: number
-  /** For people; rows that change alike are in one line. */
-  readonly lines: ReadonlyArray<{ readonly what: string; readonly before: string; readonly after: string }>
+  /** Rows that change alike are merged. */
+  readonly lines: ReadonlyArray<{ readonly label: string; readonly before: string; readonly after: string }>
 }
 
 /** By the key of each row. */
@@ -50,7 +51,7 @@ interface Wanted {
   readonly terms: Map<string, Term>
 }
 
-/** A file is read once, as the standard input can be; the plan is made anew of each book. */
+/** A file is read once, as it may be the standard input; the plan is made for each book. */
 export function readChange(shell: Shell, options: ChangeOptions): (book: PriceBook) => Plan {
   const body = options.file === undefined ? undefined : readBody(shell, options.file, options.reason)
   return (book) => planChange(book, options, body)
@@ -83,42 +84,48 @@ function termKey({ accountId, termPeriodDays }: Pick<Term, 'accountId' | 'termPe
 
 function applyGpu(rows: Map<string, GpuPrice>, text: string): void {
   const { which, value } = splitChange('--gpu', text, 'h100=2.49')
-  const words = readWords([which])
-  const wish = wishOf('--gpu', text, value, priceUsdText.safeParse(value).success, 'up to 1000, such as 2.49')
-  const fitting = [...rows].filter(([, row]) => fitsWords(row, words))
-  for (const [key, row] of fitting) {
-    rows.set(key, { ...row, ...(wish.price === undefined ? { enabled: wish.enabled } : { perGpuHourUsd: wish.price }) })
+  const filter = readFilter([which])
+  const desired = desiredOf('--gpu', text, value, priceUsdText.safeParse(value).success, 'up to 1000, such as 2.49')
+  const matching = [...rows].filter(([, row]) => isMatch(row, filter))
+  for (const [key, row] of matching) {
+    rows.set(key, {
+      ...row,
+      ...(desired.price === undefined ? { enabled: desired.enabled } : { perGpuHourUsd: desired.price }),
+    })
   }
-  if (fitting.length > 0) return
-  if (!isWholeRow(words) || wish.price === undefined) {
-    throw new CliError(exitCodes.usage, `No row is like ${which}.`, [
-      'A new one names all five, and its price: --gpu vm/us-central-1/h100/ethernet/8=2.49',
+  if (matching.length > 0) return
+  if (!isWholeRow(filter) || desired.price === undefined) {
+    throw new CliError(exitCodes.usage, `No row matches ${which}.`, [
+      'A new row needs all five parts and a price: --gpu vm/us-central-1/h100/ethernet/8=2.49',
     ])
   }
-  rows.set(gpuKey(words), { ...words, perGpuHourUsd: wish.price, enabled: true })
+  rows.set(gpuKey(filter), { ...filter, perGpuHourUsd: desired.price, enabled: true })
 }
 
 function applyStorage(rows: Map<string, StoragePrice>, text: string): void {
   const { which, value } = splitChange('--storage', text, 'us-central-1=0.0001')
   const isPrice = storagePriceUsdText.safeParse(value).success
-  const wish = wishOf('--storage', text, value, isPrice, 'above zero and up to 1, such as 0.0001')
+  const desired = desiredOf('--storage', text, value, isPrice, 'above zero and up to 1, such as 0.0001')
   const place = storageRegion.safeParse(which)
   if (!place.success && which !== 'all') {
-    throw new CliError(exitCodes.usage, `--storage ${text}: ${which} is no region.`, [
-      'berth operator prices --wide shows them; all stands for those that have a price.',
+    throw new CliError(exitCodes.usage, `--storage ${text}: ${which} is not a region.`, [
+      'To list regions: berth operator prices --wide. all means every region with a price.',
     ])
   }
-  const fitting = [...rows].filter(([name]) => !place.success || name === place.data)
-  for (const [name, row] of fitting) {
-    rows.set(name, { ...row, ...(wish.price === undefined ? { enabled: wish.enabled } : { perGbHourUsd: wish.price }) })
+  const matching = [...rows].filter(([name]) => !place.success || name === place.data)
+  for (const [name, row] of matching) {
+    rows.set(name, {
+      ...row,
+      ...(desired.price === undefined ? { enabled: desired.enabled } : { perGbHourUsd: desired.price }),
+    })
   }
-  if (fitting.length > 0) return
-  if (!place.success || wish.price === undefined) {
+  if (matching.length > 0) return
+  if (!place.success || desired.price === undefined) {
     throw new CliError(exitCodes.usage, `--storage ${text}: storage has no price there yet.`, [
-      'Give it one: --storage us-central-1=0.0001',
+      'To set one: --storage us-central-1=0.0001',
     ])
   }
-  rows.set(place.data, { region: place.data, perGbHourUsd: wish.price, enabled: true })
+  rows.set(place.data, { region: place.data, perGbHourUsd: desired.price, enabled: true })
 }
 
 function applyTerm(terms: Map<string, Term>, text: string): void {
@@ -127,11 +134,11 @@ function applyTerm(terms: Map<string, Term>, text: string): void {
   const termPeriodDays = Number.parseInt(days || '0', 10)
   if (termPeriodDays < 1 || termPeriodDays > MAX_DAYS) {
     throw new CliError(exitCodes.usage, `--term ${text}: a term has 1 to ${MAX_DAYS} days.`, [
-      'For everyone: --term 30=10. By contract of one account: --term 30/ACCOUNT=15',
+      'For all accounts: --term 30=10. For one account: --term 30/ACCOUNT=15',
     ])
   }
   if (!/^\d{1,2}(\.\d{1,2})?$/.test(value)) {
-    throw new CliError(exitCodes.usage, `--term ${text}: ${value} is no percentage below 100, such as 12.5.`)
+    throw new CliError(exitCodes.usage, `--term ${text}: ${value} is not a percentage below 100, such as 12.5.`)
   }
   const term = { accountId, termPeriodDays, discountPercentage: Number.parseFloat(value) }
   terms.set(termKey(term), term)
@@ -140,37 +147,29 @@ function applyTerm(terms: Map<string, Term>, text: string): void {
 function splitChange(option: string, text: string, example: string): { which: string; value: string } {
   const [, which, value] = /^([^=]+)=([^=]+)$/.exec(text) ?? []
   if (which === undefined || value === undefined) {
-    throw new CliError(exitCodes.usage, `${option} ${text}: say what, and = and the new value.`, [
-      `Such as: ${option} ${example}`,
+    throw new CliError(exitCodes.usage, `${option} ${text}: = and the new value are missing.`, [
+      `Example: ${option} ${example}`,
     ])
   }
   return { which, value }
 }
 
-type Wish = { readonly price: string } | { readonly price: undefined; readonly enabled: boolean }
+type Desired = { readonly price: string } | { readonly price: undefined; readonly enabled: boolean }
 
-function wishOf(option: string, text: string, value: string, isPrice: boolean, range: string): Wish {
+function desiredOf(option: string, text: string, value: string, isPrice: boolean, range: string): Desired {
   if (value === 'on' || value === 'off') return { price: undefined, enabled: value === 'on' }
   if (isPrice) return { price: value }
-  throw new CliError(exitCodes.usage, `${option} ${text}: ${value} is no price ${range}.`, [
-    'Or on or off, to sell it or not.',
+  throw new CliError(exitCodes.usage, `${option} ${text}: ${value} is not a price ${range}.`, [
+    'Or use on or off, to put it on sale or take it off sale.',
   ])
 }
 
-/** As the API takes it, or as it gives it. */
 function readBody(shell: Shell, file: string, reason: string): Body {
-  const text = file === '-' ? shell.readInput() : shell.readFile(file)
-  if (text === undefined) throw new CliError(exitCodes.usage, `${file} cannot be read.`)
-  const json = parseJson(text)
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw new CliError(exitCodes.usage, `${file} does not hold a JSON object.`, [
-      'berth operator prices --json prints one to begin with.',
-    ])
-  }
+  const json = readJsonFile(shell, file, 'To print one: berth operator prices --json')
   return checked({ ...json, reason }, file)
 }
 
-/** Rows that are not in it stay. */
+/** Rows that are not in the body stay. */
 function applyBody(wanted: Wanted, body: Body): void {
   for (const row of body.gpus ?? []) wanted.gpus.set(gpuKey(row), row)
   for (const row of body.storage ?? []) wanted.storage.set(row.region, row)
@@ -180,25 +179,21 @@ function applyBody(wanted: Wanted, body: Body): void {
   }
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-/** By the contract itself, so that what is wrong is told before anything is asked. */
+/** Checked against the contract before anything is asked. */
 function checked(value: unknown, from: string): Body {
   const { body } = operatorEndpoints.changePriceBook
   if (body === undefined) throw new Error('the contract has no body for a change of the price book')
   const parsed = body.safeParse(value, { error: issueText })
   if (parsed.success) return parsed.data
-  const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
-  throw new CliError(exitCodes.usage, `${from} is not a change of the price book.`, lines.slice(0, ISSUES_SHOWN))
+  const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'The file'}: ${message}`)
+  throw new CliError(
+    exitCodes.usage,
+    `${from} is not a valid change of the price book.`,
+    lines.slice(0, MAX_ISSUES_SHOWN),
+  )
 }
 
-const ISSUES_SHOWN = 10
+const MAX_ISSUES_SHOWN = 10
 
 function planOf(old: Wanted, wanted: Wanted, reason: string): Plan {
   const gpus = [...wanted.gpus].filter(([key, row]) => {
@@ -209,7 +204,7 @@ function planOf(old: Wanted, wanted: Wanted, reason: string): Plan {
     const was = old.storage.get(key)
     return was === undefined || !isSame(was.perGbHourUsd, row.perGbHourUsd) || was.enabled !== row.enabled
   })
-  // A discount of nothing takes a term away.
+  // A discount of zero removes a term.
   const terms = [...wanted.terms].filter(
     ([key, term]) => (old.terms.get(key)?.discountPercentage ?? 0) !== term.discountPercentage,
   )
@@ -226,9 +221,9 @@ function planOf(old: Wanted, wanted: Wanted, reason: string): Plan {
       ...gpuLines(old.gpus, gpus),
       ...storageLines(old.storage, storage),
       ...terms.map(([key, term]) => ({
-        what: `${term.termPeriodDays} days${term.accountId === null ? '' : ` for ${term.accountId}`}`,
-        before: old.terms.has(key) ? `${old.terms.get(key)?.discountPercentage} % off` : 'new',
-        after: term.discountPercentage === 0 ? 'gone' : `${term.discountPercentage} % off`,
+        label: `${term.termPeriodDays} days${term.accountId === null ? '' : ` for ${term.accountId}`}`,
+        before: old.terms.has(key) ? `${old.terms.get(key)?.discountPercentage}% off` : 'new',
+        after: term.discountPercentage === 0 ? 'removed' : `${term.discountPercentage}% off`,
       })),
     ],
   }
@@ -239,26 +234,26 @@ type Changed<Row> = ReadonlyArray<readonly [key: string, row: Row]>
 function gpuLines(old: ReadonlyMap<string, GpuPrice>, changed: Changed<GpuPrice>): Plan['lines'] {
   const lines = changed.map(([key, row]) => {
     const was = old.get(key)
-    const before = was === undefined ? 'new' : soldWords(was.perGpuHourUsd, was.enabled)
-    const after = soldWords(row.perGpuHourUsd, row.enabled)
+    const before = was === undefined ? 'new' : priceLabel(was.perGpuHourUsd, was.enabled)
+    const after = priceLabel(row.perGpuHourUsd, row.enabled)
     return { row, before, after, tail: `${before} → ${after}` }
   })
   return mergeRows(lines).map(({ row, before, after, sizes, regions }) => {
-    const machine = `${kindWord(row.machineType)} ${row.gpuType} ${row.networkType}`
+    const machine = `${kindLabel(row.machineType)} ${row.gpuType} ${row.networkType}`
     const gpus = sizes.join(' ') === '1' ? '1 GPU' : `${sizes.join(' ')} GPUs`
-    return { what: `${machine}, ${gpus}, ${regionWords(regions)}`, before, after }
+    return { label: `${machine}, ${gpus}, ${regionLabel(regions)}`, before, after }
   })
 }
 
 function storageLines(old: ReadonlyMap<string, StoragePrice>, changed: Changed<StoragePrice>): Plan['lines'] {
   const lines = changed.map(([key, row]) => {
     const was = old.get(key)
-    const before = was === undefined ? 'new' : soldWords(was.perGbHourUsd, was.enabled)
-    return { region: row.region, before, after: soldWords(row.perGbHourUsd, row.enabled) }
+    const before = was === undefined ? 'new' : priceLabel(was.perGbHourUsd, was.enabled)
+    return { region: row.region, before, after: priceLabel(row.perGbHourUsd, row.enabled) }
   })
   return groupBy(lines, ({ before, after }) => `${before} → ${after}`).map((group) => ({
     ...group[0],
-    what: `storage in ${regionWords(group.map(({ region }) => region))}`,
+    label: `storage in ${regionLabel(group.map(({ region }) => region))}`,
   }))
 }
 

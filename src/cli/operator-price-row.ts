@@ -1,16 +1,16 @@
-/** Rows of the price book: how people name them, and how many that are alike are told in one line. */
+/** Rows of the price book: how they are named on the command line, and how similar ones are merged into one line. */
+import { exactMoney } from '../view/money.ts'
+import { count } from '../view/number.ts'
 import type { Reply } from '../client/client.ts'
 import { region, type Region } from '../contract/region.ts'
 import type { RentalType } from '../contract/rental.ts'
 import { gpuType, networkType, type GpuType, type NetworkType } from '../contract/shared.ts'
-import { count } from '../view/number.ts'
-import { money } from '../view/money.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 export type GpuPrice = Reply<'getPriceBook'>['gpus'][number]
 
-/** What was named of a row; what was not named is any. */
-export interface Words {
+/** The parts of a row that were named; the others match anything. */
+export interface PriceFilter {
   readonly machineType?: RentalType
   readonly region?: Region
   readonly gpuType?: GpuType
@@ -19,7 +19,7 @@ export interface Words {
 }
 
 const MAX_GPUS = 64
-const REGIONS_NAMED = 2
+const MAX_REGIONS_NAMED = 2
 
 const kinds: Readonly<Record<string, RentalType>> = {
   vm: 'virtual-machine',
@@ -28,21 +28,21 @@ const kinds: Readonly<Record<string, RentalType>> = {
   'bare-metal': 'bare-metal',
 }
 
-/** Each of the five parts has words of its own, so their order says nothing. */
-export function readWords(texts: readonly string[]): Words {
-  let words: Words = {}
+/** No word can mean two of the five parts, so their order does not matter. */
+export function readFilter(texts: readonly string[]): PriceFilter {
+  let filter: PriceFilter = {}
   for (const text of texts.flatMap((one) => one.split('/'))) {
     const part = partOf(text.toLowerCase())
     if (part === undefined) throw unknownWord(text)
-    const twice = Object.keys(part).find((name) => Object.hasOwn(words, name))
+    const twice = Object.keys(part).find((name) => Object.hasOwn(filter, name))
     if (twice !== undefined) {
       throw new CliError(exitCodes.usage, `${texts.join(' ')} names ${partNames[twice] ?? twice} twice.`, [
-        'One at a time: each further one is a change, or a list, of its own.',
+        'Name each part once.',
       ])
     }
-    words = { ...words, ...part }
+    filter = { ...filter, ...part }
   }
-  return words
+  return filter
 }
 
 const partNames: Readonly<Record<string, string>> = {
@@ -50,10 +50,10 @@ const partNames: Readonly<Record<string, string>> = {
   region: 'a region',
   gpuType: 'a GPU',
   networkType: 'a network',
-  gpuCount: 'the GPUs a machine',
+  gpuCount: 'the number of GPUs',
 }
 
-function partOf(word: string): Words | undefined {
+function partOf(word: string): PriceFilter | undefined {
   if (word === 'all') return {}
   const machineType = kinds[word]
   if (machineType !== undefined) return { machineType }
@@ -68,36 +68,36 @@ function partOf(word: string): Words | undefined {
 }
 
 function unknownWord(text: string): CliError {
-  return new CliError(exitCodes.usage, `"${text}" names no row of the price book.`, [
-    `Kinds are vm and metal; GPUs ${gpuType.options.join(', ')}; networks ${networkType.options.join(', ')};`,
-    `GPUs a machine from 1 to ${MAX_GPUS}; regions as berth operator prices --wide shows them.`,
+  return new CliError(exitCodes.usage, `"${text}" matches no row of the price book.`, [
+    `Kinds: vm, metal. GPUs: ${gpuType.options.join(', ')}. Networks: ${networkType.options.join(', ')}.`,
+    `GPUs per machine: 1 to ${MAX_GPUS}. Regions: see berth operator prices --wide`,
   ])
 }
 
-export function fitsWords(row: GpuPrice, words: Words): boolean {
-  return (Object.keys(words) as Array<keyof Words>).every((name) => words[name] === row[name])
+export function isMatch(row: GpuPrice, filter: PriceFilter): boolean {
+  return (Object.keys(filter) as Array<keyof PriceFilter>).every((name) => filter[name] === row[name])
 }
 
-/** All five parts: one row, whether it is there or not. */
-export function isWholeRow(words: Words): words is Required<Words> {
-  return Object.keys(partNames).every((name) => Object.hasOwn(words, name))
+/** All five parts: one row, which may not exist yet. */
+export function isWholeRow(filter: PriceFilter): filter is Required<PriceFilter> {
+  return Object.keys(partNames).every((name) => Object.hasOwn(filter, name))
 }
 
-export function kindWord(machineType: RentalType): string {
+export function kindLabel(machineType: RentalType): string {
   return machineType === 'virtual-machine' ? 'vm' : 'metal'
 }
 
-export function soldWords(usd: string, enabled: boolean): string {
-  return `${money(usd)}${enabled ? '' : ', not sold'}`
+export function priceLabel(usd: string, enabled: boolean): string {
+  return `${exactMoney(usd)}${enabled ? '' : ', off sale'}`
 }
 
-export function regionWords(regions: readonly string[]): string {
-  return regions.length <= REGIONS_NAMED ? regions.join(', ') : count(regions.length, 'region')
+export function regionLabel(regions: readonly string[]): string {
+  return regions.length <= MAX_REGIONS_NAMED ? regions.join(', ') : count(regions.length, 'region')
 }
 
 interface Line {
   readonly row: GpuPrice
-  /** What is told of it; only rows of which the same is told are alike. */
+  /** Only rows with the same text are merged. */
   readonly tail: string
 }
 
@@ -106,7 +106,7 @@ interface Merged {
   readonly regions: readonly string[]
 }
 
-/** First the sizes in one region, then the regions with the same sizes, so that every line holds for each pair of both. */
+/** First by size within a region, then by region with the same sizes, so that a line holds for every pair of both. */
 export function mergeRows<L extends Line>(lines: readonly L[]): Array<L & Merged> {
   const nameOf = ({ row, tail }: Line): string => [row.machineType, row.gpuType, row.networkType, tail].join(' ')
   const bySize = groupBy(lines, (line) => `${line.row.region} ${nameOf(line)}`).map((group) => ({
@@ -119,7 +119,7 @@ export function mergeRows<L extends Line>(lines: readonly L[]): Array<L & Merged
   }))
 }
 
-/** In the order of the first of each. */
+/** In the order of the first row of each group. */
 export function groupBy<T>(rows: readonly T[], nameOf: (row: T) => string): Array<[T, ...T[]]> {
   const groups = new Map<string, [T, ...T[]]>()
   for (const row of rows) {

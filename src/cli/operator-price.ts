@@ -1,92 +1,145 @@
 /**
- * `berth operator prices`: the price book, and changes of it. The book has hundreds of rows, most of them alike, so rows
- * that differ only in region or size are told in one line. A change is shown, before and after, and asked about.
+ * `berth operator prices`: the price book and changes to it. It has hundreds of rows, so rows that differ only in region
+ * or size are merged into one line. A change is shown, before and after, and confirmed.
  */
-import { isDeepStrictEqual } from 'node:util'
-import { Option, type Command } from 'commander'
-import type { Reply } from '../client/client.ts'
-import { isRefusal } from '../client/error.ts'
 import { count } from '../view/number.ts'
-import { refusalOf } from './failure.ts'
-import { withReason } from './operator-account.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { Reply } from '../client/client.ts'
 import {
-  fitsWords,
+  isMatch,
   groupBy,
-  kindWord,
+  kindLabel,
   mergeRows,
-  readWords,
-  regionWords,
-  soldWords,
+  readFilter,
+  regionLabel,
+  priceLabel,
   type GpuPrice,
-  type Words,
+  type PriceFilter,
 } from './operator-price-row.ts'
 import type { ChangeOptions, Plan } from './operator-price-change.ts'
-import { confirm, YES } from './question.ts'
+import { confirm } from './question.ts'
+import { custom, type Call, type Row } from './row.ts'
 import { table, type Cell, type Screen } from './screen.ts'
-import type { Run } from './session.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
+import { CliError, exitCodes } from './shell.ts'
 
 type PriceBook = Reply<'getPriceBook'>
 
 const FIRST_PRICE = 'berth operator prices set --gpu vm/us-central-1/h100/ethernet/1=2.49 --reason "first prices"'
 
-export function addPriceCommands(operator: Command, run: Run, shell: Shell): void {
-  const prices = operator
-    .command('prices')
-    .description('what machines, storage and terms cost')
-    .commandsGroup('Operators:')
-    .usage('[options] [set] [which...]')
-    .argument('[which...]', 'only rows of a kind, GPU, network, region or size, in any order')
-    .option('--wide', 'one line a row')
-  prices.action(
-    run('operator', async ({ client, screen }) => {
-      const words = readWords(prices.args)
-      const book = await client.call('getPriceBook')
-      const shown = chosenOf(book, words)
-      const isWide = prices.opts<{ wide?: true }>().wide === true
-      screen.show(shown, () => bookLines(screen, shown, { words, isWide }))
-    }),
-  )
-  addSet(prices, run, shell)
+const ROWS_HELP = `A row of GPUs is named by any of these, separated by /, in any order:
+  kind (vm or metal), GPU, network, region, GPUs per machine; or all
+Every matching row is changed; if two changes match a row, the last one counts.
+A new row needs all five. on and off instead of a price put a row on sale or
+take it off sale.`
+
+export const rows: readonly Row[] = [
+  custom<{ wide?: true }>({
+    command: 'operator prices',
+    operation: 'getPriceBook',
+    description: 'list prices of machines, storage and terms',
+    args: [{ name: '[filter...]', help: 'only rows of this kind, GPU, network, region or size' }],
+    options: [{ flag: '--wide', help: 'one line per row' }],
+    run: async ({ client, screen, options, args }) => {
+      const filter = readFilter((args[0] ?? []) as string[])
+      const book = filterBook(await client.call('getPriceBook'), filter)
+      screen.show(book, () => bookLines(screen, book, { filter, isWide: options.wide === true }))
+    },
+    examples: ['berth operator prices', 'berth operator prices vm h100 eu-north-2 --wide'],
+  }),
+  custom<ChangeOptions & { yes?: true }>({
+    command: 'operator prices set',
+    operation: 'changePriceBook',
+    only: ['reason'],
+    flags: { reason: { help: 'reason, recorded in the audit log' } },
+    description: 'change prices; shows the changes and asks first',
+    options: [
+      { flag: '--gpu <rows=usd...>', help: 'per GPU-hour: h100=2.49, vm/h100/eu-north-2=2.59, b200=off' },
+      { flag: '--storage <region=usd...>', help: 'per GB-hour: us-central-1=0.0001, all=0.0002' },
+      { flag: '--term <days=percent...>', help: 'discount of a term: 30=10, 30/ACCOUNT=15, 90=0 removes it' },
+      {
+        flag: '--file <file>',
+        help: 'JSON as printed by berth operator prices --json; - reads standard input',
+        conflicts: ['gpu', 'storage', 'term'],
+      },
+    ],
+    confirms: true,
+    notes: ROWS_HELP,
+    run: runSet,
+    examples: [
+      'berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
+      'berth operator prices set --gpu vm/h100/eu-north-2=2.59 metal/b200=off \\',
+      '    --storage all=0.0001 --term 30=10 --reason "autumn prices" --yes',
+      'berth operator prices set --file prices.json --reason "autumn prices"',
+    ],
+  }),
+]
+
+async function runSet({ client, screen, shell, options }: Call<ChangeOptions & { yes?: true }>): Promise<void> {
+  const { gpu, storage, term, file, yes } = options
+  if ([gpu, storage, term, file].every((one) => one === undefined)) {
+    throw new CliError(exitCodes.usage, 'No price was given.', [
+      'Example: berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
+    ])
+  }
+  // It loads the contract's schemas, which other commands need not wait for.
+  const { readChange } = await import('./operator-price-change.ts')
+  const planOf = readChange(shell, options)
+  const book = await client.call('getPriceBook')
+  const plan = planOf(book)
+  if (plan.rowCount === 0) {
+    screen.show(book, () => ['No change: the price book already has these prices.'])
+    return
+  }
+  const about = planLines(screen, plan)
+  if (yes === true) for (const line of about) screen.remark(line)
+  await confirm(shell, `Save ${count(plan.rowCount, 'change')}?`, yes === true, about)
+  // Rows are sent whole, and a question may wait for an hour: another operator's change must not be undone.
+  if (yes !== true && !isDeepStrictEqual(planOf(await client.call('getPriceBook')), plan)) {
+    throw new CliError(exitCodes.failed, 'The price book has changed in the meantime.', [
+      'Nothing was saved. Run the command again to see the current prices.',
+    ])
+  }
+  const saved = await client.call('changePriceBook', { body: plan.body })
+  screen.show(saved, () => [`Saved ${count(plan.rowCount, 'change')}.`])
 }
 
-/** Storage has a region only, and terms hold for everything. */
-function chosenOf(book: PriceBook, words: Words): PriceBook {
-  const { region, ...rest } = words
+/** Storage rows have only a region, and terms apply to everything. */
+function filterBook(book: PriceBook, filter: PriceFilter): PriceBook {
+  const { region, ...rest } = filter
   const isRegionOnly = Object.keys(rest).length === 0
   return {
-    gpus: book.gpus.filter((row) => fitsWords(row, words)),
+    gpus: book.gpus.filter((row) => isMatch(row, filter)),
     storage: isRegionOnly ? book.storage.filter((row) => region === undefined || row.region === region) : [],
-    reserveOptions: Object.keys(words).length === 0 ? book.reserveOptions : [],
+    reserveOptions: Object.keys(filter).length === 0 ? book.reserveOptions : [],
   }
 }
 
 interface Shown {
-  readonly words: Words
+  readonly filter: PriceFilter
   readonly isWide: boolean
 }
 
-function bookLines(screen: Screen, book: PriceBook, { words, isWide }: Shown): string[] {
-  const isWhole = Object.keys(words).length === 0
+function bookLines(screen: Screen, book: PriceBook, { filter, isWide }: Shown): string[] {
+  const isWhole = Object.keys(filter).length === 0
   const nothing = book.gpus.length + book.storage.length + book.reserveOptions.length === 0
-  if (nothing && !isWhole) return ['No row is like that.', 'berth operator prices shows all.']
+  if (nothing && !isWhole) return ['No rows match.', 'To list all of them: berth operator prices']
   const parts = [
     gpuLines(screen, book.gpus, isWide),
     storageLines(screen, book.storage, isWide),
     termLines(screen, book.reserveOptions),
   ].filter((lines) => lines.length > 0)
   return [
-    ...(book.gpus.length === 0 ? ['No GPU has a price: nobody can rent a virtual machine or bare metal.', ''] : []),
+    ...(book.gpus.length === 0 ? ['No GPU has a price, so virtual machines and bare metal cannot be rented.', ''] : []),
     ...parts.flatMap((lines) => [...lines, '']),
     book.gpus.length === 0
-      ? `Set one with: ${FIRST_PRICE}`
-      : `${count(book.gpus.length, 'GPU price')}. Suppliers price their own machines; models: berth models ls`,
+      ? `To set one: ${FIRST_PRICE}`
+      : `${count(book.gpus.length, 'GPU price')}. Suppliers set their own prices. Models: berth models ls`,
   ]
 }
 
 function gpuLines(screen: Screen, rows: readonly GpuPrice[], isWide: boolean): string[] {
   if (rows.length === 0) return []
-  const lines = rows.map((row) => ({ row, tail: soldWords(row.perGpuHourUsd, row.enabled) }))
+  const lines = rows.map((row) => ({ row, tail: priceLabel(row.perGpuHourUsd, row.enabled) }))
   const merged = isWide
     ? lines.map(({ row, tail }) => ({ row, tail, sizes: [row.gpuCount], regions: [row.region] }))
     : mergeRows(lines)
@@ -97,32 +150,32 @@ function gpuLines(screen: Screen, rows: readonly GpuPrice[], isWide: boolean): s
       { title: 'GPU' },
       { title: 'NETWORK' },
       { title: 'GPUS' },
-      { title: 'A GPU AND HOUR', right: true },
+      { title: '$/GPU-HR', right: true },
       { title: 'REGION', shrink: true },
     ],
     merged.map(({ row, tail, sizes, regions }): Cell[] => [
-      kindWord(row.machineType),
+      kindLabel(row.machineType),
       row.gpuType,
       row.networkType,
       sizes.join(' '),
       row.enabled ? tail : { text: tail, style: 'yellow' },
-      regionWords(regions),
+      regionLabel(regions),
     ]),
   )
 }
 
 function storageLines(screen: Screen, rows: PriceBook['storage'], isWide: boolean): string[] {
   if (rows.length === 0) return []
-  const wordsOf = (row: PriceBook['storage'][number]): string => soldWords(row.perGbHourUsd, row.enabled)
+  const labelOf = (row: PriceBook['storage'][number]): string => priceLabel(row.perGbHourUsd, row.enabled)
   return table(
     screen,
     [
-      { title: 'STORAGE, A GB AND HOUR', right: true },
+      { title: 'STORAGE $/GB-HR', right: true },
       { title: 'REGION', shrink: true },
     ],
-    groupBy(rows, (row) => (isWide ? row.region : wordsOf(row))).map((group) => [
-      wordsOf(group[0]),
-      regionWords(group.map(({ region }) => region)),
+    groupBy(rows, (row) => (isWide ? row.region : labelOf(row))).map((group) => [
+      labelOf(group[0]),
+      regionLabel(group.map(({ region }) => region)),
     ]),
   )
 }
@@ -131,69 +184,10 @@ function termLines(screen: Screen, terms: PriceBook['reserveOptions']): string[]
   if (terms.length === 0) return []
   return table(
     screen,
-    [{ title: 'RESERVED FOR' }, { title: 'OFF', right: true }, { title: 'WHO' }],
-    terms.map((term) => [
-      count(term.termPeriodDays, 'day'),
-      `${term.discountPercentage} %`,
-      term.accountId ?? 'everyone',
-    ]),
+    [{ title: 'RESERVED TERM' }, { title: 'DISCOUNT', right: true }, { title: 'ACCOUNT' }],
+    terms.map((term) => [count(term.termPeriodDays, 'day'), `${term.discountPercentage}%`, term.accountId ?? 'all']),
   )
 }
-
-function addSet(prices: Command, run: Run, shell: Shell): void {
-  const set = prices
-    .command('set')
-    .description('change prices; shows what, and asks')
-    .option('--gpu <rows=usd...>', 'a GPU and hour: h100=2.49, vm/h100/eu-north-2=2.59, b200=off')
-    .option('--storage <region=usd...>', 'a GB and hour: us-central-1=0.0001, all=0.0002')
-    .option('--term <days=percent...>', 'off for a term: 30=10, 30/ACCOUNT=15, 90=0 ends it')
-    .addOption(
-      new Option('--file <file>', 'JSON as berth operator prices --json prints it; - for standard input').conflicts([
-        'gpu',
-        'storage',
-        'term',
-      ]),
-    )
-  withReason(set)
-    .option(...YES)
-    .addHelpText('after', `\n${rowsHelp}`)
-  set.action(
-    run('operator', async ({ client, screen }) => {
-      const options = set.opts<ChangeOptions & { yes?: true }>()
-      if (['gpu', 'storage', 'term', 'file'].every((name) => set.getOptionValue(name) === undefined)) {
-        throw new CliError(exitCodes.usage, 'Say which price.', [
-          'Such as: berth operator prices set --gpu h100=2.49 --reason "autumn prices"',
-        ])
-      }
-      // It needs the contract's schemas, which the help of the other commands should not wait for.
-      const { readChange } = await import('./operator-price-change.ts')
-      const planOf = readChange(shell, options)
-      const book = await client.call('getPriceBook')
-      const plan = planOf(book)
-      if (plan.rowCount === 0) {
-        screen.show(book, () => ['Nothing was changed: the price book says so already.'])
-        return
-      }
-      const about = planLines(screen, plan)
-      if (options.yes === true) for (const line of about) screen.remark(line)
-      await confirm(shell, `Save ${count(plan.rowCount, 'change')}?`, options.yes === true, about)
-      // Rows are sent whole, and a question may stand for an hour: another operator's change would be undone.
-      if (options.yes !== true && !isDeepStrictEqual(planOf(await client.call('getPriceBook')), plan)) {
-        throw new CliError(exitCodes.failed, 'The price book has changed meanwhile.', [
-          'Nothing was saved. Run it again: it shows the prices of now.',
-        ])
-      }
-      const saved = await withField(client.call('changePriceBook', { body: plan.body }))
-      screen.show(saved, () => [`${count(plan.rowCount, 'change')} saved.`])
-    }),
-  )
-}
-
-const rowsHelp = `Rows of GPUs are named by any of these, with / between, in any order; all that
-fit are changed, and of several changes the last one counts:
-  kind vm or metal, GPU, network, region, GPUs a machine, or all
-A row that is not there yet is made when all five are named. on and off instead
-of a price: sell it or not, at the price that it has.`
 
 function planLines(screen: Screen, { lines }: Plan): string[] {
   return [
@@ -201,23 +195,12 @@ function planLines(screen: Screen, { lines }: Plan): string[] {
       screen,
       [
         { title: 'ROW', shrink: true },
-        { title: 'NOW', right: true },
+        { title: 'CURRENT', right: true },
         { title: 'NEW', right: true },
       ],
-      lines.map(({ what, before, after }): Cell[] => [what, before, { text: after, style: 'bold' }]),
+      lines.map(({ label, before, after }): Cell[] => [label, before, { text: after, style: 'bold' }]),
     ),
     '',
-    'New rentals and volumes pay the new price. Rentals that run keep theirs.',
+    'New prices apply to new rentals and volumes. Running rentals keep their price.',
   ]
-}
-
-/** Which account of a contract is not there: the options have been checked, and that is for the server to know. */
-async function withField<T>(call: Promise<T>): Promise<T> {
-  try {
-    return await call
-  } catch (error) {
-    if (!isRefusal(error, 'account_not_found')) throw error
-    const words = 'Nothing was changed: a term names an account that is not there.'
-    throw refusalOf(error, exitCodes.failed, ['berth operator accounts lists the accounts.'], words)
-  }
 }

@@ -50,8 +50,8 @@ async function rent(call: Call, label: string): Promise<number> {
 }
 
 test('rentals of everyone, newest first, chosen by account and state, page by page', async () => {
-  expect(await done('rentals')).toBe('Nothing was rented yet.\n')
-  expect(await done('rentals', '--stuck')).toBe('No rental hangs.\n')
+  expect(await done('rentals')).toBe('There are no rentals yet.\n')
+  expect(await done('rentals', '--stuck')).toBe('No rental is stuck.\n')
   const ids = [await rent(cli.server.demo, 'one'), await rent(customer.call, 'two'), await rent(customer.call, 'three')]
   const shown = await inTerminal('rentals')
   const [first = '', second = '', third = ''] = shown.split('\n').slice(1)
@@ -62,12 +62,12 @@ test('rentals of everyone, newest first, chosen by account and state, page by pa
   expect((await rentals('--account', customer.id)).map(({ id }) => id)).toEqual([ids[2], ids[1]])
   const wide = await done('rentals', '--account', customer.id, '--wide', '--limit', '1')
   expect(wide).toMatch(
-    new RegExp(`^ *${ids[2]} .* ${customer.id} +vm +1 +mock-region +Running .* mock +\\d+ +mock-m-`, 'm'),
+    new RegExp(`^ *${ids[2]} .* vm +Running .* ${customer.id} +1 +mock-region .* mock +\\d+ +mock-m-`, 'm'),
   )
   const [, next = ''] = /^There are more: berth (.*)$/m.exec(wide) ?? []
   expect(next).toMatch(new RegExp(`^operator rentals --account ${customer.id} --wide --limit 1 --cursor \\S+$`))
   expect((await cli.berth(next.split(' '))).out).toMatch(new RegExp(`^ *${ids[1]} `, 'm'))
-  expect(await done('rentals', '--account', customer.id, '--status', 'Failed')).toContain('There is no such rental.\n')
+  expect(await done('rentals', '--account', customer.id, '--status', 'Failed')).toContain('No rentals match.\n')
   const wrong = await cli.berth(['operator', 'rentals', '--status', 'happy'])
   expect(wrong).toMatchObject({ code: 2, out: '', error: expect.stringContaining('Allowed choices are Failed') })
   expect((await cli.berth(['operator', 'rentals', '--key', customer.key])).code).toBe(4)
@@ -85,20 +85,21 @@ test('a rental that its engine does not let go of is told, with what can be done
   expect(await inTerminal('rentals')).toMatch(
     new RegExp(String.raw`^ *${id} +${name} +Test 1 +vm +Terminating +3h +customer request$`, 'm'),
   )
-  expect(await done('rentals')).toContain('\n1 of them hangs: berth operator rentals --stuck\n')
+  expect(await done('rentals')).toContain('\n1 stuck: berth operator rentals --stuck\n')
   const stuck = await inTerminal('rentals', '--stuck')
-  expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3h +\d+ +mock +${externalId}$`, 'm'))
-  expect(stuck).toContain('nobody pays meanwhile')
+  expect(stuck).toMatch(new RegExp(String.raw`^ *${id} .* Terminating +3h +customer request$`, 'm'))
+  expect(stuck).toContain(`\nRental ${id}: mock ${externalId}, `)
+  expect(stuck).toContain('nobody is charged')
   expect(await inTerminal('traffic')).toMatch(
-    /^1 rental hangs: berth operator rentals --stuck says what can be done\.\n\n/,
+    /\n\n1 rental stuck\. To see what to do: berth operator rentals --stuck\n$/,
   )
 })
 
 test('traffic of everyone in numbers, by model and by minute, and as it goes on', async () => {
   const before = await inTerminal('traffic', '--minutes', '5')
-  expect(before).toMatch(/^Requests +0 in the last 5 minutes\nFailed +0\nTokens +0: 0 in, 0 out\nEarned +\$0\.00$/m)
+  expect(before).toMatch(/^Requests +0 in the last 5 minutes\nFailed +0\nTokens +0: 0 in, 0 out\nRevenue +\$0\.00$/m)
   expect(before).toMatch(/^test\/model +0 +0 +0$/m)
-  expect(await done('traffic', '--by', 'minute')).toContain('Nobody has called a model in this time.\n')
+  expect(await done('traffic', '--by', 'minute')).toContain('No requests in this time.\n')
 
   const args = ['operator', 'traffic', '--watch', '--every', '1', '--json']
   const watching = spawn(process.execPath, [cli.program, ...args], { env: cli.environment() })
@@ -123,8 +124,8 @@ test('traffic of everyone in numbers, by model and by minute, and as it goes on'
   )
   const costWords = cost.replace('$', String.raw`\$`)
   const shown = await inTerminal('traffic')
-  expect(shown).toMatch(/^Requests +1 in the last 60 minutes\nFailed +0, 0\.0 % of them$/m)
-  expect(shown).toContain(`Tokens    ${(input ?? 0) + (output ?? 0)}: ${input} in, ${output} out\nEarned    ${cost}\n`)
+  expect(shown).toMatch(/^Requests +1 in the last 60 minutes\nFailed +0 \(0\.0%\)$/m)
+  expect(shown).toContain(`Tokens    ${(input ?? 0) + (output ?? 0)}: ${input} in, ${output} out\nRevenue   ${cost}\n`)
   expect(shown).toMatch(new RegExp(String.raw`^test/model +1 +0 +0 +[\d./]+ m?s +[\d./]+ m?s +${costWords}$`, 'm'))
   const byMinute = await inTerminal('traffic', '--by', 'minute')
   const minute = String.raw`^\d{4}-\d\d-\d\d \d\d:\d\d:00Z +1 +0 +${input} +${output} +${costWords}$`
@@ -133,6 +134,6 @@ test('traffic of everyone in numbers, by model and by minute, and as it goes on'
   expect(await cli.berth(['operator', 'traffic', '--minutes', '181'])).toMatchObject({
     code: 2,
     out: '',
-    error: expect.stringContaining('From 1 to 180.'),
+    error: expect.stringContaining('from 1 to 180.'),
   })
 })

@@ -1,10 +1,10 @@
 /**
- * The file that a picture or a speech goes to. It is looked at before anything is paid for, and one that is there is
- * kept unless the command says otherwise.
+ * The file that an image or speech is written to. It is checked before anything is paid for, and an existing one is
+ * replaced only with --force.
  */
 import fs from 'node:fs'
 import path from 'node:path'
-import { Option, type Command } from 'commander'
+import type { ExtraOption } from './row.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 export interface OutputOptions {
@@ -12,21 +12,22 @@ export interface OutputOptions {
   readonly force?: true
 }
 
-export function addOutputOptions(command: Command, what: string): Command {
-  return command
-    .addOption(new Option('-o, --output <file>', `the file to write: ${what}`).makeOptionMandatory())
-    .option('-f, --force', 'replace the file if it is there')
+export function outputOptions(format: string): ExtraOption[] {
+  return [
+    { flag: '-o, --output <file>', help: `${format} file to write`, required: true },
+    { flag: '-f, --force', help: 'replace the file if it exists' },
+  ]
 }
 
 /** Throws when the file could not be written later. */
 export function checkOutput({ output, force }: OutputOptions): void {
-  if (force === undefined && fs.existsSync(output)) throw isThere(output)
+  if (force === undefined && fs.existsSync(output)) throw exists(output)
   const folder = path.dirname(path.resolve(output))
   try {
     fs.accessSync(folder, fs.constants.W_OK)
   } catch {
-    throw new CliError(exitCodes.failed, `Nothing can be written into ${folder}.`, [
-      'Name another place with -o, or make the folder first.',
+    throw new CliError(exitCodes.failed, `Cannot write to the folder ${folder}.`, [
+      'Choose another file with -o, or create the folder first.',
     ])
   }
   if (fs.statSync(output, { throwIfNoEntry: false })?.isDirectory() === true) {
@@ -38,12 +39,12 @@ export function writeOutput({ output, force }: OutputOptions, bytes: Uint8Array)
   try {
     fs.writeFileSync(output, bytes, { flag: force === true ? 'w' : 'wx' })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw isThere(output)
-    const why = error instanceof Error ? error.message : String(error)
-    throw new CliError(exitCodes.failed, `${output} could not be written: ${why}.`, ['Name another place with -o.'])
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw exists(output)
+    const cause = error instanceof Error ? error.message : String(error)
+    throw new CliError(exitCodes.failed, `Cannot write ${output}: ${cause}.`, ['Choose another file with -o.'])
   }
 }
 
-function isThere(file: string): CliError {
-  return new CliError(exitCodes.failed, `${file} is there already.`, ['Name another with -o, or add --force.'])
+function exists(file: string): CliError {
+  return new CliError(exitCodes.failed, `${file} already exists.`, ['Choose another file with -o, or add --force.'])
 }

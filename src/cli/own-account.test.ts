@@ -53,18 +53,18 @@ describe('keys', () => {
     const out = await done('keys', 'create', 'laptop', '--scope', 'inference', 'billing:read', ...limits)
     const [, key = ''] = /^Key {6}(bk_\w+)$/m.exec(out) ?? []
     const [, id = ''] = /^Id {7}(\w+)$/m.exec(out) ?? []
-    expect(out).toContain(`The key is not shown again: keep it now. Take it back with:\n  berth keys revoke ${id}\n`)
+    expect(out).toContain(`Save the key now: it is not shown again. To revoke it:\n  berth keys revoke ${id}\n`)
     expect((await cli.berth(['balance', '--key', key])).code).toBe(0)
     expect(await done('keys', 'ls')).toMatch(
       new RegExp(`^${id} +laptop +inference billing:read +\\S+ +2099-01-01$`, 'm'),
     )
     const shown = await done('keys', 'show', 'laptop')
-    expect(shown).toContain(`Key        ${id} "laptop", ends in ${key.slice(-4)}\n`)
-    expect(shown).toContain('Models     a, b\nSpends     $25.00 in all at most\nRequests   120 a minute at most\n')
+    expect(shown).toContain(`Key          ${id} "laptop", ends in ${key.slice(-4)}\n`)
+    expect(shown).toContain('Models       a, b\nTotal limit  $25.00\nRequests     120 per minute\n')
     expect(shown).not.toContain(key)
     await done('keys', 'revoke', 'laptop')
     expect((await cli.berth(['balance', '--key', key])).code).toBe(4)
-    expect(await done('keys', 'ls')).toMatch(/1 revoked: berth keys ls --all\n$/)
+    expect(await done('keys', 'ls')).toMatch(/With revoked keys: berth keys ls --all\n$/)
     expect(await done('keys', 'ls', '--all')).toMatch(new RegExp(`^${id} .*revoked$`, 'm'))
     expect(await cli.json('keys', 'ls', '--all')).toMatchObject({
       apiKeys: expect.arrayContaining([expect.anything()]),
@@ -87,11 +87,14 @@ describe('keys', () => {
 
   test('that are not there, or are called alike, are told with where to look', async () => {
     const none = await cli.berth(['keys', 'revoke', 'nothing'])
-    expect(none).toMatchObject({ code: 1, error: 'error: There is no API key nothing.\n  berth keys ls lists them.\n' })
+    expect(none).toMatchObject({
+      code: 1,
+      error: 'error: There is no API key nothing.\n  To list them: berth keys ls\n',
+    })
     await done('keys', 'create', 'twin', '--scope', 'inference')
     await done('keys', 'create', 'twin', '--scope', 'inference')
     const both = await cli.berth(['keys', 'revoke', 'twin'])
-    expect(both).toMatchObject({ code: 2, error: expect.stringMatching(/Name one of: \w+, \w+\n$/) })
+    expect(both).toMatchObject({ code: 2, error: expect.stringMatching(/Use one of the ids: \w+, \w+\n$/) })
   })
 
   test('a table fits a terminal of 80 columns', async () => {
@@ -116,7 +119,7 @@ describe('SSH keys', () => {
     const file = path.join(cli.folder, 'id.pub')
     const { key } = await cli.server.account({ sshKey: false })
     const as = ['--key', key]
-    expect(await done('ssh-keys', 'ls', ...as)).toContain('Add one: berth ssh-keys add ~/.ssh/id_ed25519.pub')
+    expect(await done('ssh-keys', 'ls', ...as)).toContain('To add one: berth ssh-keys add ~/.ssh/id_ed25519.pub')
     const [type = '', blob = ''] = testSshKey.split(' ')
     const other = `${type} ${blob.slice(0, -4)}AAAA`
     await writeFile(file, `${other}\n`)
@@ -135,7 +138,7 @@ describe('SSH keys', () => {
     )
     const twice = await cli.berth(['ssh-keys', 'add', file, ...as])
     expect(twice).toMatchObject({ code: 1, error: expect.stringContaining(fail('ssh_key_exists').message) })
-    expect(await done('ssh-keys', 'rm', 'id', ...as)).toMatch(/^ssh_\w+ "id" is gone\. Machines that run keep it\.$/m)
+    expect(await done('ssh-keys', 'rm', 'id', ...as)).toMatch(/^Deleted ssh_\w+ "id"\. Running machines keep it\.$/m)
     expect(await done('ssh-keys', 'ls', ...as)).toMatch(/\n1 SSH key\n$/)
   })
 
@@ -144,7 +147,7 @@ describe('SSH keys', () => {
     await writeFile(file, '-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n')
     const { code, out, error } = await cli.berth(['ssh-keys', 'add', file])
     expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(error).toContain(`It was not sent.\n  Its public half is the one to add: berth ssh-keys add ${file}.pub`)
+    expect(error).toContain(`It was not sent.\n  Add the public key instead: berth ssh-keys add ${file}.pub`)
     expect((await cli.berth(['ssh-keys', 'add', '/nowhere'])).error).toContain('ssh-keygen -t ed25519')
   })
 })
@@ -154,14 +157,14 @@ describe('people', () => {
     const { key } = await cli.server.account()
     const as = ['--key', key]
     expect(await done('members', 'add', 'second@example.test', '--role', 'viewer', ...as)).toMatch(
-      /^second@example\.test is a viewer now \(usr_\w+\)\.$/m,
+      /^Added second@example\.test as a viewer \(usr_\w+\)\.$/m,
     )
     expect(await done('members', 'ls', ...as)).toMatch(/^usr_\w+ +second@example\.test +viewer +\d{4}-\d\d-\d\d$/m)
-    expect(await done('members', 'role', 'second@example.test', 'owner', ...as)).toContain('is an owner now.')
-    expect(await done('members', 'rm', 'second@example.test', ...as)).toContain('is no longer in the account')
+    expect(await done('members', 'role', 'second@example.test', 'owner', ...as)).toContain('is now an owner.')
+    expect(await done('members', 'rm', 'second@example.test', ...as)).toContain('Removed second@example.test')
     const gone = await cli.berth(['members', 'rm', 'second@example.test', ...as])
-    expect(gone).toMatchObject({ code: 1, error: expect.stringContaining('berth members ls lists them.') })
-    expect(await done('members', 'ls', ...as)).toMatch(/\n1 person\n$/)
+    expect(gone).toMatchObject({ code: 1, error: expect.stringContaining('To list them: berth members ls') })
+    expect(await done('members', 'ls', ...as)).toMatch(/\n1 member\n$/)
   })
 })
 
@@ -172,7 +175,7 @@ describe('webhooks', () => {
     const out = await done('webhooks', 'add', url, '--event', 'key.created', 'webhook.test')
     const [, id = ''] = /^Webhook {2}(whk_\w+)$/m.exec(out) ?? []
     expect(out).toMatch(/^Secret {3}whsec_\S+$/m)
-    expect(out).toContain(`It is not shown again: keep it now. Try it with:\n  berth webhooks test ${id}\n`)
+    expect(out).toContain(`Save it now: it is not shown again. To test it:\n  berth webhooks test ${id}\n`)
     expect(await done('webhooks', 'test', id)).toBe('Delivered: status 200.\n')
     expect(receiver.received.at(-1)?.body).toContain('webhook.test')
     expect(await done('webhooks', 'ls')).toMatch(new RegExp(`^${id} +${url} +on +2 types$`, 'm'))
@@ -180,7 +183,7 @@ describe('webhooks', () => {
     const failed = await cli.berth(['webhooks', 'test', url])
     expect(failed).toMatchObject({
       code: 1,
-      out: expect.stringMatching(/^Not delivered: .*500.*\nIt is tried again at /),
+      out: expect.stringMatching(/^Not delivered: .*500.*\nNext attempt at /),
     })
     // Tried again in five seconds, it must still be refused if that is now.
     const listed = await inTerminal('webhooks', 'deliveries', id)
@@ -188,19 +191,19 @@ describe('webhooks', () => {
     expect(listed).toMatch(/^dlv_\w+ +pending +\d+[sm] +\S.* +webhook\.test\ndlv_\w+ +delivered .*webhook\.test$/m)
     expect(widthOf(listed)).toBeLessThanOrEqual(80)
     const [, delivery = ''] = /^(dlv_\w+) +delivered/m.exec(listed) ?? []
-    expect(await done('webhooks', 'redeliver', delivery)).toBe('webhook.test is pushed again.\n')
+    expect(await done('webhooks', 'redeliver', delivery)).toBe('Sending webhook.test again.\n')
     expect(await done('webhooks', 'rotate', id)).toMatch(/^Secret {2}whsec_\S+$/m)
     expect(await done('webhooks', 'disable', id)).toBe(`${id} is off.\n`)
     expect(await done('webhooks', 'enable', url)).toBe(`${id} is on.\n`)
     expect(await cli.json('webhooks', 'ls')).toMatchObject({ webhooks: [{ id, enabled: true }] })
     await done('webhooks', 'rm', id)
-    expect((await cli.berth(['webhooks', 'test', id])).error).toContain('berth webhooks ls lists them.')
+    expect((await cli.berth(['webhooks', 'test', id])).error).toContain('To list them: berth webhooks ls')
   })
 
   test('an event that nobody raises is wrong usage', async () => {
     const { code, error } = await cli.berth(['webhooks', 'add', 'https://a.test', '--event', 'rental.gone'])
     expect(code).toBe(2)
-    expect(error).toContain('Types are: rental.created, ')
+    expect(error).toContain('Allowed choices are rental.created, ')
   })
 })
 
@@ -224,15 +227,15 @@ describe('what was spent', () => {
   test('by request: known ones with their sum, others with exit code 1', async () => {
     const cost = formatUsdForPeople(nanoUsdOf(BigInt(costNano)))
     expect(await done('cost', requestId)).toBe(
-      `REQUEST${' '.repeat(29)}  ${'COST'.padStart(cost.length)}\n${requestId}  ${cost}\n\n1 request, ${cost} in all\n`,
+      `REQUEST${' '.repeat(29)}  ${'COST'.padStart(cost.length)}\n${requestId}  ${cost}\n\n1 request, ${cost} in total\n`,
     )
     const { code, out } = await cli.berth(['cost', requestId, 'req_none'])
     expect(code).toBe(1)
-    expect(out).toMatch(/^req_none +not known$/m)
+    expect(out).toMatch(/^req_none +unknown$/m)
     const told = JSON.parse((await cli.berth(['cost', requestId, 'req_none', '--json'])).out) as unknown
     expect(told).toEqual({ requests: [{ requestId, costNanoUsd: costNano }], unknown: ['req_none'] })
     const many = await cli.berth(['cost', ...Array.from({ length: 101 }, (_, n) => `req_${n}`)])
-    expect(many).toMatchObject({ code: 2, out: '', error: expect.stringContaining('Ask for 100 at a time.') })
+    expect(many).toMatchObject({ code: 1, out: '', error: expect.stringContaining('at most 100') })
   })
 
   test('by day, also those on which nothing was; in a terminal with bars that fit', async () => {
@@ -249,18 +252,18 @@ describe('what was spent', () => {
     expect(await done('usage', '--by', 'key')).toMatch(/^\w+ first key +1 +<?\$0\.0+\d+$/m)
     expect(await cli.json('usage', '--by', 'model')).toMatchObject({ by: 'model', rows: [{ group: 'test/model' }] })
     expect(await done('usage', '--since', '2020-01-01', '--until', '2020-01-02')).toBe(
-      'Nothing was spent from 2020-01-01 to 2020-01-02.\n',
+      'No spending from 2020-01-01 to 2020-01-02.\n',
     )
   })
 
   test.each([
-    [['usage', '--since', '0d'], 'From 1d to 366d.'],
-    [['usage', '--since', '2026-02-30'], 'A day such as'],
+    [['usage', '--since', '0d'], 'from 1d to 366d.'],
+    [['usage', '--since', '2026-02-30'], 'Must be a day such as'],
     [['usage', '--by', 'week'], 'Allowed choices are day, model, key, rental'],
     [['cost'], "missing required argument 'id'"],
     [['keys', 'create', 'x'], "required option '-s, --scope <scope...>' not specified"],
     [['keys', 'create', 'x', '--scope', 'all'], 'Allowed choices are inference'],
-    [['keys', 'create', 'x', '--scope', 'keys', '--expires', 'soon'], 'Such as 30d'],
+    [['keys', 'create', 'x', '--scope', 'keys', '--expires', 'soon'], 'Must be a time such as'],
     [['members', 'role', 'x', 'king'], 'Allowed choices are owner'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await cli.berth(args)

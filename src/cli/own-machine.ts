@@ -6,7 +6,7 @@ import { shortGpuLabel } from '../view/gpu.ts'
 import type { OfferKind } from './offer.ts'
 import { CliError, exitCodes } from './shell.ts'
 
-export const NAME_HELP = 'its id, name or label, as berth ls shows it'
+export const NAME_HELP = 'id, name or label, as shown by berth ls'
 
 export interface OwnMachine {
   readonly kind: OfferKind

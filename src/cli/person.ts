@@ -11,8 +11,9 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream): 
     ask: (question, { hidden } = { hidden: false }) =>
       new Promise((resolve) => {
         const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
-        if (hidden) output.write(question)
         const lines = createInterface({ input, output: hidden ? nowhere : output, terminal: true })
+        // Only now: Ctrl-C at the question must reach the interface.
+        if (hidden) output.write(question)
         let answer: string | undefined
         lines.once('close', () => {
           // Where the terminal shows no line end of its own, the next words would stand behind the question.

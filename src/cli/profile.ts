@@ -1,6 +1,6 @@
 /**
- * Profiles: which server, with which key, kept between commands in one file of the user's own configuration folder. The
- * file holds keys, so it is for its owner alone, and it is replaced as a whole: a cut write loses nothing.
+ * Profiles: a server and an API key each, in one file of the user's configuration folder. The file holds keys, so only
+ * its owner can read it, and it is replaced as a whole, so that an interrupted write loses nothing.
  */
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -11,7 +11,7 @@ export interface Profile {
   readonly name: string
   readonly url: string
   readonly key: string
-  /** Of its account, as it was told at the login. */
+  /** Name of the account at the time of the login. */
   readonly account: string
   readonly scopes: readonly string[]
 }
@@ -21,11 +21,11 @@ export interface ProfileList {
   readonly profiles: readonly Profile[]
 }
 
-/** undefined: the environment names neither a configuration folder nor a home. */
+/** undefined: neither XDG_CONFIG_HOME nor HOME is set. */
 function findFile({ env }: Shell): string | undefined {
   const home = env['HOME'] === undefined || env['HOME'] === '' ? undefined : path.join(env['HOME'], '.config')
   const named = env['XDG_CONFIG_HOME']
-  // The standard has relative ones ignored.
+  // The standard ignores relative paths.
   const folder = named !== undefined && path.isAbsolute(named) ? named : home
   return folder === undefined ? undefined : path.join(folder, 'berth', 'profiles.json')
 }
@@ -36,17 +36,17 @@ export function readProfiles(shell: Shell): ProfileList {
   if (file === undefined || text === undefined) return { current: null, profiles: [] }
   const list = parseJson(text)
   if (isProfileList(list)) return list
-  throw new CliError(exitCodes.usage, `The file of profiles ${file} cannot be understood.`, [
-    'Mend it, or remove it and log in again with: berth login',
+  throw new CliError(exitCodes.usage, `The profiles file ${file} is damaged.`, [
+    'Repair it, or delete it and log in again: berth login',
   ])
 }
 
-/** Gives where they are kept. */
+/** Returns the path of the file. */
 export function writeProfiles(shell: Shell, list: ProfileList): string {
   const file = findFile(shell)
   if (file === undefined) {
-    throw new CliError(exitCodes.failed, 'There is no folder to keep a profile in.', [
-      'Set HOME or XDG_CONFIG_HOME, or name the key with BERTH_KEY.',
+    throw new CliError(exitCodes.failed, 'There is no folder for profiles.', [
+      'Set HOME or XDG_CONFIG_HOME, or pass the key in BERTH_KEY.',
     ])
   }
   const fresh = `${file}.${process.pid}.new`
@@ -56,13 +56,13 @@ export function writeProfiles(shell: Shell, list: ProfileList): string {
     chmodSync(fresh, 0o600)
     renameSync(fresh, file)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new CliError(exitCodes.failed, `The profile cannot be kept: ${why}.`)
+    const cause = error instanceof Error ? error.message : String(error)
+    throw new CliError(exitCodes.failed, `Cannot save the profile: ${cause}.`)
   }
   return file
 }
 
-/** The one that is named by the option, by BERTH_PROFILE, or that is in use. */
+/** By the option, by BERTH_PROFILE, or the one in use. */
 export function chooseProfile(shell: Shell, named: string | undefined): Profile | undefined {
   const wanted = named ?? (shell.env['BERTH_PROFILE'] || undefined)
   const { current, profiles } = readProfiles(shell)
@@ -74,21 +74,23 @@ export function chooseProfile(shell: Shell, named: string | undefined): Profile 
 
 export function noProfile(name: string): CliError {
   return new CliError(exitCodes.usage, `There is no profile ${name}.`, [
-    'berth profiles ls lists them.',
-    `Make it with: berth login --profile ${name} --server URL`,
+    'To list profiles: berth profiles ls',
+    `To create it: berth login --profile ${name} --server URL`,
   ])
 }
+
+export const PROFILE_NAME_RULE = 'Use letters, digits, dots, - and _, at most 64.'
 
 export function isProfileName(text: string): boolean {
   return /^[\w.-]{1,64}$/.test(text)
 }
 
 export function parseProfileName(text: string): string {
-  if (!isProfileName(text)) throw new InvalidArgumentError('Letters, digits, dot, - and _ only, 64 at most.')
+  if (!isProfileName(text)) throw new InvalidArgumentError(PROFILE_NAME_RULE)
   return text
 }
 
-// By hand: every command reads this file, and a schema library would double the time that a command takes to start.
+// Checked by hand: every command reads this file, and loading a schema library would double its start-up time.
 function isProfileList(value: unknown): value is ProfileList {
   return (
     isRecord(value) &&

@@ -1,30 +1,21 @@
-/** The `berth` command: its options, its groups of commands, and the one place where errors become exit codes. */
+/** The `berth` command: global options, groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
 import { firstWord, prepareWords } from './command-line.ts'
-import { commandFiles, type CommandFile } from './command-table.ts'
-import { addExamples } from './example.ts'
-import { explain, report } from './failure.ts'
+import { addRow, addUsages, GROUP_USAGE, type Tree } from './command.ts'
+import { commandFiles, groupDescriptions, type CommandFile } from './command-table.ts'
+import { report } from './failure.ts'
+import { loadOperations } from './operation-source.ts'
 import { parseProfileName } from './profile.ts'
 import { paint } from './screen.ts'
-import { DEFAULT_URL, GROUP_USAGE, openSession, type GlobalOptions, type Run } from './session.ts'
+import { DEFAULT_URL, type GlobalOptions } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok
-  const run: Run =
-    (who, work) =>
-    async (...parameters) => {
-      // Commander adds the options and the command to what the command line has.
-      const command = parameters.at(-1) as Command
-      const session = openSession(shell, command.optsWithGlobals<GlobalOptions>(), who)
-      try {
-        outcome = (await work(session, ...(parameters.slice(0, -2) as string[]))) ?? exitCodes.ok
-      } catch (error) {
-        throw explain(error, session)
-      }
-    }
-  const program = await buildProgram(shell, run, argv)
+  const program = await buildProgram(shell, argv, (code) => {
+    outcome = code
+  })
   try {
     if (argv.length === 0) program.outputHelp()
     else await program.parseAsync(prepareWords(program, argv), { from: 'user' })
@@ -35,17 +26,17 @@ export async function runCli(argv: readonly string[], shell: Shell): Promise<Exi
   }
 }
 
-async function buildProgram(shell: Shell, run: Run, argv: readonly string[]): Promise<Command> {
+async function buildProgram(shell: Shell, argv: readonly string[], ended: Tree['ended']): Promise<Command> {
   const program: Command = new Command('berth')
     .description('A GPU cloud that anyone can run: machines, volumes and models over one HTTP API.')
     .usage('[options] <command>')
     .version(packageJson.version, '-V, --version', 'print the version')
-    .helpOption('-h, --help', 'print this, or the help of a command')
-    .option('--url <url>', `the server to talk to (BERTH_URL; default: see below)`)
-    .addOption(new Option('--key-file <file>', 'a file with the API key').conflicts('key'))
-    .option('--key <key>', 'the API key (BERTH_KEY); others on this machine can see it')
-    .option('--profile <name>', 'a server that you logged in to (BERTH_PROFILE)', parseProfileName)
-    .option('--json', 'print JSON, for programs')
+    .helpOption('-h, --help', 'show help')
+    .option('--url <url>', 'URL of the server (BERTH_URL; default: see below)')
+    .addOption(new Option('--key-file <file>', 'file that holds the API key').conflicts('key'))
+    .option('--key <key>', 'API key (BERTH_KEY); visible to other users of this machine')
+    .option('--profile <name>', 'saved server and key to use (BERTH_PROFILE)', parseProfileName)
+    .option('--json', 'print JSON')
     .addHelpText('after', `\n${keysHelp}`)
     .configureHelp({
       styleTitle: (title) => paint(shell.colour.out, 'bold', title),
@@ -54,6 +45,7 @@ async function buildProgram(shell: Shell, run: Run, argv: readonly string[]): Pr
       visibleGlobalOptions: (command) => (command === program ? [] : [...program.options]),
       visibleCommands: (command) => command.commands.flatMap(leavesOf),
       subcommandTerm: termOf,
+      optionDescription: describeOption,
     })
     .configureOutput({
       writeOut: (text) => shell.write(text),
@@ -63,14 +55,15 @@ async function buildProgram(shell: Shell, run: Run, argv: readonly string[]): Pr
       outputError: (text, write) => write(text.replace(/^error:/, paint(shell.colour.error, 'red', 'error:'))),
     })
     .exitOverride()
-  await addCommands(program, run, shell, argv)
-  addExamples(program)
+  await addCommands({ program, shell, groups: groupDescriptions, ended }, argv)
+  addUsages(program)
   pointToHelp(program, 'berth')
   return program
 }
 
-/** Those of the file that has the command, or all of them where help or a suggestion may need them. */
-async function addCommands(program: Command, run: Run, shell: Shell, argv: readonly string[]): Promise<void> {
+/** The commands of the file that has the wanted one, or all of them where help or a suggestion may need them. */
+async function addCommands(tree: Omit<Tree, 'title'>, argv: readonly string[]): Promise<void> {
+  const { program } = tree
   const word = firstWord(program, argv)
   if (word === undefined && argv.some((one) => one === '-V' || one === '--version')) return
   // Its script names every command.
@@ -81,35 +74,48 @@ async function addCommands(program: Command, run: Run, shell: Shell, argv: reado
   for (const [title, files] of groups) {
     program.commandsGroup(title)
     const used = hasWanted ? files.filter(isWanted) : files
-    for (const add of await Promise.all(used.map((file) => file.load()))) add(program, run, shell)
+    const rows = (await Promise.all(used.map((file) => file.load()))).flat()
+    if (rows.some(({ operation }) => operation !== undefined)) await loadOperations()
+    for (const row of rows) addRow({ ...tree, title }, row)
   }
 }
 
-const keysHelp = `Servers:
-  Named with --url, --profile or BERTH_URL, or by BERTH_PORT, as berth serve
-  takes it. Without, the server that runs in the data folder; without that,
-  ${DEFAULT_URL}.
+const keysHelp = `Which server:
+  --url, --profile, BERTH_URL, or BERTH_PORT as for berth serve. Otherwise the
+  server that runs in the data folder, or ${DEFAULT_URL}.
 
-Keys:
-  Named with --key-file, --key, --profile or BERTH_KEY, or kept by berth login.
-  Without, and only for a server on this machine, the key is read from the data
-  folder (BERTH_DATA_DIR, default .berth): operator.key for operators' commands,
-  demo.key for customers'.
+Which API key:
+  --key-file, --key, --profile, BERTH_KEY, or the key saved by berth login.
+  Otherwise, and only for a server on this machine, the key in the data folder
+  (BERTH_DATA_DIR, default .berth): operator.key for operators' commands,
+  demo.key for customers' commands.
 
 Exit codes:
-  0  done
-  1  failed, or problems were found
+  0  success
+  1  failed, or a check found problems
   2  wrong usage
   3  the server cannot be reached
-  4  the key is missing or was refused`
+  4  the API key is missing, rejected, or lacks a scope`
 
-/** What can be typed, in one list: a group that does nothing by itself is left out for what is in it. */
+const MAX_CHOICES_SHOWN = 8
+
+/** Choices and the default share one pair of brackets. Long lists of choices are left to completion and to errors. */
+function describeOption({ description, argChoices = [], defaultValue }: Option): string {
+  const [, text = '', said] = /^(.*?)(?: \(default: ([^)]*)\))?$/.exec(description) ?? []
+  const isListed = argChoices.length <= MAX_CHOICES_SHOWN && !argChoices.every((choice) => text.includes(choice))
+  const usual =
+    said ?? (defaultValue === undefined || typeof defaultValue === 'boolean' ? undefined : String(defaultValue))
+  const notes = [...(isListed ? [argChoices.join(', ')] : []), ...(usual === undefined ? [] : [`default: ${usual}`])]
+  return notes.length === 0 ? text : `${text} (${notes.join('; ')})`
+}
+
+/** Every command in one list. A group that does nothing by itself is replaced by its commands. */
 function leavesOf(command: Command): Command[] {
   const own = command.usage() === GROUP_USAGE ? [] : [command]
   return [...own, ...command.commands.flatMap(leavesOf)]
 }
 
-/** The words after `berth`, and what must follow them. */
+/** The words after `berth`, with the arguments. */
 function termOf(command: Command): string {
   const words = [command.name(), ...command.registeredArguments.map(argumentTerm)]
   for (let group = command.parent; group !== null && group.parent !== null; group = group.parent)
@@ -122,8 +128,8 @@ function argumentTerm(argument: Argument): string {
   return argument.required ? `<${name}>` : `[${name}]`
 }
 
-/** After wrong usage, the help of the very command is the next step. */
+/** After wrong usage, the help of that command is the next step. */
 function pointToHelp(command: Command, name: string): void {
-  command.showHelpAfterError(`  ${name} --help shows how.`)
+  command.showHelpAfterError(`  See ${name} --help.`)
   for (const one of command.commands) pointToHelp(one, `${name} ${one.name()}`)
 }

@@ -1,6 +1,6 @@
 /**
- * What a model is asked: the words of the command line, or the standard input where it is piped or `-` stands for it.
- * The input is read as a stream: a pipe whose writer is slow cannot be read in one go.
+ * A prompt: the words of the command line, or the standard input where it is piped or named by `-`. The input is read as
+ * a stream, because a pipe with a slow writer cannot be read in one go.
  */
 import { isatty } from 'node:tty'
 import { limits } from '../base/limits.ts'
@@ -9,17 +9,17 @@ import { CliError, exitCodes } from './shell.ts'
 const INPUT = '-'
 const STANDARD_INPUT = 0
 
-/** `example`: the next step when there is nothing to ask. */
+/** `example` is shown when there is no prompt. */
 export async function readPrompt(words: readonly string[], example: string): Promise<string> {
   const parts: string[] = []
   for (const word of words.length === 0 && !isatty(STANDARD_INPUT) ? [INPUT] : words) {
     parts.push(word === INPUT ? await readStandardInput() : word)
   }
-  // Only between words a space is wanted; what was piped stands on lines of its own.
+  // Words are joined by spaces; piped text stands on lines of its own.
   const text = parts.join(words.includes(INPUT) ? '\n\n' : ' ').trim()
   if (text !== '') return text
-  throw new CliError(exitCodes.usage, words.length === 0 ? 'There is no text.' : 'The text is empty.', [
-    `Such as: ${example}`,
+  throw new CliError(exitCodes.usage, words.length === 0 ? 'No text was given.' : 'The text is empty.', [
+    `Example: ${example}`,
   ])
 }
 
@@ -30,7 +30,7 @@ export async function readStandardInput(): Promise<string> {
     chunks.push(chunk as Buffer)
     bytes += (chunk as Buffer).length
     if (bytes > limits.inferenceBodyBytes) {
-      throw new CliError(exitCodes.usage, 'The standard input is longer than any request may be: 16 MiB.')
+      throw new CliError(exitCodes.usage, 'The standard input is larger than 16 MiB, the limit of a request.')
     }
   }
   return Buffer.concat(chunks).toString()

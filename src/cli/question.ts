@@ -1,11 +1,11 @@
-/** Questions before something is done that costs money or cannot be undone. Without anybody in front, --yes is needed. */
+/** Questions before something that costs money or cannot be undone. Without a terminal, --yes is needed. */
 import { CliError, exitCodes, type Person, type Shell } from './shell.ts'
 
-export const YES = ['-y, --yes', 'do not ask'] as const
+export const YES = ['-y, --yes', 'do not ask for confirmation'] as const
 
 const MAX_ATTEMPTS = 5
 
-/** Returns when it may be done. What it is about is shown where the question stands: the answer may go to a file. */
+/** Returns when the answer is yes. `about` goes to the error output with the question: the standard one may be a file. */
 export async function confirm(
   shell: Shell,
   question: string,
@@ -14,32 +14,32 @@ export async function confirm(
 ): Promise<void> {
   if (yes) return
   if (shell.person === undefined) {
-    throw new CliError(exitCodes.usage, 'This asks first, and there is no terminal to ask in.', [
-      'Add --yes to do it without being asked.',
+    throw new CliError(exitCodes.usage, 'This needs a confirmation, and there is no terminal.', [
+      'To confirm in advance, add --yes.',
     ])
   }
   for (const line of about) shell.writeError(`${line}\n`)
   const answer = await shell.person.ask(`${question} [y/N] `)
-  if (!/^y(es)?$/i.test(answer ?? '')) throw nothingDone()
+  if (!/^y(es)?$/i.test(answer ?? '')) throw cancelled()
 }
 
-/** Asks until the answer is one that `read` takes. An empty answer is `usual`. */
+/** Asks until `read` accepts the answer. An empty answer stands for `usual`. */
 export async function askFor<T>(
   person: Person,
   question: string,
   read: (text: string) => T | undefined,
   usual?: string,
 ): Promise<T> {
-  const words = usual === undefined || usual === '' ? question : `${question} [${usual}]`
+  const prompt = usual === undefined || usual === '' ? question : `${question} [${usual}]`
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
-    const answer = await person.ask(`${words}: `)
+    const answer = await person.ask(`${prompt}: `)
     if (answer === undefined) break
     const value = read(answer === '' ? (usual ?? '') : answer)
     if (value !== undefined) return value
   }
-  throw nothingDone()
+  throw cancelled()
 }
 
-function nothingDone(): CliError {
-  return new CliError(exitCodes.failed, 'Nothing was done.')
+function cancelled(): CliError {
+  return new CliError(exitCodes.failed, 'Cancelled. Nothing was changed.')
 }

@@ -1,4 +1,4 @@
-/** An order as the server takes it, of each kind, and its way until it runs. */
+/** An order for each kind of machine, and the wait until it runs. */
 import { randomUUID } from 'node:crypto'
 import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
@@ -19,9 +19,9 @@ import {
 } from './own-machine.ts'
 import { CliError, exitCodes } from './shell.ts'
 
-/** The server gives up after 30 minutes; a little later its answer is known here too. */
-const LONGEST_START_MS = 32 * MINUTE_MS
-const BETWEEN_LOOKS_MS = 500
+/** The server gives up after 30 minutes; its answer is known here a little later. */
+const MAX_START_MS = 32 * MINUTE_MS
+const POLL_MS = 500
 
 export interface OrderOptions {
   readonly image?: string
@@ -29,24 +29,23 @@ export interface OrderOptions {
   readonly volume?: number
   readonly label?: string | undefined
   /** USD. */
-  readonly limit?: string
+  readonly spendingLimit?: string
 }
 
 export interface Order extends OrderOptions {
   readonly offer: Offer
   readonly gpuCount: number
-  /** As it was shown. Where it has been raised since, nothing is ordered. */
+  /** As it was shown. If it has been raised since, the order is rejected. */
   readonly pricePerHour: NanoUsd
   /** undefined: on demand. */
   readonly term: TermQuote | undefined
-  /** It ends with its term. */
-  readonly thenEnd?: true
+  readonly terminateAfterTerm?: true
   readonly endsAt: string | undefined
 }
 
-/** Gives the number of a rental, or the name of an instance. A cut line orders nothing twice. */
+/** Returns the id of a rental, or the name of an instance. A lost connection never orders twice. */
 export async function placeOrder(client: Client, order: Order): Promise<string> {
-  const { offer, gpuCount, label, endsAt, limit } = order
+  const { offer, gpuCount, label, endsAt, spendingLimit } = order
   const maxCost = formatUsd(order.pricePerHour)
   const idempotencyKey = randomUUID()
   if (offer.machine !== undefined) {
@@ -58,11 +57,10 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
       ...containerOptions(order),
       ...(label === undefined ? {} : { label }),
       ...(endsAt === undefined ? {} : { auto_terminate_at: endsAt }),
-      ...(limit === undefined ? {} : { spending_limit_usd: limit }),
+      ...(spendingLimit === undefined ? {} : { spending_limit_usd: spendingLimit }),
     }
     return (await client.call('createInstance', { body, idempotencyKey })).instance_id
   }
-  // The options name no region, GPU or network that an order could not.
   const common = {
     gpuCount,
     gpuType: offer.gpu.split(' ')[0]?.toLowerCase(),
@@ -72,7 +70,7 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
     ...termOptions(order),
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
-    ...(limit === undefined ? {} : { spendingLimitUsd: limit }),
+    ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit }),
   }
   if (offer.kind === 'vm') {
     const ports = order.port === undefined ? {} : { customPorts: [...order.port] }
@@ -84,13 +82,13 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
   return String((await client.call('createBareMetalRental', { body, idempotencyKey })).id)
 }
 
-function termOptions({ term, thenEnd }: Order) {
+function termOptions({ term, terminateAfterTerm }: Order) {
   if (term === undefined) return {}
   return {
     termType: 'reserved' as const,
     termPeriodDays: term.days,
     discountPercentage: term.percentage,
-    convertToOnDemandOnExpiry: thenEnd !== true,
+    convertToOnDemandOnExpiry: terminateAfterTerm !== true,
   }
 }
 
@@ -103,13 +101,13 @@ function containerOptions({ image, port }: Order): Pick<CallInput<'createInstanc
 
 interface Waiting {
   readonly wait: boolean
-  /** Told each time that it does something else. */
+  /** Called on each change. */
   readonly say: (machine: OwnMachine) => void
 }
 
 interface Seen {
   readonly machine: OwnMachine
-  /** As the server tells of it. */
+  /** As the server sends it. */
   readonly raw: unknown
 }
 
@@ -118,8 +116,8 @@ export async function waitUntilRunning(
   { kind, id }: { kind: OfferKind; id: string },
   { wait, say }: Waiting,
 ): Promise<Seen> {
-  const limit = AbortSignal.timeout(LONGEST_START_MS)
-  for (let said = ''; ; await pause(BETWEEN_LOOKS_MS, limit)) {
+  const limit = AbortSignal.timeout(MAX_START_MS)
+  for (let said = ''; ; await pause(POLL_MS, limit)) {
     const seen = kind === 'container' ? await seeInstance(client, id) : await seeRental(client, id)
     const { machine } = seen
     const words = `${machine.status} ${machine.message ?? ''}`
@@ -128,8 +126,8 @@ export async function waitUntilRunning(
     if (hasFailed(machine)) throw startFailed(machine, await readDetail(client, machine))
     if (!wait || (isRunning(machine) && sshText(machine) !== '')) return seen
     if (limit.aborted || isEnding(machine)) {
-      throw new CliError(exitCodes.failed, `${callName(machine)} does not run: it is ${machine.status}.`, [
-        'berth ls shows how it is.',
+      throw new CliError(exitCodes.failed, `${callName(machine)} is not running: it is ${machine.status}.`, [
+        'To check on it: berth ls',
       ])
     }
   }
@@ -144,19 +142,19 @@ async function seeInstance(client: Client, id: string): Promise<Seen> {
   const { instances } = await client.call('listInstances')
   const raw: Reply<'listInstances'>['instances'][number] | undefined = instances.find((one) => one.id === id)
   if (raw === undefined) {
-    throw new CliError(exitCodes.failed, `${id} is not there any more.`, ['berth events says what happened.'])
+    throw new CliError(exitCodes.failed, `${id} no longer exists.`, ['To see what happened: berth events'])
   }
   return { machine: machineOfInstance(raw), raw }
 }
 
 function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason }: MachineDetail): CliError {
-  const why = statusMessage ?? reason ?? 'the server gives no reason'
+  const cause = statusMessage ?? reason ?? 'the server gave no reason'
   return new CliError(
     exitCodes.failed,
-    `${callName(machine)} has failed: ${why.replace(/\.$/, '')}.`,
+    `${callName(machine)} has failed: ${cause.replace(/\.$/, '')}.`,
     [
-      'It costs nothing. berth events says what happened.',
-      `Take it off the list with: berth terminate ${machine.name}`,
+      'It costs nothing. To see what happened: berth events',
+      `To remove it from the list: berth terminate ${machine.name}`,
     ],
     { reason, name: machine.name },
   )

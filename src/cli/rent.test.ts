@@ -39,12 +39,12 @@ describe('gpus', () => {
     const { code, out } = await cli.berth(['gpus'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
     const [head = '', ...lines] = out.trimEnd().split('\n')
-    expect(head).toMatch(/^GPU +GPUS +KIND +REGION +\$\/GPU +FREE +WHERE$/)
+    expect(head).toMatch(/^GPU +GPUS +KIND +REGION +\$\/GPU +FREE +MACHINE$/)
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
     for (const kind of ['container', 'vm', 'metal']) expect(out).toMatch(new RegExp(`^\\S.* ${kind} +\\S+ +\\$`, 'm'))
     const prices = [...out.matchAll(/\$(\d+\.\d+)/g)].map(([, price]) => price)
     expect(prices.map(Number)).toEqual(prices.map(Number).toSorted((a, b) => a - b))
-    const sum = `${prices.length} offers, at prices for a GPU and hour. berth rent takes the same options.`
+    const sum = `${prices.length} offers, priced per GPU-hour. To rent one, use the same options: berth rent`
     expect(lines.at(-1)).toBe(sum)
   })
 
@@ -67,10 +67,10 @@ describe('gpus', () => {
   test('nothing that fits: says what to do', async () => {
     expect(await berth('gpus', '--gpu', 'abacus')).toMatchObject({
       code: 0,
-      out: expect.stringContaining('Nothing of the kind is free.'),
+      out: expect.stringContaining('To include rented ones: berth gpus --all'),
     })
     expect((await berth('gpus', '--kind', 'boat')).error).toContain('Allowed choices are container, vm, metal')
-    expect((await berth('gpus', '--max-price', 'much')).error).toContain('A price reads as 2.49.')
+    expect((await berth('gpus', '--max-price', 'much')).error).toContain('Must be a price such as 2.49.')
   })
 
   test('--watch shows it again when it has changed', async () => {
@@ -108,17 +108,17 @@ describe('gpus', () => {
 describe('rent', () => {
   test('a container by options: price, progress, how to log in; then its end and its cost', async () => {
     const args = ['rent', '--gpu', '4090', '--count', '2', '--label', 'web', '--image', 'debian:12', '--port', '8080']
-    const { code, out, error } = await berth(...args, '--hours', '5', '--limit', '12.50', '--yes')
+    const { code, out, error } = await berth(...args, '--hours', '5', '--spending-limit', '12.50', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
     expect(out).toMatch(/^Rent +2 RTX 4090 as a container in us-west$/m)
-    expect(out).toMatch(/^Price +\$0\.70\/hr, \$16\.80 a day$/m)
+    expect(out).toMatch(/^Price +\$0\.70\/hr, \$16\.80 per day$/m)
     expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ days/m)
-    expect(out).toMatch(/^Limit +ends when it has cost \$12\.50$/m)
+    expect(out).toMatch(/^Spending limit +\$12\.50$/m)
     expect(out).toMatch(/^web: online$/m)
     expect(out).toMatch(/^Name +web \(\S+\)$/m)
-    expect(out).toMatch(/^End it +berth terminate web$/m)
+    expect(out).toMatch(/^Terminate +berth terminate web$/m)
     const ended = await berth('terminate', 'web', '--yes')
-    expect(ended.out).toMatch(/^web has ended, and its bill with it\. It has cost \$\d+\.\d+\.$/m)
+    expect(ended.out).toMatch(/^Terminated web\. Billing has stopped\. It cost <?\$\d+\.\d+\.$/m)
     expect((await berth('terminate', 'nobody', '--yes')).error).toContain('There is no machine nobody.')
   })
 
@@ -174,17 +174,17 @@ describe('rent', () => {
     const vm = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--network', 'ethernet', '--label', 'bound']
     const asked = await cli.berth(vm, { BERTH_KEY: key }, { answers: ['1', 'n'] })
     expect(asked.out).toBe('')
-    expect(asked.error).toMatch(/^Term +on demand; for less: --days 30 \(−10 %\), 90 \(−18 %\), 365 \(−30 %\)$/m)
-    const { code, out, error } = await berth(...vm, '--days', '30', '--then-end', '--yes')
+    expect(asked.error).toMatch(/^Term +on demand; at a discount: --days 30 \(-10%\), 90 \(-18%\), 365 \(-30%\)$/m)
+    const { code, out, error } = await berth(...vm, '--days', '30', '--terminate-after-term', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
-    expect(out).toMatch(/^Price +\$2\.24\/hr, \$53\.78 a day$/m)
-    expect(out).toMatch(/^Term +30 days at −10 %, \$1,613\.52 in all; then it ends$/m)
+    expect(out).toMatch(/^Price +\$2\.24\/hr, \$53\.78 per day$/m)
+    expect(out).toMatch(/^Term +30 days at -10%, \$1,613\.52 in total; then it terminates$/m)
     expect(out).toMatch(/^Hold +\$1,613\.52/m)
     expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*\$1,613\.52 at most/m)
     // What ending now costs is told before the yes.
     const ending = await cli.berth(['terminate', 'bound'], { BERTH_KEY: key }, { answers: ['n'] })
     expect(ending.error).toMatch(/^bound is reserved until \S+ \S+ Ending it now costs \$.*of the hold returns\.$/m)
-    const changed = await json('change', 'bound', '--after-term', 'go-on')
+    const changed = await json('change', 'bound', '--after-term', 'continue')
     expect(changed).toMatchObject({
       convertToOnDemandOnExpiry: true,
       currentTerm: { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10, costPerHour: 2.241 },
@@ -194,17 +194,21 @@ describe('rent', () => {
 
   test('change: a label and an end, of a rental and an instance; none takes them away', async () => {
     await json('rent', '--kind', 'container', '--gpu', '3090', '--count', '1', '--label', 'old', '--yes')
-    const { out } = await berth('change', 'old', '--label', 'new', '--hours', '2', '--limit', '7.50')
-    expect(out).toMatch(/^Name +new\nEnds +at \d{4}-\S+ \S+Z\nLimit +when it has cost \$7\.50$/m)
-    const freed = await berth('change', 'new', '--hours', 'none', '--limit', 'none', '--label', '')
+    const { out } = await berth('change', 'old', '--label', 'new', '--hours', '2', '--spending-limit', '7.50')
+    expect(out).toMatch(/^Name +new\nTerminates +at \d{4}-\S+ \S+Z\nSpending limit +\$7\.50$/m)
+    const freed = await berth('change', 'new', '--hours', 'none', '--spending-limit', 'none', '--label', '')
     expect(freed.error).toBe('')
-    expect(freed.out).toMatch(/^Ends +not by itself\nLimit +none but the balance$/m)
+    expect(freed.out).toMatch(/^Terminates +when you terminate it\nSpending limit +none$/m)
     const [, name = ''] = /^Name +(\S+)$/m.exec(freed.out) ?? []
-    const late = await berth('change', name, '--limit', '0.000000001')
-    expect(late).toMatchObject({ code: 2, error: expect.stringContaining('Add --yes') })
-    const kept = await cli.berth(['change', name, '--limit', '0.000000001'], { BERTH_KEY: key }, { answers: ['n'] })
+    const late = await berth('change', name, '--spending-limit', '0.000000001')
+    expect(late).toMatchObject({ code: 2, error: expect.stringContaining('add --yes') })
+    const kept = await cli.berth(
+      ['change', name, '--spending-limit', '0.000000001'],
+      { BERTH_KEY: key },
+      { answers: ['n'] },
+    )
     expect(kept.error).toMatch(/^It has cost \$0\.0\d+ already: this ends it now, with its disk\. Do it\? \[y\/N\]/)
-    const { code, error } = await berth('change', name, '--after-term', 'end')
+    const { code, error } = await berth('change', name, '--after-term', 'terminate')
     expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
     expect((await berth('change', name)).error).toContain('Say what to change.')
     expect((await berth('change', name, '--hours', 'soon')).error).toContain('Or: none.')
@@ -231,17 +235,17 @@ describe('rent', () => {
   })
 
   test.each([
-    [['--gpu', 'h100'], 2, 'This asks first, and there is no terminal to ask in.\n  Add --yes'],
-    [['--yes'], 2, 'Say what to rent.'],
-    [['--gpu', 'abacus', '--yes'], 1, 'Nothing of the kind is free.'],
-    [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this is a vm offer.'],
+    [['--gpu', 'h100'], 2, 'This needs a confirmation, and there is no terminal.\n  To confirm in advance, add --yes'],
+    [['--yes'], 2, 'Choose what to rent with'],
+    [['--gpu', 'abacus', '--yes'], 1, 'To include rented ones: berth gpus --all'],
+    [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this offer is a vm.'],
     [['--kind', 'vm', '--volume', '1', '--yes'], 2, '--volume is for bare metal'],
     [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],
-    [['--kind', 'vm', '--hours', '0', '--yes'], 2, 'From 1 to'],
-    [['--kind', 'vm', '--days', '7', '--yes'], 2, 'There is no term of 7 days.\n  There are: --days 30 (−10 %), 90'],
+    [['--kind', 'vm', '--hours', '0', '--yes'], 2, 'from 1 to'],
+    [['--kind', 'vm', '--days', '7', '--yes'], 2, 'There is no term of 7 days.\n  Terms: --days 30 (-10%), 90'],
     [['--kind', 'container', '--days', '30', '--yes'], 2, '--days is for virtual machines and bare metal'],
-    [['--kind', 'vm', '--then-end', '--yes'], 2, '--then-end says what follows a term.'],
-    [['--kind', 'vm', '--limit', '-1', '--yes'], 2, 'An amount is above zero'],
+    [['--kind', 'vm', '--terminate-after-term', '--yes'], 2, '--terminate-after-term needs --days.'],
+    [['--kind', 'vm', '--spending-limit', '-1', '--yes'], 2, 'Must be an amount in USD'],
   ])('%j: exit code %i and the next step', async (args, exitCode, text) => {
     // Those of other tests may still be on their way out.
     const before = await rentedIds()
@@ -306,7 +310,7 @@ describe('rent', () => {
     const keyless = await cli.server.account({ usd: '100', sshKey: false })
     const { code, error } = await cli.berth([...order, keyless.key])
     expect(code).toBe(1)
-    expect(error).toContain('Add one with: berth ssh-keys add')
+    expect(error).toContain('To add one: berth ssh-keys add')
   })
 })
 
@@ -317,23 +321,23 @@ describe('in a terminal', () => {
     const { code, out } = await cli.inTerminal(
       ['rent', '--gpu', '3090'],
       [
-        [/Which one, 1 to \d+ \[1\]: /, '99\r'],
-        [/Which one, 1 to \d+ \[1\]: /, '2\r'],
-        ['How many GPUs, 1 to 2 [1]: ', '2\r'],
-        ['Label, if you like: ', 'mine\r'],
+        [/Offer \(1 to \d+\) \[1\]: /, '99\r'],
+        [/Offer \(1 to \d+\) \[1\]: /, '2\r'],
+        ['GPUs (1 to 2) [1]: ', '2\r'],
+        ['Label (optional): ', 'mine\r'],
         ['Rent it? [y/N] ', 'y\r'],
       ],
       env(),
     )
-    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^End it +berth terminate mine$/m) })
-    expect(out).toMatch(/^Price +\$0\.38\/hr, \$9\.12 a day$/m)
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^Terminate +berth terminate mine$/m) })
+    expect(out).toMatch(/^Price +\$0\.38\/hr, \$9\.12 per day$/m)
     expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
 
     const kept = await cli.inTerminal(['terminate', 'mine'], [['End it? [y/N] ', 'n\r']], env())
     expect(kept).toMatchObject({ code: 1, out: expect.stringContaining('error: Nothing was done.') })
     expect((await berth('ls')).out).toContain('mine')
     const ended = await cli.inTerminal(['terminate', 'mine'], [['End it? [y/N] ', 'yes\r']], env())
-    expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('mine has ended, and its bill with it.') })
+    expect(ended).toMatchObject({ code: 0, out: expect.stringContaining('Terminated mine.') })
   })
 
   test('Ctrl-C rents nothing', async () => {
@@ -356,7 +360,7 @@ describe('in a terminal', () => {
       [['Rent it? [y/N] ', '\u0003']],
       env(),
     )
-    expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('Nothing was done.') })
+    expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('Cancelled.') })
     expect((await berth('ls')).out).not.toContain('left')
   })
 })
@@ -365,17 +369,17 @@ test('volumes are made, attached, detached and deleted by their labels', async (
   expect((await berth('volumes', 'ls')).out).toContain('There are no volumes.')
   const metal = await json('rent', '--kind', 'metal', '--region', 'us-central-1', '--label', 'node-a', '--yes')
   const made = await berth('volumes', 'create', 'datasets', '--size', '256', '--region', 'us-central-1')
-  expect(made.out).toMatch(/^datasets is being made: volume \d+, 256 GB in us-central-1\.$/m)
+  expect(made.out).toMatch(/^Creating datasets: volume \d+, 256 GB in us-central-1\.$/m)
   const shows = (text: RegExp) =>
     waitFor(`volumes to show ${text.source}`, async () => text.test((await berth('volumes', 'ls')).out))
   await shows(/^ *\d+ +datasets +256 +active +us-central-1 +\$0\.0256$/m)
-  expect((await berth('volumes', 'attach', 'datasets', 'node-a')).out).toContain('is being attached to rental')
+  expect((await berth('volumes', 'attach', 'datasets', 'node-a')).out).toContain('Attaching datasets to rental')
   await shows(new RegExp(`^ *\\d+ +datasets .*\\$0\\.0256 +${metal.id}$`, 'm'))
   const refused = await berth('volumes', 'rm', 'datasets', '--yes')
-  expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('Detach it with: berth volumes detach') })
-  expect((await berth('volumes', 'detach', 'datasets')).out).toContain('datasets is being detached.')
+  expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('To detach it: berth volumes detach') })
+  expect((await berth('volumes', 'detach', 'datasets')).out).toContain('Detaching datasets.')
   await waitFor('it to let go', async () => (await json('volumes', 'ls'))[0].attachedRentals.length === 0)
-  expect((await berth('volumes', 'rm', 'datasets')).error).toContain('Add --yes')
+  expect((await berth('volumes', 'rm', 'datasets')).error).toContain('add --yes')
   const asked = await cli.berth(['volumes', 'rm', 'datasets'], { BERTH_KEY: key }, { answers: ['y'] })
   expect(asked).toMatchObject({ code: 0, error: 'Delete datasets (256 GB) and everything in it? [y/N] \n' })
   expect((await berth('volumes', 'rm', 'nothing', '--yes')).error).toContain('There is no volume nothing.')

@@ -1,9 +1,8 @@
 /**
- * `berth rent`: the cheapest offer that fits what was asked for, or one of a list where somebody sits in front. The price
- * is shown and agreed to before anything is ordered, and the order says so: at a higher one it is refused. Then what
- * starts is followed until it runs.
+ * `berth rent`: the cheapest matching offer, or one chosen from a list at a terminal. The price is confirmed first and
+ * sent with the order, which is rejected at a higher price. Then the machine is followed until it runs.
  */
-import { Option, type Command } from 'commander'
+import { span, utcTime } from '../view/time.ts'
 import { formatUsd, formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
@@ -11,80 +10,81 @@ import type { NetworkType } from '../contract/shared.ts'
 import { earlyEndRule } from '../domain/commitment.ts'
 import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
-import { span, utcTime } from '../view/time.ts'
-import { hourlyPrice } from '../view/money.ts'
-import { parseAmount } from './amount.ts'
-import { withWayAgain } from './failure.ts'
+import { withCheckHint } from './failure.ts'
+import { parseWhole } from './flag.ts'
 import { offerCells, offerColumns } from './gpu.ts'
-import { endAfter, parseHours } from './guard.ts'
-import {
-  addOfferFilters,
-  fits,
-  isFree,
-  priceOf,
-  readOffers,
-  whereWords,
-  type Offer,
-  type OfferFilter,
-} from './offer.ts'
-import {
-  callName,
-  portWords,
-  readDetail,
-  simulationWords,
-  sshText,
-  type MachineDetail,
-  type OwnMachine,
-} from './own-machine.ts'
-import { askFor, confirm, YES } from './question.ts'
+import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
+import { callName, portWords, readDetail, simulationWords, sshText, type OwnMachine } from './own-machine.ts'
+import { askFor, confirm } from './question.ts'
+import { parseHours, timeAfter } from './rental-change.ts'
+import { loginFacts, typedName } from './rental.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
-import { fields, printable, table, type Cell, type Screen } from './screen.ts'
-import type { Run, Session } from './session.ts'
+import { custom, type Row } from './row.ts'
+import { fields, printable, table, type Screen } from './screen.ts'
+import type { Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
-import { parseWhole } from './supply.ts'
 
-const MAX_SHOWN = 20
+const OFFERS_SHOWN = 20
 const MAX_DAYS = 3_660
-const PORTS = 65_535
+const MAX_PORT = 65_535
 
 interface RentOptions extends OfferFilter, OrderOptions {
   readonly machine?: string
   readonly network?: NetworkType
   readonly days?: number
-  readonly thenEnd?: true
+  readonly terminateAfterTerm?: true
   readonly hours?: number
   readonly yes?: true
   readonly wait: boolean
 }
 
-export function addRentCommand(program: Command, run: Run, shell: Shell): void {
-  const rent = addOfferFilters(program.command('rent').description('rent a machine; shows the price and asks'))
-    .option('--machine <name>', 'this machine of the marketplace, as berth gpus shows it')
-    .addOption(new Option('--network <type>', 'between machines').choices(['infiniband', 'ethernet']))
-    .option('--image <image>', 'containers: what runs, such as debian:12')
-    .option('--port <n...>', 'ports to reach from outside: containers, virtual machines', parsePorts)
-    .option('--volume <id>', 'bare metal: attach this storage volume', parseWhole(1, 999_999_999))
-    .option('--label <text>', 'a name of your own for it')
-    .option('--days <n>', 'reserve it for a term, which costs less; not containers', parseWhole(1, MAX_DAYS))
-    .option('--then-end', 'with --days: end it with its term, rather than go on')
-    .option('--hours <n>', 'end it by itself after so many hours', parseHours)
-    .option('--limit <usd>', 'end it by itself when it has cost this much', parseAmount)
-    .option('--no-wait', 'do not wait until it runs')
-    .option(...YES)
-  rent.action(
-    run('customer', async (session) => {
-      const options = rent.opts<RentOptions>()
+export const rows: readonly Row[] = [
+  custom<RentOptions>({
+    command: 'rent',
+    operation: 'createVirtualMachineRental',
+    only: ['spendingLimitUsd'],
+    flags: { spendingLimitUsd: { help: 'terminate it when its cost reaches this amount' } },
+    description: 'rent a machine; shows the price and asks first',
+    options: [
+      ...offerFilters,
+      { flag: '--machine <name>', help: 'this marketplace machine, as shown by berth gpus' },
+      { flag: '--network <type>', help: 'network between machines', choices: ['infiniband', 'ethernet'] },
+      { flag: '--image <image>', help: 'containers: image to run, such as debian:12' },
+      { flag: '--port <n...>', help: 'containers and virtual machines: ports to publish', parse: addPort },
+      { flag: '--volume <id>', help: 'bare metal: storage volume to attach', parse: parseWhole(1, 999_999_999) },
+      { flag: '--label <text>', help: 'your own name for it' },
+      {
+        flag: '--days <n>',
+        help: 'reserve it for a term at a discount; not containers',
+        parse: parseWhole(1, MAX_DAYS),
+      },
+      { flag: '--terminate-after-term', help: 'with --days: terminate it when the term ends' },
+      { flag: '--hours <n>', help: 'terminate it after this many hours', parse: parseHours },
+      { flag: '--no-wait', help: 'do not wait until it is running' },
+    ],
+    confirms: true,
+    run: async (call) => {
+      const { session, shell, options } = call
       const order = await chooseOrder(session, shell, options)
-      const balance = await readBalance(session.client)
-      const about = orderLines(session.screen, order, balance)
+      const about = orderLines(session.screen, order, await readBalance(session.client))
       if (options.yes === true) for (const line of about) session.screen.remark(line)
       await confirm(shell, 'Rent it?', options.yes === true, about)
-      const ordered = placeOrder(session.client, order)
-      const id = await withWayAgain(ordered, session, 'berth ls shows whether it is there.')
+      const id = await withCheckHint(
+        placeOrder(session.client, order),
+        session,
+        'To see whether it was ordered: berth ls',
+      )
       return follow(session, order, id, options.wait)
-    }),
-  )
-}
+    },
+    examples: [
+      'berth rent',
+      'berth rent --gpu 4090 --image debian:12 --port 8080 --label web',
+      'berth rent --kind vm --gpu h100 --count 2 --hours 8 --yes',
+      'berth rent --kind metal --gpu h100 --network infiniband --volume 1',
+      'berth rent --kind vm --gpu h100 --days 30 --terminate-after-term',
+    ],
+  }),
+]
 
 /** An order, and what one should know before it is placed. */
 interface Offered extends Order {
@@ -96,29 +96,27 @@ async function chooseOrder(session: Session, shell: Shell, options: RentOptions)
   const { machine, network, hours, yes, count, gpu, kind } = options
   const asks = yes === true ? undefined : shell.person
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
-    throw new CliError(exitCodes.usage, 'Say what to rent.', [
-      'With --gpu, --kind or --machine, such as: berth rent --gpu h100 --count 1',
-      'berth gpus shows what there is.',
+    throw new CliError(exitCodes.usage, 'Choose what to rent with --gpu, --kind or --machine.', [
+      'Example: berth rent --gpu h100 --count 1',
+      'To see what you can rent: berth gpus',
     ])
   }
   const all = await readOffers(session.client)
   const offers = all.filter(
     (offer) =>
       isFree(offer) &&
-      fits(offer, options) &&
+      isMatch(offer, options) &&
       (machine === undefined || offer.machine?.node === machine) &&
       (network === undefined || offer.network === network),
   )
   const [cheapest] = offers
   if (cheapest === undefined) {
-    throw new CliError(exitCodes.failed, 'Nothing of the kind is free.', [
-      'berth gpus --all shows also what is taken; fewer options fit more.',
-    ])
+    throw new CliError(exitCodes.failed, 'No free machine matches.', ['To include rented ones: berth gpus --all'])
   }
   const offer =
     asks === undefined || offers.length === 1 ? cheapest : await chooseOffer(session.screen, shell, asks, offers)
   const gpuCount = await chooseCount(asks, offer, count)
-  const label = options.label ?? (asks === undefined ? '' : await askFor(asks, 'Label, if you like', (text) => text))
+  const label = options.label ?? (asks === undefined ? '' : await askFor(asks, 'Label (optional)', (text) => text))
   checkOptions(offer, options)
   const listPrice = priceOf(offer, gpuCount)
   const terms = offer.kind === 'container' ? [] : await readTerms(session.client, listPrice)
@@ -132,23 +130,25 @@ async function chooseOrder(session: Session, shell: Shell, options: RentOptions)
     terms,
     ...options,
     label: label === '' ? undefined : label,
-    endsAt: hours === undefined ? undefined : endAfter(hours),
+    endsAt: hours === undefined ? undefined : timeAfter(hours),
   }
 }
 
-/** What would be silently left out is refused. */
-function checkOptions({ kind }: Offer, { image, volume, port, days, thenEnd }: RentOptions): void {
-  if (thenEnd === true && days === undefined) {
-    throw new CliError(exitCodes.usage, '--then-end says what follows a term.', ['--days reserves for one.'])
+/** Rejects options that the chosen kind would ignore. */
+function checkOptions({ kind }: Offer, { image, volume, port, days, terminateAfterTerm }: RentOptions): void {
+  if (terminateAfterTerm === true && days === undefined) {
+    throw new CliError(exitCodes.usage, '--terminate-after-term needs --days.')
   }
   const misplaced = [
     days !== undefined && kind === 'container' ? '--days is for virtual machines and bare metal' : undefined,
     image !== undefined && kind !== 'container' ? '--image is for containers' : undefined,
     volume !== undefined && kind !== 'metal' ? '--volume is for bare metal' : undefined,
-    port !== undefined && kind === 'metal' ? '--port is not for bare metal, whose ports are all open' : undefined,
+    port !== undefined && kind === 'metal' ? '--port is not for bare metal, where all ports are open' : undefined,
   ].find((words) => words !== undefined)
   if (misplaced !== undefined) {
-    throw new CliError(exitCodes.usage, `${misplaced}, and this is a ${kind} offer.`, ['--kind chooses another.'])
+    throw new CliError(exitCodes.usage, `${misplaced}, and this offer is a ${kind}.`, [
+      'To choose another kind, add --kind.',
+    ])
   }
 }
 
@@ -161,23 +161,26 @@ function chooseTerm(terms: readonly TermQuote[], { days }: RentOptions): TermQuo
   const term = terms.find((one) => one.days === days)
   if (term !== undefined) return term
   throw new CliError(exitCodes.usage, `There is no term of ${days} days.`, [
-    terms.length === 0 ? 'This server has none: without --days it is on demand.' : `There are: ${termsWords(terms)}`,
+    terms.length === 0
+      ? 'This server has no terms. Without --days the rental is on demand.'
+      : `Terms: ${termsText(terms)}`,
   ])
 }
 
-/** `--days 30 (−10 %), 90 (−20 %)` */
-function termsWords(terms: readonly TermQuote[]): string {
-  return `--days ${terms.map(({ days, percentage }) => `${days} (−${percentage} %)`).join(', ')}`
+/** `--days 30 (-10%), 90 (-20%)` */
+function termsText(terms: readonly TermQuote[]): string {
+  return `--days ${terms.map(({ days, percentage }) => `${days} (-${percentage}%)`).join(', ')}`
 }
 
 async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
-  const shown = offers.slice(0, MAX_SHOWN)
+  const shown = offers.slice(0, OFFERS_SHOWN)
   const columns = [{ title: '#', right: true }, ...offerColumns] as const
   const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
   for (const line of table(screen, columns, rows)) shell.writeError(`${line}\n`)
   const left = offers.length - shown.length
-  if (left > 0) shell.writeError(`… and ${left} that cost more: --gpu, --region, --count and --kind choose.\n`)
-  return askFor(person, `Which one, 1 to ${shown.length}`, (text) => shown[wholeOf(text) - 1], '1')
+  if (left > 0)
+    shell.writeError(`… and ${left} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.\n`)
+  return askFor(person, `Offer (1 to ${shown.length})`, (text) => shown[wholeOf(text) - 1], '1')
 }
 
 async function chooseCount(asks: Person | undefined, offer: Offer, count: number | undefined): Promise<number> {
@@ -187,54 +190,54 @@ async function chooseCount(asks: Person | undefined, offer: Offer, count: number
     const n = wholeOf(text)
     return n >= 1 && n <= offer.gpuCount ? n : undefined
   }
-  return askFor(asks, `How many GPUs, 1 to ${offer.gpuCount}`, read, '1')
+  return askFor(asks, `GPUs (1 to ${offer.gpuCount})`, read, '1')
 }
 
-const kindWords = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
+const kindNames = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
 
 function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerBalance'> | undefined): string[] {
-  const { offer, gpuCount, endsAt, limit, term, pricePerHour: price } = order
+  const { offer, gpuCount, endsAt, spendingLimit, term, pricePerHour: price } = order
   const perDay = nanoUsdOf(price * 24n)
   return [
     ...fields(screen, [
-      ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindWords[offer.kind]} in ${offer.region}`, style: 'bold' }],
-      [offer.machine === undefined ? 'Network' : 'Machine', whereWords(offer)],
+      ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindNames[offer.kind]} in ${offer.region}`, style: 'bold' }],
+      [offer.machine === undefined ? 'Network' : 'Machine', placeOf(offer)],
       ['Note', simulationWords(offer.simulated)],
-      ['Price', `${hourlyPrice(price)}, ${formatUsdForPeople(perDay)} a day`],
+      ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
       ['Term', termLine(order)],
       ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
       ['Early end', term === undefined ? undefined : earlyEndRule(term)],
-      ['Balance', balance === undefined ? 'not for this key to see' : balanceLine(balance, order)],
-      ['Ends', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
-      ['Limit', limit === undefined ? undefined : `ends when it has cost ${formatUsdForPeople(usd(limit))}`],
+      ['Balance', balance === undefined ? 'not visible to this API key' : balanceLine(balance, order)],
+      ['Terminates', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
+      ['Spending limit', spendingLimit === undefined ? undefined : formatUsdForPeople(usd(spendingLimit))],
     ]),
     '',
   ]
 }
 
-function termLine({ term, terms, listPrice, thenEnd }: Offered): string | undefined {
-  if (term === undefined) return terms.length === 0 ? undefined : `on demand; for less: ${termsWords(terms)}`
-  const then = thenEnd === true ? 'then it ends' : `then ${hourlyPrice(listPrice)}`
-  return `${term.days} days at −${term.percentage} %, ${formatUsdForPeople(term.total)} in all; ${then}`
+function termLine({ term, terms, listPrice, terminateAfterTerm }: Offered): string | undefined {
+  if (term === undefined) return terms.length === 0 ? undefined : `on demand; at a discount: ${termsText(terms)}`
+  const then = terminateAfterTerm === true ? 'then it terminates' : `then ${formatUsdForPeople(listPrice)}/hr`
+  return `${term.days} days at -${term.percentage}%, ${formatUsdForPeople(term.total)} in total; ${then}`
 }
 
-/** A reserved order takes its hold from what is available; on demand, the balance lasts for some time. */
+/** A reserved order needs its whole price available; on demand, the balance lasts for some time. */
 function balanceLine(balance: Reply<'getCustomerBalance'>, { term, pricePerHour }: Offered): string {
-  if (term === undefined) return lastingWords(balance, pricePerHour)
+  if (term === undefined) return lastingText(balance, pricePerHour)
   const available = usd(balance.availableUsd)
   const credit = nanoUsdOf(usd(balance.creditLineUsd) - usd(balance.creditUsedUsd))
   const onCredit = credit > 0n ? `, and ${formatUsdForPeople(credit)} of credit` : ''
   const missing = nanoUsdOf(term.total - available - maxUsd(credit, zeroUsd))
-  const short = missing > 0n ? `: ${formatUsdForPeople(missing)} too little` : ''
+  const short = missing > 0n ? `: ${formatUsdForPeople(missing)} short` : ''
   return `${formatUsdForPeople(available)} available${onCredit}${short}`
 }
 
-/** With everything that runs already. */
-function lastingWords({ balanceUsd, runway }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
+/** Including current spend. */
+function lastingText({ balanceUsd, runway }: Reply<'getCustomerBalance'>, price: NanoUsd): string {
   const spending = usd(runway.hourlySpendUsd)
   const lasts = lastsWith({ funds: usd(runway.fundsUsd), hourlySpend: spending }, price)
-  const also = spending > 0n ? `, with the ${hourlyPrice(spending)} that runs` : ''
-  const words = Number.isFinite(lasts) ? `lasts ${span(lasts)}` : 'lasts for ever'
+  const also = spending > 0n ? `, with the current ${formatUsdForPeople(spending)}/hr` : ''
+  const words = Number.isFinite(lasts) ? `lasts ${span(lasts)}` : 'lasts indefinitely'
   return `${formatUsdForPeople(usd(balanceUsd))} ${words}${also}`
 }
 
@@ -255,8 +258,7 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
   const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
   const detail = await readDetail(client, machine)
   const name = callName(machine)
-  // What can be pasted into a shell as it stands: a label may hold anything.
-  const word = /^[\w.-]+$/.test(name) ? name : machine.name
+  const note = simulationWords(detail.simulated)
   const told = {
     id: machine.id,
     name: machine.name,
@@ -274,35 +276,24 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
           '',
           ...fields(screen, [
             ['Name', name === machine.name ? name : `${printable(name)} (${machine.name})`],
-            ...loginRows(detail, machine, word),
+            ...loginFacts(machine, detail),
+            ['Note', note],
             ...portWords(detail).map((words) => ['Port', words] as const),
-            ['End it', `berth terminate ${word}`],
+            ['Terminate', `berth terminate ${typedName(machine)}`],
           ]),
         ]
       : [
-          `Ordered: ${printable(name)}. berth ls shows when it runs.`,
-          ...[simulationWords(detail.simulated)].flatMap((words) => (words === undefined ? [] : [`Note: ${words}.`])),
+          `Ordered ${printable(name)}. To see when it runs: berth ls`,
+          ...(note === undefined ? [] : [`Note: ${note}.`]),
         ],
   )
   return exitCodes.ok
-}
-
-/** Nobody is told to log in where nobody can. */
-function loginRows(
-  { simulated }: MachineDetail,
-  machine: OwnMachine,
-  word: string,
-): Array<readonly [name: string, value: Cell]> {
-  const note = simulationWords(simulated)
-  const noteRows = note === undefined ? [] : [['Note', note] as const]
-  if (simulated === 'machine') return noteRows
-  return [['Log in', { text: `berth ssh ${word}`, style: 'bold' }], ['Or', sshText(machine)], ...noteRows]
 }
 
 function wholeOf(text: string): number {
   return /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
 }
 
-function parsePorts(text: string, before: readonly number[] = []): number[] {
-  return [...before, parseWhole(1, PORTS)(text)]
+function addPort(text: string, before: unknown): number[] {
+  return [...((before as number[] | undefined) ?? []), parseWhole(1, MAX_PORT)(text)]
 }

@@ -1,190 +1,160 @@
-/** `berth requests`: what models were asked with the keys of the account, and what became of it. */
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import { addMs, DAY_MS, formatInstant, HOUR_MS, parseInstant, systemClock } from '../base/instant.ts'
-import { limits } from '../base/limits.ts'
-import type { Client, Reply } from '../client/client.ts'
-import { isRefusal } from '../client/error.ts'
-import { requestOutcome } from '../contract/request-log.ts'
-import { age, utcTime } from '../view/time.ts'
-import { count } from '../view/number.ts'
+/** `berth requests` and `berth cost`: the log of inference requests, and what they cost. */
 import { money } from '../view/money.ts'
-import { parseModelName } from './model-option.ts'
-import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
-import type { Run } from './session.ts'
-import { CliError, exitCodes } from './shell.ts'
-import { moreOr, parseName, parseWhole } from './supply.ts'
+import { count, number } from '../view/number.ts'
+import { age, utcTime } from '../view/time.ts'
+import { InvalidArgumentError } from 'commander'
+import { systemClock } from '../base/instant.ts'
+import { formatUsdForPeople, nanoUsdOf, sumUsd } from '../base/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import { act, list, show, type Row } from './row.ts'
+import { fields, printable, table, type Screen, type Style } from './screen.ts'
 
 type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
-type RequestWithTexts = Reply<'getInferenceRequest'>
 
-const SHOWN = 20
+const outcomes = {
+  answered: { text: 'answered', style: 'green' },
+  cut: { text: 'cut off by the client', style: 'yellow' },
+  broken: { text: 'broken off by the engine', style: 'red' },
+  failed: { text: 'failed, not charged', style: 'red' },
+} as const satisfies Record<LoggedRequest['outcome'], { text: string; style: Style }>
 
-interface RequestOptions {
-  readonly limit: number
-  readonly cursor?: string
-  readonly model?: string
-  readonly byKey?: string
-  readonly outcome?: LoggedRequest['outcome']
-  readonly since?: string
-  readonly wide?: true
+export const rows: readonly Row[] = [
+  list<
+    'listInferenceRequests',
+    'requests',
+    undefined,
+    { model?: string; key?: string; outcome?: string; since?: string }
+  >({
+    command: 'requests',
+    operation: 'listInferenceRequests',
+    rows: 'requests',
+    rowsShown: 20,
+    description: 'list inference requests, newest first',
+    flags: {
+      model: { flag: '--model <name>', help: 'only this model' },
+      keyId: { flag: '--by-key <id>', help: 'only this API key, as shown by berth keys ls' },
+      outcome: { help: 'only this outcome' },
+      since: { help: 'only after this time: 24h, 7d, or a day such as 2026-11-01', isPast: true },
+    },
+    noun: 'request',
+    empty: ({ input }) =>
+      Object.keys(input.parts.query ?? {}).length > 0
+        ? ['No requests match.', 'The log goes back 30 days.']
+        : ['There were no inference requests in the last 30 days.', 'To send one: berth chat "Hello"'],
+    hint: 'To see one: berth requests show ID',
+    columns: [
+      { title: 'ID', of: (one) => one.requestId },
+      { title: 'AGE', right: true, of: (one) => age(one.at, systemClock.now()) },
+      { title: 'MODEL', shrink: true, of: (one) => one.model },
+      { title: 'OUTCOME', of: ({ outcome }) => ({ text: outcome, style: outcomes[outcome].style }) },
+      { title: 'COST', right: true, of: (one) => money(one.costUsd) },
+      { title: 'KIND', wide: true, of: (one) => one.operation },
+      { title: 'USAGE', right: true, wide: true, of: usageOf },
+      { title: 'DURATION', right: true, wide: true, of: (one) => duration(one.totalMs) },
+      { title: 'KEY', wide: true, of: (one) => one.keyId },
+      { title: 'TIME', wide: true, of: (one) => utcTime(one.at) },
+    ],
+    examples: ['berth requests --since 24h', 'berth requests --model owner/small --outcome failed'],
+  }),
+  show({
+    command: 'requests show',
+    operation: 'getInferenceRequest',
+    description: 'show an inference request, with its bodies if stored',
+    args: [{ name: '<id>', help: 'id, such as req_…, as shown by berth requests', field: 'id' }],
+    lines: async (request, { screen, client }) => {
+      const hasBodies = request.requestBody !== null || request.responseBody !== null
+      return [
+        ...factLines(screen, request),
+        '',
+        ...(hasBodies ? bodyLines(screen, request) : await explainMissingBodies(client)),
+      ]
+    },
+    examples: ['berth requests show req_cc1cbf2556a145c74b1c4df0a8df525b'],
+  }),
+  act({
+    command: 'cost',
+    operation: 'getRequestCost',
+    description: 'show the cost of inference requests',
+    args: [
+      {
+        name: '<id...>',
+        help: 'ids such as req_…, from the header X-Inference-Request-Id; at most 100',
+        field: 'requestIds',
+        parse: (text) => {
+          if (/^[\w-]{1,100}$/.test(text)) return text
+          throw new InvalidArgumentError('Only letters, digits, - and _.')
+        },
+      },
+    ],
+    prepare: ({ args }) => ({ parts: { body: { requestIds: [...new Set(args[0] as string[])] } } }),
+    onWire: ({ requests }, { input }) => ({ requests, unknown: unknownIds(requests, input.parts.body) }),
+    isWrong: ({ requests }, { input }) => unknownIds(requests, input.parts.body).length > 0,
+    done: ({ requests }, { screen, input }) => {
+      const costs = new Map(requests.map((one) => [one.requestId, nanoUsdOf(BigInt(one.costNanoUsd))]))
+      const unknown = unknownIds(requests, input.parts.body)
+      return [
+        ...table(
+          screen,
+          [{ title: 'REQUEST' }, { title: 'COST', right: true }],
+          idsIn(input.parts.body).map((id) => {
+            const cost = costs.get(id)
+            return [id, cost === undefined ? { text: 'unknown', style: 'yellow' } : formatUsdForPeople(cost)]
+          }),
+        ),
+        '',
+        `${count(requests.length, 'request')}, ${formatUsdForPeople(sumUsd(costs.values()))} in total`,
+        ...(unknown.length === 0 ? [] : ['Unknown requests belong to another account, or were rejected.']),
+      ]
+    },
+    examples: ['berth cost req_cc1cbf2556a145c74b1c4df0a8df525b'],
+  }),
+]
+
+function idsIn(body: Readonly<Record<string, unknown>> | undefined): readonly string[] {
+  return body?.['requestIds'] as readonly string[]
 }
 
-export function addRequestCommands(program: Command, run: Run): void {
-  const requests = program
-    .command('requests')
-    .description('the log of calls of models, newest first')
-    .usage('[options] [show]')
-    .commandsGroup('Customers:')
-    .option('-n, --limit <count>', 'how many', parseWhole(1, limits.pageRows), SHOWN)
-    .option('--cursor <cursor>', 'go on where a long list was cut')
-    .option('--model <name>', 'only of this model', parseModelName)
-    .option('--by-key <id>', 'only with this key, as berth keys ls shows it', parseName)
-    .addOption(new Option('--outcome <outcome>', 'only what ended so').choices(requestOutcome.options))
-    .option('--since <when>', 'only from then on: 24h, 7d, or a day such as 2026-11-01', parseSince)
-    .option('--wide', 'also when, what was used, how long it took, and the key')
-  requests.action(
-    run('customer', async ({ client, screen }) => {
-      const options = requests.opts<RequestOptions>()
-      const { wide, byKey, ...query } = options
-      const page = await client.call('listInferenceRequests', {
-        query: { ...query, ...(byKey === undefined ? {} : { keyId: byKey }) },
-      })
-      screen.show(page, () => {
-        if (page.requests.length === 0) return noRequests(options)
-        const end = `${count(page.requests.length, 'request')}. See one with: berth requests show ID`
-        return [
-          ...table(screen, wide ? wideColumns : columns, page.requests.map(wide ? wideCells : cells)),
-          '',
-          moreOr(page.nextCursor, commandOf(options), end),
-        ]
-      })
-    }),
-  )
-  addShow(requests, run)
+function unknownIds(
+  requests: Reply<'getRequestCost'>['requests'],
+  body: Readonly<Record<string, unknown>> | undefined,
+): string[] {
+  const known = new Set(requests.map(({ requestId }) => requestId))
+  return idsIn(body).filter((id) => !known.has(id))
 }
-
-/** The next page is one of the same requests. */
-function commandOf({ limit, model, byKey, outcome, since, wide }: RequestOptions): string {
-  return [
-    'berth requests',
-    ...(limit === SHOWN ? [] : [`--limit ${limit}`]),
-    ...(model === undefined ? [] : [`--model ${model}`]),
-    ...(byKey === undefined ? [] : [`--by-key ${byKey}`]),
-    ...(outcome === undefined ? [] : [`--outcome ${outcome}`]),
-    ...(since === undefined ? [] : [`--since ${since}`]),
-    ...(wide === undefined ? [] : ['--wide']),
-  ].join(' ')
-}
-
-function noRequests({ model, byKey, outcome, since }: RequestOptions): string[] {
-  return [model, byKey, outcome, since].some((one) => one !== undefined)
-    ? ['There is no request like this.', 'Fewer options show more; the log goes back 30 days.']
-    : ['No model was called in the last 30 days.', 'Try one: berth chat "Hello"']
-}
-
-const columns = [
-  { title: 'ID' },
-  { title: 'AGO', right: true },
-  { title: 'MODEL', shrink: true },
-  { title: 'OUTCOME' },
-  { title: 'COST', right: true },
-] as const
-
-function cells(request: LoggedRequest): Cell[] {
-  return [
-    request.requestId,
-    age(request.at, systemClock.now()),
-    request.model,
-    { text: request.outcome, style: styleOf(request.outcome) },
-    money(request.costUsd),
-  ]
-}
-
-const wideColumns = [
-  ...columns,
-  { title: 'KIND' },
-  { title: 'USED', right: true },
-  { title: 'TOOK', right: true },
-  { title: 'KEY' },
-  { title: 'WHEN' },
-] as const
-
-function wideCells(request: LoggedRequest): Cell[] {
-  const { operation, totalMs, keyId, at } = request
-  return [...cells(request), kindWord(operation), usedWords(request), seconds(totalMs), keyId, utcTime(at)]
-}
-
-function styleOf(outcome: LoggedRequest['outcome']): Style {
-  if (outcome === 'answered') return 'green'
-  return outcome === 'cut' ? 'yellow' : 'red'
-}
-
-function addShow(requests: Command, run: Run): void {
-  requests
-    .command('show')
-    .description('one call of a model, with its texts where kept')
-    .argument('<id>', 'as berth requests shows it, such as req_…', parseName)
-    .action(
-      run('customer', async ({ client, screen, json }, id = '') => {
-        const request = await readRequest(client, id)
-        const hasTexts = request.requestBody !== null || request.responseBody !== null
-        const texts = hasTexts || json ? textLines(screen, request) : await whyNoTexts(client)
-        screen.show(request, () => [...factLines(screen, request), '', ...texts])
-      }),
-    )
-}
-
-async function readRequest(client: Client, id: string): Promise<RequestWithTexts> {
-  try {
-    return await client.call('getInferenceRequest', { params: { id } })
-  } catch (error) {
-    if (!isRefusal(error, 'request_not_found')) throw error
-    throw new CliError(exitCodes.failed, `There is no request ${id} in the log.`, [
-      'berth requests lists them: from a moment after their end, for 30 days.',
-    ])
-  }
-}
-
-const outcomeWords = {
-  answered: 'answered',
-  cut: 'left by the client before the end',
-  broken: 'broken off by the engine in the middle',
-  failed: 'failed, and cost nothing',
-} as const satisfies Record<LoggedRequest['outcome'], string>
 
 function factLines(screen: Screen, request: LoggedRequest): string[] {
-  const { operation, outcome, reason, status, streamed, firstByteMs } = request
+  const { firstByteMs } = request
   return fields(screen, [
     ['Request', { text: request.requestId, style: 'bold' }],
     ['Time', utcTime(request.at)],
     ['Model', request.model],
-    ['Kind', `${kindWord(operation)}${streamed ? ', streamed' : ''}`],
-    ['Outcome', { text: outcomeWords[outcome], style: styleOf(outcome) }],
-    ['Reason', reason ?? undefined],
-    ['HTTP', String(status)],
-    ['Used', usedWords(request)],
-    ['First byte', firstByteMs === null ? 'none came' : `after ${seconds(firstByteMs)}`],
-    ['Took', seconds(request.totalMs)],
+    ['Kind', `${request.operation}${request.streamed ? ', streamed' : ''}`],
+    ['Outcome', outcomes[request.outcome]],
+    ['Reason', request.reason],
+    ['HTTP status', String(request.status)],
+    ['Usage', usageOf(request)],
+    ['First byte', firstByteMs === null ? 'none' : `after ${duration(firstByteMs)}`],
+    ['Duration', duration(request.totalMs)],
     ['Cost', money(request.costUsd)],
-    ['Key', request.keyId],
+    ['API key', request.keyId],
     ['Trace', request.traceId],
   ])
 }
 
-function textLines(screen: Screen, { requestBody, responseBody }: RequestWithTexts): string[] {
+function bodyLines(screen: Screen, { requestBody, responseBody }: Reply<'getInferenceRequest'>): string[] {
   return [
-    screen.paint('dim', 'Asked'),
+    screen.paint('dim', 'Request body'),
     ...readableLines(requestBody),
     '',
-    screen.paint('dim', 'Answered'),
+    screen.paint('dim', 'Response body'),
     ...readableLines(responseBody),
   ]
 }
 
-/** JSON with its lines; a stream and whatever else as it is. */
+/** JSON is indented; a stream and anything else is shown as it is. */
 function readableLines(body: string | null): string[] {
-  if (body === null) return ['not kept']
-  if (body === '') return ['nothing']
+  if (body === null) return ['not stored']
+  if (body === '') return ['empty']
   let text = body
   try {
     text = JSON.stringify(JSON.parse(body), null, 2)
@@ -194,39 +164,23 @@ function readableLines(body: string | null): string[] {
   return text.trimEnd().split(/\r?\n/).map(printable)
 }
 
-async function whyNoTexts(client: Client): Promise<string[]> {
+async function explainMissingBodies(client: Client): Promise<string[]> {
   const { account } = await client.call('getMe')
   return account.keepsBodies
     ? [
-        'Its texts were not kept, or are older than seven days, or another key sent it:',
-        'what other keys sent is read with a key that also has the scope keys.',
+        'Its bodies were not stored, are older than 7 days, or belong to another key:',
+        'to read the requests of other keys, use a key that also has the scope keys.',
       ]
-    : ['This account keeps no texts of requests. To keep them from now on:', '  berth account keep-bodies on']
-}
-
-function kindWord(operation: string): string {
-  return operation === 'image' ? 'picture' : operation
+    : ['This account does not store bodies. To store them from now on:', '  berth account keep-bodies on']
 }
 
 /** Tokens of the prompt and the answer, characters, or pixels times steps. */
-function usedWords({ operation, inputUnits, cachedUnits, outputUnits }: LoggedRequest): string {
+function usageOf({ operation, inputUnits, cachedUnits, outputUnits }: LoggedRequest): string {
   if (operation === 'speech') return count(inputUnits, 'character')
   if (operation === 'image') return count(outputUnits, 'pixel step')
-  const cached = cachedUnits === 0 ? '' : ` (${cachedUnits.toLocaleString('en-US')} cached)`
-  return `${inputUnits.toLocaleString('en-US')}${cached} in, ${outputUnits.toLocaleString('en-US')} out`
+  return `${number(inputUnits)}${cachedUnits === 0 ? '' : ` (${number(cachedUnits)} cached)`} in, ${number(outputUnits)} out`
 }
 
-function seconds(ms: number): string {
+function duration(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
-}
-
-function parseSince(text: string): string {
-  const [, number, unit] = /^(\d{1,3})([hd])$/.exec(text) ?? []
-  if (number !== undefined) {
-    const ms = Number.parseInt(number, 10) * (unit === 'h' ? HOUR_MS : DAY_MS)
-    return formatInstant(addMs(systemClock.now(), -ms))
-  }
-  const at = /^\d{4}-\d\d-\d\d/.test(text) ? parseInstant(text) : undefined
-  if (at === undefined) throw new InvalidArgumentError('Such as 24h, 7d, 2026-11-01 or 2026-11-01T12:00:00Z.')
-  return formatInstant(at)
 }

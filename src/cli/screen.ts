@@ -90,16 +90,16 @@ function cut(text: string, width: number): string {
   return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text
 }
 
-/** Names on the left, values on the right. Rows without a value are left out. */
-export function fields(
-  screen: Screen,
-  rows: ReadonlyArray<readonly [name: string, value: Cell | undefined]>,
-): string[] {
-  const width = Math.max(0, ...rows.map(([name]) => name.length))
-  return rows.flatMap(([name, value]) => {
-    if (value === undefined) return []
+/** A name and its value. Without a value it is not shown. */
+export type Fact = readonly [name: string, value: Cell | null | undefined]
+
+/** Names on the left, values on the right. */
+export function fields(screen: Screen, rows: readonly Fact[]): string[] {
+  const shown = rows.flatMap(([name, value]) => (value === undefined || value === null ? [] : [{ name, value }]))
+  const width = Math.max(0, ...shown.map(({ name }) => name.length))
+  return shown.map(({ name, value }) => {
     const text = typeof value === 'string' ? plain(value) : screen.paint(value.style, plain(value))
-    return [`${screen.paint('dim', name.padEnd(width))}  ${text}`]
+    return `${screen.paint('dim', name.padEnd(width))}  ${text}`
   })
 }
 

@@ -1,48 +1,59 @@
-/** `berth serve`, `berth backup`, `berth restore` and `berth status`. */
-import type { Command } from 'commander'
+/** `berth status` and `openapi`; and the help of `serve`, `backup` and `restore`, which are programs of their own. */
 import { systemClock } from '../base/instant.ts'
 import type { Client, Readiness, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
-import { balanceWords } from './billing.ts'
+import { balanceLine } from './balance.ts'
+import { custom, type CustomRow, type Row } from './row.ts'
 import { fields, type Cell, type Screen } from './screen.ts'
-import type { Run, Session } from './session.ts'
+import type { Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode } from './shell.ts'
 
-export function addServerCommands(program: Command, run: Run): void {
-  program
-    .command('serve')
-    .description('start a server (serve --help: its settings)')
-    .allowUnknownOption()
-    .allowExcessArguments()
-    .action(() => {
-      // bin/berth.mjs knows it as the first word only.
-      throw new CliError(exitCodes.usage, 'berth serve takes no options in front.', [
-        'Its settings come from the environment, such as: BERTH_PORT=8421 berth serve',
-      ])
-    })
-  program
-    .command('backup')
-    .description('back up the embedded database and keys while the server runs')
-    .argument('<folder>', 'folder to make')
-    .option('--data-dir <folder>', 'data folder of the server (BERTH_DATA_DIR, .berth)')
-    .action(refuseOptionsInFront('backup'))
-  program
-    .command('restore')
-    .description('make a new data folder from a backup')
-    .argument('<backup>', 'folder that berth backup made')
-    .argument('<folder>', 'data folder to make')
-    .action(refuseOptionsInFront('restore'))
-  program
-    .command('status')
-    .description('is the server ready, and what is the balance')
-    .action(run('anyone', showStatus))
-}
+export const rows: readonly Row[] = [
+  handedOver({
+    command: 'serve',
+    description: 'start a server; settings: berth serve --help',
+    examples: ['berth serve', 'BERTH_PORT=8421 berth serve'],
+  }),
+  handedOver({
+    command: 'backup',
+    description: 'back up the embedded database and keys of a running server',
+    args: [{ name: '<folder>', help: 'folder to create' }],
+    options: [{ flag: '--data-dir <folder>', help: 'data folder of the server (BERTH_DATA_DIR; default: .berth)' }],
+    examples: ['berth backup /backups/monday', 'berth backup --data-dir /srv/berth /backups/monday'],
+  }),
+  handedOver({
+    command: 'restore',
+    description: 'create a data folder from a backup',
+    args: [
+      { name: '<backup>', help: 'folder created by berth backup' },
+      { name: '<folder>', help: 'data folder to create' },
+    ],
+    examples: ['berth restore /backups/monday restored'],
+  }),
+  custom({
+    command: 'status',
+    description: 'show whether the server is ready, and the balance',
+    run: ({ session }) => showStatus(session),
+    examples: ['berth status', 'berth status --url https://gpu.example.com'],
+  }),
+  custom({
+    command: 'openapi',
+    operation: 'getOpenApi',
+    description: 'print the OpenAPI description of the API',
+    run: async ({ client, shell }) => shell.write(`${JSON.stringify(await client.call('getOpenApi'), null, 2)}\n`),
+    examples: ['berth openapi > openapi.json'],
+  }),
+]
 
-/** bin/berth.mjs starts these programs by the first word. */
-function refuseOptionsInFront(command: string): () => never {
-  return () => {
-    throw new CliError(exitCodes.usage, `Write "${command}" right after berth, and its options behind.`)
-  }
+/** bin/berth.mjs starts these programs by the first word, before this one is loaded. */
+function handedOver(row: Omit<CustomRow<unknown, unknown>, 'run'>): Row {
+  return custom({
+    ...row,
+    isOffline: true,
+    run: () => {
+      throw new CliError(exitCodes.usage, `Write "${row.command}" right after berth, and its options after that.`)
+    },
+  })
 }
 
 async function showStatus(session: Session): Promise<ExitCode> {
@@ -58,14 +69,14 @@ async function showStatus(session: Session): Promise<ExitCode> {
       ...serverLines(screen, client.url, readiness),
       ...fields(screen, more),
     ])
-  // Without its database a server cannot tell whose key it is.
+  // Without its database a server cannot look up the key.
   if (keyFrom === undefined || !readiness.ok) {
-    show([['Account', readiness.ok ? 'no key, so nothing about an account' : 'known when the server is ready']])
+    show([['Account', readiness.ok ? 'no API key' : 'unknown until the server is ready']])
     return readiness.ok ? exitCodes.ok : exitCodes.failed
   }
   try {
     const { me, balance } = await readAccount(client)
-    const left = balance === undefined ? 'not for this key to see' : balanceWords(balance, systemClock.now())
+    const left = balance === undefined ? 'not visible to this API key' : balanceLine(balance, systemClock.now())
     const account = `${me.account.name} (${me.account.id})`
     const key = `"${me.key.name}" from ${keyFrom}`
     show(
@@ -79,7 +90,7 @@ async function showStatus(session: Session): Promise<ExitCode> {
     )
     return exitCodes.ok
   } catch (error) {
-    // The server is up all the same; what is wrong with the key follows on the error side.
+    // The server is up all the same; the error about the key follows.
     show([])
     throw error
   }

@@ -9,12 +9,9 @@ import { ADDRESS_FILE, parseAddress, type ServerAddress } from '../base/server-a
 import { makeClient, type Client } from '../client/client.ts'
 import { chooseProfile, type Profile } from './profile.ts'
 import { makeScreen, type Screen } from './screen.ts'
-import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { CliError, exitCodes, type Shell } from './shell.ts'
 
 export const DEFAULT_URL = 'http://127.0.0.1:8420'
-
-/** How a command that only groups others is used. */
-export const GROUP_USAGE = '<command>'
 
 /** Whose key a command wants when none is named. */
 export type Who = 'customer' | 'operator' | 'anyone'
@@ -46,12 +43,6 @@ export interface Session {
   readonly json: boolean
   readonly dataDir: string
 }
-
-/** Wraps what a command does: opens the session, and keeps the exit code. Arguments are given as the command has them. */
-export type Run = (
-  who: Who,
-  work: (session: Session, ...parameters: string[]) => Promise<ExitCode | void>,
-) => (...parameters: unknown[]) => Promise<void>
 
 export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
   const profile = chooseProfile(shell, options.profile)
@@ -150,7 +141,7 @@ function findKey(
   if (options.key !== undefined) return { text: options.key.trim(), from: '--key' }
   if (options.keyFile !== undefined) {
     const text = shell.readFile(options.keyFile)?.trim()
-    if (text === undefined) throw new CliError(exitCodes.usage, `The key file ${options.keyFile} cannot be read.`)
+    if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read the key file ${options.keyFile}.`)
     return { text, from: options.keyFile }
   }
   const isNamed = options.profile !== undefined

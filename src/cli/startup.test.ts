@@ -3,9 +3,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { Command } from 'commander'
 import { describe, expect, inject, test } from 'vitest'
-import { silentShell } from '../../test/harness/command-tree.ts'
 import { commandFiles } from './command-table.ts'
 
 const MAX_CPU_S = 0.3
@@ -16,11 +14,10 @@ const MAX_LOADED_BYTES = 250_000
 const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
 
 describe('the table of commands', () => {
-  test.each(Object.values(commandFiles).flat())('$names: the file adds these commands and no other', async (file) => {
-    const root = new Command('berth')
-    const add = await file.load()
-    add(root, () => async () => {}, silentShell)
-    expect(root.commands.flatMap((one) => [one.name(), ...one.aliases()]).toSorted()).toEqual(file.names.toSorted())
+  test.each(Object.values(commandFiles).flat())('$names: the file has these commands and no others', async (file) => {
+    const rows = await file.load()
+    const names = rows.flatMap(({ command, alias }) => [command.split(' ')[0], ...(alias === undefined ? [] : [alias])])
+    expect(new Set(names)).toEqual(new Set(file.names))
   })
 })
 
@@ -36,7 +33,7 @@ describe('starting a command', () => {
   )
 
   test('loads neither the contract’s schemas nor other commands', () => {
-    const [, command = ''] = /names: \["ls".*?import\("\.\/([^"]+)"\)/s.exec(readFileSync(program, 'utf8')) ?? []
+    const [, command = ''] = /names: \[\s*"ls".*?import\("\.\/([^"]+)"\)/s.exec(readFileSync(program, 'utf8')) ?? []
     const files = new Set<string>()
     followImports(program, files)
     followImports(path.join(path.dirname(program), command), files)

@@ -48,13 +48,13 @@ describe('money', () => {
   test('the statement has every line with its sign and the balance after it, in pages', async () => {
     const out = await done('statement')
     const [head = '', ...lines] = out.split('\n')
-    expect(head).toMatch(/^WHEN, UTC +WHAT FOR +AMOUNT +BALANCE$/)
+    expect(head).toMatch(/^TIME \(UTC\) +DESCRIPTION +AMOUNT +BALANCE$/)
     const shown = lines.slice(0, lines.indexOf('')).map((line) => line.replaceAll(/  +/g, ' | '))
     // Charged in more than one line where the meter has passed meanwhile.
     const charges = shown.slice(0, -3)
     const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'instance \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
     const charge = new RegExp(
-      `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| -\\$0\\.\\d+ \\| \\$1,0(?:10\\.00|09\\.9\\d)$`,
+      `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| >?-\\$0\\.\\d+ \\| \\$1,0(?:10\\.00|09\\.9\\d)$`,
     )
     expect(charges.filter((line) => !charge.test(line))).toEqual([])
     for (const one of [dear, cheap]) expect(charges.join('\n')).toMatch(new RegExp(one))
@@ -81,7 +81,7 @@ describe('money', () => {
   test('purchases and credits', async () => {
     const out = await done('purchases')
     expect(out).toMatch(/^\d{4}-\S+ \S+Z +\+\$12\.50 +Credit\n\d{4}-\S+ \S+Z +\+\$1,000\.00 +Purchase\n/m)
-    expect(out).toMatch(/\n\nAmounts are in whole cents\. Every change of the balance, exactly: berth statement\n$/)
+    expect(out).toMatch(/\n\n2 payments\. .* berth statement --json\n$/)
     expect(await json('purchases')).toMatchObject({ purchase_history: [{ amount: '1250' }, { amount: '100000' }] })
   })
 
@@ -90,13 +90,13 @@ describe('money', () => {
     const [{ month, number, chargesUsd }] = invoices
     expect(await done('invoices')).toBe(
       `MONTH    ${'NUMBER'.padEnd(number.length)}  STATUS  ${'CHARGES'.padStart(money(chargesUsd).length)}\n` +
-        `${month}  ${number}  open    ${money(chargesUsd)}\n\n1 invoice. See one with: berth invoices show ${month}\n`,
+        `${month}  ${number}  open    ${money(chargesUsd)}\n\n1 invoice. To see one: berth invoices show ${month}\n`,
     )
     const shown = await done('invoices', 'show', month)
     expect(await done('invoices', 'show', number)).toBe(shown)
-    expect(shown).toContain(`Invoice           ${number}\n`)
+    expect(shown).toContain(`Invoice          ${number}\n`)
     expect(shown).toMatch(
-      /^Issued +not yet, the month is not over\nBalance at first +\$0\.00\nPayments +\$1,010\.00\nCharges +\$0\./m,
+      /^Issued +not yet: the month is not over\nOpening balance +\$0\.00\nPayments +\$1,010\.00\nCharges +\$0\./m,
     )
     expect(shown).toMatch(/^Virtual machine \S+ “box” \(rental \d+\), .* 0\.\d{4} hours +\$2\.49 +\$0\.\d+$/m)
     expect(shown).toMatch(/^Adjustment – a correction +\d{4}-\d\d-\d\d +-\$2\.50$/m)
@@ -105,27 +105,29 @@ describe('money', () => {
     const none = await cli.berth(['invoices', 'show', '2020-01'], { BERTH_KEY: account.key })
     expect(none).toMatchObject({
       code: 1,
-      error: expect.stringContaining('There is no invoice for 2020-01.\n  berth invoices'),
+      error: expect.stringContaining('There is no invoice for 2020-01.\n  To list them: berth invoices'),
     })
     const others = await cli.berth(['invoices', 'show', `B-other-${month}`], { BERTH_KEY: account.key })
     expect(others).toMatchObject({ code: 1, error: expect.stringContaining(`There is no invoice B-other-${month}.`) })
     const file = path.join(cli.folder, 'invoice.html')
-    expect(await done('invoices', 'save', month, '-o', file)).toContain(`${number} is in ${file}.\nA browser shows it`)
+    expect(await done('invoices', 'save', month, '-o', file)).toContain(`Saved ${number} to ${file}.\n`)
     expect(await readFile(file, 'utf8')).toContain(`<title>Invoice ${number}</title>`)
     const twice = await cli.berth(['invoices', 'save', month, '-o', file], { BERTH_KEY: account.key })
-    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('is there already.') })
+    expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('already exists.') })
   })
 
   test('an account without any of it is told what to do next', async () => {
     const { key } = await cli.server.account()
     const empty = async (...args: string[]): Promise<string> => (await cli.berth([...args, '--key', key])).out
     expect(await empty('statement')).toContain(
-      'no money has come in.\nThe operator adds it, by the id of the account: berth account',
+      'The balance has not changed yet.\nThe operator adds money to your account id: berth account',
     )
-    expect(await empty('purchases')).toContain('No money has come in yet.\nThe operator adds it')
-    expect(await empty('invoices')).toContain('There is no invoice yet.\n')
-    expect(await empty('requests')).toBe('No model was called in the last 30 days.\nTry one: berth chat "Hello"\n')
-    expect(await empty('ls', '--ended')).toBe('Nothing has ended yet.\nberth ls shows what is rented.\n')
+    expect(await empty('purchases')).toContain('There are no payments yet.\nThe operator adds')
+    expect(await empty('invoices')).toContain('There are no invoices yet.\n')
+    expect(await empty('requests')).toBe(
+      'There were no inference requests in the last 30 days.\nTo send one: berth chat "Hello"\n',
+    )
+    expect(await empty('ls', '--ended')).toBe('No machine has ended yet.\nTo list your machines: berth ls\n')
   })
 })
 
@@ -133,8 +135,8 @@ describe('requests', () => {
   test('are listed with what became of them; their texts are kept from when that is chosen', async () => {
     const ask = async (prompt: string): Promise<string> => (await json('chat', prompt)).requestId
     const plain = await ask('Hello')
-    expect(await done('account')).toMatch(/^Texts +are not kept: .*\n\nTo keep texts: berth account keep-bodies on$/m)
-    expect(await done('account', 'keep-bodies', 'on')).toContain('is kept from now on: sealed, for seven days.\n')
+    expect(await done('account')).toMatch(/^Bodies +not stored\n\nTo store bodies: berth account keep-bodies on$/m)
+    expect(await done('account', 'keep-bodies', 'on')).toContain('now stored for 7 days.\n')
     expect(await json('account')).toMatchObject({ account: { id: account.id, keepsBodies: true } })
     const kept = await waitFor('a request with its texts', async () => {
       const id = await ask('What is a berth?')
@@ -160,27 +162,27 @@ describe('requests', () => {
     )
     const more = await done('requests', '-n', '1', '--outcome', 'answered')
     const [, next = ''] =
-      /\nThere are more: berth (requests --limit 1 --outcome answered --cursor \S+)\n$/.exec(more) ?? []
+      /\nThere are more: berth (requests --outcome answered --limit 1 --cursor \S+)\n$/.exec(more) ?? []
     expect(await done(...next.split(' '))).toMatch(/^req_\w+ .* answered /m)
-    expect(await done('requests', '--model', 'none/such')).toContain('There is no request like this.\n')
+    expect(await done('requests', '--model', 'none/such')).toContain('No requests match.\n')
 
     const shown = await done('requests', 'show', kept)
     expect(shown).toMatch(
-      /^Kind +chat(, streamed)?\nOutcome +answered\nHTTP +200\nUsed +\d+ in, \d+ out\nFirst byte +after /m,
+      /^Kind +chat(, streamed)?\nOutcome +answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
     )
-    expect(shown).toMatch(/\nAsked\n\{[^]*"content": "What is a berth\?"[^]*\nAnswered\n/)
-    expect(await done('requests', 'show', plain)).toContain('Its texts were not kept')
+    expect(shown).toMatch(/\nRequest body\n\{[^]*"content": "What is a berth\?"[^]*\nResponse body\n/)
+    expect(await done('requests', 'show', plain)).toContain('Its bodies were not stored')
     expect(await done('requests', 'show', failed)).toMatch(
-      /^Outcome +failed, and cost nothing\nReason +\S+\nHTTP +50\d$/m,
+      /^Outcome +failed, not charged\nReason +\S+\nHTTP status +50\d$/m,
     )
-    expect(await done('account', 'keep-bodies', 'off')).toContain('Texts are no longer kept')
+    expect(await done('account', 'keep-bodies', 'off')).toContain('Bodies are no longer stored.')
     expect(await done('requests', 'show', plain)).toContain(
-      'To keep them from now on:\n  berth account keep-bodies on\n',
+      'To store them from now on:\n  berth account keep-bodies on\n',
     )
     const none = await cli.berth(['requests', 'show', 'req_none'], { BERTH_KEY: account.key })
     expect(none).toMatchObject({
       code: 1,
-      error: expect.stringContaining('There is no request req_none in the log.\n  berth requests'),
+      error: expect.stringContaining('To list them: berth requests'),
     })
   })
 })
@@ -190,7 +192,7 @@ describe('the account and its things', () => {
     const out = await done('account')
     expect(out).toMatch(
       new RegExp(
-        `^Account +Test 1\\nId +${account.id}, .*\\nStanding +good\\nSince +\\d{4}-\\d\\d-\\d\\d\\nYou +owner-1@example\\.test, owner\\nKey +\\w+ "`,
+        `^Account +Test 1\\nId +${account.id}; .*\\nStatus +active\\nCreated +\\d{4}-\\d\\d-\\d\\d\\nYou +owner-1@example\\.test, owner\\nAPI key +\\w+ "`,
       ),
     )
     await inTerminal('account')
@@ -205,8 +207,8 @@ describe('the account and its things', () => {
 
   test('machines of every kind that have ended, with what they cost, and nothing that a terminal would obey', async () => {
     const out = await done('ls', '--ended')
-    expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +asked for$/m)
-    expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +asked for$/m)
+    expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +requested$/m)
+    expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +requested$/m)
     expect(out).toMatch(/\n\n2 ended machines\. With costs: berth ls --ended --wide\n$/)
     await inTerminal('ls', '--ended')
     const wide = await done('ls', '--ended', '--wide')
@@ -227,8 +229,8 @@ describe('the account and its things', () => {
     const { code, out } = await cli.berth(['volumes', 'prices', '--size', '1024'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
     // 1,024 GB at a tenth of a thousandth of a dollar.
-    expect(out).toMatch(/^us-central-1 +\$0\.0001 +\$0\.1024 +(no limit known|[\d,]+)$/m)
-    expect(out).toMatch(/ regions\. berth volumes create LABEL --size 1024 --region REGION makes one\.\n$/)
+    expect(out).toMatch(/^us-central-1 +\$0\.0001 +\$0\.1024 +(unknown|[\d,]+)$/m)
+    expect(out).toMatch(/ regions\. \$\/HR is for 1024 GB\./)
     await inTerminal('volumes', 'prices')
     expect(await json('volumes', 'prices')).toEqual(
       (await cli.server.nobody('GET', '/v2/alpha/on-demand/storage-options')).body,
@@ -236,14 +238,14 @@ describe('the account and its things', () => {
   })
 
   test.each([
-    [['statement', '--limit', '0'], 'From 1 to 1000.'],
-    [['invoices', 'show', '2026-13'], 'A month such as 2026-11'],
-    [['requests', '--since', 'yesterday'], 'Such as 24h, 7d'],
+    [['statement', '--limit', '0'], 'from 1 to 1000.'],
+    [['invoices', 'show', '2026-13'], 'Must be a month such as 2026-11'],
+    [['requests', '--since', 'yesterday'], 'Must be a time such as 24h'],
     [['requests', '--outcome', 'good'], 'Allowed choices are answered, cut, broken, failed'],
     [['account', 'keep-bodies', 'maybe'], 'Allowed choices are on, off'],
-    [['ls', '--limit', '5'], 'berth ls --ended lists what has ended.'],
-    [['ls', '--ended', '--wide', '--limit', '500'], 'With --wide, 100 machines at a time are the most.'],
-    [['volumes', 'prices', '--size', '300'], 'In steps of 256: 256, 512 and so on.'],
+    [['ls', '--limit', '5'], '--limit and --cursor need --ended.'],
+    [['ls', '--ended', '--wide', '--limit', '500'], 'With --wide, --limit is at most 100.'],
+    [['volumes', 'prices', '--size', '300'], 'in steps of 256.'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })

@@ -43,12 +43,12 @@ const done = async (...args: string[]): Promise<string> => {
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: supplier.key })
 
 test('who has nothing is told how a machine joins, and what earns', async () => {
-  expect(await inTerminal('supply', 'machines')).toContain('One joins with: berth supply token.')
+  expect(await inTerminal('supply', 'machines')).toContain('berth supply token')
   const shown = await inTerminal('supply', 'earnings')
-  expect(shown).toMatch(/^Not paid out +\$0\.00, /m)
-  expect(shown).toMatch(/^Fee +15 % is the operator's/m)
-  expect(shown).toContain('Nothing was earned in these days.\n')
-  expect(await done('supply', 'earnings', '--by', 'machine')).toContain('Nothing was earned in these days.\n')
+  expect(shown).toMatch(/^Unpaid +\$0\.00; /m)
+  expect(shown).toMatch(/^Platform fee +15%/m)
+  expect(shown).toContain('Nothing was earned in this time.\n')
+  expect(await done('supply', 'earnings', '--by', 'machine')).toContain('Nothing was earned in this time.\n')
 })
 
 test('machines are listed with their price and what is rented, page by page', async () => {
@@ -69,10 +69,10 @@ test('machines are listed with their price and what is rented, page by page', as
   await waitFor('the machine to be on sale', async () => (await done('supply', 'machines')).includes('pier-1'))
 
   const shown = await inTerminal('supply', 'machines')
-  expect(shown).toMatch(/^mock-lab-h100-01 +on sale +mock-\S+ +8 H100 .+ +0 of 8 +house {2}vm$/m)
+  expect(shown).toMatch(/^mock-lab-h100-01 +on sale +mock-\S+ +8 H100 .+ +0 of 8 +book {2}vm$/m)
   expect(shown).toMatch(/^mock-iad-l40s-01 +on sale +us-\S+ +4 L40S +0 of 4 +\$0\.84 {2}container$/m)
   expect(shown).toMatch(/^pier-1 +on sale +us-\S+ +2 RTX 4090 +0 of 2 +\$0\.40 {2}container +\d\S*$/m)
-  expect(shown).toMatch(/\n\n3 machines, 3 on sale; 0 of \d+ GPUs rented\. Prices are for a GPU and hour\.\n$/)
+  expect(shown).toMatch(/\n\n3 machines\. 3 on sale; 0 of \d+ GPUs rented\. Prices are per GPU-hour\.\n$/)
 
   const seen: string[] = []
   let next: string[] = ['supply', 'machines', '--limit', '2']
@@ -100,23 +100,21 @@ test('a price counts for new rentals, and a machine off sale keeps its tenants',
   await waitFor('it to run', async () => (await instances())[0]?.instance.status === 'online')
 
   expect(await done('supply', 'price', MACHINE, '0.52')).toBe(
-    `${MACHINE} costs $0.52 a GPU and hour. What runs keeps its price.\n`,
+    `${MACHINE} costs $0.52 per GPU-hour. Running rentals keep their price.\n`,
   )
   expect((await instances())[0]?.instance.pricing.price.amount).toBe(0.84)
-  expect(await done('supply', 'unlist', MACHINE)).toBe(
-    `${MACHINE} is off sale. What runs on it (2 GPUs) goes on at its price.\n`,
-  )
+  expect(await done('supply', 'unlist', MACHINE)).toBe(`${MACHINE} is off sale. Running rentals (2 GPUs) continue.\n`)
   const again = await customer.call('POST', '/v1/marketplace/instances/create', order)
   expect(again).toMatchObject({ status: 400, body: { reason: 'node_not_ready' } })
   expect(await done('supply', 'machines')).toMatch(/^mock-iad-l40s-01 +off sale .* 2 of \d +\$0\.52 /m)
-  expect(await done('supply', 'price', MACHINE, '0.55')).toContain(
-    `Put it on sale with: berth supply list ${MACHINE}\n`,
+  expect(await done('supply', 'price', MACHINE, '0.55')).toContain(`To put it on sale: berth supply list ${MACHINE}\n`)
+  expect(await done('supply', 'list', MACHINE)).toBe(`${MACHINE} is on sale at $0.55 per GPU-hour.\n`)
+  expect(await done('supply', 'list', HOUSE_PRICED)).toBe(
+    `${HOUSE_PRICED} is on sale at the price in the price book.\n`,
   )
-  expect(await done('supply', 'list', MACHINE)).toBe(`${MACHINE} is on sale at $0.55 a GPU and hour.\n`)
-  expect(await done('supply', 'list', HOUSE_PRICED)).toBe(`${HOUSE_PRICED} is on sale at the house price.\n`)
   expect(JSON.parse(await done('supply', 'unlist', 'pier-1', '--json'))).toMatchObject({ id: 'pier-1', listed: false })
   await done('supply', 'drain', 'pier-1')
-  expect(await done('supply', 'list', 'pier-1')).toBe('pier-1 is on sale again when it is no longer draining.\n')
+  expect(await done('supply', 'list', 'pier-1')).toBe('pier-1 goes on sale when it is no longer draining.\n')
 
   await succeed(customer.call, 'POST', '/v1/marketplace/instances/terminate', { id: instance_name })
   await waitFor('it to be gone', async () => (await instances()).length === 0)
@@ -140,20 +138,20 @@ test('earnings are what the customer paid less the fee, by day and by machine', 
 
   const shown = await inTerminal('supply', 'earnings', '--days', '2')
   const unpaid = formatUsdForPeople(nanoUsdOf(earned - 100_000n))
-  expect(shown).toContain(`Not paid out  ${unpaid}, `)
-  expect(shown).toMatch(/^Paid out +\$0\.0001 in all$/m)
+  expect(shown).toContain(`Unpaid        ${unpaid}; `)
+  expect(shown).toMatch(/^Paid out +\$0\.0001 in total$/m)
   expect(shown).toMatch(new RegExp(String.raw`^Earned +${words} from \d{4}-\d\d-\d\d to ${today} \(UTC\)$`, 'm'))
-  expect(shown).toMatch(/^Occupancy +[\d.]+ % of the GPU hours of these days$/m)
+  expect(shown).toMatch(/^Occupancy +[\d.]+% of the GPU-hours in that time$/m)
   expect(shown).toMatch(new RegExp(String.raw`\n\d{4}-\d\d-\d\d +0 +\$0\.00\n${today} +[\d.]+ +${words}\n$`))
   // Days on which nothing was sold would fill the screen.
   const long = await done('supply', 'earnings', '--days', '90')
   expect(long.match(/^\d{4}-\d\d-\d\d /gm)).toEqual([`${today} `])
 
   const byMachine = await inTerminal('supply', 'earnings', '--by', 'machine')
-  const row = String.raw`^${MACHINE} +[\d.]+ +[\d.]+ +[\d.]+ % +${words} +${words}$`
+  const row = String.raw`^${MACHINE} +[\d.]+ +[\d.]+ +[\d.]+% +${words} +${words}$`
   expect(byMachine).toMatch(new RegExp(row, 'm'))
-  expect(byMachine).toMatch(/^pier-1 +0 +[\d.]+ +0 % +\$0\.00 +\$0\.00$/m)
-  expect(byMachine).toContain('\n3 machines; ')
+  expect(byMachine).toMatch(/^pier-1 +0 +[\d.]+ +0% +\$0\.00 +\$0\.00$/m)
+  expect(byMachine).toContain('\n3 machines. ')
   expect(JSON.parse(await done('supply', 'earnings', '--days', '1', '--json'))).toMatchObject({
     to: today,
     from: today,
@@ -166,9 +164,9 @@ test('a machine that has left is shown on demand', async () => {
   await done('supply', 'leave', 'pier-1')
   const shown = await done('supply', 'machines')
   expect(shown).not.toContain('pier-1')
-  expect(shown).toContain('\n2 machines, 2 on sale; ')
-  expect(shown).toContain('\n1 more has left: berth supply machines --all\n')
-  expect(await done('supply', 'machines', '--all')).toMatch(/^pier-1 +left /m)
+  expect(shown).toContain('\n2 machines. 2 on sale; ')
+  expect(shown).toContain('\n1 machine left: berth supply machines --include-left\n')
+  expect(await done('supply', 'machines', '--include-left')).toMatch(/^pier-1 +left /m)
 })
 
 test('what cannot be is refused with a next step', async () => {
@@ -176,17 +174,17 @@ test('what cannot be is refused with a next step', async () => {
   expect(unknown).toMatchObject({
     code: 1,
     out: '',
-    error: expect.stringContaining('berth supply machines lists yours.'),
+    error: expect.stringContaining('To list them: berth supply machines'),
   })
   const byTheBook = await berth('supply', 'price', HOUSE_PRICED, '1')
-  expect(byTheBook).toMatchObject({ code: 1, out: '', error: expect.stringContaining('price book of the operator') })
+  expect(byTheBook).toMatchObject({ code: 1, out: '', error: expect.stringContaining('price book') })
   for (const [args, told] of [
-    [['price', MACHINE, 'cheap'], 'A price from 0 to 1000, such as 1.20.'],
-    [['price', MACHINE, '1000.01'], 'A price from 0 to 1000, such as 1.20.'],
+    [['price', MACHINE, 'cheap'], 'Must be a price in USD up to 1000'],
+    [['price', MACHINE, '1000.01'], 'Must be a price in USD up to 1000'],
     [['price', MACHINE], "missing required argument 'usd'"],
-    [['list', 'no such'], 'Letters, digits'],
-    [['machines', '--limit', '0'], 'From 1 to 1000.'],
-    [['earnings', '--days', '91'], 'From 1 to 90.'],
+    [['list', 'no such'], 'Not a valid value.'],
+    [['machines', '--limit', '0'], 'from 1 to 1000.'],
+    [['earnings', '--days', '91'], 'from 1 to 90.'],
     [['earnings', '--by', 'week'], 'Allowed choices are day, machine'],
   ] as const) {
     expect(await berth('supply', ...args)).toMatchObject({ code: 2, out: '', error: expect.stringContaining(told) })

@@ -1,211 +1,323 @@
-/**
- * `berth supply`: words that let machines join, and one's own hosts. The operator's are those of the house. What they
- * are sold for and what they earn is in supply-machine.ts and earnings.ts.
- */
-import { randomUUID } from 'node:crypto'
-import { InvalidArgumentError, type Command } from 'commander'
-import type { Reply } from '../client/client.ts'
+/** `berth supply`: join tokens, hosts, machines and earnings of a supplier. With an operator's key, those of the house. */
+import { money } from '../view/money.ts'
+import { gpuLabel } from '../view/gpu.ts'
 import { count } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
-import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
-import { GROUP_USAGE, type Run } from './session.ts'
+import { parseUsd } from '../base/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import { hostColumns, tenants, type Host } from './host.ts'
+import { act, list, show, type Row } from './row.ts'
+import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
+import { limits } from '../base/limits.ts'
 
-const USES = 1_000
-const HOURS = 720
+type Machine = Reply<'changeSuppliedMachine'>
+type Earnings = Reply<'getEarnings'>
 
-/** Gives the group, for what stands beside in it. */
-export function addSupplyCommands(program: Command, run: Run): Command {
-  const supply = program
-    .command('supply')
-    .description('machines that join, their price and what they earn')
-    .usage(GROUP_USAGE)
-    .commandsGroup('Suppliers:')
-  addToken(supply, run)
-  addTokens(supply, run)
-  addHosts(supply, run)
-  addMove(supply, run, 'drain', 'draining', 'take no more tenants on it')
-  addMove(supply, run, 'resume', 'ready', 'put it back on sale')
-  addMove(supply, run, 'leave', 'left', 'take it away for good, once it is empty')
-  return supply
+const HOST = { name: '<host>', help: 'name, as shown by berth supply hosts', field: 'id' }
+const MACHINE = { name: '<machine>', help: 'name, as shown by berth supply machines', field: 'id' }
+const MAX_HOST_PAGES = 50
+/** Longer periods show only the days with sales. */
+const MAX_EMPTY_DAYS = 31
+
+const tokenRows: readonly Row[] = [
+  act({
+    command: 'supply token',
+    operation: 'createJoinToken',
+    description: 'create a join token',
+    flags: {
+      uses: { help: 'how many machines can join with it' },
+      expiresInHours: { flag: '--hours <n>', help: 'hours until it expires' },
+    },
+    // The server may have another name over there; this is the one that has just worked.
+    onWire: (made, { client }) => ({ ...made, command: joinCommand(client, made.token) }),
+    done: (made, { screen, client }) => [
+      ...fields(screen, [
+        ['Token', { text: made.token, style: 'bold' }],
+        ['Valid for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
+        ['Owner', made.supplierId ?? 'the house'],
+      ]),
+      '',
+      'Save it now: it is not shown again. On the machine that joins, run:',
+      `  ${joinCommand(client, made.token)}`,
+    ],
+    examples: ['berth supply token --uses 4 --hours 2'],
+  }),
+  list({
+    command: 'supply tokens',
+    operation: 'listJoinTokens',
+    rows: 'tokens',
+    description: 'list active join tokens',
+    noun: 'token',
+    empty: ['There are no active join tokens.', 'To create one: berth supply token'],
+    columns: [
+      { title: 'ID', of: (one) => one.id },
+      { title: 'USES LEFT', right: true, of: (one) => String(one.usesLeft) },
+      { title: 'CREATED', of: (one) => utcTime(one.createdAt) },
+      { title: 'EXPIRES', of: (one) => utcTime(one.expiresAt) },
+    ],
+    hint: 'To revoke one: berth supply tokens revoke ID',
+    examples: ['berth supply tokens'],
+  }),
+  act({
+    command: 'supply tokens revoke',
+    operation: 'revokeJoinToken',
+    description: 'revoke a join token; machines that have joined stay',
+    args: [{ name: '<id>', help: 'id, as shown by berth supply tokens', field: 'id' }],
+    done: (_, { args }) => `Revoked ${String(args[0])}. No more machines can join with it.`,
+    examples: ['berth supply tokens revoke ID'],
+  }),
+]
+
+function joinCommand({ url }: Client, token: string): string {
+  return `npx berth agent join --server ${url} --token ${token}`
 }
 
-function addToken(supply: Command, run: Run): void {
-  const token = supply
-    .command('token')
-    .description('a word that lets a machine join')
-    .option('--uses <n>', 'how many machines may join with it', parseWhole(1, USES), 1)
-    .option('--hours <n>', 'how long it is good', parseWhole(1, HOURS), 24)
-  token.action(
-    run('operator', async ({ client, screen }) => {
-      const { uses, hours } = token.opts<{ uses: number; hours: number }>()
-      const made = await client.call('createJoinToken', {
-        body: { uses, expiresInHours: hours },
-        idempotencyKey: randomUUID(),
-      })
-      // The server may be known by another name over there; this is the one that has just worked.
-      const command = `npx berth agent join --server ${client.url} --token ${made.token}`
-      screen.show({ ...made, command }, () => [
-        ...fields(screen, [
-          ['Token', { text: made.token, style: 'bold' }],
-          ['Good for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
-          ['Machines', made.supplierId === null ? 'become those of the house' : `become those of ${made.supplierId}`],
-        ]),
-        '',
-        'It is not shown again. On the machine that joins:',
-        `  ${command}`,
-      ])
-    }),
-  )
+const hostRows: readonly Row[] = [
+  list({
+    command: 'supply hosts',
+    operation: 'listSuppliedHosts',
+    rows: 'hosts',
+    description: 'list your hosts and their health',
+    noun: 'host',
+    empty: ['There are no hosts.', 'To add one, create a join token: berth supply token'],
+    columns: hostColumns,
+    examples: ['berth supply hosts'],
+  }),
+  moveRow('drain', 'draining', 'stop accepting new tenants on a host'),
+  moveRow('resume', 'ready', 'accept tenants on a host again'),
+  moveRow('leave', 'left', 'remove an empty host for good'),
+]
+
+function moveRow(verb: string, state: Host['state'], description: string): Row {
+  return act({
+    command: `supply ${verb}`,
+    operation: 'changeSuppliedHost',
+    description,
+    args: [HOST],
+    fixed: { state },
+    done: (host) => `${host.id} ${host.state === 'left' ? 'has left' : `is ${host.state}`}${tenants(host)}.`,
+    examples: [`berth supply ${verb} calm-ivory-horse`],
+  })
 }
 
-function addTokens(supply: Command, run: Run): void {
-  const tokens = supply
-    .command('tokens')
-    .description('words that are out; `tokens revoke ID` ends one')
-    .usage('[options] [revoke]')
-    .commandsGroup('Suppliers:')
-    .option('--cursor <cursor>', 'go on where a long list was cut')
-  tokens.action(
-    run('operator', async ({ client, screen }) => {
-      const { cursor } = tokens.opts<{ cursor?: string }>()
-      const page = await client.call('listJoinTokens', { query: cursor === undefined ? {} : { cursor } })
-      screen.show(page, () => [
-        ...table(
-          screen,
-          [{ title: 'ID' }, { title: 'LEFT', right: true }, { title: 'CREATED' }, { title: 'EXPIRES' }],
-          page.tokens.map((one) => [one.id, String(one.usesLeft), utcTime(one.createdAt), utcTime(one.expiresAt)]),
-        ),
-        '',
-        moreOr(page.nextCursor, 'berth supply tokens', count(page.tokens.length, 'token')),
-      ])
-    }),
-  )
-  tokens
-    .command('revoke')
-    .description('let nobody else join with it')
-    .argument('<id>', 'as berth supply tokens shows it', parseName)
-    .action(
-      run('operator', async ({ client, screen }, id = '') => {
-        const revoked = await client.call('revokeJoinToken', { params: { id } })
-        screen.show(revoked, () => [`Nobody joins with ${id} any more.`])
-      }),
-    )
+type Hosts = ReadonlyMap<string, Host>
+
+const machineRows: readonly Row[] = [
+  list<'listSuppliedMachines', 'machines', Hosts, { includeLeft?: true }>({
+    command: 'supply machines',
+    operation: 'listSuppliedMachines',
+    rows: 'machines',
+    description: 'list your machines: state, price and use',
+    noun: 'machine',
+    empty: [
+      'You have no machines here.',
+      'To add one, create a join token: berth supply token. Machines that have just',
+      'joined are in berth supply hosts, those of the house in berth operator fleet.',
+    ],
+    options: [{ flag: '--include-left', help: 'include machines that have left' }],
+    read: ({ client }) => readHosts(client),
+    isShown: ({ id }, { includeLeft }, hosts) => includeLeft === true || hosts.get(id)?.state !== 'left',
+    columns: [
+      { title: 'MACHINE', of: (machine) => machine.id },
+      { title: 'STATE', of: (machine, hosts) => stateOf(machine, hosts.get(machine.id)) },
+      { title: 'REGION', shrink: true, of: (machine) => machine.region },
+      {
+        title: 'GPUS',
+        shrink: true,
+        of: ({ gpusTotal, gpuModel, gpusSick }) =>
+          `${gpusTotal} ${gpuLabel(gpuModel)}${gpusSick.length === 0 ? '' : `, ${gpusSick.length} faulty`}`,
+      },
+      { title: 'RENTED', right: true, of: ({ gpusInUse, gpusTotal }) => `${gpusInUse} of ${gpusTotal}` },
+      { title: '$/GPU', right: true, of: priceOf },
+      { title: 'KIND', of: ({ offering }) => kinds[offering] },
+      { title: 'AGENT', shrink: true, of: (machine, hosts) => hosts.get(machine.id)?.agentVersion ?? '' },
+    ],
+    hint: (machines, _, hosts) => {
+      const onSale = machines.filter((one) => stateOf(one, hosts.get(one.id)).text === ON_SALE).length
+      const sum = (of: (one: Machine) => number): number => machines.reduce((total, one) => total + of(one), 0)
+      return `${onSale} on sale; ${sum((one) => one.gpusInUse)} of ${count(
+        sum((one) => one.gpusTotal),
+        'GPU',
+      )} rented. Prices are per GPU-hour.`
+    },
+    below: (machines, { options }, hosts) => {
+      const left = machines.filter(({ id }) => hosts.get(id)?.state === 'left').length
+      return left === 0 || options.includeLeft === true
+        ? []
+        : [`${count(left, 'machine')} left: berth supply machines --include-left`]
+    },
+    examples: ['berth supply machines', 'berth supply machines --include-left'],
+  }),
+  act({
+    command: 'supply price',
+    operation: 'changeSuppliedMachine',
+    description: 'set the price per GPU-hour for new rentals',
+    args: [MACHINE, { name: '<usd>', help: 'price from 0 to 1000, such as 1.20', field: 'pricePerGpuHourUsd' }],
+    flags: { listed: false },
+    done: (machine) => [
+      `${machine.id} costs ${priceOf(machine)} per GPU-hour. Running rentals keep their price.`,
+      ...(machine.listed ? [] : [`It is off sale. To put it on sale: berth supply list ${machine.id}`]),
+    ],
+    examples: ['berth supply price calm-ivory-horse 1.99'],
+  }),
+  listingRow('list', true),
+  listingRow('unlist', false),
+]
+
+function listingRow(verb: string, listed: boolean): Row {
+  return act({
+    command: `supply ${verb}`,
+    operation: 'changeSuppliedMachine',
+    description: listed ? 'put a machine on sale' : 'take a machine off sale; running rentals continue',
+    args: [MACHINE],
+    flags: { pricePerGpuHourUsd: false },
+    fixed: { listed },
+    done: (machine) => (listed ? onSaleText(machine) : offSaleText(machine)),
+    examples: [`berth supply ${verb} calm-ivory-horse`],
+  })
 }
 
-function addHosts(supply: Command, run: Run): void {
-  const hosts = supply
-    .command('hosts')
-    .description('your hosts, and how they are')
-    .option('--cursor <cursor>', 'go on where a long list was cut')
-  hosts.action(
-    run('operator', async ({ client, screen }) => {
-      const { cursor } = hosts.opts<{ cursor?: string }>()
-      const page = await client.call('listSuppliedHosts', { query: cursor === undefined ? {} : { cursor } })
-      screen.show(page, () => {
-        if (page.hosts.length === 0) return ['There are no hosts.', 'A machine becomes one with: berth supply token']
-        return [
-          ...hostTable(screen, page.hosts),
-          '',
-          moreOr(page.nextCursor, 'berth supply hosts', count(page.hosts.length, 'host')),
-        ]
-      })
-    }),
-  )
+const kinds = { marketplace: 'container', 'virtual-machine': 'vm', 'bare-metal': 'metal' } as const
+
+function priceOf({ offering, pricePerGpuHourUsd: price }: Machine): string {
+  if (offering !== 'marketplace') return 'book'
+  return price === null ? 'none' : money(price)
 }
 
-function addMove(
-  supply: Command,
-  run: Run,
-  verb: string,
-  state: 'draining' | 'ready' | 'left',
-  description: string,
-): void {
-  supply
-    .command(verb)
-    .description(description)
-    .argument('<host>', 'as berth supply hosts shows it', parseName)
-    .action(
-      run('operator', async ({ client, screen }, id = '') => {
-        const host = await client.call('changeSuppliedHost', { params: { id }, body: { state } })
-        screen.show(host, () => [
-          `${host.id} ${host.state === 'left' ? 'has left' : `is ${host.state}`}${tenantWords(host.tenants)}.`,
-        ])
-      }),
-    )
+interface State {
+  readonly text: string
+  readonly style: Style
 }
 
-export type HostRow = Reply<'listSuppliedHosts'>['hosts'][number]
+const ON_SALE = 'on sale'
 
-const columns = [
-  { title: 'HOST' },
-  { title: 'STATE' },
-  { title: 'OFFERING' },
-  { title: 'REGION' },
-  { title: 'CLUSTER' },
-  { title: 'GPUS' },
-  { title: 'TENANTS', right: true },
-  { title: 'HEARD' },
-  { title: 'AGENT' },
-  { title: 'REMARKS' },
-] as const
+const statuses: Readonly<Record<string, State>> = {
+  node_draining: { text: 'draining', style: 'yellow' },
+  node_cleaning: { text: 'cleaning', style: 'yellow' },
+  node_quarantined: { text: 'quarantined', style: 'red' },
+  node_lost: { text: 'lost', style: 'red' },
+}
 
-export function hostTable(screen: Screen, hosts: readonly HostRow[]): string[] {
+function stateOf(machine: Machine, host: Host | undefined): State {
+  if (host?.state === 'left') return { text: 'left', style: 'dim' }
+  if (host?.isSilent === true && (host.state === 'ready' || host.state === 'draining')) {
+    return { text: 'offline', style: 'red' }
+  }
+  const other = statuses[machine.status]
+  if (other !== undefined) return other
+  if (!machine.listed) return { text: 'off sale', style: 'yellow' }
+  return priceOf(machine) === 'none' ? { text: 'no price', style: 'yellow' } : { text: ON_SALE, style: 'green' }
+}
+
+function onSaleText(machine: Machine): string {
+  const { id } = machine
+  const { text } = stateOf(machine, undefined)
+  const price = priceOf(machine)
+  if (price === 'none') return `${id} has no price yet. To put it on sale: berth supply price ${id} USD`
+  if (text !== ON_SALE) return `${id} goes on sale when it is no longer ${text}.`
+  return `${id} is on sale at ${machine.offering === 'marketplace' ? `${price} per GPU-hour` : 'the price in the price book'}.`
+}
+
+function offSaleText({ id, gpusInUse }: Machine): string {
+  const rest = gpusInUse === 0 ? 'Nothing runs on it.' : `Running rentals (${count(gpusInUse, 'GPU')}) continue.`
+  return `${id} is off sale. ${rest}`
+}
+
+/** By name: a machine and the host that runs it share one. The host says whether it is offline or has left. */
+async function readHosts(client: Client): Promise<Hosts> {
+  const hosts = new Map<string, Host>()
+  let cursor: string | undefined
+  for (let n = 0; n < MAX_HOST_PAGES; n += 1) {
+    const query = { limit: limits.pageRows, ...(cursor === undefined ? {} : { cursor }) }
+    const page = await client.call('listSuppliedHosts', { query })
+    for (const host of page.hosts) hosts.set(host.id, host)
+    if (page.nextCursor === null) break
+    cursor = page.nextCursor
+  }
+  return hosts
+}
+
+const earningsRow = show<'getEarnings', { by: 'day' | 'machine' }>({
+  command: 'supply earnings',
+  operation: 'getEarnings',
+  description: 'show earnings by day or machine, and payouts',
+  flags: { days: { help: 'number of days, including today' } },
+  options: [{ flag: '--by <group>', help: 'group by', choices: ['day', 'machine'], default: 'day' }],
+  lines: (earnings, { screen, options }) => [
+    ...sumLines(screen, earnings),
+    '',
+    ...(options.by === 'day' ? dayLines(screen, earnings) : machineLines(screen, earnings)),
+  ],
+  examples: ['berth supply earnings --days 7', 'berth supply earnings --by machine'],
+})
+
+function sumLines(screen: Screen, earnings: Earnings): string[] {
+  const { byMachine, from, to } = earnings
+  const sold = byMachine.reduce((sum, sale) => sum + sale.gpuHoursSold, 0)
+  const offered = byMachine.reduce((sum, sale) => sum + (sale.gpuHours ?? 0), 0)
+  return fields(screen, [
+    ['Unpaid', `${money(earnings.unpaidUsd)}; the operator pays it out`],
+    ['Paid out', `${money(earnings.paidOutUsd)} in total`],
+    ['Earned', `${money(earnings.earnedUsd)} from ${from} to ${to} (UTC)`],
+    ['Occupancy', offered === 0 ? undefined : `${percent((sold / offered) * 100)} of the GPU-hours in that time`],
+    ['Platform fee', `${percent(earnings.platformFeePercentage)}, already deducted`],
+  ])
+}
+
+function dayLines(screen: Screen, { byDay }: Earnings): string[] {
+  if (!byDay.some(hasSales)) return NOTHING_EARNED
+  const shown = byDay.length <= MAX_EMPTY_DAYS ? byDay : byDay.filter(hasSales)
   return table(
     screen,
-    columns,
-    hosts.map((host): Cell[] => [
-      host.id,
-      { text: stateWord(host), style: styleOf(host) },
-      host.offering,
-      host.region,
-      host.clusterName,
-      `${host.gpusTotal} ${host.gpuModel}`,
-      String(host.tenants),
-      host.seenAt === null ? 'never' : utcTime(host.seenAt),
-      host.agentVersion ?? '',
-      remarks(host),
-    ]),
+    [{ title: 'DAY' }, { title: 'GPU-HOURS', right: true }, { title: 'EARNED', right: true }],
+    shown.map((row) => [row.day, hours(row.gpuHoursSold), money(row.earnedUsd)]),
   )
 }
 
-function stateWord(host: HostRow): string {
-  if (host.isSilent && host.state !== 'left') return `${host.state}, silent`
-  return host.fault === null ? host.state : `${host.state}, fault`
+function hasSales({ earnedUsd, gpuHoursSold }: Earnings['byDay'][number]): boolean {
+  return gpuHoursSold > 0 || parseUsd(earnedUsd) !== 0n
 }
 
-function styleOf(host: HostRow): Style {
-  if (host.state === 'quarantined' || host.fault !== null || (host.isSilent && host.state !== 'left')) return 'red'
-  return host.state === 'ready' ? 'green' : 'yellow'
-}
+const NOTHING_EARNED = [
+  'Nothing was earned in this time.',
+  'A machine earns while a customer rents its GPUs. Yours: berth supply machines',
+]
 
-function remarks(host: HostRow): string {
-  const said = [
-    ...(host.stateReason === null ? [] : [host.stateReason]),
-    ...(host.fault === null ? [] : [host.fault.message]),
-    ...(host.simulated ? ['simulated GPUs'] : []),
-    ...(host.gpusSick.length === 0 ? [] : [`sick GPUs: ${host.gpusSick.join(', ')}`]),
-    ...host.notes,
+function machineLines(screen: Screen, { byMachine, machines }: Earnings): string[] {
+  if (byMachine.length === 0) return NOTHING_EARNED
+  const totals = new Map(machines.map(({ id, earnedUsd }) => [id, earnedUsd]))
+  return [
+    ...table(
+      screen,
+      [
+        { title: 'MACHINE', shrink: true },
+        { title: 'HOURS SOLD', right: true },
+        { title: 'OF', right: true },
+        { title: 'OCCUPANCY', right: true },
+        { title: 'EARNED', right: true },
+        { title: 'TOTAL', right: true },
+      ],
+      byMachine.map((sale): Cell[] => [
+        sale.id,
+        hours(sale.gpuHoursSold),
+        sale.gpuHours === null ? 'not yours' : hours(sale.gpuHours),
+        sale.occupancyPercentage === null ? '' : percent(sale.occupancyPercentage),
+        money(sale.earnedUsd),
+        money(totals.get(sale.id) ?? '0'),
+      ]),
+    ),
+    '',
+    `${count(byMachine.length, 'machine')}. Hours are GPU-hours. TOTAL is since the machine joined.`,
   ]
-  return said.map(printable).join('; ')
 }
 
-export function tenantWords(tenants: number): string {
-  return tenants === 0 ? '' : `, with ${count(tenants, 'tenant')}`
+/** Less than an hour would be rounded to nothing. */
+function hours(value: number): string {
+  return value.toLocaleString('en-US', value < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 2 })
 }
 
-export function moreOr(cursor: string | null, command: string, end: string): string {
-  return cursor === null ? end : `There are more: ${command} --cursor ${cursor}`
+function percent(value: number): string {
+  return `${value.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`
 }
 
-export function parseWhole(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const n = /^\d{1,9}$/.test(text) ? Number.parseInt(text, 10) : -1
-    if (n < least || n > most) throw new InvalidArgumentError(`From ${least} to ${most}.`)
-    return n
-  }
-}
-
-export function parseName(text: string): string {
-  if (!/^[\w.-]{1,100}$/.test(text)) throw new InvalidArgumentError('Letters, digits, dot, - and _ only.')
-  return text
-}
+export const rows: readonly Row[] = [...tokenRows, ...hostRows, ...machineRows, earningsRow]

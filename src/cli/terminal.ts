@@ -1,4 +1,4 @@
-/** A terminal over a WebSocket: this terminal's keys there, what is written there here, its size, and its exit code. */
+/** A terminal over a WebSocket: it carries key presses, output, the window size and the exit code. */
 import type { IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
 import { apiErrorOf, unreachable } from '../client/error.ts'
@@ -7,12 +7,12 @@ import { CliError, exitCodes } from './shell.ts'
 /** Server side: server/session-sockets.ts. */
 const PROTOCOL = 'berth.terminal'
 const HANDSHAKE_MS = 30_000
-const REFUSAL_BYTES = 65_536
-/** What a terminal takes for the end of the input. */
+const MAX_ERROR_BYTES = 65_536
+/** Ctrl-D. */
 const END_OF_INPUT = Buffer.from([4])
-/** It may be lost: one in a line that was begun ends only that, and one that comes while a program starts is forgotten. */
-const END_AGAIN_MS = 500
-const USUAL_SIZE = { columns: 80, rows: 24 }
+/** Ctrl-D may be lost: within a line it ends only that line, and while a program starts it is ignored. So it is repeated. */
+const REPEAT_END_MS = 500
+const DEFAULT_SIZE = { columns: 80, rows: 24 }
 
 export interface TerminalOptions {
   readonly url: string
@@ -40,7 +40,7 @@ export function runTerminal(options: TerminalOptions): Promise<number> {
       leave = takeOver(socket)
     })
     socket.once('unexpected-response', (_, response) => {
-      readRefusal(response).then(reject, reject)
+      readError(response).then(reject, reject)
     })
     socket.once('error', (error) => {
       leave()
@@ -54,12 +54,13 @@ export function runTerminal(options: TerminalOptions): Promise<number> {
       leave()
       if (typeof exitCode === 'number') resolve(exitCode)
       else if (code === 1_000) resolve(exitCode === null ? exitCodes.failed : exitCodes.ok)
-      else reject(new CliError(exitCodes.failed, `The terminal was cut: ${reason.toString() || `code ${code}`}.`))
+      else
+        reject(new CliError(exitCodes.failed, `The terminal was disconnected: ${reason.toString() || `code ${code}`}.`))
     })
   })
 }
 
-/** Takes this terminal's keys as they are pressed. Returns how to give it back. */
+/** Sends key presses as they come. Returns a function that restores this terminal. */
 function takeOver(socket: WebSocket): () => void {
   const { stdin, stdout } = process
   const send = (chunk: Buffer): void => {
@@ -68,7 +69,7 @@ function takeOver(socket: WebSocket): () => void {
   let ending: NodeJS.Timeout | undefined
   const end = (): void => {
     socket.send(END_OF_INPUT)
-    ending = setInterval(() => socket.send(END_OF_INPUT), END_AGAIN_MS)
+    ending = setInterval(() => socket.send(END_OF_INPUT), REPEAT_END_MS)
   }
   const resize = (): void => socket.send(JSON.stringify(sizeOf()))
   if (stdin.isTTY) stdin.setRawMode(true)
@@ -82,14 +83,14 @@ function takeOver(socket: WebSocket): () => void {
     stdout.off('resize', resize)
     if (stdin.isTTY) stdin.setRawMode(false)
     stdin.pause()
-    // A pipe whose other end stays open would keep the command alive; a file has no other end.
+    // An open pipe would keep the command alive; a file cannot be unreferenced.
     if ('unref' in stdin) stdin.unref()
   }
 }
 
 function sizeOf(): { columns: number; rows: number } {
   const { columns, rows } = process.stdout
-  return columns > 0 && rows > 0 ? { columns, rows } : USUAL_SIZE
+  return columns > 0 && rows > 0 ? { columns, rows } : DEFAULT_SIZE
 }
 
 function readExitCode(text: string): number | null | undefined {
@@ -101,12 +102,12 @@ function readExitCode(text: string): number | null | undefined {
   }
 }
 
-/** The server has answered instead of opening one. */
-async function readRefusal(response: IncomingMessage): Promise<unknown> {
+/** The server answered with an error instead of opening a terminal. */
+async function readError(response: IncomingMessage): Promise<unknown> {
   let text = ''
   for await (const chunk of response) {
     text += String(chunk)
-    if (text.length > REFUSAL_BYTES) break
+    if (text.length > MAX_ERROR_BYTES) break
   }
   const headers = new Headers()
   for (const [name, value] of Object.entries(response.headers)) {

@@ -1,230 +1,159 @@
-/** `berth volumes`: storage that outlives machines. A volume is named by its number or its label. */
-import { randomUUID } from 'node:crypto'
-import { InvalidArgumentError, type Command } from 'commander'
+/** `berth volumes`: storage that outlives machines. A volume is named by its id or its label. */
+import { exactMoney } from '../view/money.ts'
+import { number } from '../view/number.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, usdFromNumber, zeroUsd } from '../base/money.ts'
-import type { CallInput, Client, Reply } from '../client/client.ts'
-import { count } from '../view/number.ts'
-import { money } from '../view/money.ts'
+import type { Client, Reply } from '../client/client.ts'
+import { parserOf } from './flag.ts'
+import { fieldOf } from './operation-field.ts'
 import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
-import { confirm, YES } from './question.ts'
-import { table, type Cell } from './screen.ts'
-import { GROUP_USAGE, type Run } from './session.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
-import { parseWhole } from './supply.ts'
+import { act, list, type Call, type Row } from './row.ts'
+import type { Cell } from './screen.ts'
+import { CliError, exitCodes } from './shell.ts'
+import { targetOf } from './target.ts'
 
 type Volume = Reply<'listVolumes'>[number]
 type StorageOption = Reply<'listStorageOptions'>[number]
 
-const VOLUME_HELP = 'its number or label, as berth volumes ls shows it'
-const STEP_GB = 256
-const MAX_GB = 64_000
+const sizeField = fieldOf('createVolume', 'sizeInGb')
+const STEP_GB = sizeField.step ?? 1
 
-export function addVolumeCommands(program: Command, run: Run, shell: Shell): void {
-  const volumes = program.command('volumes').description('storage that outlives machines').usage(GROUP_USAGE)
-  volumes.commandsGroup('Customers:')
-  addList(volumes, run)
-  addPrices(volumes, run)
-  addCreate(volumes, run)
-  addAttach(volumes, run)
-  addDetach(volumes, run)
-  addRemove(volumes, run, shell)
+const volume = {
+  ...targetOf<Volume>({
+    noun: 'volume',
+    arg: 'volume',
+    named: 'label',
+    list: 'berth volumes ls',
+    read: (client) => client.call('listVolumes'),
+    idOf: (one) => one.id,
+    nameOf: (one) => one.label,
+  }),
+  field: 'storageVolumeId',
 }
 
-function addList(volumes: Command, run: Run): void {
-  volumes
-    .command('ls', { isDefault: true })
-    .description('list your storage volumes')
-    .action(
-      run('customer', async ({ client, screen }) => {
-        const list = await client.call('listVolumes')
-        screen.show(list, () =>
-          list.length === 0
-            ? ['There are no volumes.', 'Make one with: berth volumes create LABEL --size 256 --region REGION']
-            : [...table(screen, columns, list.map(cells)), '', count(list.length, 'volume')],
-        )
-      }),
-    )
+export const rows: readonly Row[] = [
+  list({
+    command: 'volumes ls',
+    operation: 'listVolumes',
+    description: 'list storage volumes',
+    noun: 'volume',
+    empty: ['There are no volumes.', 'To create one: berth volumes create LABEL --size 256 --region REGION'],
+    columns: [
+      { title: 'ID', right: true, of: (one) => String(one.id) },
+      { title: 'LABEL', shrink: true, of: (one) => one.label },
+      { title: 'GB', right: true, of: (one) => String(one.sizeGb) },
+      { title: 'STATUS', of: ({ status }) => ({ text: status, style: status === 'active' ? 'green' : 'yellow' }) },
+      { title: 'REGION', of: (one) => one.region },
+      { title: '$/HR', right: true, of: (one) => formatUsdForPeople(usdFromNumber(one.costPerHour) ?? zeroUsd) },
+      { title: 'ATTACHED TO', shrink: true, of: (one) => one.attachedRentals.join(', ') },
+    ],
+    examples: ['berth volumes ls'],
+  }),
+  list<'listStorageOptions', undefined, number, { size: number }>({
+    command: 'volumes prices',
+    operation: 'listStorageOptions',
+    description: 'list regions and prices for volumes',
+    options: [
+      {
+        flag: '--size <gb>',
+        help: `size to price, in steps of ${STEP_GB} GB`,
+        parse: parserOf(sizeField),
+        default: STEP_GB,
+      },
+    ],
+    noun: 'region',
+    empty: ['No region sells volumes: none has a price.', 'Ask the operator.'],
+    read: async ({ options }) => options.size,
+    columns: [
+      { title: 'REGION', of: (one) => one.region },
+      { title: '$/GB-HR', right: true, of: (one) => exactMoney(one.costPerGbHourUsd) },
+      {
+        title: '$/HR',
+        right: true,
+        of: (one, sizeGb) =>
+          formatUsdForPeople(nanoUsdOf((parseUsd(one.costPerGbHourUsd) ?? zeroUsd) * BigInt(sizeGb))),
+      },
+      { title: 'AVAILABLE (GB)', right: true, of: availableCell },
+    ],
+    hint: (_, { options }) => `$/HR is for ${options.size} GB. To create one: berth volumes create --help`,
+    examples: ['berth volumes prices --size 1024'],
+  }),
+  act<'createVolume', { attach?: string[] }>({
+    command: 'volumes create',
+    operation: 'createVolume',
+    description: 'create a storage volume',
+    args: [{ name: '<label>', help: 'label: at least 4 letters, digits, - or _', field: 'label' }],
+    flags: {
+      sizeInGb: { flag: '--size <gb>', help: `size, in steps of ${STEP_GB} GB` },
+      region: { help: 'region, as shown by berth volumes prices' },
+      rentalIds: false,
+    },
+    options: [{ flag: '--attach <name...>', help: 'attach it to these machines; the first one hosts the disk' }],
+    prepare: async ({ client, input, options }) => {
+      if (options.attach === undefined) return input
+      const rentalIds = await rentalIdsOf(client, options.attach)
+      return { ...input, parts: { body: { ...input.parts.body, rentalIds } } }
+    },
+    done: (made) => [
+      `Creating ${made.label}: volume ${made.storageVolumeId}, ${made.sizeInGb} GB in ${made.region}.`,
+      'To see when it is active: berth volumes ls',
+    ],
+    examples: ['berth volumes create datasets --size 512 --region us-central-1'],
+  }),
+  act({
+    command: 'volumes attach',
+    operation: 'attachVolume',
+    target: volume,
+    description: 'attach a volume to machines: all of them or none',
+    args: [{ name: '<name...>', help: NAME_HELP, field: 'rentalIds', parse: (text) => text }],
+    prepare: withRentalIds,
+    done: (reply, { found }) => `Attaching ${found.label} to ${rentals(reply.attachedRentalIds)}.`,
+    examples: ['berth volumes attach datasets node-a'],
+  }),
+  act({
+    command: 'volumes detach',
+    operation: 'detachVolume',
+    target: volume,
+    description: 'detach a volume from machines',
+    args: [{ name: '[name...]', help: `${NAME_HELP}; default: all`, field: 'rentalIds', parse: (text) => text }],
+    prepare: withRentalIds,
+    done: ({ attachedRentalIds: rest }, { found }) =>
+      `Detaching ${found.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
+    examples: ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
+  }),
+  act({
+    command: 'volumes rm',
+    operation: 'terminateVolume',
+    target: volume,
+    description: 'delete a volume and its data; asks first',
+    confirm: ({ found }) => `Delete ${found.label} (${found.sizeGb} GB) and all its data?`,
+    done: (_, { found }) => `Deleting ${found.label}. It costs nothing from now on.`,
+    examples: ['berth volumes rm datasets'],
+  }),
+]
+
+/** The largest volume that can be created now. */
+function availableCell({ enabled, availableGb }: StorageOption, sizeGb: number): Cell {
+  if (!enabled) return { text: 'disabled', style: 'yellow' }
+  if (availableGb === null) return 'unknown'
+  return availableGb < sizeGb ? { text: number(availableGb), style: 'yellow' } : number(availableGb)
 }
 
-const columns = [
-  { title: 'ID', right: true },
-  { title: 'LABEL', shrink: true },
-  { title: 'GB', right: true },
-  { title: 'STATUS' },
-  { title: 'REGION' },
-  { title: '$ AN HOUR', right: true },
-  { title: 'ATTACHED TO', shrink: true },
-] as const
-
-function cells(volume: Volume): Cell[] {
-  return [
-    String(volume.id),
-    volume.label,
-    String(volume.sizeGb),
-    { text: volume.status, style: volume.status === 'active' ? 'green' : 'yellow' },
-    volume.region,
-    formatUsdForPeople(usdFromNumber(volume.costPerHour) ?? zeroUsd),
-    volume.attachedRentals.join(', '),
-  ]
+async function withRentalIds({ client, input, args }: Call<unknown, Volume>): Promise<Call['input']> {
+  const names = (args[1] ?? []) as string[]
+  const { rentalIds: _, ...body } = input.parts.body ?? {}
+  return { parts: { body: names.length === 0 ? body : { ...body, rentalIds: await rentalIdsOf(client, names) } } }
 }
 
-function addPrices(volumes: Command, run: Run): void {
-  const prices = volumes
-    .command('prices')
-    .description('what a volume costs, and where it can be made')
-    .option('--size <gb>', `of which size, in steps of ${STEP_GB}`, parseSize, STEP_GB)
-  prices.action(
-    run('anyone', async ({ client, screen }) => {
-      const { size } = prices.opts<{ size: number }>()
-      const options = await client.call('listStorageOptions')
-      screen.show(options, () => {
-        if (options.length === 0) return ['Volumes are not sold here: no region has a price.', 'Ask the operator.']
-        const priceColumns = [
-          { title: 'REGION' },
-          { title: '$ A GB AND HOUR', right: true },
-          { title: `$ AN HOUR OF ${size} GB`, right: true },
-          { title: 'ROOM, GB', right: true },
-        ] as const
-        return [
-          ...table(
-            screen,
-            priceColumns,
-            options.map((option) => priceCells(option, size)),
-          ),
-          '',
-          `${count(options.length, 'region')}. berth volumes create LABEL --size ${size} --region REGION makes one.`,
-        ]
-      })
-    }),
-  )
-}
-
-function priceCells(option: StorageOption, sizeGb: number): Cell[] {
-  const perGb = parseUsd(option.costPerGbHourUsd) ?? zeroUsd
-  return [
-    option.region,
-    money(option.costPerGbHourUsd),
-    formatUsdForPeople(nanoUsdOf(perGb * BigInt(sizeGb))),
-    roomCell(option, sizeGb),
-  ]
-}
-
-/** The largest volume that can be made now. */
-function roomCell({ enabled, availableGb }: StorageOption, sizeGb: number): Cell {
-  if (!enabled) return { text: 'not now', style: 'yellow' }
-  if (availableGb === null) return 'no limit known'
-  const text = availableGb.toLocaleString('en-US')
-  return availableGb < sizeGb ? { text, style: 'yellow' } : text
-}
-
-function addCreate(volumes: Command, run: Run): void {
-  const create = volumes
-    .command('create')
-    .description('make a storage volume')
-    .argument('<label>', 'a name for it: letters, digits, - and _, four at least')
-    .requiredOption('--size <gb>', `in steps of ${STEP_GB}`, parseSize)
-    .requiredOption('--region <region>', 'where')
-    .option('--attach <name...>', 'machines to attach it to; a disk is made on the host of the first')
-  create.action(
-    run('customer', async ({ client, screen }, label = '') => {
-      const { size, region, attach } = create.opts<{ size: number; region: string; attach?: string[] }>()
-      const rentalIds = attach === undefined ? {} : { rentalIds: await idsOf(client, attach) }
-      const body = { label, region, sizeInGb: size, ...rentalIds } as CallInput<'createVolume'>['body']
-      const made = await client.call('createVolume', { body, idempotencyKey: randomUUID() })
-      screen.show(made, () => [
-        `${made.label} is being made: volume ${made.storageVolumeId}, ${made.sizeInGb} GB in ${made.region}.`,
-        'berth volumes ls shows when it is active.',
-      ])
-    }),
-  )
-}
-
-function addAttach(volumes: Command, run: Run): void {
-  const attach = volumes
-    .command('attach')
-    .description('attach a volume to machines, all or none')
-    .argument('<volume>', VOLUME_HELP)
-    .argument('<name...>', NAME_HELP)
-  attach.action(
-    run('customer', async ({ client, screen }, wanted = '') => {
-      const { id, label } = await findVolume(client, wanted)
-      const rentalIds = await idsOf(client, attach.args.slice(1))
-      const told = await client.call('attachVolume', { body: { storageVolumeId: id, rentalIds } })
-      screen.show(told, () => [`${label} is being attached to ${rentalWords(told.attachedRentalIds)}.`])
-    }),
-  )
-}
-
-function addDetach(volumes: Command, run: Run): void {
-  const detach = volumes
-    .command('detach')
-    .description('detach a volume from machines')
-    .argument('<volume>', VOLUME_HELP)
-    .argument('[name...]', `${NAME_HELP}; none: all of them`)
-  detach.action(
-    run('customer', async ({ client, screen }, wanted = '') => {
-      const { id, label } = await findVolume(client, wanted)
-      const names = detach.args.slice(1)
-      const rentalIds = names.length === 0 ? {} : { rentalIds: await idsOf(client, names) }
-      const told = await client.call('detachVolume', { body: { storageVolumeId: id, ...rentalIds } })
-      const rest = told.attachedRentalIds
-      screen.show(told, () => [
-        `${label} is being detached${rest.length === 0 ? '' : `; it stays with ${rentalWords(rest)}`}.`,
-      ])
-    }),
-  )
-}
-
-function addRemove(volumes: Command, run: Run, shell: Shell): void {
-  const remove = volumes
-    .command('rm')
-    .description('delete a volume and its data; asks')
-    .argument('<volume>', VOLUME_HELP)
-    .option(...YES)
-  remove.action(
-    run('customer', async ({ client, screen }, wanted = '') => {
-      const { id, label, sizeGb } = await findVolume(client, wanted)
-      const { yes } = remove.opts<{ yes?: true }>()
-      await confirm(shell, `Delete ${label} (${sizeGb} GB) and everything in it?`, yes === true)
-      const told = await client.call('terminateVolume', { body: { storageVolumeId: id } })
-      screen.show(told, () => [`${label} is being deleted. It costs nothing from now on.`])
-    }),
-  )
-}
-
-async function findVolume(client: Client, wanted: string): Promise<Volume> {
-  const list = await client.call('listVolumes')
-  const exact = list.find(({ id }) => String(id) === wanted)
-  if (exact !== undefined) return exact
-  const labelled = list.filter(({ label }) => label === wanted)
-  const [only] = labelled
-  if (only === undefined) {
-    throw new CliError(exitCodes.failed, `There is no volume ${wanted}.`, ['berth volumes ls lists them.'])
-  }
-  if (labelled.length > 1) {
-    const ids = labelled.map(({ id }) => id).join(', ')
-    throw new CliError(exitCodes.usage, `Several volumes have the label ${wanted}.`, [`Name one of: ${ids}`])
-  }
-  return only
-}
-
-function parseSize(text: string): number {
-  const sizeGb = parseWhole(STEP_GB, MAX_GB)(text)
-  if (sizeGb % STEP_GB !== 0)
-    throw new InvalidArgumentError(`In steps of ${STEP_GB}: ${STEP_GB}, ${2 * STEP_GB} and so on.`)
-  return sizeGb
-}
-
-/** Volumes know rentals by number. */
-async function idsOf(client: Client, names: readonly string[]): Promise<number[]> {
+/** Volumes know rentals by their ids. */
+async function rentalIdsOf(client: Client, names: readonly string[]): Promise<number[]> {
   const machines = await listOwn(client)
   return names.map((wanted) => {
     const { kind, id, name } = pickOwn(machines, wanted)
     if (kind !== 'container') return Number.parseInt(id, 10)
-    throw new CliError(exitCodes.failed, `${name} is a container, and containers have no volumes.`)
+    throw new CliError(exitCodes.failed, `${name} is a container, and volumes cannot be attached to containers.`)
   })
 }
 
-function rentalWords(ids: readonly number[]): string {
+function rentals(ids: readonly number[]): string {
   return `${ids.length === 1 ? 'rental' : 'rentals'} ${ids.join(', ')}`
 }

@@ -1,48 +1,44 @@
-/** Looking once, or with --watch again and again until Ctrl-C: then it is shown anew when it has changed. */
-import type { Command } from 'commander'
+/** Reads once, or with --watch again and again until Ctrl-C, and shows the answer each time it has changed. */
 import { pause } from '../client/pause.ts'
-import type { Session } from './session.ts'
-import type { Shell } from './shell.ts'
-import { parseWhole } from './supply.ts'
+import { parseWhole } from './flag.ts'
+import type { Call, ExtraOption } from './row.ts'
 
-const LONGEST_WAIT_S = 3_600
-/** Where the terminal begins again, and everything below it is gone. */
-const FROM_THE_TOP = '\u001B[H\u001B[J'
-
-export interface WatchOptions {
-  readonly watch?: true
-  readonly every: number
-}
+const MAX_PAUSE_S = 3_600
+/** Moves to the top left and clears everything below. */
+const CLEAR_SCREEN = '\u001B[H\u001B[J'
 
 interface Look {
   readonly onWire: unknown
-  readonly lines: string[]
+  readonly lines: readonly string[]
 }
 
-export function addWatchOptions(command: Command, everyS: number): Command {
-  return command
-    .option('-w, --watch', 'look again and again, until Ctrl-C')
-    .option('--every <s>', 'with --watch: seconds between two looks', parseWhole(1, LONGEST_WAIT_S), everyS)
+export function watchOptions(everyS: number): ExtraOption[] {
+  return [
+    { flag: '-w, --watch', help: 'refresh until Ctrl-C' },
+    {
+      flag: '--every <seconds>',
+      help: 'with --watch: time between refreshes',
+      parse: parseWhole(1, MAX_PAUSE_S),
+      default: everyS,
+    },
+  ]
 }
 
-export async function watch(
-  { screen, json }: Session,
-  shell: Shell,
-  options: WatchOptions,
-  look: () => Promise<Look>,
-): Promise<void> {
-  if (options.watch !== true) {
+export async function watch({ session, shell, options }: Call, look: () => Promise<Look>): Promise<void> {
+  const { screen, json } = session
+  const { watch: isWatching, every = 1 } = options as { watch?: true; every?: number }
+  if (isWatching !== true) {
     const { onWire, lines } = await look()
     screen.show(onWire, () => lines)
     return
   }
-  const forEver = new AbortController().signal
-  for (let before = ''; !forEver.aborted; await pause(options.every * 1_000, forEver)) {
+  const forever = new AbortController().signal
+  for (let before = ''; !forever.aborted; await pause(every * 1_000, forever)) {
     const { onWire, lines } = await look()
     const text = json ? JSON.stringify(onWire) : lines.join('\n')
     if (text === before) continue
     before = text
-    if (shell.columns !== undefined && !json) shell.write(FROM_THE_TOP)
+    if (shell.columns !== undefined && !json) shell.write(CLEAR_SCREEN)
     screen.showLine(onWire, () => text)
   }
 }

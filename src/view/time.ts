@@ -26,6 +26,11 @@ export function utcTime(text: string | null): string {
     .replace(/\.\d+Z$/, 'Z')
 }
 
+/** `2026-11-14`. Empty for null. */
+export function utcDay(text: string | null): string {
+  return utcTime(text).slice(0, '2026-11-14'.length)
+}
+
 /** The largest unit first; a span names this one and the next. */
 const units = [
   { noun: 'day', letter: 'd', ms: DAY_MS },

@@ -1,6 +1,9 @@
 /** All commands of the CLI at once, as no run of it loads them, with a shell that swallows everything. */
 import { Command } from 'commander'
-import { commandFiles } from '../../src/cli/command-table.ts'
+import { addRow } from '../../src/cli/command.ts'
+import { commandFiles, groupDescriptions } from '../../src/cli/command-table.ts'
+import { loadOperations } from '../../src/cli/operation-source.ts'
+import type { Row } from '../../src/cli/row.ts'
 
 export const silentShell = {
   env: {},
@@ -11,8 +14,15 @@ export const silentShell = {
   readInput: () => undefined,
 }
 
+export async function loadRows(): Promise<Row[]> {
+  const files = Object.values(commandFiles).flat()
+  return (await Promise.all(files.map((file) => file.load()))).flat()
+}
+
 export async function loadCommandTree(): Promise<Command> {
-  const root = new Command('berth')
-  for (const file of Object.values(commandFiles).flat()) (await file.load())(root, () => async () => {}, silentShell)
-  return root
+  const program = new Command('berth')
+  const tree = { program, shell: silentShell, title: 'Commands:', groups: groupDescriptions, ended: () => {} }
+  await loadOperations()
+  for (const row of await loadRows()) addRow(tree, row)
+  return program
 }

@@ -1,0 +1,41 @@
+/** A balance as names and values, and in one line. */
+import { money } from '../view/money.ts'
+import { relativeTime, utcTime } from '../view/time.ts'
+import type { Instant } from '../base/instant.ts'
+import { parseUsd } from '../base/money.ts'
+import type { Reply } from '../client/client.ts'
+import type { Fact } from './screen.ts'
+
+type Balance = Reply<'getCustomerBalance'>
+
+export function balanceFacts(balance: Balance, now: Instant): Fact[] {
+  const { hourlySpendUsd, emptyAt, earningsUsd } = balance
+  return [
+    ['Balance', { text: money(balance.balanceUsd), style: 'bold' }],
+    ['Available', `${money(balance.availableUsd)}, for new rentals`],
+    ['On hold', `${money(balance.heldUsd)}, for running machines and reserved terms`],
+    ['Credit line', creditLine(balance)],
+    ['Spending', isZero(hourlySpendUsd) ? 'nothing is running' : `${money(hourlySpendUsd)}/hr`],
+    ['Empty', emptyAt === null ? undefined : `${utcTime(emptyAt)} (${relativeTime(emptyAt, now)})`],
+    ['Earnings', isZero(earningsUsd) ? undefined : `${money(earningsUsd)}, not yet paid out`],
+  ]
+}
+
+/** undefined: the account has none. */
+export function creditLine(account: {
+  readonly creditLineUsd: string
+  readonly creditUsedUsd: string
+}): string | undefined {
+  if (isZero(account.creditLineUsd) && isZero(account.creditUsedUsd)) return undefined
+  return `${money(account.creditLineUsd)} for reserved terms, ${money(account.creditUsedUsd)} used`
+}
+
+export function balanceLine({ balanceUsd, hourlySpendUsd, emptyAt }: Balance, now: Instant): string {
+  if (isZero(hourlySpendUsd)) return `${money(balanceUsd)}; nothing is running`
+  const end = emptyAt === null ? '' : `, empty ${relativeTime(emptyAt, now)}`
+  return `${money(balanceUsd)}; ${money(hourlySpendUsd)}/hr${end}`
+}
+
+function isZero(usd: string): boolean {
+  return parseUsd(usd) === 0n
+}

@@ -1,0 +1,193 @@
+/** Rows become commands: their arguments, flags and help in one tree, and the call that runs one. */
+import { Argument, Option, type Command } from 'commander'
+import type { Access } from '../contract/endpoint.ts'
+import { ApiError } from '../client/error.ts'
+import { passWordsOn } from './command-line.ts'
+import { explain, refusalOf, stepsFor } from './failure.ts'
+import { parserOf } from './flag.ts'
+import { buildInput, flagFor, nameOf, operationOf, sourcesOf } from './input.ts'
+import { isPaged, pageOptions } from './page.ts'
+import { YES } from './question.ts'
+import type { Arg, Call, ExtraOption, Row } from './row.ts'
+import { openSession, type GlobalOptions, type Session, type Who } from './session.ts'
+import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { watchOptions } from './watch.ts'
+
+/** How a command that only groups others is used. */
+export const GROUP_USAGE = '<command>'
+
+export interface Tree {
+  readonly program: Command
+  readonly shell: Shell
+  /** The title of its part of the help. */
+  readonly title: string
+  /** Descriptions of groups, by their words. */
+  readonly groups: Readonly<Record<string, string>>
+  readonly ended: (outcome: ExitCode) => void
+}
+
+export function addRow(tree: Tree, row: Row): void {
+  const words = row.command.split(' ')
+  const name = words.pop() ?? ''
+  const parent = groupAt(tree, words)
+  const command = parent.command(name, { isDefault: name === 'ls' && words.length > 0 })
+  command.description(row.description).commandsGroup(tree.title)
+  if (row.alias !== undefined) command.alias(row.alias)
+  if (row.passesWordsOn === true) passWordsOn(command)
+  const sources = sourcesOf(row)
+  for (const argument of argumentsOf(row)) command.addArgument(argument)
+  const flags = sources.flatMap(({ options }) => options)
+  const extras = extraOptionsOf(row)
+  // A command of its own kind is about its own options.
+  for (const option of row.isCustom === true ? [...extras, ...flags] : [...flags, ...extras]) command.addOption(option)
+  addHelp(command, row)
+  command.action(() => runRow(tree, row, command, sources))
+}
+
+function groupAt({ program, title, groups }: Tree, words: readonly string[]): Command {
+  let place = program
+  for (const [at, word] of words.entries()) {
+    const path = words.slice(0, at + 1).join(' ')
+    place =
+      place.commands.find((one) => one.name() === word) ??
+      place
+        .command(word)
+        .description(groups[path] ?? '')
+        .usage(GROUP_USAGE)
+        .commandsGroup(title)
+  }
+  return place
+}
+
+/** A list with further commands below it names them, when the tree is whole. */
+export function addUsages(command: Command): void {
+  for (const one of command.commands) addUsages(one)
+  const names = command.commands.map((one) => one.name())
+  if (names.length === 0 || command.parent === null || command.usage() === GROUP_USAGE) return
+  const args = command.registeredArguments.map((one) => ` [${one.name()}${one.variadic ? '...' : ''}]`)
+  command.usage(`[options] [${names.join('|')}]${args.join('')}`)
+}
+
+function argumentsOf(row: Row): Argument[] {
+  const { target, args = [] } = row
+  const fields = operationOf(row)?.fields ?? []
+  return [
+    ...(target === undefined ? [] : [new Argument(`<${target.arg}>`, target.help)]),
+    ...args.map((one) => {
+      const argument = new Argument(one.name, one.help)
+      const field = fields.find((candidate) => nameOf(candidate) === one.field)
+      const choices = one.choices ?? (one.parse === undefined ? field?.choices : undefined)
+      const parse = one.parse ?? (field === undefined ? undefined : parserOf(field))
+      if (parse !== undefined) argument.argParser(readEach(one, parse))
+      return choices === undefined ? argument : argument.choices(choices)
+    }),
+  ]
+}
+
+function readEach({ name }: Arg, parse: (text: string) => unknown) {
+  const isVariadic = name.includes('...')
+  return (text: string, before: unknown): unknown =>
+    isVariadic ? [...(Array.isArray(before) ? (before as unknown[]) : []), parse(text)] : parse(text)
+}
+
+function extraOptionsOf(row: Row): Option[] {
+  const { isPaged: isList, canWatch, confirms, options = [], operation } = row
+  const isPage = isList === true && operation !== undefined && isPaged(operation)
+  return [
+    ...options.map(optionOf),
+    ...(isPage ? pageOptions(row.rowsShown).map(optionOf) : []),
+    ...(canWatch === undefined ? [] : watchOptions(canWatch).map(optionOf)),
+    ...(operationOf(row)?.idempotent === true && row.sends === true ? [optionOf(idempotencyOption)] : []),
+    ...(confirms === true ? [new Option(...YES)] : []),
+  ]
+}
+
+const idempotencyOption: ExtraOption = {
+  flag: '--idempotency-key <key>',
+  help: 'retry safely: with the same key it is never done twice',
+}
+
+function optionOf({ flag, help, parse, choices, default: usual, conflicts, required, hidden }: ExtraOption): Option {
+  const option = new Option(flag, help)
+  if (choices !== undefined) option.choices(choices)
+  if (parse !== undefined) option.argParser(parse)
+  if (usual !== undefined) option.default(usual)
+  if (conflicts !== undefined) option.conflicts([...conflicts])
+  if (required === true) option.makeOptionMandatory()
+  return hidden === true ? option.hideHelp() : option
+}
+
+function addHelp(command: Command, { examples, notes }: Row): void {
+  if (notes !== undefined) command.addHelpText('after', `\n${notes}`)
+  const title = examples.filter((line) => !line.startsWith(' ')).length === 1 ? 'Example' : 'Examples'
+  command.addHelpText('after', `\n${title}:\n${examples.map((line) => `  ${line}`).join('\n')}`)
+}
+
+async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnType<typeof sourcesOf>): Promise<void> {
+  const { shell } = tree
+  const options = command.optsWithGlobals<GlobalOptions>()
+  let opened: Session | undefined
+  const open = (): Session =>
+    (opened ??= openSession(
+      shell,
+      options,
+      row.whoOf?.(options as never) ?? row.who ?? whoOf(operationOf(row)?.access),
+    ))
+  try {
+    if (row.isOffline !== true) open()
+    const [first] = command.processedArgs as [string?]
+    const found = row.target === undefined ? undefined : await row.target.find(open().client, first ?? '')
+    const foundId = found === undefined ? undefined : row.target?.idOf(found)
+    const call: Call = {
+      shell,
+      get session() {
+        return open()
+      },
+      get client() {
+        return open().client
+      },
+      get screen() {
+        return open().screen
+      },
+      options,
+      args: command.processedArgs as unknown[],
+      input: buildInput(row, sources, command, foundId),
+      found,
+      command,
+    }
+    tree.ended((await row.run(call)) ?? exitCodes.ok)
+  } catch (error) {
+    const hinted = addHints(row, sources, error)
+    throw opened === undefined ? hinted : explain(hinted, opened)
+  }
+}
+
+/** Names the flag that the server objects to, or the command that lists what was not found. */
+function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, error: unknown): unknown {
+  if (!(error instanceof ApiError) || stepsFor(error, 'anyone') !== undefined) return error
+  if (error.status === 404 || error.reason?.endsWith('_not_found') === true) {
+    const list = listFor(row, sources, error)
+    return list === undefined ? error : refusalOf(error, exitCodes.failed, [`To list them: ${list}`])
+  }
+  if (error.issues.length === 0) return error
+  const lines = error.issues.map(({ path, message }) => {
+    const name = flagFor(row, sources, path) ?? (path.join('.') || 'the request')
+    return error.message.includes(message) ? `Check ${name}.` : `${name}: ${message}`
+  })
+  return refusalOf(error, exitCodes.failed, lines)
+}
+
+/** The command that lists what was not found, as the help of its argument or flag names it. */
+function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' }: ApiError): string | undefined {
+  const flags = sources.flatMap(({ options }) => options.map(({ description }) => description))
+  const help = [row.target?.help ?? '', ...(row.args ?? []).map((one) => one.help), ...flags]
+  const lists = help.flatMap((text) => /as shown by (berth [a-z -]+)/.exec(text)?.[1] ?? [])
+  return lists.find((list) => list.includes(`${reason.replace('_not_found', '')}s`)) ?? lists[0]
+}
+
+/** Suppliers' commands are the operator's too, for the machines of the house. */
+function whoOf(access: Access | undefined): Who {
+  if (access === undefined || access === 'public') return 'anyone'
+  if (access === 'any-key') return 'customer'
+  return access.includes('operator') || access.includes('supply') ? 'operator' : 'customer'
+}

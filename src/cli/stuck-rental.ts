@@ -1,0 +1,18 @@
+/** Stuck rentals, in one line beside whatever else an operator looks at. */
+import { count } from '../view/number.ts'
+import type { Client, Reply } from '../client/client.ts'
+import type { Screen } from './screen.ts'
+
+/** More are as bad. */
+const MAX_COUNTED = 100
+
+export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
+  return client.call('listAllRentals', { query: { stuck: true, limit: MAX_COUNTED } })
+}
+
+/** Empty where none is stuck. */
+export function stuckLines(screen: Screen, { rentals, nextCursor }: Reply<'listAllRentals'>): string[] {
+  if (rentals.length === 0) return []
+  const many = `${nextCursor === null ? '' : 'at least '}${count(rentals.length, 'rental')}`
+  return ['', screen.paint('red', `${many} stuck. To see what to do: berth operator rentals --stuck`)]
+}
