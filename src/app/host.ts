@@ -36,13 +36,13 @@ import {
 import { findMachine } from '../store/machine.ts'
 import type { Actor } from './app.ts'
 
-/** The platform's own account. Its machines have no supplier. */
+/** The operator's own account. Its machines have no supplier. */
 const HOUSE = 'operator'
 const JOIN_TOKENS = 1_000
 /** Random names to try before a longer one is used. */
 const NAME_TRIES = 8
 
-/** The owner of an account's hosts; null: the platform. */
+/** The supplier of an account's hosts; null: the operator. */
 export function supplierOf(actor: Pick<Actor, 'accountId'>): string | null {
   return actor.accountId === HOUSE ? null : actor.accountId
 }

@@ -19,7 +19,7 @@ export interface LedgerVerdict {
   readonly checks: Array<{ name: string; rows: number; findings: number }>
   /** The first of them. */
   readonly findings: Finding[]
-  /** Balance of each of the platform's ledger accounts. */
+  /** Balance of each of the house's ledger accounts. */
   readonly house: ReadonlyMap<string, NanoUsd>
 }
 

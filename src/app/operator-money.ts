@@ -34,7 +34,7 @@ export interface Moved {
 /** A larger balance plus its refunds could overflow a bigint column. */
 const largestBalance = nanoUsdOf(4n * usd('999999999'))
 
-/** A purchase is money received; a credit is a gift of the platform. */
+/** A purchase is money received; a credit is a gift. */
 export async function creditAccount(
   tx: Tx,
   actor: Actor,

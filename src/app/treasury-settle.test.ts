@@ -61,7 +61,7 @@ describe('settling', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('an expired purse is refilled from the balance, and the platform bears the rest', async () => {
+  test('an expired purse is refilled from the balance, and the house bears the rest', async () => {
     const actor = await openAccount(books, 'expired', usd('1'))
     const treasury = await books.startTreasury()
     const holdKey = await books.fill(treasury, actor, usd('0.6'))

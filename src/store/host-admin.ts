@@ -35,7 +35,7 @@ function selectRecords(db: Db) {
 export async function listHostRecords(
   db: Db,
   query: {
-    /** null: the platform's own hosts. undefined: all. */
+    /** null: the operator's own hosts. undefined: all. */
     supplierId?: string | null | undefined
     state?: HostState | 'cleaning_pending' | undefined
     driver?: HostRow['driver'] | undefined

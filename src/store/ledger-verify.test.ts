@@ -147,7 +147,7 @@ test('an intact ledger has no findings, and every check reads some rows', async 
   expect(outcomes.filter((outcome) => outcome.rows === 0)).toEqual([])
 })
 
-test('the balances of the platform mirror those of its customers', async () => {
+test('the balances of the house mirror those of its customers', async () => {
   const house = await readHouse(books.database.db)
   const customers = await sql<{ sum: string }>`select sum(balance_nano)::text as sum from ledger_account`.execute(
     books.database.db,

@@ -144,7 +144,7 @@ describe('concurrently', () => {
         )
         expect([...posted.values()].every((times) => times === 1)).toBe(true)
         expect(await findings()).toEqual([])
-        // All money received is with the customers, the supplier or the platform.
+        // All money received is with the customers, the supplier or the house.
         const written = await books.database.db
           .selectFrom('posting')
           .select('key')

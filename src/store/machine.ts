@@ -274,7 +274,7 @@ export async function changeMachine(
     status?: Machine['status']
     gpusWithdrawn?: readonly number[]
   },
-  /** Only if this supplier owns it; null: the platform. Absent: any owner. */
+  /** Only if this supplier owns it; null: the operator. Absent: any owner. */
   owner?: string | null,
 ): Promise<Machine | undefined> {
   tx.wake.add(CAPACITY_WAKE)
