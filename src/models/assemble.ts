@@ -1,7 +1,7 @@
 /**
- * Makes one file of a model out of its sources: brings each, appends it, checks the whole, and only then gives it its
- * name. How many pieces are in it is written down after each, so a crash costs at most the piece under way. A file that
- * is not what it should be is deleted and never gets its name.
+ * Builds one model file from its sources: downloads and appends each piece, checks the whole, and only then gives the
+ * file its name. Progress is recorded after each piece, so a crash costs at most the current one. A file that fails the
+ * check is deleted.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -12,7 +12,7 @@ import { syncFolder, type ModelFolder, type StoredFile } from './manifest.ts'
 import { writeAt } from './part-file.ts'
 import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
 
-/** What was brought in several goes may be torn on our side: then it is brought once more. */
+/** A resumed download may be corrupt on our side: then it is repeated once. */
 const TRIES = 2
 
 export interface WantedFile {
@@ -20,7 +20,7 @@ export interface WantedFile {
   readonly pieces: ReadonlyArray<{ readonly source: string; readonly bytes: number | null; readonly partName: string }>
   /** null: not known before. */
   readonly bytes: number | null
-  /** Given, or pinned earlier. null: taken as it comes. */
+  /** Configured, or pinned earlier. null: any content is accepted. */
   readonly sha256: string | null
 }
 
@@ -43,7 +43,7 @@ export async function assemble(wanted: WantedFile, options: AssembleOptions): Pr
   }
 }
 
-/** Whether a file is what it should be, by size and digest. */
+/** Checks size and digest. */
 export async function checkFile(
   wanted: Pick<WantedFile, 'file' | 'bytes' | 'sha256'>,
   place: string,
@@ -88,7 +88,7 @@ async function joinPieces(wanted: WantedFile, options: AssembleOptions): Promise
     isContinued ||= piece.value.isContinued
     const { ownPath } = piece.value
     const drop = (): Promise<void> => piece.value.discard()
-    // Alone, and as it is: there is nothing to join.
+    // A single unmodified piece needs no joining.
     if (wanted.pieces.length === 1 && ownPath !== null) return ok({ path: ownPath, isContinued, drop })
     const appended = await append(place, bytes, piece.value, { source, pieceBytes, room: options.room })
     if (!appended.ok) return appended
@@ -127,7 +127,7 @@ async function append(
   }
 }
 
-/** What cannot be used would only take room until the next try. */
+/** An unusable piece would only take up space until the next attempt. */
 async function giveUp(piece: Piece, failure: Failure): Promise<Failure> {
   await piece.discard()
   return failure
@@ -155,7 +155,7 @@ export function sourcesOf(wanted: WantedFile): string[] {
   return wanted.pieces.map(({ source }) => source)
 }
 
-/** Sizes of which one is not known make a sum that is not known. */
+/** Unknown if one of the sizes is unknown. */
 export function addOrNull(sum: number | null, more: number | null): number | null {
   return sum === null || more === null ? null : sum + more
 }
@@ -164,7 +164,7 @@ function joinedPath(wanted: WantedFile, folder: ModelFolder): string {
   return path.join(folder.partsPath, `${wanted.file}.joined`)
 }
 
-/** How far an earlier try came; from the start where the sources are others by now. */
+/** The progress of an earlier attempt; none if the sources have changed. */
 async function readProgress(wanted: WantedFile, folder: ModelFolder): Promise<Progress> {
   const none: Progress = { sources: sourcesOf(wanted), pieces: 0, bytes: 0 }
   const text = await fs.readFile(`${joinedPath(wanted, folder)}.json`, 'utf8').catch(unlessGone(''))

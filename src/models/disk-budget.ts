@@ -1,23 +1,22 @@
 /**
- * How much the model store may still write. Two things bound it: the operator's limit and the room on the disk. What
- * lies there is measured whenever room is asked for, since others write to the same disk; what has been promised to
- * downloads under way, and is not written yet, counts as if it were.
+ * How much the model store may still write: within the operator's limit and the free disk space. Both are measured on
+ * every reservation, since others write to the same disk; bytes reserved by running downloads count as written.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { fail, type Failure } from '../contract/result.ts'
 
-/** Left free for the rest of the machine, the database first. */
+/** Kept free for the rest of the machine, above all the database. */
 const MARGIN_BYTES = 64 * 1_048_576
-/** So much is asked for at once where the size is not known before. */
+/** Reserved at once for a download of unknown size. */
 const STEP_BYTES = 8 * 1_048_576
 
 export interface Room {
-  /** Makes sure that so many bytes can be written from here on; a failure names the numbers. */
+  /** Reserves this many bytes; a failure contains the numbers. */
   need(bytes: number): Promise<Failure | undefined>
   /** Before each write. */
   take(bytes: number): Promise<Failure | undefined>
-  /** Gives back what was not written. */
+  /** Releases unused bytes. */
   close(): void
 }
 
@@ -30,7 +29,7 @@ export interface DiskBudget {
 export function makeDiskBudget(options: {
   readonly dir: string
   readonly limitBytes: number
-  /** What the disk has left; asked from the system unless given. */
+  /** Free disk space; from the system by default. */
   readonly freeBytes?: () => Promise<number>
 }): DiskBudget {
   const { dir, limitBytes } = options
@@ -74,18 +73,18 @@ export function makeDiskBudget(options: {
   return { open, usedBytes: () => measure(dir), freeBytes }
 }
 
-/** What a folder holds, in bytes; 0 when it is not there. */
+/** The size of a folder in bytes; 0 if it does not exist. */
 export async function measure(dir: string): Promise<number> {
   let sum = 0
   for (const entry of await fs.readdir(dir, { withFileTypes: true, recursive: true }).catch(unlessGone([]))) {
     if (!entry.isFile()) continue
-    // A file may go between the two looks.
+    // A file may be deleted in between.
     sum += await fs.stat(path.join(entry.parentPath, entry.name)).then((found) => found.size, unlessGone(0))
   }
   return sum
 }
 
-/** For `catch`: what is not there is answered by `instead`, all else is thrown on. */
+/** For `catch`: returns `instead` for a missing file, rethrows everything else. */
 export function unlessGone<T>(instead: T): (error: unknown) => T {
   return (error) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return instead

@@ -1,7 +1,7 @@
 /**
- * Brings one address into one file, however often the connection breaks on the way. An attempt goes on where the last
- * one ended, provided that the other side still has the same version (`If-Range`) or that a digest is checked
- * afterwards. There is no limit on the time in all, since nobody knows how large a model is, but one on silence.
+ * Downloads one URL into one file, across any number of broken connections. An attempt resumes where the last one
+ * ended, if the server still has the same version (`If-Range`) or a digest is checked afterwards. There is an idle
+ * timeout but no overall timeout, since models may be of any size.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
@@ -11,14 +11,14 @@ import { dropPart, openPart, type PartFile } from './part-file.ts'
 import { watchSilence, type SilenceWatch } from './silence.ts'
 
 export interface DownloadLimits {
-  /** No byte for so long ends an attempt. */
+  /** The idle timeout of an attempt. */
   readonly stallMs: number
-  /** The wait after the first attempt that brought nothing; each further one is twice as long, up to the longest. */
+  /** The delay after the first attempt without progress; it doubles each time, up to the longest. */
   readonly retryMs: number
   readonly longestRetryMs: number
 }
 
-/** Attempts in a row that brought nothing new. */
+/** Consecutive attempts without progress. */
 const IDLE_ATTEMPTS = 5
 const ATTEMPTS = 100
 
@@ -29,7 +29,7 @@ export interface Tools {
 
 export interface Address {
   readonly url: string
-  /** An origin out of our own settings, which is reached without the guard. */
+  /** An origin from our own settings: exempt from the guard. */
   readonly trustedOrigin: string | null
   readonly authorization: string | null
 }
@@ -38,7 +38,7 @@ export interface DownloadRequest extends Address {
   readonly partPath: string
   /** null: not known before. */
   readonly bytes: number | null
-  /** Whether a digest of the whole is checked afterwards, so that going on without a validator does no harm. */
+  /** Whether a digest is checked afterwards, so that resuming without a validator is safe. */
   readonly isChecked: boolean
   readonly room: Room
   readonly signal: AbortSignal
@@ -47,7 +47,7 @@ export interface DownloadRequest extends Address {
 
 export interface Downloaded {
   readonly bytes: number
-  /** Whether a part of it is from an earlier attempt. */
+  /** Whether it was resumed. */
   readonly isContinued: boolean
 }
 
@@ -77,7 +77,7 @@ export async function download(tools: Tools, wanted: DownloadRequest): Promise<R
   }
 }
 
-/** A small JSON document, tried again as a download is. */
+/** A small JSON document, with the same retries. */
 export async function downloadJson(
   tools: Tools,
   wanted: Address & { readonly accept: string; readonly limitBytes: number; readonly signal: AbortSignal },
@@ -94,7 +94,7 @@ export function cancelled(): Failure {
   return fail('cancelled')
 }
 
-/** undefined: all of it is there. */
+/** undefined: complete. */
 async function attempt(tools: Tools, wanted: DownloadRequest, part: PartFile): Promise<Failure | undefined> {
   const { validator, safeBytes } = part.note
   await part.cutTo(wanted.isChecked || validator !== null ? safeBytes : 0)
@@ -109,7 +109,7 @@ async function attempt(tools: Tools, wanted: DownloadRequest, part: PartFile): P
     try {
       return await receive(wanted, part, got.value, watch)
     } finally {
-      // Of a body that was read to its end nothing is left to end.
+      // No effect on a body that was read to its end.
       got.value.body.destroy()
       await part.checkpoint()
     }
@@ -136,7 +136,7 @@ async function receive(
   }
   const refused = refusalOf(answer, wanted.url) ?? encodedAnswer(answer, where)
   if (refused !== undefined) return refused
-  // The whole file instead of the rest: it has changed, or the other side knows no ranges.
+  // The whole file instead of the rest: it has changed, or the server does not support ranges.
   if (answer.status === 200) await part.cutTo(0)
   const totalBytes = numberOf(answer.status === 200 ? headerOf(answer, 'content-length') : range?.[2])
   if (totalBytes !== null) {
@@ -168,12 +168,12 @@ async function writeBody(
   return refused
 }
 
-/** In place of the rest of a body that broke off. */
+/** Ends a body that was interrupted. */
 interface BodyEnd {
   readonly why: string
 }
 
-/** The network's errors become values here, so that those of the disk and our own stay exceptions. */
+/** Turns network errors into values, so that disk errors and bugs stay exceptions. */
 async function* readBody(answer: Answer, watch: SilenceWatch): AsyncGenerator<Buffer | BodyEnd> {
   const chunks = (answer.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   for (;;) {
@@ -246,7 +246,7 @@ function wrongSize(where: string, wanted: number | null, got: number): Failure |
   return fail('wrong_size', { name: where, bytes: got, expectedBytes: wanted })
 }
 
-/** Strong ones only: a weak tag does not promise the same bytes. */
+/** Strong tags only: a weak one does not guarantee the same bytes. */
 function validatorOf(answer: Answer): string | null {
   const tag = headerOf(answer, 'etag')
   if (tag !== undefined && !tag.startsWith('W/')) return tag
@@ -262,7 +262,7 @@ function numberOf(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** Longer after each idle attempt, and not shorter than the other side asks. false: called off. */
+/** Backs off after each attempt without progress, at least as long as the server asks. false: cancelled. */
 async function pause(limits: DownloadLimits, idle: number, failure: Failure, signal: AbortSignal): Promise<boolean> {
   const ownMs = Math.min(limits.retryMs * 2 ** Math.max(idle - 1, 0), limits.longestRetryMs)
   return delay(Math.max(ownMs, failure.retryAfterMs ?? 0), true, { signal }).catch(() => false)

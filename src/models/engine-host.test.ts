@@ -162,7 +162,7 @@ function call(socketPath: string, path: string): Promise<string | undefined> {
 }
 
 describe('an engine', () => {
-  test('is brought its files, started and told of, until it is ready', async () => {
+  test('gets its files, starts, and reports its state until it is ready', async () => {
     server.answer = (_, response) => void response.end(weights)
     const seen = follow('house/chat')
     host.setModels([chat()])
@@ -179,7 +179,7 @@ describe('an engine', () => {
     expect(host.stateOf('unheard of')).toBeUndefined()
   })
 
-  test('whose files come with Berth is started at once, with no more than it needs of our environment', async () => {
+  test('with bundled files starts at once, with a minimal environment', async () => {
     await host.close()
     host = openHost({ execArgv: ['--no-warnings'] })
     host.setModels([voice()])
@@ -194,28 +194,28 @@ describe('an engine', () => {
     expect(path.basename(socketPath)).toMatch(new RegExp(`^${name}[0-9a-f]{3}\\.sock$`))
   })
 
-  test('that crashes is told of with its last words, and is back soon', async () => {
+  test('that crashes is reported with its last output and restarted', async () => {
     host.setModels([voice()])
     const { socketPath } = await ready('voice')
     const seen = follow('voice')
     expect(await call(socketPath, '/crash')).toBeUndefined()
     await waitFor('another start', () => startsOf('voice').length >= 2)
     await ready('voice')
-    expect(crashes).toEqual([['voice', 'The engine ended with status 3: something went very wrong']])
+    expect(crashes).toEqual([['voice', 'The engine exited with status 3: something went very wrong']])
     expect(seen.map(({ kind }) => kind)).toEqual(['failed', 'loading', 'ready'])
     expect(seen[0]).toMatchObject({ message: crashes[0]?.[1], retryInMs: 5 })
     expect(await call(socketPath, '/anything')).toBe('ok')
   })
 
-  test('that the kernel kills is told of as such', async () => {
+  test('killed by the kernel is reported as such', async () => {
     host.setModels([voice()])
     await ready('voice')
     process.kill(pidOf('voice'), 'SIGKILL')
     await waitFor('the crash', () => crashes.length === 1)
-    expect(crashes[0]?.[1]).toContain('SIGKILL, perhaps because memory ran out')
+    expect(crashes[0]?.[1]).toContain('SIGKILL, possibly out of memory')
   })
 
-  test('that no longer answers is ended and started anew', async () => {
+  test('that stops responding is restarted', async () => {
     await host.close()
     host = openHost({ limits: { ...limits, healthTimeoutMs: 200, unhealthyMs: 400 } })
     host.setModels([voice()])
@@ -225,10 +225,10 @@ describe('an engine', () => {
     await waitFor('another start', () => startsOf('voice').length >= 2)
     expect(isGone(pid)).toBe(true)
     await ready('voice')
-    expect(crashes[0]).toEqual(['voice', 'The engine did not answer for 0.4 s'])
+    expect(crashes[0]).toEqual(['voice', 'The engine did not respond for 0.4 s'])
   })
 
-  test('that hangs while it loads is ended and started anew', async () => {
+  test('that hangs while loading is restarted', async () => {
     await host.close()
     host = openHost({ limits: { ...limits, loadSilenceMs: 1_000 } })
     set('hold', true)
@@ -237,10 +237,10 @@ describe('an engine', () => {
     expect(isGone(startsOf('voice')[0]?.pid ?? 0)).toBe(true)
     set('hold', false)
     await ready('voice')
-    expect(crashes[0]).toEqual(['voice', 'The engine said nothing for 1 s'])
+    expect(crashes[0]).toEqual(['voice', 'The engine made no progress for 1 s while loading'])
   })
 
-  test('that cannot start is tried again, later each time', async () => {
+  test('that cannot start is retried with backoff', async () => {
     set('broken', true)
     const seen = follow('voice')
     host.setModels([voice()])
@@ -249,7 +249,7 @@ describe('an engine', () => {
     expect(failures().slice(0, 5)).toEqual(
       [5, 10, 20, 40, 40].map((retryInMs) => ({
         kind: 'failed',
-        message: 'The engine says: the weights are upside down',
+        message: 'The engine failed: the weights are upside down',
         retryInMs,
       })),
     )
@@ -259,7 +259,7 @@ describe('an engine', () => {
 })
 
 describe('files', () => {
-  test('that cannot be had are told of, and tried again', async () => {
+  test('that cannot be downloaded are reported and retried', async () => {
     let isThere = false
     server.answer = (_, response) => void (isThere ? response.end(weights) : response.writeHead(503).end())
     const seen = follow('house/chat')
@@ -272,7 +272,7 @@ describe('files', () => {
     expect(crashes).toEqual([])
   })
 
-  test('that are wrong are not asked for again soon', async () => {
+  test('with a wrong digest are not retried soon', async () => {
     server.answer = (_, response) => void response.end(weights)
     const file = { source: `${server.url}/w`, file: 'w.gguf', bytes: null, sha256: '0'.repeat(64) }
     host.setModels([chat({ files: [file] })])
@@ -286,7 +286,7 @@ describe('files', () => {
     await ready('house/chat')
   })
 
-  test('on their way are told of with their bytes, some times a second', async () => {
+  test('report download progress a few times per second', async () => {
     const chunk = Buffer.alloc(10_000)
     let response: http.ServerResponse | undefined
     server.answer = (_, given) => {
@@ -322,7 +322,7 @@ describe('a host', () => {
     expect(starts().map(({ config }) => config['model'])).toEqual(['one', 'three'])
   })
 
-  test('keeps what has not changed, restarts what has, and ends what is no longer listed', async () => {
+  test('keeps unchanged engines, restarts changed ones and stops unlisted ones', async () => {
     server.answer = (_, response) => void response.end(weights)
     host.setModels([chat(), voice('one'), voice('two')])
     await Promise.all([ready('house/chat'), ready('one'), ready('two')])
@@ -343,7 +343,7 @@ describe('a host', () => {
     expect(server.received).toHaveLength(1)
   })
 
-  test('ends everything when it is closed, also what does not want to end', async () => {
+  test('stops all engines on close, even those that ignore SIGTERM', async () => {
     await host.close()
     host = openHost({ limits: { ...limits, stopMs: 100 } })
     set('stubborn', true)
@@ -358,15 +358,15 @@ describe('a host', () => {
     expect(crashes).toEqual([])
   })
 
-  test('takes away the sockets that a killed server left', async () => {
+  test('removes stale sockets of a killed server', async () => {
     for (const name of ['0123456789abc.sock', '.s.PGSQL.5432']) set(`s/${name}`, true)
     await host.close()
     host = openHost()
     expect(fs.readdirSync(path.join(root, 's'))).toEqual(['.s.PGSQL.5432'])
-    expect(() => openHost({ socketDir: path.join(root, 'x'.repeat(90)) })).toThrow('too deep')
+    expect(() => openHost({ socketDir: path.join(root, 'x'.repeat(90)) })).toThrow('too long for sockets')
   })
 
-  test('that is killed takes its engines with it', async () => {
+  test('that is killed ends its engines', async () => {
     const program = path.join(root, 'parent.mts')
     const moduleUrl = JSON.stringify(new URL('engine-host.ts', import.meta.url).href)
     const entry = path.join(root, 'engine.mjs')

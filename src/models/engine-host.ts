@@ -1,6 +1,6 @@
 /**
- * The engines of this server: brings the files of each model, runs its engine, and tells how far it is. Nothing here
- * waits for anything: `setModels` returns at once, and a server answers while its engines are still on their way.
+ * Runs the engines of this server: downloads the files of each model, starts its engine and reports progress. Nothing
+ * here blocks: `setModels` returns at once, and the server answers while its engines still load.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
@@ -13,14 +13,14 @@ import type { ModelLog } from './log.ts'
 import type { ModelStore } from './model-store.ts'
 import { makeTurns } from './turns.ts'
 
-/** Loading reads some gigabytes and warms every core. */
+/** Loading reads gigabytes and uses every core. */
 const LOADING_AT_ONCE = 1
-/** Requests that an engine works on at once, and that wait inside it. */
+/** Requests that an engine processes at once, and that wait in its queue. */
 const SEQUENCES = 4
 const QUEUE = 64
-/** Between two tellings of how far a pull is. */
+/** Between two progress reports. */
 const PROGRESS_MS = 250
-/** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the closing zero. */
+/** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the terminating zero. */
 const SOCKET_PATH_BYTES = 100
 const socketName = /^[0-9a-f]{13}\.sock$/
 
@@ -31,10 +31,10 @@ export interface EngineHostOptions {
   /** The program of each engine. */
   readonly entries: Readonly<Record<EngineName, string>>
   readonly execArgv?: readonly string[]
-  /** The environment of the server; engines are handed little of it. */
+  /** The server's environment; engines get little of it. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: ModelLog
-  /** An engine ended that was not asked to, or no longer answered. It is started again. */
+  /** An engine crashed or stopped responding. It is restarted. */
   readonly onCrash?: (model: string, why: string) => void
   readonly limits?: Partial<EngineLimits>
 }
@@ -51,7 +51,7 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
   const limits = { ...defaultEngineLimits, ...options.limits }
   const loadTurns = makeTurns(LOADING_AT_ONCE)
   const running = new Map<string, Running>()
-  /** Engines that are about to be gone; a new one of the same model waits for it. */
+  /** Engines that are stopping; a new one of the same model waits for them. */
   const endings = new Map<string, Promise<unknown>>()
   const changes = makeChanges(log)
   let isClosed = false
@@ -125,7 +125,7 @@ function firstState({ files }: LocalModel): LocalState {
   return files === null ? { kind: 'loading' } : { kind: 'pulling', doneBytes: 0, totalBytes: null }
 }
 
-/** Brings the files, and makes the configuration of the engine. */
+/** Downloads the files and builds the engine's configuration. */
 async function prepare(
   store: ModelStore,
   { name: model, engine, files, contextTokens }: LocalModel,
@@ -143,14 +143,14 @@ async function prepare(
   const pulled = await store.ensure(model, files, { signal, onProgress })
   if (!pulled.ok) return pulled
   if (engine !== 'llama') return ok(shared)
-  // A model in several files names the others itself; the first is the one to open.
+  // A model in several files refers to the others itself; the first one is opened.
   const file = pulled.value.paths.get(files[0]?.file ?? '')
   return ok({ ...shared, file, contextTokens, sequences: SEQUENCES })
 }
 
 /**
- * Where the engine of a model listens. The name has a part that is new with every start of the server: an engine that
- * outlived its server by a moment takes its own socket away when it goes, and not that of its successor.
+ * The socket path of a model's engine. It has a part that is new with every start of the server: an engine that
+ * outlives its server for a moment removes its own socket, not that of its successor.
  */
 function openSocketFolder(dir: string): (model: string) => string {
   fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
@@ -158,13 +158,13 @@ function openSocketFolder(dir: string): (model: string) => string {
   const nonce = randomBytes(2).toString('hex').slice(0, 3)
   const socketOf = (model: string): string =>
     path.join(dir, `${createHash('sha256').update(model).digest('hex').slice(0, 10)}${nonce}.sock`)
-  if (Buffer.byteLength(socketOf('')) > SOCKET_PATH_BYTES) throw new Error(`${dir} is too deep for sockets.`)
+  if (Buffer.byteLength(socketOf('')) > SOCKET_PATH_BYTES) throw new Error(`The path ${dir} is too long for sockets.`)
   return socketOf
 }
 
 interface Changes {
   listen(listener: () => void): void
-  /** `isProgress`: may wait a little, and be told together with the next. */
+  /** `isProgress`: may be delayed and merged with the next. */
   tell(isProgress: boolean): void
   close(): void
 }
@@ -179,7 +179,7 @@ function makeChanges(log: ModelLog): Changes {
       try {
         listener()
       } catch (error) {
-        log.warn({ err: error }, 'a listener to the engines failed')
+        log.warn({ err: error }, 'an engine state listener failed')
       }
     }
   }

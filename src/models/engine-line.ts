@@ -1,8 +1,8 @@
-/** What an engine process says on its standard output: one JSON object a line, about itself and nothing else. */
+/** The state of an engine process, as JSON lines on its standard output. */
 import { z } from 'zod'
 
 const engineLine = z.discriminatedUnion('event', [
-  /** `progress` goes from 0 to 1. Each line also says that the engine is still at it. */
+  /** `progress` goes from 0 to 1. Each line also shows that the engine has not hung. */
   z.object({ event: z.literal('loading'), progress: z.number() }),
   z.object({
     event: z.literal('ready'),
@@ -10,12 +10,12 @@ const engineLine = z.discriminatedUnion('event', [
     concurrency: z.int().min(1),
     supportsTools: z.boolean(),
   }),
-  /** It cannot run, and ends after this. */
+  /** It cannot run and exits after this. */
   z.object({ event: z.literal('failed'), message: z.string() }),
 ])
 export type EngineLine = z.infer<typeof engineLine>
 
-/** undefined: not one of ours. A library inside an engine may print what it likes. */
+/** undefined: other output. Libraries inside an engine may print anything. */
 export function parseEngineLine(text: string): EngineLine | undefined {
   if (!text.startsWith('{')) return undefined
   try {

@@ -1,7 +1,7 @@
 /**
- * Keeps one engine running: makes ready what it needs, starts it, watches it, and starts it again when it ends or no
- * longer answers, later each time. An engine is native code under load, so its crash is a thing that happens; what
- * matters is that it is seen at once, told, and over soon.
+ * Keeps one engine running: prepares its files, starts it, checks its health, and restarts it with backoff when it
+ * exits or stops responding. An engine is native code under load, so crashes happen; they must be noticed at once,
+ * reported, and short.
  */
 import fs from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -13,20 +13,20 @@ import { watchSilence } from './silence.ts'
 import type { Turns } from './turns.ts'
 
 export interface EngineLimits {
-  /** The wait after the first failure; each further one is twice as long, up to the longest. */
+  /** The delay after the first failure; it doubles each time, up to the longest. */
   readonly restartMs: number
   readonly longestRestartMs: number
-  /** After so long of good running the count of failures begins anew. */
+  /** A run of this length resets the count of failures. */
   readonly goodRunMs: number
-  /** What no repetition mends (a wrong digest, a full disk) is looked at again after so long. */
+  /** The delay after a failure that a retry cannot fix (a wrong digest, a full disk). */
   readonly hopelessRetryMs: number
-  /** An engine that says nothing for so long while it loads has hung. */
+  /** An engine without output for this long while loading has hung. */
   readonly loadSilenceMs: number
   readonly healthEveryMs: number
   readonly healthTimeoutMs: number
-  /** An engine that has not answered for so long is ended and started anew. */
+  /** An engine that fails its health checks for this long is restarted. */
   readonly unhealthyMs: number
-  /** Between the request to end and the end by force. */
+  /** Between SIGTERM and SIGKILL. */
   readonly stopMs: number
 }
 
@@ -46,11 +46,11 @@ export interface EngineProcessOptions {
   readonly model: string
   readonly command: EngineCommand
   readonly socketPath: string
-  /** Nothing is begun before this. */
+  /** Starts only after this. */
   readonly after: Promise<unknown>
-  /** Called before each start, since what was there may be gone: the engine's configuration. */
+  /** Builds the engine's configuration; called before each start, since files may be gone. */
   readonly prepare: (signal: AbortSignal) => Promise<Result<object>>
-  /** Loading takes all of a machine. */
+  /** Loading uses the whole machine. */
   readonly loadTurns: Turns
   readonly limits: EngineLimits
   readonly log: ModelLog
@@ -59,15 +59,15 @@ export interface EngineProcessOptions {
 }
 
 export interface EngineProcess {
-  /** Resolves when nothing of it is left. No state is told after the call. */
+  /** Resolves when the process has exited. No state is reported after the call. */
   stop(): Promise<void>
 }
 
-/** How one run ended. */
+/** The outcome of one run. */
 interface RunEnd {
   readonly why: string
   readonly isCrash: boolean
-  /** Whether to try again soon may help. */
+  /** A quick retry cannot help. */
   readonly isHopeless: boolean
   readonly ranMs: number
 }
@@ -88,7 +88,7 @@ export function superviseEngine(options: EngineProcessOptions): EngineProcess {
       failures = end.ranMs >= limits.goodRunMs ? 1 : failures + 1
       const soonMs = Math.min(limits.restartMs * 2 ** (failures - 1), limits.longestRestartMs)
       const retryInMs = end.isHopeless ? limits.hopelessRetryMs : soonMs
-      log.warn({ model, why: end.why, retryInMs }, 'an engine is not running; it is tried again')
+      log.warn({ model, why: end.why, retryInMs }, 'an engine is not running; restarting it')
       tell({ kind: 'failed', message: end.why, retryInMs })
       if (end.isCrash) tellCrash(options, end.why)
       await delay(retryInMs, undefined, { signal }).catch(() => {})
@@ -125,7 +125,7 @@ async function runOnce(
     endTurn()
     const readyAt = performance.now()
     const loadMs = Math.round(readyAt - begunAt)
-    log.info({ model, pid: started.child.pid, loadMs, ...started.facts }, 'an engine is ready')
+    log.info({ model, pid: started.child.pid, loadMs, ...started.facts }, 'engine ready')
     tell({ kind: 'ready', socketPath, facts: started.facts })
     const why = await watch(started.child, options, signal)
     await started.child.end(signal.aborted ? limits.stopMs : 0)
@@ -136,9 +136,9 @@ async function runOnce(
   }
 }
 
-const stopped: RunEnd = { why: 'It was stopped', isCrash: false, isHopeless: false, ranMs: 0 }
+const stopped: RunEnd = { why: 'The engine was stopped', isCrash: false, isHopeless: false, ranMs: 0 }
 
-/** Starts the process and waits until it is ready, or will not be. */
+/** Starts the process and waits until it is ready or has failed. */
 async function load(
   options: EngineProcessOptions,
   config: object,
@@ -159,13 +159,15 @@ async function load(
         const { contextTokens, concurrency, supportsTools } = line
         hear({ facts: { contextTokens, concurrency, supportsTools } })
       }
-      if (line.event === 'failed') hear({ why: `The engine says: ${line.message}` })
+      if (line.event === 'failed') hear({ why: `The engine failed: ${line.message}` })
     },
   })
   const outcome = await Promise.race([
     heard,
     child.exited.then((why) => ({ why })),
-    fired(silence.signal).then(() => ({ why: `The engine said nothing for ${limits.loadSilenceMs / 1_000} s` })),
+    fired(silence.signal).then(() => ({
+      why: `The engine made no progress for ${limits.loadSilenceMs / 1_000} s while loading`,
+    })),
   ])
   silence.close()
   if ('facts' in outcome) return { child, facts: outcome.facts }
@@ -173,7 +175,7 @@ async function load(
   return { why: outcome.why, isCrash: true, isHopeless: false, ranMs: 0 }
 }
 
-/** Until it ends, or is to be ended; why. */
+/** Waits until it exits or must be stopped, and returns the reason. */
 async function watch(child: EngineChild, options: EngineProcessOptions, signal: AbortSignal): Promise<string> {
   const over = new AbortController()
   const stop = (): void => over.abort()
@@ -184,7 +186,7 @@ async function watch(child: EngineChild, options: EngineProcessOptions, signal: 
     watchHealth(options.socketPath, options.limits, over.signal),
     fired(over.signal).then(() => stopped.why),
   ])
-  // Nothing is left behind on a signal that lives as long as the supervision.
+  // The outer signal lives as long as the supervision: remove our listener.
   signal.removeEventListener('abort', stop)
   stop()
   return why
@@ -196,7 +198,7 @@ async function watchHealth(socketPath: string, limits: EngineLimits, signal: Abo
     await delay(limits.healthEveryMs, undefined, { signal }).catch(() => {})
     if (await isHealthy(socketPath, limits.healthTimeoutMs)) answeredAt = performance.now()
     else if (performance.now() - answeredAt >= limits.unhealthyMs) {
-      return `The engine did not answer for ${limits.unhealthyMs / 1_000} s`
+      return `The engine did not respond for ${limits.unhealthyMs / 1_000} s`
     }
   }
   return stopped.why
@@ -213,7 +215,7 @@ function tellCrash({ model, log, onCrash }: EngineProcessOptions, why: string): 
   try {
     onCrash(model, why)
   } catch (error) {
-    log.warn({ model, err: error }, 'who was told of a crash failed at it')
+    log.warn({ model, err: error }, 'the crash listener failed')
   }
 }
 

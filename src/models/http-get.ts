@@ -1,11 +1,11 @@
 /**
- * One GET, with its redirects. Where a model comes from is a matter of what an operator typed and of what servers then
- * answer, so every hop passes the guard of `base/outbound.ts`. The exception is an origin that stands in the settings
- * of this very server (the registry, the hub): a mirror inside the house is the common case, and whoever sets the
- * environment of a server can reach its network anyway. A token goes to that origin and to no other.
+ * One GET with its redirects. URLs come from operators and from redirects, so every hop passes the guard of
+ * `base/outbound.ts`. The exception is an origin from this server's settings (the registry, the hub): an internal
+ * mirror is common, and anyone who sets a server's environment can reach its network anyway. A token is sent only to
+ * that origin.
  *
- * By node:http and not by undici: a body may be left unread while the disk is busy, and undici 7 ends the process when
- * a server closes the connection behind such a body.
+ * With node:http instead of undici: a body may stay unread while the disk is busy, and undici 7 crashes the process
+ * when a server closes the connection of such a body.
  */
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
@@ -21,7 +21,7 @@ export interface GetOptions {
   readonly headers: Readonly<Record<string, string>>
   /** `Authorization` for the first origin. */
   readonly authorization: string | null
-  /** From the settings of this server, so reached without the guard. */
+  /** From this server's settings: exempt from the guard. */
   readonly trustedOrigin: string | null
   readonly signal: AbortSignal
 }
@@ -33,7 +33,7 @@ export interface Answer {
 }
 
 export interface Getter {
-  /** An answer of any status but a redirect. `unavailable` failures are worth another try, others are not. */
+  /** A response with any status but a redirect. Only `unavailable` failures are worth a retry. */
   get(url: string, options: GetOptions): Promise<Result<Answer>>
   close(): Promise<void>
 }
@@ -80,13 +80,13 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
   }
 }
 
-/** For messages and logs: the query may hold a signature. */
+/** For messages and logs: without the query, which may contain a signature. */
 export function whereOf(href: string): string {
   const { origin, pathname } = new URL(href)
   return `${origin}${pathname}`
 }
 
-/** Why a status is not the answer that was asked for. undefined: it is. */
+/** undefined: the status is a success. */
 export function refusalOf(answer: Answer, url: string): Failure | undefined {
   const { status, headers } = answer
   if (status === 200 || status === 206) return undefined
@@ -109,15 +109,15 @@ function send(
     const asked = (url.protocol === 'https:' ? https : http).get(url, {
       lookup,
       signal,
-      // A connection of its own: downloads are few and long.
+      // No keep-alive: downloads are few and long.
       agent: false,
-      // Bytes as they lie there: their number and their digest are those of the file.
+      // No compression: size and digest are those of the file.
       headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
     })
-    const late = setTimeout(() => asked.destroy(new Error('no answer in time')), CONNECT_MS)
+    const late = setTimeout(() => asked.destroy(new Error('no response in time')), CONNECT_MS)
     asked.once('response', (body) => {
       clearTimeout(late)
-      // An error on a body that nobody reads any more is nobody's.
+      // Ignores errors on a body that is no longer read.
       body.on('error', () => {})
       resolve(ok({ status: body.statusCode ?? 0, headers: body.headers, body }))
     })
@@ -139,7 +139,7 @@ function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
 
-/** A stable word for what went wrong: what a library says may hold an address. */
+/** A stable code for the error: messages of libraries may contain an address. */
 export function nameOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name

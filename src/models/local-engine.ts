@@ -1,13 +1,13 @@
-/** Engines that run on the server's own machine, each a process of its own, as the rest of the server sees them. */
+/** The port to engines on the server's own machine, each in its own process. */
 import type { EngineName, ModelFile } from '../contract/model.ts'
 
-/** What a server is to run. */
+/** A model that the server should run. */
 export interface LocalModel {
   readonly name: string
   readonly engine: EngineName
   /** null: the files come with Berth. */
   readonly files: readonly ModelFile[] | null
-  /** null: what the model file says. */
+  /** null: from the model file. */
   readonly contextTokens: number | null
 }
 
@@ -15,26 +15,26 @@ export type LocalState =
   | { readonly kind: 'pulling'; readonly doneBytes: number; readonly totalBytes: number | null }
   | { readonly kind: 'loading' }
   | { readonly kind: 'ready'; readonly socketPath: string; readonly facts: EngineFacts }
-  /** Tried again at `retryInMs`. `message` is for the operator. */
+  /** Retried after `retryInMs`. `message` is for the operator. */
   | { readonly kind: 'failed'; readonly message: string; readonly retryInMs: number }
 
-/** What an engine says about itself when it is ready. */
+/** Reported by an engine when it is ready. */
 export interface EngineFacts {
-  /** null: has no such limit. */
+  /** null: no limit. */
   readonly contextTokens: number | null
-  /** How many requests it works on at once; more wait inside it, up to its own limit. */
+  /** How many requests it processes at once; more wait in its own queue. */
   readonly concurrency: number
   readonly supportsTools: boolean
 }
 
 export interface LocalEngines {
-  /** The models that this server is to run from now on: starts, keeps and ends engines to match. */
+  /** Sets the models that this server should run: starts, keeps and stops engines to match. */
   setModels(models: readonly LocalModel[]): void
-  /** The model is no longer on sale anywhere: what was downloaded for it is let go. */
+  /** Deletes the downloads of a model that no longer exists. */
   forget(model: string): Promise<void>
-  /** undefined: not a model of this server. */
+  /** undefined: not run by this server. */
   stateOf(model: string): LocalState | undefined
-  /** Called after any state has changed; at most some times a second while something is pulled. */
+  /** Called after every state change; a few times per second during a download. */
   onChange(listener: () => void): void
   close(): Promise<void>
 }

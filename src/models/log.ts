@@ -1,4 +1,4 @@
-/** What a pino logger is, as far as this room uses it. */
+/** The part of a pino logger that this room uses. */
 
 export interface ModelLog {
   debug(detail: object, message: string): void

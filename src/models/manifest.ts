@@ -1,7 +1,7 @@
 /**
- * What a model's folder holds, written down beside it. A file counts as there when the manifest has its digest and the
- * disk shows the same size and time as when the digest was taken: hashing some gigabytes at each start would take
- * longer than loading them. The manifest is also what pins a file whose digest nobody gave.
+ * The manifest of a model's folder. A file counts as present when the manifest has its digest and the disk shows the
+ * same size and modification time: hashing gigabytes at each start would take longer than loading them. The manifest
+ * also pins files without a configured digest.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -9,17 +9,17 @@ import path from 'node:path'
 import { z } from 'zod'
 import { unlessGone } from './disk-budget.ts'
 
-/** No file of a model begins with a dot. */
+/** Model files never begin with a dot. */
 const MANIFEST_NAME = '.manifest.json'
-/** Downloads under way. */
+/** Unfinished downloads. */
 const PARTS_NAME = '.parts'
-/** A file system takes 255 bytes for a name. */
+/** File systems limit names to 255 bytes. */
 const FOLDER_BYTES = 200
 
 const storedFile = z.object({
   file: z.string(),
   sources: z.array(z.string()),
-  /** Outside of the store for a file that is used in place. */
+  /** Outside of the store for a file used in place. */
   path: z.string(),
   bytes: z.int(),
   sha256: z.string(),
@@ -35,7 +35,7 @@ export interface ModelFolder {
   readonly partsPath: string
 }
 
-/** Names of models have slashes and colons; a folder has neither, and no two names share one. */
+/** Encodes slashes and colons of a model name, so that no two names share a folder. */
 export function folderOf(dir: string, model: string): ModelFolder {
   const plain = encodeURIComponent(model)
   const digest = createHash('sha256').update(model).digest('hex').slice(0, 16)
@@ -47,7 +47,7 @@ export function folderAt(place: string): ModelFolder {
   return { path: place, partsPath: path.join(place, PARTS_NAME) }
 }
 
-/** undefined: there is none that can be read. */
+/** undefined: missing or unreadable. */
 export async function readManifest(folder: ModelFolder): Promise<Manifest | undefined> {
   const text = await fs.readFile(path.join(folder.path, MANIFEST_NAME), 'utf8').catch(unlessGone(''))
   try {
@@ -71,7 +71,7 @@ export async function writeManifest(folder: ModelFolder, next: Manifest): Promis
   await syncFolder(folder.path)
 }
 
-/** A new name is on disk only once its folder is. */
+/** A new name is durable only once its folder is synced. */
 export async function syncFolder(dir: string): Promise<void> {
   const handle = await fs.open(dir, 'r')
   try {

@@ -107,7 +107,7 @@ const everyFile = (): string[] =>
     .map((entry) => entry.name)
 
 describe('a file', () => {
-  test('is brought once, lies under its model and name, and is told of on the way', async () => {
+  test('is downloaded once, stored under its model and name, with progress', async () => {
     server.answer = serving(body)
     const store = openStore()
     const told: Array<[number, number | null]> = []
@@ -123,7 +123,7 @@ describe('a file', () => {
     expect(everyFile()).toEqual(['tiny.gguf'])
   })
 
-  test('goes on where the connection broke', async () => {
+  test('resumes after a broken connection', async () => {
     server.answer = breakingOnce(body, 1_000_000, '"v1"')
     const place = pathOf(await openStore().ensure(MODEL, oneFile({ sha256: null })))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
@@ -133,7 +133,7 @@ describe('a file', () => {
     expect(server.received).toHaveLength(2)
   })
 
-  test('is begun anew when it became another meanwhile', async () => {
+  test('starts over when the file has changed meanwhile', async () => {
     const other = randomBytes(2_000_000)
     const before = breakingOnce(body, 1_000_000, '"v1"')
     const after = serving(other, { etag: '"v2"' })
@@ -143,14 +143,14 @@ describe('a file', () => {
     expect(server.received[1]?.headers['if-range']).toBe('"v1"')
   })
 
-  test('is begun anew where nothing tells whether the rest belongs to the beginning', async () => {
+  test('starts over without a validator or digest', async () => {
     server.answer = breakingOnce(body, 1_000_000)
     const place = pathOf(await openStore().ensure(MODEL, oneFile({ sha256: null })))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
     expect(server.received.map(({ headers }) => headers['range'])).toEqual([undefined, undefined])
   })
 
-  test('whose rest turns out to be of another one is brought once more, whole', async () => {
+  test('is downloaded again when its rest belongs to another version', async () => {
     const other = breakingOnce(randomBytes(body.length), 1_000_000)
     const right = serving(body)
     server.answer = (...call) => (server.received.length === 1 ? other(...call) : right(...call))
@@ -160,7 +160,7 @@ describe('a file', () => {
     expect(server.received.map(({ headers }) => headers['range'] === undefined)).toEqual([true, false, true])
   })
 
-  test('that stalls is asked for again', async () => {
+  test('that stalls is requested again', async () => {
     const etag = '"v1"'
     server.answer = serving(body, { etag, cut: (rest, asked) => (asked < 3 ? rest.subarray(0, 500_000) : rest) })
     const store = openStore({ limits: { stallMs: 300, retryMs: 1, longestRetryMs: 5 } })
@@ -170,7 +170,7 @@ describe('a file', () => {
     expect(server.received.length).toBeGreaterThanOrEqual(3)
   })
 
-  test('is given up after some attempts that bring nothing', async () => {
+  test('is given up after several attempts without progress', async () => {
     server.answer = serving(body, { cut: () => Buffer.alloc(0) })
     // Long enough for the head to come, also on a busy machine.
     const store = openStore({ limits: { stallMs: 400, retryMs: 1, longestRetryMs: 5 } })
@@ -179,7 +179,7 @@ describe('a file', () => {
     expect(server.received).toHaveLength(5)
   })
 
-  test('is asked for again after a 503, and not after a 404', async () => {
+  test('is retried after a 503, but not after a 404', async () => {
     const whole = serving(body)
     server.answer = (request, response) =>
       server.received.length < 3 ? void response.writeHead(503).end() : whole(request, response)
@@ -190,7 +190,7 @@ describe('a file', () => {
   })
 })
 
-describe('what is not as it should be is not served:', () => {
+describe('rejects', () => {
   test('a wrong digest', async () => {
     const wrong = '0'.repeat(64)
     server.answer = serving(body)
@@ -209,7 +209,7 @@ describe('what is not as it should be is not served:', () => {
     expect(everyFile()).toEqual([])
   })
 
-  test('a file that was changed on the disk', async () => {
+  test('a file that was changed on disk', async () => {
     server.answer = serving(body)
     const place = pathOf(await openStore().ensure(MODEL, oneFile()))
     fs.writeFileSync(place, 'something else')
@@ -218,7 +218,7 @@ describe('what is not as it should be is not served:', () => {
     expect(server.received).toHaveLength(2)
   })
 
-  test('another content at the same source, where the first was taken as it came', async () => {
+  test('changed content of a source whose first download was pinned', async () => {
     server.answer = serving(body)
     const place = pathOf(await openStore().ensure(MODEL, oneFile({ sha256: null })))
     fs.rmSync(place)
@@ -230,14 +230,14 @@ describe('what is not as it should be is not served:', () => {
 })
 
 describe('the disk', () => {
-  test('is not begun on when the limit would be passed; the numbers are named', async () => {
+  test('limit rejects a pull before it starts, with the numbers', async () => {
     const failure = failureOf(await openStore({ limitBytes: 2_999_999 }).ensure(MODEL, oneFile()))
     expect(failure).toMatchObject({ kind: 'no_capacity', reason: 'model_store_full' })
     expect(failure.message).toMatch(/^3,000,000 bytes more .* \d+ bytes of 2,999,999 bytes/)
     expect(server.received).toEqual([])
   })
 
-  test('is not begun on when it has too little room', async () => {
+  test('with too little space rejects a pull before it starts', async () => {
     const free = 3_000_000 + 64 * 1_048_576
     const at = (bytes: number) => openStore({ freeBytes: () => Promise.resolve(bytes) }).ensure(MODEL, oneFile())
     expect(failureOf(await at(free - 1))).toMatchObject({ kind: 'no_capacity', reason: 'disk_full' })
@@ -246,7 +246,7 @@ describe('the disk', () => {
     pathOf(await at(free))
   })
 
-  test('holds no more than the limit when the size is not known before', async () => {
+  test('limit holds for downloads of unknown size', async () => {
     server.answer = (_, response) => {
       const more = (): void => {
         while (!response.destroyed && response.write(body)) continue
@@ -260,7 +260,7 @@ describe('the disk', () => {
     expect((await store.usage()).usedBytes).toBeLessThan(1_000)
   })
 
-  test('is shared by pulls that run at the same time', async () => {
+  test('budget is shared by concurrent pulls', async () => {
     server.answer = serving(body)
     const store = openStore({ limitBytes: 5_000_000 })
     const both = await Promise.all([store.ensure('a', oneFile()), store.ensure('b', oneFile())])
@@ -268,7 +268,7 @@ describe('the disk', () => {
     expect((await store.usage()).usedBytes).toBeLessThan(5_000_000)
   })
 
-  test('gets back what a removed model took', async () => {
+  test('space of a removed model is freed', async () => {
     server.answer = serving(body)
     const store = openStore({ limitBytes: 4_000_000 })
     pathOf(await store.ensure('a', oneFile()))
@@ -280,7 +280,7 @@ describe('the disk', () => {
     ])
   })
 
-  test('shows what belongs to no model', async () => {
+  test('listing shows files that belong to no model', async () => {
     server.answer = serving(body)
     const store = openStore()
     const place = pathOf(await store.ensure(MODEL, oneFile()))
@@ -318,7 +318,7 @@ describe('callers', () => {
     expect(server.received).toHaveLength(1)
   })
 
-  test('leave the others their download, and the last one to leave ends it', async () => {
+  test('can leave without ending the download; the last one ends it', async () => {
     const { handler, release } = holding()
     server.answer = handler
     const store = openStore({ limits: { stallMs: 20_000 } })
@@ -342,7 +342,7 @@ describe('callers', () => {
     pathOf(await fourth)
   })
 
-  test('with another list of files wait for the one under way; what is no longer listed goes', async () => {
+  test('with another list of files wait for the running pull; unlisted files are deleted', async () => {
     server.answer = serving(body)
     const store = openStore()
     const [before, after] = await Promise.all([
@@ -354,7 +354,7 @@ describe('callers', () => {
     expect(everyFile()).toEqual(['other.gguf'])
   })
 
-  test('are told when the model is removed under them', async () => {
+  test('fail when the model is removed meanwhile', async () => {
     server.answer = holding().handler
     const store = openStore({ limits: { stallMs: 20_000 } })
     const pulled = store.ensure(MODEL, oneFile())

@@ -1,7 +1,7 @@
 /**
- * The files of models on this server's disk, under `<dir>/<model>/<file>`. `ensure` makes what is asked for true and
- * says where the files are; it may be called as often as one likes, by as many as like, and killed at any moment. What
- * it answers with `ok` is whole and checked. One process at a time owns the folder (the lock of the data folder).
+ * Model files on this server's disk, under `<dir>/<model>/<file>`. `ensure` downloads missing files and returns their
+ * paths; it is idempotent, can be called concurrently, and survives being killed at any moment. Files that it returns
+ * are complete and verified. One process at a time owns the folder (the lock of the data folder).
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -27,7 +27,7 @@ const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, longest
 export interface ModelStoreOptions {
   readonly dir: string
   readonly limitBytes: number
-  /** Lets `https:` sources reach private addresses, and plain `http:`. */
+  /** Allows private addresses and plain `http:` for URL sources. */
   readonly allowPrivate: boolean
   readonly npmRegistry: () => Promise<string>
   /** null: `hf:` sources are refused. */
@@ -41,36 +41,36 @@ export interface ModelStoreOptions {
 
 export interface EnsureOptions {
   readonly signal?: AbortSignal
-  /** null: the size of all of it is not known yet. */
+  /** `totalBytes` is null while it is unknown. */
   readonly onProgress?: (doneBytes: number, totalBytes: number | null) => void
 }
 
 /** A folder of the store, and what is in it. */
 export interface StoredModel {
-  /** null: nothing that the store made, or too damaged to tell. */
+  /** null: not created by the store, or too damaged to tell. */
   readonly model: string | null
   readonly folder: string
   readonly bytes: number
   readonly files: ReadonlyArray<{ readonly file: string; readonly bytes: number; readonly sha256: string }>
-  /** Of downloads that have not ended. */
+  /** Of unfinished downloads. */
   readonly partialBytes: number
-  /** Files that no model asked for. */
+  /** Files that belong to no model. */
   readonly strays: readonly string[]
 }
 
 export interface ModelStore {
-  /** Calls for one model share one download. A caller whose signal fires leaves; the last one to leave ends it. */
+  /** Concurrent calls for one model share one download, which is cancelled when the last caller aborts. */
   ensure(model: string, files: readonly ModelFile[], options?: EnsureOptions): Promise<Result<Pulled>>
-  /** Ends a download under way, and frees what the model takes. Files that are used in place stay. */
+  /** Cancels a running download and deletes the model's files. Files used in place stay. */
   remove(model: string): Promise<void>
   usage(): Promise<{ usedBytes: number; limitBytes: number; freeBytes: number }>
   list(): Promise<StoredModel[]>
   close(): Promise<void>
 }
 
-/** What is under way for a model. There is one at a time. */
+/** The current operation on a model; one at a time. */
 interface Work {
-  /** Which files; undefined: it is removed. */
+  /** Identifies the files; undefined: a removal. */
   readonly key: string | undefined
   readonly outcome: Promise<Result<Pulled>>
   readonly controller: AbortController
@@ -90,7 +90,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
   const begin = (model: string, key: string | undefined, run: (work: Work) => Promise<Result<Pulled>>): Work => {
     const work: Work = {
       key,
-      // Begun a turn later, when `work` is there.
+      // Started a tick later, when `work` is defined.
       outcome: Promise.resolve()
         .then(() => run(work))
         .finally(() => works.delete(model)),
@@ -143,7 +143,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
         return cancelled()
       })
       await removal.outcome
-      options.log.info({ model }, 'the files of a model were removed')
+      options.log.info({ model }, 'removed the files of a model')
     },
     usage: async () => {
       await fs.mkdir(dir, { recursive: true, mode: 0o700 })
@@ -170,14 +170,14 @@ async function fetchFrom(tools: Tools, options: ModelStoreOptions, wanted: Piece
   return fail('bad_source', { message: `${wanted.source} has an unknown scheme.` })
 }
 
-/** Waits with the others for what is under way. */
+/** Waits for a shared operation. */
 async function follow(
   work: Work,
   signal: AbortSignal | undefined,
   onProgress: EnsureOptions['onProgress'],
 ): Promise<Result<Pulled>> {
   work.callers += 1
-  // A function of its own, so that two callers with the same one are told both.
+  // A new function, so that two callers may pass the same listener.
   const tell = (done: number, total: number | null): void => onProgress?.(done, total)
   work.listeners.add(tell)
   const outcome = await untilAborted(work.outcome, signal).finally(() => {

@@ -1,4 +1,4 @@
-/** The registry that this machine's npm uses: asked from npm, since its configuration has many places. */
+/** The registry that this machine's npm uses. npm itself is asked, since its configuration has many places. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
@@ -8,13 +8,13 @@ const run = promisify(execFile)
 export interface NpmRegistryOptions {
   /** From the settings. undefined: npm is asked, once. */
   readonly address: string | undefined
-  /** The environment of the server; npm is handed what is its own and nothing else. */
+  /** The server's environment; npm gets only its own variables. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** What to call; another one in tests. */
+  /** The npm program; tests pass another. */
   readonly npm?: string
 }
 
-/** Throws when there is no npm, or it does not answer; asked again by the next call then. */
+/** Throws if npm is missing or fails; the next call tries again. */
 export function npmRegistry(options: NpmRegistryOptions): () => Promise<string> {
   if (options.address !== undefined) {
     const { address } = options

@@ -1,18 +1,17 @@
 /**
- * What has come of a download so far: the `.part`, and beside it a note on how much of it is safely on the disk and of
- * which version of the file it is. A power failure may leave a file longer than its data, so only what the note says is
- * ever gone on from.
+ * An unfinished download: the `.part` file, and a note with its synced length and version. A power failure may leave a
+ * file longer than its data, so a download resumes only from the length in the note.
  */
 import fs from 'node:fs/promises'
 import { z } from 'zod'
 import { fail, type Failure } from '../contract/result.ts'
 import { unlessGone } from './disk-budget.ts'
 
-/** What has come is made safe every so many bytes. */
+/** Synced after this many bytes. */
 const CHECKPOINT_BYTES = 16 * 1_048_576
 
 const note = z.object({
-  /** Of the version that the part is of: an entity tag or a date. null: none was given. */
+  /** The entity tag or date of the version. null: unknown. */
   validator: z.string().nullable(),
   safeBytes: z.int().min(0),
   isWhole: z.boolean(),
@@ -22,14 +21,14 @@ type Note = z.infer<typeof note>
 const nothing: Note = { validator: null, safeBytes: 0, isWhole: false }
 
 export interface PartFile {
-  /** What has been written, safe or not yet. */
+  /** Written bytes, synced or not. */
   readonly bytes: number
   readonly note: Note
   cutTo(bytes: number): Promise<void>
-  /** Whatever is appended from here on is of this version. */
+  /** Sets the version of everything appended from now on. */
   begin(validator: string | null): Promise<void>
   append(chunk: Uint8Array): Promise<Failure | undefined>
-  /** Makes safe what was appended. */
+  /** Syncs appended bytes. */
   checkpoint(): Promise<void>
   finish(): Promise<void>
   close(): Promise<void>
@@ -61,7 +60,7 @@ export async function openPart(partPath: string): Promise<PartFile> {
       return now
     },
     cutTo: async (length) => {
-      // The note first: one that promises more than there is would be believed.
+      // The note first: it must never claim more bytes than the file has.
       if (length < now.safeBytes) await write({ ...now, safeBytes: length, isWhole: false })
       await handle.truncate(length)
       bytes = length
@@ -83,13 +82,13 @@ export async function openPart(partPath: string): Promise<PartFile> {
   }
 }
 
-/** Forgets what came, so that the next download begins anew. */
+/** Deletes the part, so that the next download starts over. */
 export async function dropPart(partPath: string): Promise<void> {
   await fs.rm(notePathOf(partPath), { force: true })
   await fs.rm(partPath, { force: true })
 }
 
-/** A full disk is an outcome; another failing of the disk is a surprise. */
+/** A full disk is an expected failure; other disk errors are exceptions. */
 export async function writeAt(
   handle: fs.FileHandle,
   chunk: Uint8Array,
@@ -112,7 +111,7 @@ async function readNote(notePath: string): Promise<Note> {
   try {
     return note.parse(JSON.parse(text))
   } catch {
-    // Not there, or torn by a power failure: nothing is known of the part.
+    // Missing, or torn by a power failure: the part cannot be used.
     return nothing
   }
 }

@@ -1,4 +1,4 @@
-/** What one source of a model's file yields: the file itself, or a piece of it. The same for all kinds of sources. */
+/** The result of fetching one source of a model file: the whole file, or a piece of it. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Room } from './disk-budget.ts'
@@ -9,9 +9,9 @@ export interface PieceRequest {
   readonly source: string
   /** null: not known before. */
   readonly bytes: number | null
-  /** Whether the digest of the file that it becomes part of is known. */
+  /** Whether the digest of the final file is known. */
   readonly isChecked: boolean
-  /** Where a download may lie until it is whole. */
+  /** Where an unfinished download is stored. */
   readonly partPath: string
   readonly room: Room
   readonly signal: AbortSignal
@@ -19,13 +19,13 @@ export interface PieceRequest {
 }
 
 export interface Piece {
-  /** The file in which it lies as it is, and which is ours to move. null: it has to be read. */
+  /** A file with exactly this content that we may move. null: it must be read. */
   readonly ownPath: string | null
-  /** Whether some of it came at an earlier time, so that a wrong digest may be no fault of the source. */
+  /** Whether it was resumed, so that a wrong digest may not be the source's fault. */
   readonly isContinued: boolean
-  /** Throws a PieceError where the content turns out to be unusable. */
+  /** Throws a PieceError if the content is unusable. */
   read(): AsyncIterable<Uint8Array>
-  /** Frees what it takes on the disk. */
+  /** Frees its disk space. */
   discard(): Promise<void>
 }
 

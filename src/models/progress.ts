@@ -1,11 +1,11 @@
-/** How far a pull is, over all of its pieces, for those who watch it. */
+/** Adds up the progress of a pull over all of its pieces. */
 import { addOrNull, type WantedFile } from './assemble.ts'
 
 export function makeProgress(
   files: readonly WantedFile[],
   tell: (doneBytes: number, totalBytes: number | null) => void,
 ): (file: string, piece: number, doneBytes: number, totalBytes: number | null) => void {
-  // What comes over the wire counts, once that is known: an archive is smaller than the file in it.
+  // Transferred bytes count, once their total is known: an archive is smaller than the file in it.
   const pieces = new Map<string, { readonly doneBytes: number; readonly totalBytes: number | null }>()
   for (const { file, pieces: ofFile } of files) {
     for (const [at, { bytes }] of ofFile.entries()) pieces.set(`${at}/${file}`, { doneBytes: 0, totalBytes: bytes })

@@ -1,6 +1,6 @@
 /**
- * Brings a model's folder to what its list of files says: keeps what is there and unchanged, brings the rest, lets go
- * of what is no longer asked for. It is told what it may take on the disk before the first byte, where sizes are known.
+ * Updates a model's folder to its list of files: keeps unchanged files, downloads missing ones, deletes those no longer
+ * listed. If all sizes are known, disk space is reserved before the first byte.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -17,7 +17,7 @@ import { makeProgress } from './progress.ts'
 import { findSourceFile } from './source-file.ts'
 
 export interface Pulled {
-  /** By the names of the files. */
+  /** By file name. */
   readonly paths: ReadonlyMap<string, string>
 }
 
@@ -33,7 +33,7 @@ export interface PullOptions {
   readonly log: ModelLog
 }
 
-/** Entries with the same name become one file, in their order. `bytes` are those of each, the digest is of the whole. */
+/** Entries with the same name are joined into one file, in order. `bytes` is per entry, the digest is of the whole. */
 export function readWantedFiles(files: readonly ModelFile[]): Result<WantedFile[]> {
   const names = [...new Set(files.map(({ file }) => file))]
   const wanted: WantedFile[] = []
@@ -53,7 +53,7 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
   const folder = folderOf(options.dir, model)
   await fs.mkdir(folder.partsPath, { recursive: true, mode: 0o700 })
   const before = await readManifest(folder)
-  // Where upper and lower case are the same to the file system, two names may meet in one folder.
+  // On a case-insensitive file system two names may share a folder.
   if (before !== undefined && before.model !== model) {
     return fail('folder_taken', { model, owner: before.model })
   }
@@ -70,24 +70,24 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
     if (found.value === undefined) missing.push(wanted)
     else kept.set(one.file, found.value)
   }
-  const brought = await bringMissing(missing, folder, options, async (stored) => {
+  const failure = await downloadMissing(missing, folder, options, async (stored) => {
     kept.set(stored.file, stored)
     manifest = { ...manifest, files: [...manifest.files.filter(({ file }) => file !== stored.file), stored] }
     await writeManifest(folder, manifest)
   })
-  if (brought !== undefined) return brought
+  if (failure !== undefined) return failure
   await settle(folder, manifest, [...kept.values()], missing.length > 0, options)
   return ok({ paths: new Map(options.wanted.map(({ file }) => [file, kept.get(file)?.path ?? ''])) })
 }
 
-/** A file that was taken as it came stays what it was, as long as it has the same sources. */
+/** A file without a configured digest is pinned to its first download, as long as its sources stay the same. */
 function pin(wanted: WantedFile, manifest: Manifest): WantedFile {
   const known = manifest.files.find(({ file }) => file === wanted.file)
   if (wanted.sha256 !== null || known === undefined || !hasSources(known, wanted)) return wanted
   return { ...wanted, sha256: known.sha256 }
 }
 
-/** undefined: it has to be brought. */
+/** undefined: it must be downloaded. */
 async function findStored(
   wanted: WantedFile,
   manifest: Manifest,
@@ -101,25 +101,28 @@ async function findStored(
   if (stat === undefined) return ok(undefined)
   const known = manifest.files.find(({ file, path: at }) => file === wanted.file && at === place)
   const isUnchanged = known?.bytes === stat.size && known.modifiedMs === stat.mtimeMs
-  if (known !== undefined && isUnchanged && isWhatIsWanted(known, wanted)) return ok(known)
-  // Without a digest to compare with, what lies in the store under this name could be anything.
+  if (known !== undefined && isUnchanged && isCurrent(known, wanted)) return ok(known)
+  // Without a digest to compare with, the file in the store could be anything.
   if (inPlace === undefined && wanted.sha256 === null) return ok(undefined)
   const checked = await checkFile(wanted, place, options.signal)
   if (checked.ok) return ok({ file: wanted.file, sources: sourcesOf(wanted), path: place, ...checked.value })
   if (inPlace !== undefined) return checked
   if (known !== undefined && !isUnchanged) {
-    options.log.warn({ model: options.model, file: wanted.file }, 'a file of the model store was changed; brought anew')
+    options.log.warn(
+      { model: options.model, file: wanted.file },
+      'a file in the model store was changed; downloading it again',
+    )
   }
   return ok(undefined)
 }
 
-function isWhatIsWanted(known: StoredFile, wanted: WantedFile): boolean {
+function isCurrent(known: StoredFile, wanted: WantedFile): boolean {
   if (wanted.bytes !== null && wanted.bytes !== known.bytes) return false
   return wanted.sha256 === null ? hasSources(known, wanted) : wanted.sha256 === known.sha256
 }
 
-/** undefined: all are there now. */
-async function bringMissing(
+/** undefined: success. */
+async function downloadMissing(
   missing: readonly WantedFile[],
   folder: ModelFolder,
   options: PullOptions,
@@ -146,10 +149,7 @@ async function bringMissing(
   }
 }
 
-/**
- * As far as sizes are known: the files, and beside them the largest piece that lies there twice for a while, because it
- * is unpacked or appended.
- */
+/** As far as sizes are known: all files, plus the largest piece that exists twice while it is unpacked or appended. */
 function neededBytes(missing: readonly WantedFile[]): number {
   const all = missing.reduce((sum, { pieces }) => sum + pieces.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0), 0)
   const twice = missing.flatMap(({ pieces }) =>
@@ -175,7 +175,7 @@ async function settle(
   if (JSON.stringify(next) !== JSON.stringify(manifest)) await writeManifest(folder, next)
 }
 
-/** Of sources that are no longer asked for. */
+/** Deletes parts of sources that are no longer listed. */
 async function dropOldParts(folder: ModelFolder, wanted: readonly WantedFile[]): Promise<void> {
   const own = wanted.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ partName }) => partName)])
   for (const name of await fs.readdir(folder.partsPath)) {

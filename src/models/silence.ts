@@ -1,7 +1,7 @@
-/** A time-out on silence: it ends what nobody has touched for too long, however long the whole takes. */
+/** An idle timeout: aborts when `touch` is not called for too long, however long the whole takes. */
 
 export interface SilenceWatch {
-  /** Fires when the caller's signal does, or after the silence. */
+  /** Aborted with the caller's signal, or by the idle timeout. */
   readonly signal: AbortSignal
   readonly silenceMs: number
   touch(): void

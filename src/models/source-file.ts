@@ -1,8 +1,7 @@
 /**
- * `file:PATH`: a file that lies on the machine of the server already. Alone it is used where it is: a copy would take
- * the room of the model once more, and a hard link fails between two disks and would leave the owner to wonder why
- * deleting frees nothing. So the store looks at it before every start of its engine, and says when it is gone or other
- * than it was. As one piece of several it is read like any other.
+ * `file:PATH`: a file on the server's machine. A single file is used in place: a copy would double the disk use, and a
+ * hard link fails across disks and keeps the space in use when the owner deletes the file. The store checks it before
+ * every start of its engine and reports a missing or changed file. As one of several pieces it is read like any other.
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
@@ -23,7 +22,7 @@ export async function openFilePiece(wanted: PieceRequest): Promise<Result<Piece>
   })
 }
 
-/** Where the file is, without symbolic links. */
+/** Resolves symbolic links. */
 export async function findSourceFile(source: string): Promise<Result<{ path: string; bytes: number }>> {
   const given = pathOf(source)
   if (given === undefined) {

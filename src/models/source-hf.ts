@@ -1,7 +1,6 @@
 /**
- * `hf:OWNER/REPO/PATH[@REVISION]`: a file of a repository on a model hub. Which hub is a setting; a mirror speaks the
- * same paths. The hub sends on to a store of its own, so the address that finally answers is often another one, and the
- * token is not for it.
+ * `hf:OWNER/REPO/PATH[@REVISION]`: a file of a repository on a model hub. The hub is a setting; mirrors use the same
+ * paths. The hub redirects to its own storage, often on another origin, which must not get the token.
  */
 import { fail, type Result } from '../contract/result.ts'
 import type { Tools } from './download.ts'
@@ -12,7 +11,7 @@ const DEFAULT_REVISION = 'main'
 
 export interface Hub {
   readonly endpoint: string
-  /** null: only what is public. */
+  /** null: public files only. */
   readonly token: string | null
 }
 

@@ -1,4 +1,4 @@
-/** `https://…`: a file at an address. */
+/** `https://…`: a file at a URL. */
 import { ok, type Result } from '../contract/result.ts'
 import { download, type Address, type Tools } from './download.ts'
 import { dropPart } from './part-file.ts'
@@ -8,7 +8,7 @@ export function fetchHttpsPiece(tools: Tools, wanted: PieceRequest): Promise<Res
   return fetchAddress(tools, wanted, { url: wanted.source, trustedOrigin: null, authorization: null })
 }
 
-/** The file at that address, as it is. */
+/** Downloads the file unmodified. */
 export async function fetchAddress(tools: Tools, wanted: PieceRequest, address: Address): Promise<Result<Piece>> {
   const got = await download(tools, { ...wanted, ...address })
   if (!got.ok) return got

