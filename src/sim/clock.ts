@@ -1,4 +1,4 @@
-/** A clock that stands still until it is told to go on, so that a test lives through a month without waiting. */
+/** A clock that only moves when a test moves it, so that a test lives through a month without waiting. */
 import { addMs, instantOf, type Clock, type Instant } from '../base/instant.ts'
 
 export interface ManualClock extends Clock {
@@ -10,7 +10,7 @@ const DEFAULT_START = instantOf(Date.UTC(2026, 0, 1, 12))
 
 export function manualClock(start: Instant = DEFAULT_START): ManualClock {
   let now = start
-  // Time that runs backwards is a mistake in a test, and leads to failures that say nothing.
+  // A clock that runs backwards is a mistake in a test and causes misleading failures.
   const set = (at: Instant): void => {
     if (at < now) throw new RangeError(`the clock cannot go back by ${now - at} ms`)
     now = at

@@ -1,4 +1,4 @@
-/** What a simulated model server says: small, valid, and the same each time. */
+/** The answers of a simulated model server: small, valid, and always the same. */
 import zlib from 'node:zlib'
 
 export interface ChatShape {
@@ -49,7 +49,7 @@ export function completionAnswer(shape: ChatShape, hasUsage: boolean): string {
   })
 }
 
-/** The events of a stream: the role, a word each, the reason of the end, perhaps the usage, and the mark of the end. */
+/** The events of a stream: the role, one per word, the finish reason, the usage if requested, and the end marker. */
 export function chatEvents(shape: ChatShape, usage: 'always' | 'continuous' | 'none', isChat: boolean): string[] {
   const event = (choices: unknown[], completionTokens: number, hasUsage: boolean): string =>
     `data: ${JSON.stringify({
@@ -112,7 +112,7 @@ export function pictureAnswer(shape: PictureShape): string {
   return JSON.stringify(ownPicture(shape))
 }
 
-/** The same as events: one that it waits, one a step, the whole, and the mark of the end. */
+/** The same as events: queued, one per step, the complete answer, and the end marker. */
 export function pictureEvents(shape: PictureShape): string[] {
   const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
   const { steps } = shape
@@ -131,7 +131,7 @@ function ownPicture({ width, height, seed, notes }: PictureShape): Record<string
 
 const PNG_MAGIC = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 
-/** One bit a pixel, all black. */
+/** One bit per pixel, all black. */
 export function grayPng(width: number, height: number): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)

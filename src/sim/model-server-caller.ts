@@ -1,6 +1,6 @@
 /**
- * The other end of a simulated model server: what a catalog says of it, and a sink that keeps the answer. The values
- * fit the types of the gateway, which this room does not know.
+ * The client side of a simulated model server: its catalog entry, and a sink that keeps the answer. The values fit the
+ * gateway's types, which this room must not import.
  */
 import { instantOf, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -128,7 +128,7 @@ interface Failure {
   readonly retryAfterMs: number | undefined
 }
 
-/** Keeps what it is told, and fails the test when it is told in a wrong order. */
+/** Keeps the answer, and fails the test if calls come in the wrong order. */
 export class AnswerCollector {
   readonly done: Promise<AnswerCollector>
   answer: Head | undefined
@@ -187,7 +187,7 @@ export class AnswerCollector {
 
   #check(isRight: boolean, what: string): void {
     if (isRight && !this.isOver) return
-    const error = new Error(`${what}, which is out of turn`)
+    const error = new Error(`${what} in the wrong order`)
     this.#settle.reject(error)
     throw error
   }

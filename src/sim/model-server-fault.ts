@@ -1,13 +1,13 @@
-/** How a simulated model server fails: everything that real ones were seen to do to those who ask them. */
+/** The faults of a simulated model server: everything that real ones were seen to do. */
 import type { ServerResponse } from 'node:http'
 
 export type Fault =
-  /** Says nothing, before anything or after so many events. */
+  /** Hangs, at once or after some events. */
   | { readonly kind: 'hang'; readonly afterEvents?: number }
-  /** Ends the connection: by RST, or by FIN. */
+  /** Closes the connection: with RST, or with FIN. */
   | { readonly kind: 'reset' | 'finish'; readonly afterEvents?: number }
   | { readonly kind: 'garbage' }
-  /** Sends a body whose second half of a character comes in a later packet. */
+  /** Splits a character between two packets. */
   | { readonly kind: 'split_character' }
   | { readonly kind: 'long_line'; readonly bytes: number }
   | {
@@ -16,7 +16,7 @@ export type Fault =
       readonly headers?: Readonly<Record<string, string>>
       readonly body?: string
     }
-  /** Says more bytes than it sends, or fewer. */
+  /** Announces more bytes than it sends, or fewer. */
   | { readonly kind: 'wrong_length'; readonly byBytes: number }
   /** One byte at a time. */
   | { readonly kind: 'trickle'; readonly everyMs: number }
@@ -24,7 +24,7 @@ export type Fault =
 const PACKET_GAP_MS = 20
 const GARBAGE = Buffer.from('\u0000\u0001 this is no HTTP \r\n\r\n\u00ff', 'latin1')
 
-/** Does what the fault says instead of answering with `body`. `gone` is told before we cut the connection ourselves. */
+/** Plays the fault instead of answering with `body`. `gone` is called before the server cuts the connection itself. */
 export function playFault(fault: Fault, response: ServerResponse, body: Buffer, gone: () => void): void {
   const socket = response.socket
   if (socket === null) return

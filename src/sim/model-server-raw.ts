@@ -1,17 +1,17 @@
-/** A server that sends exactly the bytes a test gives it, and a sink for what a connection makes of them. */
+/** A server that sends exactly the bytes a test gives it, and a sink for the resulting events. */
 import net, { type AddressInfo, type Socket } from 'node:net'
 
 export interface RawServer {
   readonly address:
     | { readonly kind: 'unix'; readonly path: string }
     | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: false }
-  /** All that was received, a text for each connection. */
+  /** Received text, one entry per connection. */
   readonly received: string[]
   readonly sockets: Socket[]
   close(): Promise<void>
 }
 
-/** Answers each request (they all end with an empty line, or with `{}`) by what `answer` does with it. */
+/** Passes each request (they all end with an empty line, or with `{}`) to `answer`. */
 export async function startRawServer(
   answer: (socket: Socket, requests: number) => void,
   socketPath?: string,
@@ -48,7 +48,7 @@ export async function startRawServer(
   }
 }
 
-/** Keeps what it is told, and throws when it is told in a wrong order. */
+/** Keeps the answer, and throws if calls come in the wrong order. */
 export class RawSink<Connection, Head, Fault> {
   connection: Connection | undefined
   head: Head | undefined
@@ -75,7 +75,7 @@ export class RawSink<Connection, Head, Fault> {
   }
 
   #finish(over: 'end' | Fault, detail: string): void {
-    if (this.over !== undefined || this.connection !== undefined) throw new Error('the end is told out of turn')
+    if (this.over !== undefined || this.connection !== undefined) throw new Error('the end came in the wrong order')
     this.over = over
     this.detail = detail
   }

@@ -1,7 +1,7 @@
 /**
  * A model server for tests and benches, on a real port or socket. It answers chat, completions, embeddings, images (also
- * in the form of our own engine) and speech as the usual servers do, and fails as it is told. It writes down what it was asked and whether the client went
- * away before the end, so that a test sees at the engine what it cannot see at the client.
+ * in the form of our own engine) and speech like common servers, and fails on command. It records its requests and
+ * whether clients disconnected early, so that a test sees at the engine what it cannot see at the client.
  */
 import { createHash } from 'node:crypto'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
@@ -27,17 +27,17 @@ export interface ReceivedRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Which connection it came on, counted from 1. */
+  /** Number of its connection, counted from 1. */
   readonly connection: number
-  /** Of performance.now(): when the client went away before the end. undefined: it did not, or not yet. */
+  /** When the client disconnected early, by performance.now(). undefined: it did not, or not yet. */
   abortedAt: number | undefined
-  /** The answer was given in full. */
+  /** The answer was sent completely. */
   isAnswered: boolean
   eventsSent: number
 }
 
 export interface Behaviour {
-  /** Words of an answer; `max_tokens` may make them fewer. */
+  /** Words of an answer, unless `max_tokens` is lower. */
   words: number
   wordOf: (n: number) => string
   /** Between the events of a stream. 0: all at once. */
@@ -45,15 +45,15 @@ export interface Behaviour {
   /** Before the head. */
   latencyMs: number
   usage: 'always' | 'continuous' | 'none'
-  /** What it says about its pictures. */
+  /** Notes about its images. */
   notes: readonly string[]
-  /** For all requests but those about health. undefined: none. */
+  /** For all requests except health checks. undefined: none. */
   fault: Fault | undefined
-  /** For the next ones, one each, before `fault`. */
+  /** For the next requests, one each, before `fault`. */
   faultsOnce: Fault[]
   /** The status of /health. */
   health: number
-  /** What /metrics says. undefined: what is in flight, in the form of vLLM. */
+  /** The body of /metrics. undefined: requests in flight, in vLLM's form. */
   metrics: string | undefined
 }
 
@@ -62,21 +62,21 @@ export interface ModelServer {
   /** 0 for a unix socket. */
   readonly port: number
   readonly behaviour: Behaviour
-  /** The last ones, without those about health. */
+  /** The latest requests, without health checks. */
   readonly requests: readonly ReceivedRequest[]
   readonly received: number
   readonly inFlight: number
   readonly peakInFlight: number
-  /** Open now, and ever opened. */
+  /** Currently open, and opened in total. */
   readonly connections: number
   readonly everConnected: number
-  /** Of the prompts, the tokens that it had seen at the beginning of an earlier one. */
+  /** Prompt tokens that an earlier prompt started with. */
   readonly cachedTokens: number
   readonly promptTokens: number
   readonly probes: number
-  /** Requests by which a gateway finds out whether it works; they are not among the others. */
+  /** Check requests of a gateway; they are not in `requests`. */
   readonly checks: number
-  /** Cuts every connection that is open. */
+  /** Closes all open connections. */
   cutConnections(): void
   close(): Promise<void>
 }
@@ -87,7 +87,7 @@ export interface ModelServerOptions {
   readonly port?: number
   readonly tls?: { readonly key: string; readonly cert: string }
   readonly behaviour?: Partial<Behaviour>
-  /** How many requests are remembered. */
+  /** How many requests are kept. */
   readonly keepsRequests?: number
   readonly keepAliveMs?: number
 }
@@ -257,7 +257,7 @@ class SimulatedServer implements ModelServer {
     if (intervalMs === 0) {
       for (const event of events) response.write(event)
       one.eventsSent = events.length
-      // What is broken after them must not overtake them.
+      // A fault after them must not overtake them.
       return void setImmediate(end)
     }
     const timer = setInterval(() => {
@@ -330,7 +330,7 @@ class SimulatedServer implements ModelServer {
     }
   }
 
-  /** As the prefix cache of an engine: what an earlier prompt began with costs nothing. */
+  /** Like an engine's prefix cache: tokens that an earlier prompt started with are cached. */
   #remember(parts: readonly string[]): { promptTokens: number; cachedTokens: number } {
     let [digest, promptTokens, cachedTokens] = ['', 0, 0]
     for (const part of parts) {
@@ -349,7 +349,7 @@ function json(text: string): Answer {
   return { type: 'application/json', body: Buffer.from(text) }
 }
 
-/** What cannot be read is taken as empty: a simulated server is not there to judge. */
+/** An invalid body counts as empty: a simulated server does not validate. */
 function parseBody(body: Buffer): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(body.toString())

@@ -1,17 +1,17 @@
 /**
- * Writes a whole language model into a file of some 110 KB, so that every test can have a real engine. It is a llama of
- * one layer with random weights: it says nothing, but it loads, samples and batches as its big sisters do.
+ * Writes a complete language model into a file of about 110 KB, so that every test can run a real engine. It is a llama
+ * of one layer with random weights: its output means nothing, but it loads, samples and batches like larger ones.
  *
- * Each byte is a token of its own, so any text round-trips. The first dimension of every embedding is the same number
- * and nothing adds to it; the first column of the output matrix is therefore a bias for each token, which makes most of
- * what comes out printable, and its end rare.
+ * Each byte is a token, so any text round-trips. The first dimension of every embedding is the same number and nothing
+ * adds to it; the first column of the output matrix is therefore a bias per token, which makes most output printable and
+ * its end rare.
  */
 import { writeFile } from 'node:fs/promises'
 
 export interface TinyGgufOptions {
   /** The same seed gives the same file, byte for byte. */
   readonly seed?: number
-  /** null: a file without one. undefined: ChatML, with tools in the manner of Hermes. */
+  /** null: a file without one. undefined: ChatML, with Hermes-style tools. */
   readonly chatTemplate?: string | null
 }
 
@@ -25,11 +25,11 @@ const WIDTH = 32
 const HEADS = 2
 const FEED_FORWARD = 64
 const BYTE_TOKENS = 256
-/** Their ids follow the bytes'. */
+/** Their ids follow those of the bytes. */
 const SPECIAL_TOKENS = ['<s>', '</s>', '<unk>', '<|im_start|>', '<|im_end|>'] as const
 const VOCABULARY = BYTE_TOKENS + SPECIAL_TOKENS.length
 
-/** The id of a special token; that of a byte is the byte. */
+/** The id of a special token; a byte's id is the byte. */
 function tokenId(text: (typeof SPECIAL_TOKENS)[number]): number {
   return BYTE_TOKENS + SPECIAL_TOKENS.indexOf(text)
 }
@@ -54,7 +54,7 @@ Call one with
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-/** In front of its value stands the number of its type, as the format has it. */
+/** In the file, each value is preceded by its type number. */
 type Value =
   | { readonly type: 'uint32'; readonly value: number }
   | { readonly type: 'float32'; readonly value: number }
@@ -99,7 +99,7 @@ function metadataOf(chatTemplate: string | null): Map<string, Value> {
   ])
 }
 
-/** How byte-level vocabularies write each byte: itself where it can be seen, else a letter from 256 on. */
+/** How byte-level vocabularies write each byte: as itself if printable, else as a letter from 256 on. */
 function byteTexts(): string[] {
   const isSeen = (byte: number): boolean =>
     (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte <= 0xff && byte !== 0xad)
@@ -111,7 +111,7 @@ function byteTexts(): string[] {
 
 interface Tensor {
   readonly name: string
-  /** The length of a row comes first. */
+  /** The row length comes first. */
   readonly shape: readonly number[]
   readonly values: Float32Array
 }
@@ -128,7 +128,7 @@ function tensorsOf(normal: () => number): Tensor[] {
   })
   const block = (name: string): string => `blk.0.${name}.weight`
   const even = 1 / Math.sqrt(WIDTH)
-  // Row 0 of what is added to the stream stays empty, so that its first dimension keeps what the embedding put there.
+  // Row 0 of anything added to the stream stays empty, so that its first dimension keeps the embedding's value.
   const addsNothingToFirst: FirstOf = (row) => (row === 0 ? 0 : undefined)
   return [
     matrix('token_embd.weight', WIDTH, VOCABULARY, 1, (_, column) => (column === 0 ? STEADY : undefined)),
@@ -146,10 +146,10 @@ function tensorsOf(normal: () => number): Tensor[] {
   ]
 }
 
-/** What a place of a matrix holds instead of a random number. undefined: the random number. */
+/** A fixed value in place of the random one. undefined: the random one. */
 type FirstOf = (row: number, column: number) => number | undefined
 
-/** After the last norm about 1 is left of it. */
+/** About 1 is left of it after the last norm. */
 const STEADY = 2
 
 function biasOf(token: number): number {
@@ -216,7 +216,7 @@ function writeValue(writer: Writer, value: Value): void {
   }
 }
 
-/** Little-endian, as the format is. */
+/** Little-endian, like the format. */
 class Writer {
   readonly #parts: Buffer[] = []
   #length = 0
@@ -269,7 +269,7 @@ class Writer {
   }
 }
 
-/** Normally distributed numbers: the sum of twelve even ones, less six. */
+/** Normally distributed numbers: the sum of twelve uniform ones, minus six. */
 function randomNormal(seed: number): () => number {
   let state = seed >>> 0
   const even = (): number => {
