@@ -9,7 +9,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
-import { grayPng, pictureEvents, silentMp3 } from '../sim/model-server-answer.ts'
+import { grayPng, imageEvents, silentMp3 } from '../sim/model-server-answer.ts'
 import { runCli } from './program.ts'
 
 const SIDE = 128
@@ -149,7 +149,7 @@ async function startPainterFront(): Promise<{ url: string; close: () => void }> 
     const { method = 'GET', url = '/' } = request
     if (url === '/v1/image/generation') {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'x-inference-request-id': 'req_of_the_front' })
-      return void response.end(pictureEvents(shape).join(''))
+      return void response.end(imageEvents(shape).join(''))
     }
     const body = await text(request)
     const headers = { authorization: request.headers.authorization ?? '', 'content-type': 'application/json' }

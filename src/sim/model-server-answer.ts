@@ -99,7 +99,7 @@ export function txt2imgAnswer(width: number, height: number, count: number, seed
   })
 }
 
-export interface PictureShape {
+export interface ImageShape {
   readonly width: number
   readonly height: number
   readonly steps: number
@@ -108,23 +108,23 @@ export interface PictureShape {
 }
 
 /** In the form of our own engine. */
-export function pictureAnswer(shape: PictureShape): string {
-  return JSON.stringify(ownPicture(shape))
+export function imageAnswer(shape: ImageShape): string {
+  return JSON.stringify(ownImage(shape))
 }
 
 /** The same as events: queued, one per step, the complete answer, and the end marker. */
-export function pictureEvents(shape: PictureShape): string[] {
+export function imageEvents(shape: ImageShape): string[] {
   const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
   const { steps } = shape
   return [
     event({ type: 'queued', ahead: 1 }),
     ...Array.from({ length: steps }, (_, n) => event({ type: 'progress', step: n + 1, steps })),
-    event({ type: 'result', ...ownPicture(shape) }),
+    event({ type: 'result', ...ownImage(shape) }),
     'data: [DONE]\n\n',
   ]
 }
 
-function ownPicture({ width, height, seed, notes }: PictureShape): Record<string, unknown> {
+function ownImage({ width, height, seed, notes }: ImageShape): Record<string, unknown> {
   const image = grayPng(width, height).toString('base64')
   return { images: [{ index: 0, image, random_seed: seed }], ...(notes.length === 0 ? {} : { notes }) }
 }

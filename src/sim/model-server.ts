@@ -14,8 +14,8 @@ import {
   countTokens,
   embeddingsAnswer,
   imagesAnswer,
-  pictureAnswer,
-  pictureEvents,
+  imageAnswer,
+  imageEvents,
   silentMp3,
   txt2imgAnswer,
   type ChatShape,
@@ -305,7 +305,7 @@ class SimulatedServer implements ModelServer {
           seed: numberOf(body['seed'], 7),
           notes: this.behaviour.notes,
         }
-        return body['stream'] === true ? { events: pictureEvents(shape) } : json(pictureAnswer(shape))
+        return body['stream'] === true ? { events: imageEvents(shape) } : json(imageAnswer(shape))
       }
       case 'audio/speech':
         return { type: 'audio/mpeg', body: silentMp3(textOf(body['input'])) }
