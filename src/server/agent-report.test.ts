@@ -102,7 +102,7 @@ test(`of ${FUZZED} mutated reports all that are taken can be written`, async () 
   expect(taken).toBeGreaterThan(FUZZED / 20)
 })
 
-test('what a host over SSH printed is written without the characters that cannot be', async () => {
+test('strips characters that PostgreSQL cannot store from the output of an SSH host', async () => {
   const { id } = await lab.addHost('over-ssh')
   const report = { ...baseReport, notes: ['a\0b\uD800c'], fault: { reason: 'x', message: '\0' } }
   await transact(lab.database, (tx) => saveReport(tx, id, null, report, lab.clock.now()))
@@ -115,7 +115,7 @@ test('what a host over SSH printed is written without the characters that cannot
   })
 })
 
-test('a host that misbehaves over and over fills a few lines of the log', async () => {
+test('limits the log lines of a misbehaving host', async () => {
   const host = await lab.addHost('noisy')
   lines.length = 0
   for (let n = 0; n < BAD_CONNECTIONS; n += 1) {
@@ -130,7 +130,7 @@ test('a host that misbehaves over and over fills a few lines of the log', async 
   expect(about.some(({ reason }) => reason === 'bad_message')).toBe(true)
 })
 
-test('a host with a fault is off sale, takes no order, and says why; without it, it is back', async () => {
+test('takes a host with a fault off sale, and puts it back when the fault is gone', async () => {
   const world = postgresHostWorld(lab.database, { from: 21_500, to: 21_600 })
   const driver = hostDriver({ world, clock: lab.clock, relayHost: 'relay.test', sellSimulated: true })
   const host: TestHost = await lab.addHost('faulty')

@@ -78,7 +78,7 @@ async function refusalOf(agent: TestAgent): Promise<string> {
   return reason
 }
 
-test('who signs with the key of a host is welcomed, told what is wanted, and known as connected', async () => {
+test('welcomes a host that signs with its key, and sends it the desired state', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   expect(agent.messages.map((one) => one.type)).toEqual(['challenge', 'welcome', 'desired'])
@@ -92,7 +92,7 @@ test('who signs with the key of a host is welcomed, told what is wanted, and kno
   expect(lab.links.ids()).toEqual([])
 })
 
-test('the agent itself is welcomed, and streams go through to it', async () => {
+test('welcomes the real agent, and opens streams to it', async () => {
   const host = await newHost()
   const wanted: number[] = []
   const connection = openConnection({
@@ -119,7 +119,7 @@ test('the agent itself is welcomed, and streams go through to it', async () => {
   await waitFor('its end', () => lab.links.get(host.id) === undefined)
 })
 
-test('a host that nobody knows, another key and another host’s name are refused alike', async () => {
+test('refuses an unknown host, a wrong key and another host’s name in the same way', async () => {
   const [host, other] = [await newHost(), await newHost()]
   const { privateKey } = generateKeyPairSync('ed25519')
   for (const change of [{ hostId: 'nobody' }, { key: privateKey }, { hostId: other.id }, { signature: 'AAAA' }]) {
@@ -131,7 +131,7 @@ test('a host that nobody knows, another key and another host’s name are refuse
   expect(await lab.metrics.text()).toContain('berth_agent_refusals_total{reason="unknown_host"} 4')
 })
 
-test('an answer that was heard on another connection opens none', async () => {
+test('refuses a signature made for another connection', async () => {
   const host = await newHost()
   const first = call(host)
   const said: string[] = []
@@ -145,7 +145,7 @@ test('an answer that was heard on another connection opens none', async () => {
   expect(first.closed).toBeUndefined()
 })
 
-test('a second connection of a host takes the place of the first, whose streams end', async () => {
+test('replaces the first connection of a host by the second, and ends its streams', async () => {
   const host = await newHost()
   const first = await call(host).enter()
   const stream = lab.links.open(host.id, { kind: 'port', workloadId: 'x', port: 1 })
@@ -161,7 +161,7 @@ test('a second connection of a host takes the place of the first, whose streams 
   await waitFor('its report', async () => (await rowOf(host))?.notes[0] === 'of the second')
 })
 
-test('a report of a connection that was replaced elsewhere is not believed, and ends it', async () => {
+test('rejects a report from a connection that was replaced elsewhere', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   const session = '00000000-0000-4000-8000-000000000000'
@@ -173,7 +173,7 @@ test('a report of a connection that was replaced elsewhere is not believed, and 
   await lab.database.db.updateTable('host').set({ session: null }).where('id', '=', host.id).execute()
 })
 
-test('a report is written, and wakes the loops; the same one again only says that the host is there', async () => {
+test('writes a report and wakes the loops; an equal report only counts as a heartbeat', async () => {
   const host = await newHost()
   const agent = await callSeen(host)
   const id = await placeWorkload(host, 'berth-test123-1-00')
@@ -194,7 +194,7 @@ test('a report is written, and wakes the loops; the same one again only says tha
   expect(lab.woken).toEqual([])
 })
 
-test('a host that was silent on a connection that stood is put back on sale by its next report', async () => {
+test('puts a silent host back on sale at its next report', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   const offer = { ...testOffer, hardware: { ...testOffer.hardware, cpuCores: 3 } }
@@ -207,7 +207,7 @@ test('a host that was silent on a connection that stood is put back on sale by i
   expect(lab.woken).toContain('inventory')
 })
 
-test('what is wanted of a host reaches it when it changes, and again while it has not acted on it', async () => {
+test('sends the desired state when it changes, and again until the host has acted on it', async () => {
   const host = await newHost()
   const agent = await callSeen(host)
   await placeWorkload(host, 'berth-test123-2-00')
@@ -221,7 +221,7 @@ test('what is wanted of a host reaches it when it changes, and again while it ha
   await agent.hear('desired', (one) => one.state === 'draining')
 })
 
-test('measurements are kept, the last ones', async () => {
+test('keeps the last measurements', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   for (const cpuPercent of [10, 20, 30]) {
@@ -234,7 +234,7 @@ test('measurements are kept, the last ones', async () => {
   expect(kept.metrics_at).toBe(lab.clock.now())
 })
 
-test('a host moves as its owner says; it may not leave while it has tenants, and stays connected', async () => {
+test('moves a host as its owner asks, but does not let it leave with tenants', async () => {
   const host = await newHost()
   const agent = await callSeen(host)
   await placeWorkload(host, 'berth-test123-3-00')
@@ -278,14 +278,14 @@ test.each([
   await waitFor('the report of the other', async () => (await rowOf(other))?.notes[0] === 'still here')
 })
 
-test('a message of more than a megabyte ends the connection, before it is read', async () => {
+test('closes the connection on a message over one megabyte, without reading it', async () => {
   const agent = await call(await newHost()).enter()
   agent.socket.send(JSON.stringify({ type: 'report', notes: ['x'.repeat(1_100_000)] }))
   await waitFor('the end', () => agent.closed)
   expect(agent.closed?.code).toBe(1_009)
 })
 
-test('before the hello nothing else is listened to', async () => {
+test('ignores everything before the hello', async () => {
   const host = await newHost()
   const agent = call(host)
   await agent.hear('challenge')
@@ -294,7 +294,7 @@ test('before the hello nothing else is listened to', async () => {
   expect((await rowOf(host))?.seen_at).toBeNull()
 })
 
-test('a host that does not read what it is told loses its connection before that fills the memory', async () => {
+test('disconnects a host that does not read its messages, before they fill the memory', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   agent.socket.pause()
@@ -309,14 +309,14 @@ test('a host that does not read what it is told loses its connection before that
   await waitFor('the end', () => agent.closed)
 })
 
-test('a host is answered when it asks whether anybody is there', async () => {
+test('answers pings', async () => {
   const agent = await call(await newHost()).enter()
   const answer = new Promise<string>((resolve) => agent.socket.once('pong', (data) => resolve(data.toString())))
   agent.socket.ping('here?')
   expect(await answer).toBe('here?')
 })
 
-test('a host that has joined as one thing cannot report as another', async () => {
+test('rejects a report with another offering than the host joined with', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   agent.report({ offer: { ...testOffer, offering: 'virtual-machine', priceUsdPerGpuHour: null } })
@@ -324,7 +324,7 @@ test('a host that has joined as one thing cannot report as another', async () =>
   expect((await rowOf(host))?.offer.offering).toBe(testOffer.offering)
 })
 
-test('reports of a host that sees nothing do not count as sights of it, the first or the same again', async () => {
+test('does not count reports of a host that cannot see its runtime', async () => {
   const host = await newHost()
   const agent = await callSeen(host)
   const seenAt = lab.clock.now()
@@ -349,7 +349,7 @@ test('reports of a host that sees nothing do not count as sights of it, the firs
   await waitFor('the sight of it', async () => (await rowOf(host))?.seen_at === lab.clock.now())
 })
 
-test('an agent that has fallen silent loses its connection', async () => {
+test('closes the connection of a silent agent', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   agent.socket.pause()
@@ -360,7 +360,7 @@ test('an agent that has fallen silent loses its connection', async () => {
   expect(agent.closed?.code).toBe(1_006)
 })
 
-test('an address from which very many could not show who they are is not listened to for the minute', async () => {
+test('refuses an address for a minute after many failed authentications', async () => {
   const host = await newHost()
   for (let at = 0; at < 60; at++) {
     const agent = call(host)
@@ -380,7 +380,7 @@ test('an address from which very many could not show who they are is not listene
   await call(host).enter()
 })
 
-test('requests that ask for a protocol that nobody speaks are answered like any other', async () => {
+test('answers upgrade requests for unknown protocols like any other request', async () => {
   const ask = (path: string, upgrade: string, body = ''): Promise<string> =>
     new Promise((resolve, reject) => {
       const request = http.request(`${lab.httpUrl}${path}`, {

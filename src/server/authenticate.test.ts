@@ -90,8 +90,8 @@ const plain: ApiKeyInput = {
   tokensPerMinute: null,
 }
 
-describe('what is not a key', () => {
-  test('each way to get it wrong has its own sentence, which repeats nothing of what was sent', async () => {
+describe('an invalid key', () => {
+  test('has a sentence for each mistake, which repeats nothing of the secret', async () => {
     const { server, lookUps } = await startServer()
     const { keyText } = await openTestAccount(fixture)
     const typo = keyText.slice(0, -1) + (keyText.endsWith('A') ? 'B' : 'A')
@@ -119,7 +119,7 @@ describe('what is not a key', () => {
     expect(lookUps()).toBe(0)
   })
 
-  test('an unknown key, and a known id with another secret, are told alike; unknown ids are asked for once', async () => {
+  test('gets the same answer for an unknown id and a wrong secret; looks unknown ids up once', async () => {
     const { server, lookUps, excused } = await startServer()
     const { keyText, actor } = await openTestAccount(fixture)
     const stranger = bearer(makeApiKey().text)
@@ -134,8 +134,8 @@ describe('what is not a key', () => {
   })
 })
 
-describe('a good key', () => {
-  test('is looked up once, then never again', async () => {
+describe('a valid key', () => {
+  test('is looked up once', async () => {
     const { server, lookUps, excused } = await startServer()
     const { keyText, actor } = await openTestAccount(fixture)
     const first = await Promise.all(Array.from({ length: 20 }, () => server.authenticate(bearer(keyText))))
@@ -145,7 +145,7 @@ describe('a good key', () => {
     expect(first[19]).toMatchObject({ ok: true, value: { ...actor, keyName: 'First key', requestsPerMinute: null } })
   })
 
-  test('expires by the clock, without a look-up', async () => {
+  test('expires by the clock, without a lookup', async () => {
     const { server, lookUps, excused } = await startServer()
     const { actor } = await openTestAccount(fixture)
     const expiresAt = addMs(fixture.clock.now(), HOUR_MS)
@@ -165,7 +165,7 @@ describe('a good key', () => {
     expect(lookUps()).toBeLessThanOrEqual(1 + excused())
   })
 
-  test('when it was last used is written in one statement, and never goes back', async () => {
+  test('has its last use written in one statement, and never set back', async () => {
     const { server, writes } = await startServer()
     const accounts = [await openTestAccount(fixture), await openTestAccount(fixture)]
     for (const { keyText } of accounts) await server.authenticate(bearer(keyText))
@@ -183,8 +183,8 @@ describe('a good key', () => {
   })
 })
 
-describe('rights that are taken away', () => {
-  test('a revoked key stops on all servers within a second', async () => {
+describe('revoked rights', () => {
+  test('rejects a revoked key on all servers within a second', async () => {
     const servers = [await startServer(), await startServer()]
     const { actor } = await openTestAccount(fixture)
     const made = await transact(fixture.database, (tx) => createApiKey(tx, actor, plain))
@@ -197,7 +197,7 @@ describe('rights that are taken away', () => {
     }
   })
 
-  test('a key that is revoked while it is being looked up is not cached', async () => {
+  test('does not cache a key that is revoked during its lookup', async () => {
     const database = openDatabase({ url: fixture.url, clock: fixture.clock })
     const held = holdFirstResult()
     const server = makeAuthenticator({
@@ -222,7 +222,7 @@ describe('rights that are taken away', () => {
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' })
   })
 
-  test('a suspended account answers 403 with the reason, and works again once that is lifted', async () => {
+  test('answers 403 for a suspended account, until the suspension is lifted', async () => {
     const { server } = await startServer()
     const operator = await openTestAccount(fixture, { scopes: ['operator'] })
     const { keyText, accountId } = await openTestAccount(fixture)
@@ -242,7 +242,7 @@ describe('rights that are taken away', () => {
     await within(async () => expect(await server.authenticate(bearer(keyText))).toMatchObject({ ok: true }))
   })
 
-  test('who is made a viewer only reads from then on; who is removed is unknown', async () => {
+  test('lets a member demoted to viewer only read, and rejects a removed one', async () => {
     const { server } = await startServer()
     const { actor, keyText, accountId } = await openTestAccount(fixture)
     const boss = await openTestAccount(fixture)
@@ -269,14 +269,14 @@ describe('rights that are taken away', () => {
   })
 })
 
-describe('when the connection that listens is lost', () => {
+describe('a lost notification connection', () => {
   const endListeners = () =>
     fixture.database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where application_name = 'berth:berth_key' and datname = current_database()`,
     )
 
-  test('nothing is cached until it is back, and a revocation in between is seen', async () => {
+  test('stops caching until it is back, so that revocations in between count', async () => {
     const { server, lookUps, losses } = await startServer()
     const { actor, keyText } = await openTestAccount(fixture)
     await server.authenticate(bearer(keyText))
@@ -289,7 +289,7 @@ describe('when the connection that listens is lost', () => {
     await waitFor('it to listen again', () => server.isCaching())
   })
 
-  test('it comes back and caches again, as often as it takes', async () => {
+  test('reconnects and caches again, as often as needed', async () => {
     const { server, lookUps, excused, losses } = await startServer()
     const { keyText } = await openTestAccount(fixture)
     for (let n = 1; n <= 3; n += 1) {
@@ -304,7 +304,7 @@ describe('when the connection that listens is lost', () => {
     expect(lookUps() - excused()).toBeLessThanOrEqual(before + 1)
   })
 
-  test('without a database a known key is refused as unavailable, never as unknown', async () => {
+  test('reports a known key as unavailable without a database, never as unknown', async () => {
     const database = openDatabase({ url: fixture.url, clock: fixture.clock })
     const server = makeAuthenticator({ database, clock: fixture.clock, log: { warn: () => {} } })
     const { keyText } = await openTestAccount(fixture)

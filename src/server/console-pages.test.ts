@@ -31,7 +31,7 @@ afterAll(async () => {
   await removeFolder(dir)
 })
 
-test('pages and files have headers that let nobody else’s script, frame or form in', async () => {
+test('sends headers that keep foreign scripts, frames and forms out', async () => {
   for (const at of ['/', '/assets/app-4f2a.js']) {
     const { headers } = await ask(server.url, at)
     expect(headers).toMatchObject({
@@ -47,7 +47,7 @@ test('pages and files have headers that let nobody else’s script, frame or for
   }
 })
 
-test('the page is at / and wherever a browser asks for a page that nothing else is', async () => {
+test('serves the page at / and at every other address that a browser opens', async () => {
   for (const at of ['/', '/?tab=1', '/index.html']) {
     const answer = await ask(server.url, at)
     expect([answer.status, answer.text]).toEqual([200, index])
@@ -61,7 +61,7 @@ test('the page is at / and wherever a browser asks for a page that nothing else 
   expect([head.status, head.text, head.headers['content-length']]).toEqual([200, '', String(index.length)])
 })
 
-test('programs are told what is not there, as ever', async () => {
+test('answers programs with a JSON 404', async () => {
   const none: Array<[string, string, Record<string, string>]> = [
     ['GET', '/models', {}],
     ['GET', '/models', { Accept: 'application/json' }],
@@ -87,7 +87,7 @@ test('programs are told what is not there, as ever', async () => {
   expect((await ask(server.url, '/metrics', { headers: accept })).status).toBe(401)
 })
 
-test('no address leads out of the folder', async () => {
+test('never leaves the folder, whatever the path', async () => {
   const paths = ['../secret.txt', '..%2fsecret.txt', '%2e%2e/secret.txt', 'assets/../../secret.txt', '..\\secret.txt']
   for (const at of [
     ...paths,
@@ -106,7 +106,7 @@ test('no address leads out of the folder', async () => {
   }
 })
 
-test('files with a hash in their name are kept for ever, others are asked for again', async () => {
+test('caches files with a hash in their name forever, and revalidates the others', async () => {
   const types = {
     '/assets/app-4f2a.js': ['text/javascript; charset=utf-8', 'public, max-age=31536000, immutable'],
     '/assets/ship-77aa.png': ['image/png', 'public, max-age=31536000, immutable'],
@@ -119,7 +119,7 @@ test('files with a hash in their name are kept for ever, others are asked for ag
   }
 })
 
-test('what gets smaller is packed as the client takes it, each form with a tag of its own', async () => {
+test('compresses files as the client accepts, each encoding with its own ETag', async () => {
   const rows: Array<[string | undefined, string | undefined]> = [
     [undefined, undefined],
     ['identity', undefined],
@@ -151,7 +151,7 @@ test('what gets smaller is packed as the client takes it, each form with a tag o
   }
 })
 
-test('who has it already is told so', async () => {
+test('answers 304 when the client has the file', async () => {
   const packed = { 'Accept-Encoding': 'br' }
   const { headers } = await ask(server.url, '/assets/app-4f2a.js', { headers: packed })
   const tag = headers.etag ?? ''
@@ -172,7 +172,7 @@ test('who has it already is told so', async () => {
   }
 })
 
-test('before the first build a page says what to do, and the build is found without a restart', async () => {
+test('explains a missing build, and finds the build without a restart', async () => {
   const later = path.join(dir, 'later')
   const early = await testServer({ consoleDir: later, runLoops: false })
   const before = await ask(early.url, '/')

@@ -34,8 +34,8 @@ const rowsOf = async (key: string): Promise<Buffer[]> => {
   return rows.map((row) => row.token_hash)
 }
 
-describe('signing in', () => {
-  test('answers a cookie that scripts and other sites do not get, and keeps neither it nor the key', async () => {
+describe('sign-in', () => {
+  test('sets a cookie that scripts and other sites cannot read, and stores neither cookie nor key', async () => {
     const answer = await postSession(server.url, `  ${customer.key}\n`)
     expect([answer.status, answer.text]).toEqual([200, '{}'])
     const [cookie = '', ...more] = answer.headers['set-cookie'] ?? []
@@ -49,7 +49,7 @@ describe('signing in', () => {
     expect((await getMe('a=b')).status).toBe(401)
   })
 
-  test('behind a proxy that speaks https the cookie is for https only, if proxies are believed', async () => {
+  test('marks the cookie Secure behind a trusted HTTPS proxy', async () => {
     const behind = await testServer({ env: { BERTH_TRUST_PROXY: '1' }, runLoops: false })
     const https = {
       'X-Forwarded-Proto': 'https',
@@ -71,7 +71,7 @@ describe('signing in', () => {
     expect(unbelieved.headers['set-cookie']?.[0]).not.toContain('Secure')
   })
 
-  test('refuses what is no good key with the words that every operation has for it', async () => {
+  test('rejects an invalid key with the same errors as an operation', async () => {
     const typo = customer.key.slice(0, -1) + (customer.key.endsWith('A') ? 'B' : 'A')
     for (const key of ['nonsense', typo, makeApiKey().text]) {
       const refused = await postSession(server.url, key)
@@ -87,7 +87,7 @@ describe('signing in', () => {
     }
   })
 
-  test('who guesses is stopped, together with who guesses elsewhere; a minute later they may go on', async () => {
+  test('limits guesses per minute, together with those at operations', async () => {
     const guess = async (n: number): Promise<number> =>
       n % 2 === 0
         ? (await postSession(server.url, 'nonsense')).status
@@ -109,7 +109,7 @@ describe('signing in', () => {
     expect((await postSession(server.url, 'nonsense')).status).toBe(401)
   })
 
-  test('cannot be done to somebody by another site, nor can signing out', async () => {
+  test('cannot be triggered by another site, nor can sign-out', async () => {
     const cookie = await signInWith(server.url, customer.key)
     for (const headers of [{}, { ...consoleHeaders, Origin: 'https://example.test' }] as const) {
       for (const method of ['POST', 'DELETE']) {
@@ -126,7 +126,7 @@ describe('signing in', () => {
     expect((await getMe(cookie)).status).toBe(200)
   })
 
-  test('a key has twenty sessions at most: the oldest goes; a browser that signs in again has one', async () => {
+  test('keeps at most twenty sessions per key, and one per browser', async () => {
     const { key } = await server.account()
     const cookies: string[] = []
     for (let n = 0; n < 21; n += 1) {
@@ -148,7 +148,7 @@ describe('signing in', () => {
 describe('a session ends', () => {
   const ended = { message: fail('session_ended').message, code: 'UNAUTHORIZED', reason: 'session_ended' }
 
-  test('when it is signed out of, which may be done twice', async () => {
+  test('at sign-out, which can be repeated', async () => {
     const [cookie, other] = [await signInWith(server.url, customer.key), await signInWith(server.url, customer.key)]
     for (let n = 0; n < 2; n += 1) {
       const headers = { ...consoleHeaders, Cookie: cookie }
@@ -165,7 +165,7 @@ describe('a session ends', () => {
     expect(bodyOf(await getMe('berth_session=anything'))).toEqual(ended)
   })
 
-  test('with its key, and with the standing of the account', async () => {
+  test('with its key, and with the suspension of the account', async () => {
     const { id, key, call } = await server.account()
     const cookie = await signInWith(server.url, key)
     const suspend = (suspended: boolean) =>
@@ -180,7 +180,7 @@ describe('a session ends', () => {
     expect(bodyOf(await getMe(cookie))).toMatchObject({ reason: 'invalid_key' })
   })
 
-  test('after seven days to the millisecond, and is gone from the books at the next sign-in', async () => {
+  test('after exactly seven days, and is deleted at the next sign-in', async () => {
     const { key } = await server.account()
     const cookie = await signInWith(server.url, key)
     clock.advance(7 * DAY_MS - 1)
@@ -194,7 +194,7 @@ describe('a session ends', () => {
   })
 })
 
-describe('where a cookie counts', () => {
+describe('the session cookie', () => {
   /** Method, Sec-Fetch-Site, Origin, X-Berth-Console; a dash: not sent. Everything else is refused. */
   const counting = new Set(
     `GET  -           -    -
@@ -217,7 +217,7 @@ describe('where a cookie counts', () => {
       .map((line) => line.trim().replaceAll(/ +/g, ' ')),
   )
 
-  test('only on requests of the console’s own pages', async () => {
+  test('counts only on requests from the console’s own pages', async () => {
     const cookie = await signInWith(server.url, customer.key)
     const origins: Record<string, string> = { own: `http://${host}`, other: `http://${host}0`, null: 'null' }
     const found = new Set<string>()
@@ -248,7 +248,7 @@ describe('where a cookie counts', () => {
     expect([...found].filter((one) => one.startsWith('POST') && one.endsWith(' 0'))).toEqual([])
   })
 
-  test('a key beside it is what counts, good or bad', async () => {
+  test('is ignored beside a key, valid or not', async () => {
     const cookie = await signInWith(server.url, customer.key)
     const headers = { Cookie: cookie, 'Sec-Fetch-Site': 'cross-site' }
     const asOperator = { ...headers, Authorization: `Bearer ${server.operatorKey}` }
@@ -259,7 +259,7 @@ describe('where a cookie counts', () => {
     expect((await ask(server.url, '/v2/users/me', { headers: bad })).status).toBe(401)
   })
 
-  test('HEAD is a read like GET; scopes are those of the key', async () => {
+  test('counts for HEAD like for GET, with the scopes of its key', async () => {
     const cookie = await signInWith(server.url, customer.key)
     expect((await ask(server.url, '/v2/users/me', { method: 'HEAD', headers: { Cookie: cookie } })).status).toBe(200)
     const refused = await ask(server.url, '/v2/operator/accounts', { headers: { Cookie: cookie } })
@@ -269,7 +269,7 @@ describe('where a cookie counts', () => {
   })
 })
 
-describe('calls of models and streams', () => {
+describe('inference requests and streams', () => {
   let model: TestModel
   beforeAll(async () => {
     model = await serveModel(server, { model: { contextTokens: 10_000_000 } })
@@ -283,7 +283,7 @@ describe('calls of models and streams', () => {
       body: { model: model.name, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 10, ...more },
     })
 
-  test('a chat is answered, streamed and long ones too; one from elsewhere costs nothing', async () => {
+  test('answers chats, streamed and long ones too; a cross-site one costs nothing', async () => {
     const cookie = await signInWith(server.url, customer.key)
     const seen = await waitFor('the model', async () => {
       const answer = await chat(cookie, {})
@@ -302,7 +302,7 @@ describe('calls of models and streams', () => {
     expect(model.upstream.requests.length).toBe(asked)
   })
 
-  test('events are followed with it', async () => {
+  test('follows events', async () => {
     const cookie = await signInWith(server.url, customer.key)
     const stop = new AbortController()
     const stream = await fetch(`${server.url}/v2/events/stream`, { headers: { Cookie: cookie }, signal: stop.signal })

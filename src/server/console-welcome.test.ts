@@ -17,7 +17,7 @@ import { makeDemoLink } from './demo-link.ts'
 const openLink = (url: string, token: string, headers: Record<string, string> = {}) =>
   ask(url, '/console/welcome', { method: 'POST', headers: { ...consoleHeaders, ...headers }, body: { token } })
 
-test('on a server on embedded defaults: the printed link gives the demo key, once, wherever it is opened', async () => {
+test('gives the demo key once to the browser that opens the printed link', async () => {
   const server = await testServer({ isTrial: true, runLoops: false })
   const files = { keyFile: `${server.dataDir}/demo.key`, operatorKeyFile: `${server.dataDir}/operator.key` }
   const asked = async (headers: Record<string, string> = {}) =>
@@ -44,7 +44,7 @@ test('on a server on embedded defaults: the printed link gives the demo key, onc
   await server.close()
 })
 
-test('a link is good for a day, and for nothing once somebody has signed in with the demo key', async () => {
+test('expires the link after a day, and after a sign-in with the demo key', async () => {
   const clock = manualClock()
   const link = makeDemoLink(clock)
   clock.advance(DAY_MS)
@@ -55,7 +55,7 @@ test('a link is good for a day, and for nothing once somebody has signed in with
   await server.close()
 })
 
-test('on any other server nothing is told', async () => {
+test('shows nothing on other servers', async () => {
   const server = await testServer({ runLoops: false })
   expect((await ask(server.url, '/console/welcome')).text).toBe('{}')
   expect((await postSession(server.url, server.demoKey)).status).toBe(200)
@@ -63,7 +63,7 @@ test('on any other server nothing is told', async () => {
   await server.close()
 })
 
-describe('what counts as sitting at the machine', () => {
+describe('local access', () => {
   let dataDir: string
   beforeAll(async () => {
     dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-welcome-'))
@@ -122,7 +122,7 @@ describe('what counts as sitting at the machine', () => {
     await server.close()
   })
 
-  test('only the demo account takes its key', () => {
+  test('only the demo account uses up the link', () => {
     const demoLink = makeDemoLink(systemClock)
     const options = { dataDir, shownDir: '.berth', isTrial: true, demoLink, host: '127.0.0.1', trustProxy: false }
     noteDemoTaken(options, 'acc_other')

@@ -36,7 +36,7 @@ afterAll(() => {
   fs.rmSync(root, { recursive: true, force: true })
 })
 
-test('a folder is made private, has one name, and can be had again after its release', async () => {
+test('makes a folder private, under one name, and frees it on release', async () => {
   const dir = join(newFolder(), 'deep/data')
   const held = await openDataFolder(`${dir}/../data/`)
   expect(held.dir).toBe(dir)
@@ -51,7 +51,7 @@ test('a folder is made private, has one name, and can be had again after its rel
   await again.release()
 })
 
-test('a folder that others could use is closed to them, one that is shared is refused', async () => {
+test('closes a folder to other users, and refuses a shared one', async () => {
   const dir = newFolder()
   fs.chmodSync(dir, 0o777)
   await openDataFolder(dir)
@@ -64,7 +64,7 @@ test('a folder that others could use is closed to them, one that is shared is re
   await expect(openDataFolder(join(dir, 'file'))).rejects.toThrow(`Cannot use ${join(dir, 'file')} as the data folder`)
 })
 
-test('while a live Berth holds it the folder is refused, after a kill -9 it is free', async () => {
+test('refuses a folder in use, and takes it over after a kill -9', async () => {
   const dir = newFolder()
   const holder = await startHolder()
   expect(await holder.open(dir)).toBe('held')
@@ -90,7 +90,7 @@ test.each([
   await expect(openDataFolder(dir)).rejects.toThrow('Another Berth')
 })
 
-test('one who died while taking over does not bar the way', async () => {
+test('recovers from a crash during a takeover', async () => {
   const dir = newFolder()
   const dead = (nonce: string): string => `2147483647\nearlier boot/1\n${nonce}\n`
   fs.writeFileSync(join(dir, 'berth.pid'), dead('aaaaaaaaaaaa'))
@@ -100,7 +100,7 @@ test('one who died while taking over does not bar the way', async () => {
   expect(fs.readdirSync(dir)).toEqual(['berth.pid'])
 })
 
-test('of many who find the same stale lock at once, exactly one gets the folder', async () => {
+test('gives the folder to exactly one of many processes that find the same stale lock', async () => {
   const holders = await Promise.all(Array.from({ length: 5 }, startHolder))
   for (let round = 0; round < 40; round++) {
     const dir = newFolder()
@@ -113,7 +113,7 @@ test('of many who find the same stale lock at once, exactly one gets the folder'
   }
 })
 
-test('a private file is readable for its owner only and replaced as a whole', () => {
+test('replaces private files atomically, readable only by their owner', () => {
   const dir = newFolder()
   expect(readPrivateFile(dir, 'token')).toBeUndefined()
   writePrivateFile(dir, 'token', 'first')
@@ -123,7 +123,7 @@ test('a private file is readable for its owner only and replaced as a whole', ()
   expect(fs.readdirSync(dir)).toEqual(['token'])
 })
 
-test('a secret is made once, and of two makers the first counts', () => {
+test('creates a secret once, and the first of two creators wins', () => {
   const dir = newFolder()
   const made = readOrCreateSecret(dir, 'key', () => {
     expect(readOrCreateSecret(dir, 'key', () => 'the first')).toBe('the first')
@@ -134,7 +134,7 @@ test('a secret is made once, and of two makers the first counts', () => {
   expect(fs.statSync(join(dir, 'key')).mode & 0o777).toBe(0o600)
 })
 
-test('a process is told from others by when it started, and by the folder it works in', async () => {
+test('recognizes a process by its start time and working folder', async () => {
   const holder = await startHolder()
   const start = processStart(holder.pid)
   expect(start).toBeDefined()

@@ -69,7 +69,7 @@ afterAll(() => {
 /** As a first start leaves it, for tests that are about what comes after: to make one takes a second of a processor. */
 let made: string
 
-test('the first start makes a private database that the second start finds again', async () => {
+test('the first start creates a private database, which the second start finds', async () => {
   const dataDir = newFolder()
   const first = await start(dataDir)
   await query(first.url, 'create table note (text text)')
@@ -86,7 +86,7 @@ test('the first start makes a private database that the second start finds again
   expect(fs.readdirSync(dataDir).toSorted()).toEqual(['postgres', 'postgres.log', 'socket'])
 })
 
-test('it has checksums, one sort order everywhere, no open port, and the settings it was given', async () => {
+test('has checksums, one sort order everywhere, no open port, and the given settings', async () => {
   const { url, pid } = await start(newFolder(), { work_mem: '5MB' })
   const names = ['data_checksums', 'server_encoding', 'listen_addresses', 'fsync', 'jit', 'work_mem', 'max_connections']
   const shown = await Promise.all(names.map(async (name) => Object.values((await query(url, `show ${name}`))[0] ?? {})))
@@ -101,7 +101,7 @@ test('it has checksums, one sort order everywhere, no open port, and the setting
   expect(process.kill(-pid, 0)).toBe(true)
 })
 
-test('a killed postmaster is reported, its last worker is waited for, and nothing committed is lost', async () => {
+test('reports a killed postmaster, waits for its last worker, and loses nothing committed', async () => {
   const dataDir = madeFolder()
   const first = await start(dataDir)
   const client = new Client({ connectionString: first.url }).on('error', () => {})
@@ -121,7 +121,7 @@ test('a killed postmaster is reported, its last worker is waited for, and nothin
   expect(await query(second.url, 'select n from note')).toEqual([{ n: 1 }])
 })
 
-test('a PostgreSQL that outlived its killed Berth is stopped and started anew', async () => {
+test('stops and restarts a PostgreSQL that outlived its killed server', async () => {
   const dataDir = madeFolder()
   const berth = runApp(dataDir, 'stay', { env: process.env })
   const orphan = await berth.started
@@ -137,7 +137,7 @@ test('a PostgreSQL that outlived its killed Berth is stopped and started anew', 
   expect(await query(server.url, 'select n from note')).toEqual([{ n: 2 }])
 })
 
-test('a lock file whose pid was reused by another program, even another PostgreSQL, is seen through', async () => {
+test('ignores a lock file whose pid was reused by another program, even another PostgreSQL', async () => {
   const [dataDir, otherDir] = [madeFolder(), madeFolder()]
   const [first, other] = await Promise.all([start(dataDir), start(otherDir)])
   const lockPath = join(dataDir, 'postgres/postmaster.pid')
@@ -156,7 +156,7 @@ test('a lock file whose pid was reused by another program, even another PostgreS
   expect(other.url).not.toBe(server.url)
 })
 
-test('a kill -9 in the middle of initdb leaves nothing that the next start trips over', async () => {
+test('recovers from a kill -9 during initdb', async () => {
   const dataDir = newFolder()
   const berth = runApp(dataDir, 'stay', { env: process.env })
   const half = await vi.waitFor(
@@ -175,7 +175,7 @@ test('a kill -9 in the middle of initdb leaves nothing that the next start trips
   expect(fs.readdirSync(dataDir).filter((name) => name.startsWith('postgres.new-'))).toEqual([])
 })
 
-test('a data folder too deep for a socket gets a short private folder, and only one that is ours', async () => {
+test('uses a short private socket folder for a deep data folder, and only one of its own', async () => {
   const dataDir = join(newFolder(), 'a,"b" c'.repeat(20))
   const first = await start(dataDir)
   const socketDir = new URL(first.url).searchParams.get('host') ?? ''
@@ -191,7 +191,7 @@ test('a data folder too deep for a socket gets a short private folder, and only 
   await expect(start(dataDir)).rejects.toThrow(`${socketDir} is needed for sockets, but is not a folder of ours`)
 })
 
-test('a plain user who cannot write to node_modules gets the library links in the data folder', async () => {
+test('puts the library links into the data folder if node_modules is read-only', async () => {
   const lib = join(app, 'node_modules', packageName, 'native/lib')
   if (isRoot) for (const name of fs.readdirSync(lib)) if (isLink(join(lib, name))) fs.rmSync(join(lib, name))
   const dataDir = newFolder()
@@ -207,7 +207,7 @@ test('a plain user who cannot write to node_modules gets the library links in th
   expect(fs.statSync(join(dataDir, 'postgres')).uid).toBe(plainUser.uid ?? process.getuid?.())
 })
 
-test.runIf(isRoot)('as root without user namespaces it runs as nobody, or says what stands in the way', async () => {
+test.runIf(isRoot)('as root without user namespaces, runs as nobody or explains what is missing', async () => {
   const dataDir = newFolder()
   const env = { PATH: newFolder() }
   fs.symlinkSync('/usr/bin/id', join(env.PATH, 'id'))
@@ -226,14 +226,14 @@ test.runIf(isRoot)('as root without user namespaces it runs as nobody, or says w
   expect(unreachable.stderr()).toMatch(/PostgreSQL cannot run in .*: it refuses to run as root.*set DATABASE_URL/)
 })
 
-test('Berth may end without a goodbye: it is not kept alive, and PostgreSQL ends with it', async () => {
+test('does not keep Berth alive, and stops with it', async () => {
   const berth = runApp(madeFolder(), 'return', { env: process.env })
   const { pid } = await berth.started
   expect(await berth.ended).toBe(0)
   await vi.waitFor(() => expect(processStart(pid)).toBeUndefined(), { timeout: 30_000 })
 })
 
-test('without the package it says what to do', async () => {
+test('explains what to do without the package', async () => {
   const home = join(app, 'node_modules', packageName)
   fs.renameSync(home, `${home}-away`)
   const berth = runApp(newFolder(), 'stop', { env: process.env })
@@ -242,7 +242,7 @@ test('without the package it says what to do', async () => {
   expect(berth.stderr()).toMatch(/is not installed: set DATABASE_URL .* optional packages/)
 })
 
-test('a PostgreSQL that does not come up is quoted, and a grown log is set aside', async () => {
+test('quotes the log of a PostgreSQL that does not start, and rotates a large log', async () => {
   const dataDir = madeFolder()
   fs.writeFileSync(join(dataDir, 'postgres.log'), Buffer.alloc(9 * 1024 * 1024, 'x'))
   await expect(start(dataDir, { shared_buffers: 'plenty' })).rejects.toThrow(

@@ -110,7 +110,7 @@ async function emitLarge(count: number): Promise<void> {
   })
 }
 
-test('what happens from now on comes as it happens, and nothing of another account', async () => {
+test('sends new events as they happen, and none of another account', async () => {
   const { url } = await serve()
   await house.emit(actor, 3)
   const response = await connect(url)
@@ -125,7 +125,7 @@ test('what happens from now on comes as it happens, and nothing of another accou
   expect(first).toMatchObject({ type: 'rental.running', subject: { kind: 'rental', id: '17' } })
 })
 
-test('under many writers at once a reader that is cut and resumes sees each event once, in order', async () => {
+test('with many writers, a reader that is cut and resumes sees each event once, in order', async () => {
   const { url } = await serve()
   const writers = Array.from({ length: 12 }, async (_, writer) => {
     for (let n = 0; n < 40; n += 1) await house.emit(actor, 1 + ((writer + n) % 3))
@@ -141,7 +141,7 @@ test('under many writers at once a reader that is cut and resumes sees each even
   expect(seen).toEqual(written.map((event) => event.id))
 })
 
-test('over all accounts, under many writers at once, a reader that is cut and resumes sees each event once, in order', async () => {
+test('across all accounts and with many writers, a reader that is cut and resumes sees each event once, in order', async () => {
   const { url } = await serve({ of: 'everyone' })
   const others = await Promise.all(Array.from({ length: 8 }, () => house.account()))
   const writers = others.map(async (other, writer) => {
@@ -165,7 +165,7 @@ test('over all accounts, under many writers at once, a reader that is cut and re
   )
 })
 
-test('what happens to anyone from now on wakes a stream over all accounts, and those count as any other', async () => {
+test('wakes a stream over all accounts for anyone’s events, and counts it like any other', async () => {
   const { url } = await serve({ of: 'everyone', perAccount: 1 })
   await house.emit(actor)
   const response = await connect(url)
@@ -175,14 +175,14 @@ test('what happens to anyone from now on wakes a stream over all accounts, and t
   expect(await take(response, 1)).toMatchObject([{ accountId: other.accountId, type: 'rental.running' }])
 })
 
-test('a lost wake-up costs a moment, not an event', async () => {
+test('a lost wake-up delays an event but does not lose it', async () => {
   const { url } = await serve({ woken: false, pollMs: 20 })
   const response = await connect(url)
   await house.emit(actor)
   expect(await take(response, 1)).toHaveLength(1)
 })
 
-test('an account has no more streams than it may, and one that ends makes room', async () => {
+test('limits the streams of an account, and frees the place of one that ends', async () => {
   const { url } = await serve({ perAccount: 3 })
   const responses = await Promise.all([connect(url), connect(url), connect(url), connect(url), connect(url)])
   const statuses = responses.map((response) => response.statusCode ?? 0).sort((a, b) => a - b)
@@ -193,7 +193,7 @@ test('an account has no more streams than it may, and one that ends makes room',
   expect(again.statusCode).toBe(200)
 })
 
-test('a quiet stream has heartbeats, and ends when the key is no longer good', async () => {
+test('a quiet stream has heartbeats, and ends when the key is no longer valid', async () => {
   let asked = 0
   const { url } = await serve({ heartbeatMs: 10, stillValid: () => Promise.resolve((asked += 1) < 4) })
   let text = ''
@@ -206,7 +206,7 @@ test('a key that cannot be checked ends the stream', async () => {
   expect(await take(await connect(url), 1)).toEqual([])
 })
 
-test('a client that does not read is dropped, with no more than the limit kept for it', async () => {
+test('drops a client that does not read, without buffering more than the limit', async () => {
   const { url, responses } = await serve({ heartbeatMs: 100 })
   await emitLarge(1_500)
   const client = net.connect(Number(new URL(url).port), '127.0.0.1')
@@ -237,7 +237,7 @@ test('a slow client gets everything in order', async () => {
   expect(seen).toEqual(Array.from({ length: 1_000 }, (_, n) => n))
 })
 
-test('at shutdown all streams end, and no more are taken', async () => {
+test('at shutdown, ends all streams and accepts no more', async () => {
   const { url, streams } = await serve()
   const response = await connect(url)
   const rest = take(response, 1)
@@ -246,7 +246,7 @@ test('at shutdown all streams end, and no more are taken', async () => {
   expect((await connect(url)).statusCode).toBe(429)
 })
 
-test('the header of a client that comes back counts more than where it began', () => {
+test('Last-Event-ID wins over the after parameter', () => {
   expect([resumeAfter('7', '3'), resumeAfter(undefined, '3'), resumeAfter('nonsense', '3')]).toEqual([7n, 3n, 3n])
   expect([resumeAfter(undefined, undefined), resumeAfter('', undefined)]).toEqual([undefined, undefined])
 })

@@ -50,8 +50,8 @@ const audited = (name: string): string =>
 const offered = (name: string, kind: string, engine: string): string =>
   `insert into model (name, kind, engine, created_at) values ('${name}', '${kind}', '${engine}', now());${audited(name)}`
 
-describe('a first start offers', () => {
-  test('a model to chat with, a voice, an embedding and pictures, at a price', async () => {
+describe('the first start adds', () => {
+  test('a chat, a speech, an embedding and an image model, each with a price', async () => {
     await fresh(async (database) => {
       await ensureModels(database, 'all')
       const models = await database.db.selectFrom('model').selectAll().orderBy('name').execute()
@@ -69,7 +69,7 @@ describe('a first start offers', () => {
     })
   })
 
-  test('no download, where the operator wants none, and not at a later start either', async () => {
+  test('no model that needs a download with BERTH_DEFAULT_MODELS=none, not even later', async () => {
     await fresh(async (database) => {
       for (const which of ['none', 'all'] as const) {
         await ensureModels(database, which)
@@ -78,7 +78,7 @@ describe('a first start offers', () => {
     })
   })
 
-  test('nothing twice, not even when the operator has taken all of it away', async () => {
+  test('nothing twice, even after the operator has removed everything', async () => {
     await fresh(async (database) => {
       await ensureModels(database, 'all')
       await database.db.deleteFrom('model').where('name', '=', 'berth-voice').execute()
@@ -91,7 +91,7 @@ describe('a first start offers', () => {
   })
 })
 
-test('a server from before there were pictures gets them once, and nothing back that was taken away', async () => {
+test('adds the image model once to an older installation, and nothing that was removed', async () => {
   const setUp = offered('all-minilm-l6-v2', 'embedding', 'embedding') + audited('berth-voice')
   await upgraded(setUp, async (database) => {
     await ensureModels(database, 'all')
@@ -104,7 +104,7 @@ test('a server from before there were pictures gets them once, and nothing back 
   })
 })
 
-test('a model of that name that an operator has added stays as it is', async () => {
+test('keeps a model of the same name that the operator added', async () => {
   const setUp = `insert into model (name, kind, pixel_step_nano, created_at) values ('pictogram', 'image', 7, now());`
   await upgraded(setUp, async (database) => {
     await ensureModels(database, 'all')
@@ -113,7 +113,7 @@ test('a model of that name that an operator has added stays as it is', async () 
   })
 })
 
-test('a database that no server has been set up with has its first start yet to come', async () => {
+test('treats a database without an installation as new', async () => {
   await upgraded('select 1', async (database) => {
     await ensureModels(database, 'none')
     expect(await names(database)).toEqual(['all-minilm-l6-v2', 'berth-voice', 'pictogram'])

@@ -43,7 +43,7 @@ describe('a final invoice', () => {
   const html = renderInvoice(invoice)
   const text = textOf(html)
 
-  test('says who, what and when', () => {
+  test('names the account, the charges and the period', () => {
     expect(html).toContain('<title>Invoice B-9fK2mQ7x-2026-11</title>')
     expect(text).toContain('Billed to Northwind &amp; Söhne acc_4YtQ0b2mL9xV7cZk9fK2mQ7x')
     expect(text).toContain('Period 1 to 30 November 2026')
@@ -66,7 +66,7 @@ describe('a final invoice', () => {
     expect(html).toContain('<b>$11,975.00</b>')
   })
 
-  test('is complete in itself: no script, and nothing that a browser would fetch', () => {
+  test('is self-contained: no script, and nothing to fetch', () => {
     expect(html).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|https?:|src=|\son\w+=/i)
     expect(html).toContain('size: A4')
     expect(html).toContain('tabular-nums')
@@ -83,7 +83,7 @@ test('a unit price keeps all its decimals', () => {
   expect(text).toContain('There were no payments in this period.')
 })
 
-test('an open month says so', () => {
+test('an open month is marked', () => {
   const text = textOf(renderInvoice({ ...invoice, status: 'open', lines: [], chargesUsd: '0.000000000' }))
   expect(text).toContain('Open')
   expect(text).toContain('As of 1 December 2026')
@@ -92,7 +92,7 @@ test('an open month says so', () => {
   expect(text).toContain('Charges $0.00')
 })
 
-test('a customer’s text stays text, wherever it stands', () => {
+test('escapes customer text everywhere', () => {
   const evil = `</style></title><script>alert(1)</script>"'&<img src=x onerror=alert(1)>`
   const html = renderInvoice({
     ...invoice,

@@ -27,7 +27,7 @@ function unpack({ headers, text }: Answer): unknown {
   return JSON.parse(plain.toString())
 }
 
-test('a long answer is packed as the client takes it, and is the same in every form', async () => {
+test('compresses a long answer as the client accepts, with the same content', async () => {
   const asks: Array<[string, Asked]> = [
     ['/v2/openapi.json', {}],
     ['/openapi.json', {}],
@@ -53,7 +53,7 @@ test('a long answer is packed as the client takes it, and is the same in every f
   }
 })
 
-test('HEAD tells what GET would, without the body', async () => {
+test('HEAD answers like GET, without the body', async () => {
   for (const accepts of ['br', 'identity']) {
     const got = await askWithKey('/v2/operator/price-book', accepts)
     const told = await askWithKey('/v2/operator/price-book', accepts, { method: 'HEAD' })
@@ -64,14 +64,14 @@ test('HEAD tells what GET would, without the body', async () => {
   }
 })
 
-test('many at once all get the whole answer, packed or not', async () => {
+test('answers many requests at once completely, compressed or not', async () => {
   const plain = unpack(await askWithKey('/v2/openapi.json', 'identity'))
   const answers = await Promise.all(Array.from({ length: 6 }, () => askWithKey('/v2/openapi.json', 'gzip')))
   for (const answer of answers) expect(unpack(answer)).toEqual(plain)
   expect(answers.some(({ headers }) => headers['content-encoding'] === 'gzip')).toBe(true)
 })
 
-test('what is short, refused, made or changed is sent as it is', async () => {
+test('does not compress short answers, errors, creates and changes', async () => {
   const short = await askWithKey('/v2/users/me', 'br')
   const refused = await askWithKey('/v2/operator/accounts/acc_none', 'br')
   const body = { name: 'n'.repeat(200), scopes: ['inference'] }
@@ -82,7 +82,7 @@ test('what is short, refused, made or changed is sent as it is', async () => {
   expect([short.headers.vary, made.headers.vary]).toEqual(['Accept-Encoding', undefined])
 })
 
-test('no answer that can be packed has a secret in it', () => {
+test('no compressible answer contains a secret', () => {
   const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
   const secret = /^(key|token)$|secret|password|privateKey/i
   const withSecrets = operations.filter(([, { response }]) => fieldsOf(response).some((name) => secret.test(name)))

@@ -95,7 +95,7 @@ function heldEngines() {
 const gguf = { source: 'file:/models/a.gguf', file: 'a.gguf', bytes: null, sha256: null }
 
 describe('the registry as a gateway sees it', () => {
-  test('prices, limits and deployments are those of the rows; what is not enabled is not there', async () => {
+  test('has the prices, limits and deployments of the rows, without disabled ones', async () => {
     const prices = { inputUsdPerMillion: usd('0.2'), outputUsdPerMillion: usd('0.6') }
     await addModel('owner/a', { prices, contextTokens: 4_096, supportsTools: true })
     await addModel('owner/off', { enabled: false })
@@ -157,7 +157,7 @@ describe('the registry as a gateway sees it', () => {
     })
   })
 
-  test('a deployment whose key was sealed under another secret is left out, and told once without the key', async () => {
+  test('leaves out a deployment whose key was sealed under another secret, and logs it once without the key', async () => {
     await addModel('m')
     const { id } = await addDeployment('m', 'http://10.0.0.7:8000', { apiKey: 'upstream-secret' })
     await addDeployment('m', 'http://10.0.0.8:8000')
@@ -175,7 +175,7 @@ describe('the registry as a gateway sees it', () => {
     expect(JSON.stringify(warnings)).not.toContain('upstream-secret')
   })
 
-  test('a model that nothing runs is there, without a deployment and on its way to none', async () => {
+  test('lists a model that nothing runs, without a deployment and not as loading', async () => {
     await addModel('m')
     const { now } = await watch()
     expect(now().get('m')).toMatchObject({ deployments: [], notReady: undefined })
@@ -190,7 +190,7 @@ describe('a change', () => {
   // Half of the slow timer: only a notification is so quick, also on a busy machine.
   const SOON_MS = 15_000
 
-  test('reaches every server, whoever made it', async () => {
+  test('reaches every server', async () => {
     const elsewhere = openDatabase({ url: fixture.url, clock: fixture.clock })
     open.push(() => elsewhere.close())
     const [here, there] = [await watch(), await watch({ database: elsewhere })]
@@ -211,7 +211,7 @@ describe('a change', () => {
     expect([here.warnings, there.warnings]).toEqual([[], []])
   })
 
-  test('that is none is not told', async () => {
+  test('is not published if nothing changed', async () => {
     await addModel('owner/a')
     const { changes, now } = await watch()
     await done((tx) => changeModel(tx, actor, { name: 'owner/a', prices: {}, enabled: true }))
@@ -251,7 +251,7 @@ async function startRelay(url: string) {
   }
 }
 
-test('without the database the last state is served; what changed meanwhile is there after it', async () => {
+test('serves the last state without the database, and catches up afterwards', async () => {
   await addModel('owner/a')
   const relay = await startRelay(fixture.url)
   open.push(() => relay.close())
@@ -267,7 +267,7 @@ test('without the database the last state is served; what changed meanwhile is t
 })
 
 describe('engines of this server', () => {
-  test('are asked to run the enabled models that have one, and only when that changes', async () => {
+  test('run the enabled models that have one, and restart only on changes', async () => {
     const { engines, asked } = heldEngines()
     await addModel('owner/a', { engine: 'llama', files: [gguf], contextTokens: 512 })
     await addModel('owner/off', { engine: 'llama', files: [gguf], enabled: false })
@@ -283,7 +283,7 @@ describe('engines of this server', () => {
     expect(asked[1]).toEqual([])
   })
 
-  test('let go of the files of a model that is no longer offered, and keep those of one that is not enabled', async () => {
+  test('delete the files of a removed model, and keep those of a disabled one', async () => {
     const { engines, forgotten } = heldEngines()
     await addModel('owner/a', { engine: 'llama', files: [gguf] })
     await addModel('owner/b', { engine: 'llama', files: [gguf] })
@@ -318,7 +318,7 @@ describe('engines of this server', () => {
     expect(catalog.localState('tiny')).toMatchObject({ state: 'failed', message: 'no such file /models/a.gguf' })
   })
 
-  test('serve when they are ready, within the room that they have', async () => {
+  test('serve when ready, within their own limits', async () => {
     const { engines, set } = heldEngines()
     await addModel('tiny', { engine: 'llama', files: [gguf], contextTokens: 4_096 })
     const { now, catalog } = await watch({ engines })
@@ -342,7 +342,7 @@ describe('engines of this server', () => {
     expect(catalog.localState('tiny')).toMatchObject({ state: 'ready', message: null })
   })
 
-  test('are not waited for where a deployment serves the model', async () => {
+  test('are not waited for if a deployment serves the model', async () => {
     const { engines, set } = heldEngines()
     await addModel('tiny', { engine: 'llama', files: [gguf] })
     await addDeployment('tiny', 'http://10.0.0.7:8000')
@@ -352,7 +352,7 @@ describe('engines of this server', () => {
   })
 })
 
-describe('the picture engine', () => {
+describe('the image engine', () => {
   const ready = {
     kind: 'ready',
     socketPath: '/run/p.sock',
@@ -361,7 +361,7 @@ describe('the picture engine', () => {
   const servers = (catalog: Catalog): string[] | undefined =>
     catalog.get('pictogram')?.deployments.map(({ protocol, drained }) => `${protocol}${drained ? ' drained' : ''}`)
 
-  test('gives way to a server that an operator names, and is back when that takes nothing', async () => {
+  test('is replaced by a deployment, and used again when that is drained', async () => {
     const { engines, set } = heldEngines()
     await addModel('pictogram', { kind: 'image', engine: 'picture' })
     const { now } = await watch({ engines })

@@ -6,7 +6,7 @@ import type { Deployment, ServedModel } from '../gateway/catalog.ts'
 import { makeDispatcher } from '../gateway/dispatch.ts'
 import { makeModelStatus } from './model-status.ts'
 
-test('a deployment in use has its health, one that is not has none', async () => {
+test('reports the health of a deployment in use, and none of another', async () => {
   const deployment: Deployment = {
     id: 'dep_1',
     protocol: 'chat',

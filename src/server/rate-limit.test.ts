@@ -19,7 +19,7 @@ const sliceTimeoutMs = 60_000
 const start = () => makeRateLimiter({ database: fixture.database, clock: fixture.clock, sliceTimeoutMs })
 const granted = (answers: readonly RateAnswer[]) => answers.filter((answer) => answer.allowed).length
 
-describe('the limit over all servers', () => {
+describe('the limit across all servers', () => {
   test.each([1, 3, 9, 10, 57, 600])(
     'two servers grant %i a minute together, however many ask at once',
     async (limit) => {
@@ -38,7 +38,7 @@ describe('the limit over all servers', () => {
     },
   )
 
-  test('a request costs a database call once a slice', async () => {
+  test('costs one database call per slice', async () => {
     let calls = 0
     const count = () => (calls += 1)
     fixture.database.pool.on('acquire', count)
@@ -52,7 +52,7 @@ describe('the limit over all servers', () => {
     fixture.database.pool.off('acquire', count)
   })
 
-  test('tells what is left and when the next minute starts', async () => {
+  test('reports the remaining budget and the start of the next minute', async () => {
     const limiter = start()
     const first = await limiter.take('told', 100)
     expect(first).toMatchObject({ allowed: true, limit: 100, remaining: 99 })
@@ -61,7 +61,7 @@ describe('the limit over all servers', () => {
     expect((await start().take('told', 100)).remaining).toBe(98)
   })
 
-  test('without a database each server counts alone', async () => {
+  test('is counted by each server alone without a database', async () => {
     const database = openDatabase({ url: fixture.url, clock: fixture.clock })
     const limiter = makeRateLimiter({ database, clock: fixture.clock, sliceTimeoutMs })
     expect(await limiter.take('open', 20)).toMatchObject({ allowed: true })
@@ -70,7 +70,7 @@ describe('the limit over all servers', () => {
     expect(granted(answers)).toBe(19)
   })
 
-  test('old minutes are forgotten', async () => {
+  test('forgets old minutes', async () => {
     await start().take('old', 10)
     fixture.clock.advance(MINUTE_MS)
     await start().take('new', 10)
@@ -84,7 +84,7 @@ describe('several units at once', () => {
   const taken = (answers: ReadonlyArray<{ answer: RateAnswer; amount: number }>) =>
     answers.reduce((sum, { answer, amount }) => sum + (answer.allowed ? amount : 0), 0)
 
-  test('two servers together grant the limit at most, whatever the amounts, and refuse only what is too much', async () => {
+  test('two servers together grant at most the limit, whatever the amounts, and refuse only what exceeds it', async () => {
     let runs = 0
     await fc.assert(
       fc.asyncProperty(
@@ -117,7 +117,7 @@ describe('several units at once', () => {
     )
   })
 
-  test('a big amount is had in one call, and small ones after it from memory', async () => {
+  test('takes a large amount in one call, and small ones after it from memory', async () => {
     const limiter = start()
     let calls = 0
     const count = () => (calls += 1)
@@ -133,14 +133,14 @@ describe('several units at once', () => {
     fixture.database.pool.off('acquire', count)
   })
 
-  test('once the minute is spent, tryTake says so without a call', async () => {
+  test('tryTake reports a spent minute without a call', async () => {
     const limiter = start()
     expect(await limiter.take('spent', 10, 10)).toMatchObject({ allowed: true, remaining: 0 })
     expect(await limiter.take('spent', 10)).toMatchObject({ allowed: false })
     expect(limiter.tryTake('spent', 10)).toMatchObject({ allowed: false, limit: 10, remaining: 0 })
   })
 
-  test('what was not used can be had again in its minute, and never in another', async () => {
+  test('unused units return within their minute, and never in another', async () => {
     const limiter = start()
     const first = await limiter.take('back', 100, 100)
     expect(await limiter.take('back', 100)).toMatchObject({ allowed: false })

@@ -18,13 +18,13 @@ const run = promisify(execFile)
 describe.each(operations)('%s', (id, endpoint) => {
   const article = page.split(`<article id="${id}">`)[1]?.split('</article>')[0] ?? ''
 
-  test('stands on the page and in both menus', () => {
+  test('is on the page and in both menus', () => {
     expect(article).toContain(escapeText(endpoint.path))
     expect(article).toContain(prose(endpoint.summary).html)
     expect(page.split(`href="#${id}"`).length - 1).toBeGreaterThanOrEqual(3)
   })
 
-  test('says who may call it and with which statuses it answers', () => {
+  test('lists its access and statuses', () => {
     const words = { public: ['No key needed'], 'any-key': ['Any key'] }
     for (const word of typeof endpoint.access === 'string' ? words[endpoint.access] : endpoint.access) {
       expect(article).toContain(word)
@@ -40,7 +40,7 @@ describe.each(operations)('%s', (id, endpoint) => {
   })
 })
 
-test('an example reaches the server as the shell sends it', async () => {
+test('the shell sends an example unchanged', async () => {
   const scripts = operations.map(([id, endpoint]) => `${writeCurl(id, endpoint)}; printf '\\f'`)
   // In place of curl: print the arguments, one call a record.
   const shell = `curl() { for a in "$@"; do printf '%s\\v' "$a"; done; }\n${scripts.join('\n')}`
@@ -74,19 +74,19 @@ function readCall(id: string, words: readonly string[]) {
   }
 }
 
-test('each link leads to a place on the page', () => {
+test('every link has a target on the page', () => {
   const places = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
   const links = [...page.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
   expect(links.filter((id) => !places.has(id))).toEqual([])
   expect(page.match(/ id="[^"]+"/g)).toHaveLength(places.size)
 })
 
-test('it runs no script and asks nobody for anything', () => {
+test('runs no script and loads nothing', () => {
   expect(page).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|\son\w+=|javascript:/i)
   expect(page.match(/(?:src|href)="(?!#)[^"]*"/g)).toBeNull()
 })
 
-test('its tags are balanced', () => {
+test('has balanced tags', () => {
   const open: string[] = []
   const crossed: string[] = []
   for (const [, end, name = '', whole] of page.matchAll(/<(\/?)([a-z][a-z0-9]*)([^>]*)>/g)) {
@@ -97,7 +97,7 @@ test('its tags are balanced', () => {
   expect([...open, ...crossed]).toEqual([])
 })
 
-describe('what is put into the page is escaped', () => {
+describe('text on the page is escaped', () => {
   const evil = `<script>alert("1")</script>'&`
   const safe = '&#60;script&#62;alert(&#34;1&#34;)&#60;/script&#62;&#39;&#38;'
 
@@ -120,7 +120,7 @@ describe('what is put into the page is escaped', () => {
   })
 })
 
-test('the words for patterns are words for patterns that exist', () => {
+test('has labels only for patterns that exist', () => {
   const text = JSON.stringify(describeApi('all'))
   expect(Object.keys(patternLabels).filter((pattern) => !text.includes(JSON.stringify(pattern)))).toEqual([])
 })

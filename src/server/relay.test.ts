@@ -98,7 +98,7 @@ function readAll(socket: Duplex): Promise<Buffer> {
   })
 }
 
-test('bytes go through and come back, and the host is asked for the port inside', async () => {
+test('relays bytes both ways to the target port', async () => {
   const socket = await connect()
   const got = readAll(socket)
   const sent = Buffer.alloc(3_000_000, 'berth')
@@ -108,7 +108,7 @@ test('bytes go through and come back, and the host is asked for the port inside'
   await waitFor('the stream to be over', () => agent.mux.streams === 0)
 })
 
-test('many connections at once do not mix', async () => {
+test('keeps concurrent connections apart', async () => {
   const echoes = await Promise.all(
     Array.from({ length: 60 }, async (_, at) => {
       const socket = await connect()
@@ -120,7 +120,7 @@ test('many connections at once do not mix', async () => {
   expect(echoes.every(Boolean)).toBe(true)
 })
 
-test('a side that has ended still hears the other', async () => {
+test('a side that has ended still receives', async () => {
   serve = (stream) => {
     stream.on('data', () => {})
     stream.once('end', () => stream.end('you said all you had'))
@@ -131,7 +131,7 @@ test('a side that has ended still hears the other', async () => {
   expect((await got).toString()).toBe('you said all you had')
 })
 
-test('a client that does not read holds back its own connection, and no other', async () => {
+test('a client that does not read slows down only its own connection', async () => {
   let sent = 0
   serve = (stream) => {
     const feed = (): void => {
@@ -157,14 +157,14 @@ test('a client that does not read holds back its own connection, and no other', 
   await waitFor('all of it', () => read === 100_000_000)
 })
 
-test('a port that the machine does not answer on is hung up on', async () => {
+test('closes a connection to a port that the machine does not answer on', async () => {
   serve = (stream) => void stream.destroy(new Error('connection refused'))
   const socket = await connect()
   await waitFor('the connection to be cut', () => socket.closed)
   expect(requests).toHaveLength(1)
 })
 
-test('a client that goes away ends what was opened for it', async () => {
+test('closes the stream of a client that goes away', async () => {
   const socket = await connect()
   socket.write('x')
   const stream = await waitFor('the stream', () => streams[0])
@@ -173,7 +173,7 @@ test('a client that goes away ends what was opened for it', async () => {
   expect(agent.mux.streams).toBe(0)
 })
 
-test('when a workload goes, its port is closed and the connections on it are cut', async () => {
+test('closes the port and connections of a workload that ends', async () => {
   const socket = await connect()
   socket.write('x')
   await once(socket, 'data')
@@ -185,7 +185,7 @@ test('when a workload goes, its port is closed and the connections on it are cut
   await waitFor('its stream to end', () => streams.every((stream) => stream.destroyed))
 })
 
-test('a port that now belongs to another workload leads there, and old connections are cut', async () => {
+test('cuts old connections when a port goes to another workload', async () => {
   const socket = await connect()
   socket.write('x')
   await once(socket, 'data')
@@ -200,7 +200,7 @@ test('a port that now belongs to another workload leads there, and old connectio
   other.destroy()
 })
 
-test('without its host a port is closed; it opens again when the host comes back', async () => {
+test('closes a port without its host, and opens it again when the host returns', async () => {
   const socket = await connect()
   socket.write('x')
   await once(socket, 'data')
@@ -233,7 +233,7 @@ async function fill(to: number, most: number): Promise<Socket[]> {
   return stay
 }
 
-test('one workload cannot use up its host: beyond its share it is hung up on, and others and its own SSH get through', async () => {
+test('limits a workload to its share of the host’s streams, with SSH apart', async () => {
   const [second, ssh, neighbour] = [await freePort(), await freePort(), await freePort()]
   const { db } = lab.database
   await db.insertInto('relay_port').values({ port: second, workload_id: 'w1', target: 8_081 }).execute()
@@ -262,7 +262,7 @@ test('one workload cannot use up its host: beyond its share it is hung up on, an
   await waitFor('the end of all', () => agent.mux.streams === 0)
 })
 
-test('all ports of a host together leave streams for SSH, logs and terminals', async () => {
+test('leaves streams for SSH, logs and terminals', async () => {
   const ports = [port]
   for (const id of ['w2', 'w3', 'w4']) {
     const one = await freePort()
@@ -290,7 +290,7 @@ test('all ports of a host together leave streams for SSH, logs and terminals', a
   await waitFor('the end of all', () => agent.mux.streams === 0)
 })
 
-test('a port that somebody else listens on is tried again until it is free', async () => {
+test('retries an occupied port until it is free', async () => {
   const other = net.createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const taken = (other.address() as AddressInfo).port

@@ -107,7 +107,7 @@ async function enter(asked: Asked, id = rentalId): Promise<Terminal> {
   } as Terminal
 }
 
-test('bytes and sizes go in, bytes and the exit code come out, and then it is over', async () => {
+test('passes bytes and sizes in, bytes and the exit code out, and closes', async () => {
   const terminal = await enter({
     key: owner.keyText,
     query: '?columns=100&rows=30&command=sh&command=-c&command=ls%20/',
@@ -140,14 +140,14 @@ test('bytes and sizes go in, bytes and the exit code come out, and then it is ov
   expect(frames.at(-1)).toEqual({ text: '{"exitCode":3}' })
 })
 
-test('without a command and sizes it is a login of 80 by 24', async () => {
+test('opens a login shell of 80 by 24 by default', async () => {
   const terminal = await enter({ key: owner.keyText })
   expect(terminal.far.request).toMatchObject({ columns: 80, rows: 24, command: null })
   terminal.socket.terminate()
   await waitFor('the hang-up', () => terminal.far.stream.destroyed)
 })
 
-test('a browser offers its key as a subprotocol, and is answered with the other one', async () => {
+test('takes a browser’s key from a subprotocol, and answers with the other one', async () => {
   const host = new URL(lab.httpUrl).host
   const protocols = ['berth.terminal', `berth.key.${owner.keyText}`]
   const terminal = await enter({ protocols, headers: { Origin: `http://${host}` } })
@@ -155,7 +155,7 @@ test('a browser offers its key as a subprotocol, and is answered with the other 
   terminal.socket.terminate()
 })
 
-test('a page of another site is refused, whatever key it has', async () => {
+test('refuses a page of another site, whatever its key', async () => {
   for (const origin of ['https://example.test', 'null']) {
     const { status, body } = await refusal(rentalId, { key: owner.keyText, headers: { Origin: origin } })
     expect(status).toBe(403)
@@ -163,7 +163,7 @@ test('a page of another site is refused, whatever key it has', async () => {
   }
 })
 
-test('who has signed in to the console needs no key, on its own pages; signing out ends the terminal', async () => {
+test('accepts the console’s cookie on its own pages; signing out ends the terminal', async () => {
   const own = `http://${new URL(lab.httpUrl).host}`
   const token = await transact(lab.database, (tx) => startConsoleSession(tx, owner.actor.keyId, undefined))
   const Cookie = `berth_session=${token}`
@@ -188,14 +188,14 @@ test('who has signed in to the console needs no key, on its own pages; signing o
   expect(terminal.closed?.code).toBe(1_008)
 })
 
-test('without a key, or with a wrong one, there is no terminal', async () => {
+test('refuses a missing or wrong key', async () => {
   expect(await refusal(rentalId, {})).toMatchObject({ status: 401, body: { reason: 'missing_key' } })
   expect(await refusal(rentalId, { key: 'nonsense' })).toMatchObject({ status: 401, body: { reason: 'malformed_key' } })
   const wrong = ['berth.terminal', 'berth.key.nonsense']
   expect(await refusal(rentalId, { protocols: wrong })).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } })
 })
 
-test('a key that may only look is refused', async () => {
+test('refuses a read-only key', async () => {
   const reader = await openTestAccount(lab, { scopes: ['compute:read'] })
   expect(await refusal(rentalId, { key: reader.keyText })).toMatchObject({
     status: 403,
@@ -203,7 +203,7 @@ test('a key that may only look is refused', async () => {
   })
 })
 
-test('of another account’s machine it is not even said that it is there', async () => {
+test('does not reveal another account’s machine', async () => {
   const stranger = await openTestAccount(lab)
   const theirs = await refusal(rentalId, { key: stranger.keyText })
   const nobodys = await refusal(999_999, { key: stranger.keyText })
@@ -215,7 +215,7 @@ test('of another account’s machine it is not even said that it is there', asyn
   expect((await refusal(9_999_999_999, { key: stranger.keyText })).status).toBe(404)
 })
 
-test('a machine that does not run, is of another engine, or whose host is not here has no terminal, and it is said why', async () => {
+test('explains why a machine has no terminal: stopped, another engine, host not connected', async () => {
   const key = owner.keyText
   const pending = await insertRental(owner, { status: 'Pending' })
   expect(await refusal(pending, { key })).toMatchObject({ status: 400, body: { reason: 'not_running' } })
@@ -228,7 +228,7 @@ test('a machine that does not run, is of another engine, or whose host is not he
   })
 })
 
-test('sizes that are none are told, all at once', async () => {
+test('reports all invalid sizes at once', async () => {
   const { status, body } = await refusal(rentalId, { key: owner.keyText, query: '?columns=0&rows=x&colour=red' })
   expect(status).toBe(400)
   expect((body as { issues: Array<{ path: string[] }> }).issues.map((one) => one.path[0])).toEqual([
@@ -238,7 +238,7 @@ test('sizes that are none are told, all at once', async () => {
   ])
 })
 
-test('a text frame that is no size ends the terminal', async () => {
+test('closes the terminal on an invalid text frame', async () => {
   const terminal = await enter({ key: owner.keyText })
   terminal.socket.send('{"columns":0}')
   await waitFor('the end', () => terminal.closed)
@@ -246,14 +246,14 @@ test('a text frame that is no size ends the terminal', async () => {
   await waitFor('the hang-up', () => terminal.far.stream.destroyed)
 })
 
-test('when the machine hangs up, the reason is told', async () => {
+test('passes on the reason when the machine hangs up', async () => {
   const terminal = await enter({ key: owner.keyText })
   terminal.far.stream.destroy(new Error('the container has ended'))
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed).toEqual({ code: 1_011, reason: 'the container has ended' })
 })
 
-test('a client that reads slowly holds back the machine', async () => {
+test('a slow client slows the machine down', async () => {
   const terminal = await enter({ key: owner.keyText })
   // Let in before anything flows: how long that takes says nothing of what holds back whom.
   const quick = await enter({ key: owner.keyText })
@@ -280,7 +280,7 @@ test('a client that reads slowly holds back the machine', async () => {
   expect(terminal.frames.reduce((sum, one) => sum + (one.bytes?.length ?? 0), 0)).toBe(60_000_000)
 })
 
-test('an account has 50 terminals at most', async () => {
+test('limits an account to 50 terminals', async () => {
   const all = await Promise.all(Array.from({ length: 50 }, () => enter({ key: owner.keyText })))
   expect(await refusal(rentalId, { key: owner.keyText })).toMatchObject({
     status: 429,
@@ -290,7 +290,7 @@ test('an account has 50 terminals at most', async () => {
   await waitFor('them to go', () => agent.mux.streams === 0)
 })
 
-test('a key that was revoked ends what was opened with it', async () => {
+test('closes the terminals of a revoked key', async () => {
   const terminal = await enter({ key: owner.keyText })
   const other = await openTestAccount(lab)
   const theirs = await insertRental(other)
@@ -314,7 +314,7 @@ const plainKey = {
   tokensPerMinute: null,
 } satisfies ApiKeyInput
 
-test('who was made a viewer has no terminal any more, though the key is still good', async () => {
+test('closes the terminals of a member demoted to viewer', async () => {
   const member = await openTestAccount(lab)
   const boss = await openTestAccount(lab)
   const going = await enter({ key: member.keyText }, await insertRental(member))
@@ -332,7 +332,7 @@ test('who was made a viewer has no terminal any more, though the key is still go
   await waitFor('the hang-up', () => going.far.stream.destroyed)
 })
 
-test('a client that neither answers nor reads is given up', async () => {
+test('drops a client that neither answers nor reads', async () => {
   const terminal = await enter({ key: owner.keyText })
   terminal.socket.pause()
   await waitFor('the hang-up', () => terminal.far.stream.destroyed)
@@ -341,7 +341,7 @@ test('a client that neither answers nor reads is given up', async () => {
   expect(terminal.closed?.code).toBe(1_006)
 })
 
-test('the log of a machine is what its host sends; without the host it is said why not', async () => {
+test('streams the log from the host, or explains why it cannot', async () => {
   const rental = await findRental(lab.database.db, rentalId)
   const away = await findRental(lab.database.db, await insertRental(owner, { hostId: 'host-2' }))
   if (rental === undefined || away === undefined) throw new Error('no rental')

@@ -56,7 +56,7 @@ test.each(['true', 'yes', '99', 'proxy.example', '10.0.0.0/33', '10.0.0.5,', '1.
   },
 )
 
-test('made-up first entries do not get around the limit of wrong keys', async () => {
+test('forged first entries do not bypass the limit on wrong keys', async () => {
   const server = await testServer({ env: { BERTH_TRUST_PROXY: '1', BERTH_ENGINES: 'mock,host' }, runLoops: false })
   const headers = (client: string) => ({
     Authorization: 'Bearer wrong',

@@ -39,7 +39,7 @@ async function ask(path: string): Promise<net.Socket> {
   return client
 }
 
-test('a client that takes nothing of its answer is taken for gone', async () => {
+test('cuts off a client that reads nothing of its answer', async () => {
   const client = await ask('/')
   await waitFor('the end', () => ends > 0)
   let bytes = 0
@@ -48,7 +48,7 @@ test('a client that takes nothing of its answer is taken for gone', async () => 
   expect(bytes).toBeLessThan(ANSWER_BYTES)
 })
 
-test('a client that takes it has all of it, and may ask again on the same connection', async () => {
+test('a client that reads gets everything, and may reuse the connection', async () => {
   const client = await ask('/patient')
   let bytes = 0
   client.on('data', (part) => (bytes += part.length)).resume()
