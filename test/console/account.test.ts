@@ -82,7 +82,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     return id
   }
 
-  test('usage shows each day, what it went to by name, and the same numbers as a table', async () => {
+  test('shows usage by day, model and key, as chart and table', async () => {
     const { page, visit, look, close } = await browser.open(account.key)
     await visit('/usage', 'Usage')
     const summary = await succeed(account.call, 'GET', '/v2/usage/summary')
@@ -128,7 +128,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await close()
   })
 
-  test('billing says what is left, shows every line with its sign, and opens invoices', async () => {
+  test('shows the balance, the statement and invoices', async () => {
     const { page, context, visit, look, close } = await browser.open(account.key)
     await visit('/billing', 'Billing')
     const statement = page.getByRole('table', { name: 'Statement' })
@@ -166,7 +166,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await close()
   })
 
-  test('a new account is told what to do, and everything fits a telephone', async () => {
+  test('shows empty states to a new account, and fits a phone', async () => {
     const telephone = { width: 390, height: 844 }
     const { key } = await browser.server.account()
     const { page, visit, look, close } = await browser.open(key, telephone)

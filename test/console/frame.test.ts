@@ -1,4 +1,4 @@
-/** What holds for every page of the console: how much is loaded, that nothing moves or sticks out, keys, themes. */
+/** Checks of every page: size, layout shift, keyboard, themes, sessions and connection loss. */
 import type { Page, Request } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
@@ -7,7 +7,7 @@ import { openLine } from '../harness/cut-line.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const FIRST_LOAD_BYTES = 250_000
-/** Less than the eye sees: a fiftieth of what counts as a good page. */
+/** A fiftieth of the layout shift that counts as good. */
 const STILL = 0.002
 const PHONE = { width: 390, height: 780 }
 
@@ -16,8 +16,8 @@ const table = '../../console/pages.ts'
 const { pages: rows } = (await import(table)) as { readonly pages: ReadonlyArray<{ readonly path: string }> }
 const pages = rows.map(({ path }) => path).filter((path) => !path.includes('$'))
 
-/** Then it looks who is signed in. If it has found out by itself, it is on its way already, and cannot be asked. */
-async function turnTo(page: Page): Promise<void> {
+/** Triggers the session check. The page may already be navigating, and then cannot be evaluated. */
+async function focusWindow(page: Page): Promise<void> {
   await page.evaluate("dispatchEvent(new Event('focus'))").catch(() => {})
 }
 
@@ -49,7 +49,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('fits a phone, moves nothing while it loads, and is told apart by its title', async () => {
+  test('fits a phone, has no layout shift, and a title of its own', async () => {
     expect(pages.length).toBeGreaterThan(25)
     const { page, close } = await browser.open(browser.server.operatorKey, PHONE)
     await page.addInitScript(`
@@ -79,7 +79,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('is reached by keys alone, and the navigation opens on a phone', async () => {
+  test('works by keyboard, and the navigation opens on a phone', async () => {
     const { page, visit, close } = await browser.open(browser.server.demoKey, PHONE)
     await visit('/', /./)
     await page.keyboard.press('Tab')
@@ -93,7 +93,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('keeps the theme that was chosen', async () => {
+  test('remembers the theme', async () => {
     const { page, visit, close } = await browser.open(browser.server.demoKey)
     await visit('/', /./)
     await page.getByRole('button', { name: /System theme/ }).click()
@@ -104,12 +104,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('leads to the sign-in page when the session has ended, and back', async () => {
+  test('redirects to sign-in when the session ends, and back', async () => {
     const { key } = await browser.server.account()
     const { page, visit, close } = await browser.open(key)
     await visit('/volumes', 'Volumes')
     await page.context().clearCookies()
-    await turnTo(page)
+    await focusWindow(page)
     await page.getByRole('heading', { name: /Sign in|Welcome/ }).waitFor()
     expect(page.url()).toContain('next=%2Fvolumes')
     await page.getByLabel('API key').fill(key)
@@ -118,7 +118,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('loads in eight tabs at a time, which all hear what happens', async () => {
+  test('loads in eight tabs, which all receive events', async () => {
     const { key, call } = await browser.server.account()
     const { page, context, visit, close } = await browser.open(key)
     const following = new Set<Page>()
@@ -153,7 +153,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('is loaded again when somebody else signs in from another tab, or is found to have', async () => {
+  test('reloads when another account signs in from another tab', async () => {
     const { page, context, visit, close } = await browser.open(browser.server.operatorKey)
     await visit('/volumes', 'Volumes')
     const other = await context.newPage()
@@ -168,12 +168,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await other.close()
     const headers = { [CONSOLE_HEADER]: CONSOLE_HEADER_VALUE }
     await context.request.post(SESSION_PATH, { headers, data: { key: browser.server.operatorKey } })
-    await turnTo(page)
+    await focusWindow(page)
     await page.getByRole('link', { name: 'Fleet' }).waitFor()
     await close()
   })
 
-  test('shows what happened after it was read and before the server was heard', async () => {
+  test('shows events between the first read and the stream', async () => {
     const { key, call } = await browser.server.account()
     const { page, visit, close } = await browser.open(key)
     let goOn = (): void => {}
@@ -191,7 +191,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('reads what the overview shows once', async () => {
+  test('reads the data of the overview once', async () => {
     const { key, call } = await browser.server.account()
     const { page, visit, close } = await browser.open(key)
     const reads = new Map<string, number>()
@@ -212,7 +212,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('opens a page for the first time while the server is down, as soon as it is back', async () => {
+  test('loads a page once the server is back', async () => {
     const { key } = await browser.server.account()
     const line = await openLine(browser.server.url)
     const { page, visit, faults, close } = await browser.open(key)
@@ -235,7 +235,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await line.close()
   })
 
-  test('says when the server cannot be reached, and goes on by itself', async () => {
+  test('reports an unreachable server and recovers', async () => {
     const { key, call } = await browser.server.account()
     const line = await openLine(browser.server.url)
     const { page, visit, faults, close } = await browser.open(key)
@@ -256,7 +256,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await line.close()
   })
 
-  test('can be tried again or left when the account is suspended', async () => {
+  test('can be retried or left when the account is suspended', async () => {
     const { id, key, call } = await browser.server.account()
     const suspend = async (suspended: boolean): Promise<void> => {
       await browser.server.operator('PATCH', `/v2/operator/accounts/${id}`, { suspended, reason: 'for the test' })
@@ -281,7 +281,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await close()
   })
 
-  test('that does not exist says so', async () => {
+  test('shows “Page not found” for unknown URLs', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.demoKey)
     await visit('/no/such/page', 'Page not found')
     await look('not-found')

@@ -14,7 +14,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
   })
   afterAll(() => browser.close())
 
-  test('ten thousand machines are a table of a few dozen rows; filters and order stand in the address', async () => {
+  test('renders ten thousand machines in a few dozen rows, with filters and sorting in the URL', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.demoKey)
     await visit('/marketplace', 'Marketplace')
     await page.getByText(MACHINES, { exact: true }).waitFor()

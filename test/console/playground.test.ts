@@ -52,7 +52,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     return body.requests[0]
   }
 
-  test('without a model, customers are told to wait and operators how to offer one', async () => {
+  test('explains to customers and operators that there is no model', async () => {
     const plain = await browser.open(customer.key)
     await plain.visit('/chat', 'Chat')
     await plain.page.getByText('No chat model available').waitFor()
@@ -75,7 +75,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     })
   })
 
-  test('an answer comes in parts, with its tokens and its exact cost; the code of it runs', async () => {
+  test('streams an answer with tokens and cost; the copied code runs', async () => {
     const { page, look, close } = await browser.open(customer.key)
     await page.goto('/chat?model=meadow/rivers-8b')
     await page.getByLabel('System prompt').fill('You know geography.')
@@ -131,7 +131,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await close()
   })
 
-  test('an answer can be stopped, edited and asked again; what fails is told where it stands', async () => {
+  test('stops, edits and repeats an answer, and shows failures in place', async () => {
     const { page, look, faults, close } = await browser.open(customer.key)
     const { behaviour, requests } = model.upstream
     await page.goto('/chat?model=meadow/rivers-8b')
@@ -188,7 +188,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await close()
   })
 
-  test('the log shows what was asked of models, and texts once the account keeps them', async () => {
+  test('lists requests, with texts once the account stores them', async () => {
     const { page, look, visit, close } = await browser.open(customer.key)
     await visit('/requests', 'Requests')
     const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
@@ -217,7 +217,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await close()
   })
 
-  test('a picture is followed step by step and can be stopped; a painted one has its seed, cost and file', async () => {
+  test('generates an image with progress, cost, seed and download, and can stop', async () => {
     const painter = await startReceiver()
     const apple = await drawApple()
     painter.answer = ({ body }, response) => {
@@ -257,10 +257,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     // 512 × 512 pixels in 20 steps, each a nano-dollar.
     await page.getByText('Costs $0.0052').waitFor()
     await page.getByRole('button', { name: 'Generate' }).click()
-    const picture = page.getByRole('img', { name: 'a red apple' })
-    await picture.waitFor()
-    const widthOf = (): Promise<number> => picture.evaluate((one: { naturalWidth: number }) => one.naturalWidth)
-    expect(await waitFor('the picture to be drawn', async () => (await widthOf()) || undefined)).toBe(512)
+    const image = page.getByRole('img', { name: 'a red apple' })
+    await image.waitFor()
+    const widthOf = (): Promise<number> => image.evaluate((one: { naturalWidth: number }) => one.naturalWidth)
+    expect(await waitFor('the image to load', async () => (await widthOf()) || undefined)).toBe(512)
     await page.getByText('$0.0052', { exact: true }).waitFor()
     const downloading = page.waitForEvent('download')
     await page.getByRole('link', { name: 'Download' }).click()
@@ -277,7 +277,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await painter.close()
   })
 
-  test('a text is spoken, played here, and costs its characters; a failure can be tried again', async () => {
+  test('turns text into speech billed per character, and retries a failure', async () => {
     const voice = await serveModel(browser.server, {
       name: 'meadow/voice',
       model: {

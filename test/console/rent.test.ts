@@ -6,7 +6,7 @@ import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
-/** Names and values in the order of the screen. */
+/** Names and values of facts. */
 async function factsOf(place: Locator): Promise<Record<string, string>> {
   const names = await place.locator('dt').allTextContents()
   const values = await place.locator('dd').allTextContents()
@@ -37,7 +37,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
   })
   afterAll(() => browser.close())
 
-  test('GPUs of the marketplace: price and runway are told before, and what runs counts afterwards', async () => {
+  test('rents marketplace GPUs, showing price and runway before the order', async () => {
     const { key, call } = await browser.server.account({ usd: '20' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/marketplace', 'Marketplace')
@@ -101,7 +101,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
-  test('who has no SSH key is told, and for a machine that was taken meanwhile the server speaks', async () => {
+  test('warns without an SSH key, and shows the server’s refusal of a taken machine', async () => {
     const { key } = await browser.server.account({ usd: '20', sshKey: false })
     const { page, visit, close } = await browser.open(key)
     await visit('/marketplace?region=ap-south', 'Marketplace')
@@ -116,7 +116,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
-  test('a virtual machine: the price follows each choice, and what does not fit cannot be chosen', async () => {
+  test('rents a virtual machine, with a live price and unavailable choices disabled', async () => {
     const { key, call } = await browser.server.account({ usd: '10000' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/rent', 'Rent a machine')
@@ -197,7 +197,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
-  test('nothing is ordered at another price than the one shown, nor twice when an answer was lost', async () => {
+  test('never orders at a price that was not shown, or twice after a lost response', async () => {
     const { key, call } = await browser.server.account({ usd: '100' })
     const { page, visit, look, faults, close } = await browser.open(key)
     const { operator } = browser.server
@@ -215,7 +215,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       .waitFor()
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toEqual([])
     await look('rent-price-changed')
-    // The order arrives, its answer does not.
+    // The order arrives, but its response is lost.
     await page.route('**/virtual-machine-rentals', async (route) => {
       if (route.request().method() === 'POST') await route.fetch()
       await route.abort()
@@ -233,7 +233,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Rent for $5.50/hr' }).click()
     await page.waitForURL(/\/rentals\/\d+$/)
     expect((await call('GET', '/v2/alpha/on-demand/virtual-machine-rentals')).body).toHaveLength(2)
-    // The answers that the test has cut.
+    // The responses that the test dropped.
     for (const fault of faults()) expect(fault).toContain('net::ERR_FAILED')
 
     const supplier = await browser.server.account({ platformFeePercentage: 10 })
@@ -253,7 +253,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
-  test('too little money and a large reservation', async () => {
+  test('explains a low balance, and requests a large reservation', async () => {
     const { key } = await browser.server.account({ usd: '1' })
     const { page, visit, look, close } = await browser.open(key, { width: 390 })
     await visit('/rent', 'Rent a machine')
@@ -274,7 +274,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
-  test('bare metal with a new volume; then volumes are made, attached, detached and deleted', async () => {
+  test('rents bare metal with a new volume; creates, attaches, detaches and deletes volumes', async () => {
     const { key, call } = await browser.server.account({ usd: '100' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/volumes', 'Volumes')
@@ -363,7 +363,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
   })
 })
 
-/** What is chosen stands in the address, so a radio is on only after the navigation that its click has begun. */
+/** Choices are in the URL, so a radio is checked only after the navigation. */
 async function choose(page: Page, name: string): Promise<void> {
   await page.getByRole('radio', { name }).click()
   await page.getByRole('radio', { name, checked: true }).waitFor()

@@ -34,7 +34,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     })
   }
 
-  test('the first steps are told to who has nothing, and ticked off when they are done', async () => {
+  test('shows the first steps to a new account and checks them off', async () => {
     const newcomer = await browser.server.account({ usd: '20' })
     const { page, visit, look, close } = await browser.open(newcomer.key)
     await visit('/', 'Overview')
@@ -50,7 +50,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await close()
   })
 
-  test('a rental appears, runs, is told how to log into, changed and ended, without a reload', async () => {
+  test('shows, changes and terminates a rental without a reload', async () => {
     const { page, visit, look, close } = await browser.open(customer.key)
     await visit('/rentals', 'Rentals')
     await page.getByText('No rentals yet').waitFor()
@@ -114,7 +114,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await close()
   })
 
-  test('what fails says why and what to do, and a state that changes is shown at once', async () => {
+  test('explains a failure and shows state changes live', async () => {
     const { page, visit, look, close } = await browser.open(customer.key)
     const failed = await rent('batch fault-boot-fails')
     await status(failed, 'Failed')
@@ -145,7 +145,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await close()
   })
 
-  test('the lists have everything, by kind and state, and what has ended', async () => {
+  test('lists rentals by kind and state, and ended ones', async () => {
     await status(await rent('notebook'), 'Running')
     const metal = await succeed(customer.call, 'POST', `${V2}/bare-metal-rentals`, {
       networkType: 'infiniband',
@@ -196,7 +196,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await close()
   })
 
-  test('a container shows its GPUs at work, its output as it comes, and a terminal with every colour', async () => {
+  test('shows metrics, live logs and a terminal of a container', async () => {
     const host = await joinHost(browser.server)
     try {
       const { instance_name: name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', {

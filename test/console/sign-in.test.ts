@@ -10,7 +10,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`signing in${browserLeftOut}`, () 
   })
   afterAll(() => browser.close())
 
-  test('the printed link hands over the demo key and leads into the tour, once', async () => {
+  test('the printed link shows the demo key and opens the tour, once', async () => {
     const { page, look, close } = await browser.open(null)
     const link = `/sign-in#welcome=${browser.server.demoLinkToken}`
     await page.goto('/')
@@ -32,7 +32,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`signing in${browserLeftOut}`, () 
     await close()
   })
 
-  test('a wrong key is told apart, and a right one leads to where one wanted to go', async () => {
+  test('rejects an invalid key and opens the requested page with a valid one', async () => {
     const { page, close } = await browser.open(null)
     await page.goto('/volumes')
     await page.getByLabel('API key').fill('bk_nonsense')
