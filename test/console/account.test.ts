@@ -114,7 +114,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await page.getByRole('tab', { name: 'By key' }).click()
     await page.getByRole('table', { name: 'Spend by key' }).getByText('laptop').waitFor()
     await page.getByRole('tab', { name: 'By rental' }).click()
-    await page.getByRole('table', { name: 'Spent by rental' }).getByText('training run 4').waitFor()
+    await page.getByRole('table', { name: 'Spend by rental' }).getByText('training run 4').waitFor()
     await look('usage-by-rental')
     await page.waitForURL(/by=rental/)
     await page.reload()

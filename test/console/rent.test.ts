@@ -112,7 +112,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const node = { cluster_name: 'mock-sin', node_name: 'mock-sin-rtx3090-01', gpu_count: 1 }
     expect((await other.call('POST', '/v1/marketplace/instances/create', node)).status).toBe(200)
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
-    await dialog.getByRole('alert').getByText('has 0 free GPUs').waitFor()
+    await dialog.getByText('not enough free GPUs').waitFor()
     await close()
   })
 
@@ -295,7 +295,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Label', { exact: true }).fill('cluster')
     // 256 × $0.0001 on top, though nobody has a volume here yet.
     await page.getByRole('button', { name: 'Rent for $44.67/hr' }).click()
-    await page.getByText('Only letters, digits, underscore and hyphen').waitFor()
+    await page.getByText('Must be letters, digits, underscores and hyphens').waitFor()
     await page.getByLabel('Volume label').fill('datasets')
     await page.getByLabel('Volume size (GB)').fill('512')
     await price.getByText('512 GB, $0.0512/hr').waitFor()

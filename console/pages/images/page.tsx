@@ -83,7 +83,7 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[22rem_minmax(0,1fr)]">
       <Card
-        title="Prompt"
+        title="Image"
         actions={<CodeButton disabled={isWrong} make={() => imageSnippets(location.origin, order)} />}
       >
         <form onSubmit={submit} className="flex flex-col gap-4">
