@@ -6,7 +6,7 @@ import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
 import { tagOf, tagPrefix, type EngineSpec } from '../domain/rental.ts'
 import type { Driver, EngineMachine, EngineVolume, InventoryItem, VolumeEngine } from './driver.ts'
 
-export const faultsOfThings = [
+export const resourceFaults = [
   'create-timeout',
   'create-lost',
   'no-capacity',
@@ -17,8 +17,8 @@ export const faultsOfThings = [
   'volume-create-timeout',
   'volume-destroy-refused',
 ] as const
-export type FaultOfThing = (typeof faultsOfThings)[number]
-export type FaultName = FaultOfThing | 'unreachable'
+export type ResourceFault = (typeof resourceFaults)[number]
+export type FaultName = ResourceFault | 'unreachable'
 
 /** How to inject a fault: by a label, by other fields of the order, or by a call just before it. */
 export type FaultInjection =
@@ -216,9 +216,9 @@ export class Bench {
 }
 
 /** For engines that inject faults by label. */
-export function faultsByLabel(labelOf: (name: FaultOfThing) => string): Record<FaultOfThing, FaultInjection> {
-  const entries = faultsOfThings.map((name) => [name, { label: labelOf(name) }] as const)
-  return Object.fromEntries(entries) as Record<FaultOfThing, FaultInjection>
+export function faultsByLabel(labelOf: (name: ResourceFault) => string): Record<ResourceFault, FaultInjection> {
+  const entries = resourceFaults.map((name) => [name, { label: labelOf(name) }] as const)
+  return Object.fromEntries(entries) as Record<ResourceFault, FaultInjection>
 }
 
 /** An order as the server writes it. */

@@ -183,12 +183,12 @@ describe('a wanted workload', () => {
 describe('an unwanted workload', () => {
   it('is reported as stopping until it is gone', async () => {
     host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'running', disks: [] })
-    let letGo = (): void => {}
-    host.stopOutcome = () => new Promise((resolve) => (letGo = resolve))
+    let finishStop = (): void => {}
+    host.stopOutcome = () => new Promise((resolve) => (finishStop = resolve))
     keeper.desire(want(3, workload('a', { want: 'gone', started: true })))
     await keeper.pass(signal)
     expect(keeper.report()?.workloads).toMatchObject([{ id: 'a', state: 'stopping' }])
-    letGo()
+    finishStop()
     await waitFor('it is gone', async () => {
       await keeper.pass(signal)
       return keeper.report()?.workloads.length === 0

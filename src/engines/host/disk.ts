@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
 import type { EngineVolume, VolumeEngine, VolumeOutcome } from '../driver.ts'
-import { untilSo } from './until.ts'
-import { saidOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
+import { pollUntil } from './until.ts'
+import { lastMessageOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
 
 const ID_BYTES = 8
 
@@ -44,7 +44,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       const order = { driver: 'host', tag, hostId, label, sizeGb, isReserved, vip: hostId } as const
       const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
       // A disk is not billed before its host has created it.
-      await untilSo('the disk is made', signal, async () => {
+      await pollUntil('the disk is made', signal, async () => {
         const volume = await world.findVolume(id)
         if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
         return volume?.present === true
@@ -63,27 +63,27 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       signal.throwIfAborted()
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
-      await untilSo(
+      await pollUntil(
         'the disk is plugged in',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)
           return volume?.attachedTo.includes(machineExternalId) === true
         },
-        () => saidOf(world, machineExternalId),
+        () => lastMessageOf(world, machineExternalId),
       )
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
-      await untilSo(
+      await pollUntil(
         'the disk is pulled out',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)
           return volume?.heldBy.includes(machineExternalId) !== true
         },
-        () => saidOf(world, machineExternalId),
+        () => lastMessageOf(world, machineExternalId),
       )
     },
   }

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 const LOOK_MS = { first: 100, growth: 1.5, last: 1_000 } as const
 
 /** Polls until true or aborted. `why`: the host's last message, for the error. */
-export async function untilSo(
+export async function pollUntil(
   what: string,
   signal: AbortSignal,
   look: () => Promise<boolean>,

@@ -70,7 +70,7 @@ export interface KnownWorkload {
 }
 
 /** The last message of its hosts; of several, the first with one. */
-export async function saidOf(world: HostWorld, workloadId: string): Promise<string | undefined> {
+export async function lastMessageOf(world: HostWorld, workloadId: string): Promise<string | undefined> {
   const workload = await world.findWorkload(workloadId)
   return workload?.nodes.find(({ message }) => message !== null)?.message ?? undefined
 }

@@ -130,7 +130,7 @@ class Lane {
   /** A failure to report before anything else. */
   #failure: { reason: string; workloadId: string | null } | undefined
   /** Warnings already logged, by message. */
-  readonly #told = new Map<string, string>()
+  readonly #logged = new Map<string, string>()
   #step: CleaningStep | undefined
   #guardedAt = Number.NEGATIVE_INFINITY
   #guardFailure: string | undefined
@@ -152,7 +152,7 @@ class Lane {
       if (!(await this.#holdTurn())) return false
     } catch (error) {
       this.#warn(error, 'could not renew the lease on a bare-metal host')
-      if (this.#turn === undefined || performance.now() > this.#turn.until) this.#letGo()
+      if (this.#turn === undefined || performance.now() > this.#turn.until) this.#release()
       return false
     }
     if (this.#failure !== undefined) {
@@ -161,7 +161,7 @@ class Lane {
     }
     if (this.#turn === undefined || listedAt < Math.max(this.#turn.takenAt, this.#movedAt)) return true
     this.#host = host
-    if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#letGo()
+    if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#release()
     if (this.#isBusy || !this.#isDue(host)) return false
     this.#isBusy = true
     this.#workOn(host)
@@ -172,7 +172,7 @@ class Lane {
 
   async close(): Promise<void> {
     clearTimeout(this.#expiry)
-    this.#letGo()
+    this.#release()
     const token = this.#turn?.token
     this.#turn = undefined
     if (token === undefined) return
@@ -188,27 +188,27 @@ class Lane {
       if (this.#turn.until - now > LEASE_MS - RENEW_AFTER_MS) return true
       if (await world.renewHost(this.#id, this.#turn.token, LEASE_MS)) {
         this.#turn.until = now + LEASE_MS
-        this.#letGoAt(now + LEASE_MS)
+        this.#releaseAt(now + LEASE_MS)
         return true
       }
       this.#turn = undefined
-      this.#letGo()
+      this.#release()
     }
     const token = await world.takeHost(this.#id, LEASE_MS)
     if (token === undefined) return false
     this.#turn = { token, until: now + LEASE_MS, takenAt: performance.now() }
-    this.#letGoAt(now + LEASE_MS)
+    this.#releaseAt(now + LEASE_MS)
     return true
   }
 
   /** Also without a pass: once the lease ends, another server may act on the host. */
-  #letGoAt(until: number): void {
+  #releaseAt(until: number): void {
     clearTimeout(this.#expiry)
-    this.#expiry = setTimeout(() => this.#letGo(), until - performance.now()).unref()
+    this.#expiry = setTimeout(() => this.#release(), until - performance.now()).unref()
   }
 
   /** Aborts work of this server. The host continues with its own. */
-  #letGo(): void {
+  #release(): void {
     const work = this.#work
     this.#work = undefined
     this.#passedAt = Number.NEGATIVE_INFINITY
@@ -267,7 +267,7 @@ class Lane {
       if (why !== this.#guardFailure) this.#warn(error, 'could not lock the last tenant out of a quarantined host')
       this.#guardFailure = why
     } finally {
-      this.#letGo()
+      this.#release()
     }
   }
 
@@ -335,7 +335,7 @@ class Lane {
   /** Stops all work on the host and reports the failure until it is saved. */
   async #fail(reason: string, workloadId: string | null): Promise<void> {
     this.#failure = { reason: reason.slice(0, REASON_CHARS), workloadId }
-    this.#letGo()
+    this.#release()
     await this.#tellFailure()
   }
 
@@ -378,14 +378,14 @@ class Lane {
   #warn(error: unknown, message: string): void {
     const text = error instanceof Error ? error.message : String(error)
     const kind = text.replaceAll(/\d+/g, '#')
-    if (this.#told.get(message) === kind) return
-    this.#told.set(message, kind)
+    if (this.#logged.get(message) === kind) return
+    this.#logged.set(message, kind)
     this.#options.log.warn({ host: this.#id, error: text }, message)
   }
 
   #works(): void {
-    if (this.#told.size === 0) return
-    this.#told.clear()
+    if (this.#logged.size === 0) return
+    this.#logged.clear()
     this.#options.log.warn({ host: this.#id }, 'a bare-metal host has recovered')
   }
 }

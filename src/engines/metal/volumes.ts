@@ -8,8 +8,8 @@
 import { randomBytes } from 'node:crypto'
 import type { VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { showVolume } from '../host/disk.ts'
-import { untilSo } from '../host/until.ts'
-import { saidOf, type HostWorld } from '../host/world.ts'
+import { pollUntil } from '../host/until.ts'
+import { lastMessageOf, type HostWorld } from '../host/world.ts'
 import { StorageFull, type FileServer } from '../storage/file-server.ts'
 
 export interface FolderEngine extends VolumeEngine {
@@ -90,28 +90,28 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
       await syncClients(signal)
-      await untilSo(
+      await pollUntil(
         'the volume is mounted',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)
           return volume?.attachedTo.includes(machineExternalId) === true
         },
-        () => saidOf(world, machineExternalId),
+        () => lastMessageOf(world, machineExternalId),
       )
     },
     async detach(externalId, machineExternalId, signal) {
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
       // Unmount before revoking: otherwise the tenant's writes would hang.
-      await untilSo(
+      await pollUntil(
         'the volume is unmounted',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)
           return volume?.heldBy.includes(machineExternalId) !== true
         },
-        () => saidOf(world, machineExternalId),
+        () => lastMessageOf(world, machineExternalId),
       )
       await syncClients(signal)
     },

@@ -5,7 +5,7 @@ import { providerData } from '../../contract/provider-data.ts'
 import { volumeLabel } from '../../contract/shared.ts'
 import { stateLimits, type EngineSpec } from '../../domain/rental.ts'
 import { manualClock } from '../../sim/clock.ts'
-import { faultsByLabel, faultsOfThings, sampleSpec } from '../conformance-bench.ts'
+import { faultsByLabel, resourceFaults, sampleSpec } from '../conformance-bench.ts'
 import { driverConformance } from '../conformance.ts'
 import { unitId } from '../../domain/unit.ts'
 import { mockDriver, type MockOptions } from './driver.ts'
@@ -194,7 +194,7 @@ describe('fault labels', () => {
       expect(volumeLabel.safeParse(word).success).toBe(true)
       expect([...faultsOf(`a-${word}-b`)]).toEqual([word])
     }
-    expect(words).toEqual(expect.arrayContaining(faultsOfThings.map(labelOf)))
+    expect(words).toEqual(expect.arrayContaining(resourceFaults.map(labelOf)))
     expect([...faultsOf('fault-vanish_and_fault-list-lag')].sort()).toEqual(['fault-list-lag', 'fault-vanish'])
     expect(faultsOf(null).size + faultsOf('a fault').size).toBe(0)
   })

@@ -75,7 +75,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
       signal.throwIfAborted()
       const now = clock.now()
       const machine = await world.askMachineDestroy(externalId, now)
-      if (machine !== undefined) throwUnlessEnding(machine, machine.spec.label, now)
+      if (machine !== undefined) throwUnlessAccepted(machine, machine.spec.label, now)
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
@@ -109,7 +109,7 @@ function volumeEngine(engine: Engine): VolumeEngine {
       signal.throwIfAborted()
       const now = clock.now()
       const volume = await world.askVolumeDestroy(externalId, now)
-      if (volume !== undefined) throwUnlessEnding(volume, volume.label, now)
+      if (volume !== undefined) throwUnlessAccepted(volume, volume.label, now)
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
@@ -131,7 +131,7 @@ function volumeEngine(engine: Engine): VolumeEngine {
   }
 }
 
-function throwUnlessEnding(thing: MockMachine | MockVolume, label: string | null, now: Instant): void {
+function throwUnlessAccepted(thing: MockMachine | MockVolume, label: string | null, now: Instant): void {
   if (isGone(thing, now)) return
   if (thing.destroyAskedAt === null) {
     const isAttached = 'attachedTo' in thing && thing.attachedTo.length > 0

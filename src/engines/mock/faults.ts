@@ -6,7 +6,7 @@
  * `bootMs`: with `bootMs: 0` and a manual clock a test knows them to the millisecond.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../../base/instant.ts'
-import type { MockMachine, MockThing } from './world.ts'
+import type { MockMachine, MockResource } from './world.ts'
 
 /** Added to the boot time; well below the start timeout. */
 export const SLOW_BOOT_MS = 10 * MINUTE_MS
@@ -61,7 +61,7 @@ export interface OrdinaryTimes {
   readonly admittedListLagMs: number
 }
 
-export type Life = Omit<MockThing, 'externalId' | 'tag'> & Pick<MockMachine, 'runningAt' | 'failedAt'>
+export type Life = Omit<MockResource, 'externalId' | 'tag'> & Pick<MockMachine, 'runningAt' | 'failedAt'>
 
 /** Everything that will happen unless it is destroyed. Volumes have a boot time too. */
 export function planLife(faults: ReadonlySet<MockFault>, times: OrdinaryTimes): Life {

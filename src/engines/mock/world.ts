@@ -9,7 +9,7 @@ import { addMs, earlier, type Instant } from '../../base/instant.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 
 /** Fields of machines and volumes. */
-export interface MockThing {
+export interface MockResource {
   readonly externalId: string
   readonly tag: string
   readonly createdAt: Instant
@@ -28,7 +28,7 @@ export interface MockThing {
   readonly destroyRefusalsLeft: number
 }
 
-export interface MockMachine extends MockThing {
+export interface MockMachine extends MockResource {
   readonly spec: EngineSpec
   /** null: never. */
   readonly runningAt: Instant | null
@@ -36,7 +36,7 @@ export interface MockMachine extends MockThing {
   readonly failedAt: Instant | null
 }
 
-export interface MockVolume extends MockThing {
+export interface MockVolume extends MockResource {
   readonly label: string
   readonly region: string
   readonly sizeGb: number
@@ -72,11 +72,11 @@ export interface MockWorld {
   detachVolume(externalId: string, machineExternalId: string): Promise<void>
 }
 
-export function isGone(thing: MockThing, at: Instant): boolean {
+export function isGone(thing: MockResource, at: Instant): boolean {
   return thing.goneAt !== null && thing.goneAt <= at
 }
 
-export function isListed(thing: MockThing, at: Instant): boolean {
+export function isListed(thing: MockResource, at: Instant): boolean {
   const isHidden =
     thing.hiddenFrom !== null && thing.hiddenUntil !== null && thing.hiddenFrom <= at && at < thing.hiddenUntil
   return thing.listedAt <= at && !isHidden && !isGone(thing, at)
@@ -136,17 +136,17 @@ export function memoryWorld(): MockWorld {
   }
 }
 
-function addNew<T extends MockThing>(things: Map<string, T>, thing: T): boolean {
+function addNew<T extends MockResource>(things: Map<string, T>, thing: T): boolean {
   if (things.has(thing.externalId)) return false
   things.set(thing.externalId, thing)
   return true
 }
 
-function living<T extends MockThing>(things: ReadonlyMap<string, T>, tagPrefix: string, at: Instant): T[] {
+function living<T extends MockResource>(things: ReadonlyMap<string, T>, tagPrefix: string, at: Instant): T[] {
   return [...things.values()].filter((thing) => thing.tag.startsWith(tagPrefix) && !isGone(thing, at))
 }
 
-function change<T extends MockThing>(
+function change<T extends MockResource>(
   things: Map<string, T>,
   externalId: string,
   changed: (thing: T) => T,
@@ -158,7 +158,7 @@ function change<T extends MockThing>(
   return next
 }
 
-function askDestroy<T extends MockThing>(thing: T, at: Instant): T {
+function askDestroy<T extends MockResource>(thing: T, at: Instant): T {
   if (thing.destroyRefusalsLeft > 0) return { ...thing, destroyRefusalsLeft: thing.destroyRefusalsLeft - 1 }
   return {
     ...thing,
@@ -173,7 +173,7 @@ function attach(volume: MockVolume, machineId: string): MockVolume {
   return { ...volume, attachedTo: [...others, machineId] }
 }
 
-function dropGone(things: Map<string, MockThing>, before: Instant): void {
+function dropGone(things: Map<string, MockResource>, before: Instant): void {
   for (const [externalId, thing] of things) {
     if (thing.goneAt !== null && thing.goneAt < before) things.delete(externalId)
   }

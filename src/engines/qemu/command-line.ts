@@ -83,8 +83,8 @@ function bootArgs({ arch, accelerator, smallImage }: MachineShape): string[] {
     const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
     // An emulated processor does not speculate, so mitigations are useless; cipher self-tests take seconds.
     const emulated = accelerator === 'tcg' ? ' mitigations=off lsm= audit=0 cryptomgr.notests' : ''
-    const words = `console=${console} quiet loglevel=3 panic=10 berth.disk${emulated}`
-    return ['-kernel', smallImage.kernel, '-initrd', smallImage.initrd, '-append', words]
+    const kernelArguments = `console=${console} quiet loglevel=3 panic=10 berth.disk${emulated}`
+    return ['-kernel', smallImage.kernel, '-initrd', smallImage.initrd, '-append', kernelArguments]
   }
   if (arch === 'x64') return []
   const firmware = firmwares.find((file) => existsSync(file))

@@ -100,9 +100,9 @@ export class Fence {
       this.#isUp = wanted
       this.#why = null
     } catch (error) {
-      const words = error instanceof Error ? error.message : String(error)
-      if (words !== this.#why) this.#options.onError('rules of nftables', error)
-      this.#why = words
+      const why = error instanceof Error ? error.message : String(error)
+      if (why !== this.#why) this.#options.onError('nftables rules', error)
+      this.#why = why
     }
   }
 

@@ -15,7 +15,7 @@ const IMAGE_MS = 60_000
 const PROBE_MS = 15_000
 const SOCKET_MS = 20_000
 const LOOK_EVERY_MS = 20
-const TOLD_CHARS = 500
+const STDERR_CHARS = 500
 const SMALLEST_MIB = 192
 const GIB = 1_073_741_824
 
@@ -59,12 +59,12 @@ export async function launch(
   const socket = `${files.folder}/${MONITOR_SOCKET}`
   await fs.rm(socket, { force: true })
   await fs.rm(files.booted, { force: true })
-  const words = await fs.open(files.complaint, 'w', 0o600)
+  const stderrFile = await fs.open(files.stderr, 'w', 0o600)
   const child = spawn(findProgram(qemuProgram(arch)), args, {
     detached: true,
     cwd: files.folder,
     env: programEnvironment,
-    stdio: ['ignore', words.fd, words.fd],
+    stdio: ['ignore', stderrFile.fd, stderrFile.fd],
   })
   child.unref()
   let ended: string | undefined
@@ -80,11 +80,11 @@ export async function launch(
     }
   } catch (error) {
     child.kill('SIGKILL')
-    const complaint = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
+    const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-STDERR_CHARS)
     const why = error instanceof Error ? error.message : String(error)
-    throw new Error(`QEMU did not start: ${complaint === '' ? why : complaint}`, { cause: error })
+    throw new Error(`QEMU did not start: ${stderr === '' ? why : stderr}`, { cause: error })
   } finally {
-    await words.close()
+    await stderrFile.close()
   }
 }
 

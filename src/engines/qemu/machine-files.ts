@@ -29,7 +29,7 @@ export interface MachineFiles {
   /** Console output from before the truncation. */
   readonly oldConsole: string
   /** QEMU's stderr. */
-  readonly complaint: string
+  readonly stderr: string
   readonly pid: string
 }
 
@@ -57,7 +57,7 @@ export function machineFiles(root: string, id: string): MachineFiles {
     end: file('end.json'),
     console: file('console.log'),
     oldConsole: file('console.old.log'),
-    complaint: file('qemu.log'),
+    stderr: file('qemu.log'),
     pid: file('pid'),
   }
 }

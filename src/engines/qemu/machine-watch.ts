@@ -8,7 +8,7 @@ import { MONITOR_SOCKET, unlessGone, writeEnd, type MachineEnd, type MachineFile
 import { queryStatus } from './monitor-query.ts'
 import { Monitor, type MonitorEvent } from './monitor.ts'
 
-const TOLD_CHARS = 500
+const STDERR_CHARS = 500
 
 interface Watched {
   readonly monitor: Monitor
@@ -118,8 +118,10 @@ export class MachineWatch {
     try {
       if (!watched.isExpected) {
         const files = this.#filesOf(id)
-        const words = (await fs.readFile(files.complaint, 'utf8').catch(unlessGone(''))).trim().slice(-TOLD_CHARS)
-        const message = words === '' ? 'QEMU has ended without a word.' : `QEMU has ended: ${words}`
+        const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-STDERR_CHARS)
+        // QEMU's stderr names files of the host: it is for the log, not for the customer.
+        this.#onError(`end of ${id}`, new Error(stderr === '' ? 'QEMU ended without output' : `QEMU ended: ${stderr}`))
+        const message = 'The virtual machine process ended unexpectedly.'
         await writeEnd(files, { failure: 'crashed', message })
       }
     } catch (error) {

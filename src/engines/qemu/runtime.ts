@@ -366,7 +366,7 @@ class Qemu implements QemuRuntime {
 
   #tend(): void {
     const { onError } = this.#options
-    void this.#fence.tend().catch((error: unknown) => onError('rules of nftables', error))
+    void this.#fence.tend().catch((error: unknown) => onError('nftables rules', error))
     void this.#cutConsoles().catch((error: unknown) => onError('consoles', error))
   }
 

@@ -125,6 +125,6 @@ export function logTail(text: string): string {
 /** A zombie has no command line. */
 async function isOurs(pid: number, files: GaneshaFiles): Promise<boolean> {
   const line = await fs.readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-  const words = line.split('\0')
-  return path.basename(words[0] ?? '') === 'ganesha.nfsd' && words.includes(files.config)
+  const args = line.split('\0')
+  return path.basename(args[0] ?? '') === 'ganesha.nfsd' && args.includes(files.config)
 }

@@ -13,9 +13,9 @@ const REPLY_BYTES = 4 + 6 * 4
 export async function pingNfs(address: string, port: number, timeoutMs: number): Promise<void> {
   const id = randomBytes(4).readUInt32BE()
   // id, call, RPC version, program, version, procedure, credentials and verifier of nobody.
-  const words = [id, 0, 2, NFS_PROGRAM, NFS_VERSION, 0, 0, 0, 0, 0]
-  const call = Buffer.alloc(4 + words.length * 4)
-  for (const [at, word] of [LAST_FRAGMENT + words.length * 4, ...words].entries()) call.writeUInt32BE(word, at * 4)
+  const fields = [id, 0, 2, NFS_PROGRAM, NFS_VERSION, 0, 0, 0, 0, 0]
+  const call = Buffer.alloc(4 + fields.length * 4)
+  for (const [at, field] of [LAST_FRAGMENT + fields.length * 4, ...fields].entries()) call.writeUInt32BE(field, at * 4)
 
   const socket = net.connect({ host: address, port, timeout: timeoutMs })
   try {

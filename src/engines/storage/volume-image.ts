@@ -129,9 +129,9 @@ async function findMounts(): Promise<Map<string, string>> {
   const lines = (await fs.readFile('/proc/self/mountinfo', 'utf8')).split('\n')
   return new Map(
     lines.flatMap((line): Array<[string, string]> => {
-      const words = line.split(' ')
-      const point = words[4]
-      const source = words[words.indexOf('-') + 2]
+      const fields = line.split(' ')
+      const point = fields[4]
+      const source = fields[fields.indexOf('-') + 2]
       return point === undefined || source === undefined ? [] : [[point, source]]
     }),
   )
