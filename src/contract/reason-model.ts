@@ -95,7 +95,6 @@ export const modelReasons = {
 export const engineReasons = {
   not_found: notFound(({ route }: { readonly route: string }) => `There is no ${route} here.`),
   too_large: invalid(({ maxBytes }: { readonly maxBytes: number }) => `The body is longer than ${maxBytes} bytes.`),
-  invalid_json: invalid('The body is not JSON.'),
   invalid_body: invalid('The body must be a JSON object.'),
   invalid_value: invalid(asGiven),
   unsupported_parameter: invalid(({ name }: { readonly name: string }) => `This engine does not support ${name}.`),

@@ -36,7 +36,7 @@ interface Circumstances {
 }
 
 /** What the sentence needs to know. Of several reasons: what any of them needs. */
-type DetailsOf<R extends Reason> = (
+export type DetailsOf<R extends Reason> = (
   R extends Reason
     ? (typeof reasons)[R]['sentence'] extends (details: infer Details) => string
       ? (details: Details & Circumstances) => void

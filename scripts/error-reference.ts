@@ -1,0 +1,145 @@
+/** docs/errors.md: every reason that the API can answer with, taken from the table in the contract. */
+import { instantOf } from '../src/base/instant.ts'
+import { usd } from '../src/base/money.ts'
+import { accessReasons } from '../src/contract/reason-access.ts'
+import { accountReasons } from '../src/contract/reason-account.ts'
+import type { FailureKind, ReasonEntry } from '../src/contract/reason-entry.ts'
+import { modelReasons } from '../src/contract/reason-model.ts'
+import { rentalReasons } from '../src/contract/reason-rental.ts'
+import { supplyReasons } from '../src/contract/reason-supply.ts'
+import type { DetailsOf } from '../src/contract/result.ts'
+
+const documented = { ...accessReasons, ...accountReasons, ...rentalReasons, ...supplyReasons, ...modelReasons }
+type Documented = keyof typeof documented
+
+const sections = [
+  ['Requests, keys and limits', accessReasons],
+  ['Accounts and money', accountReasons],
+  ['Rentals and storage volumes', rentalReasons],
+  ['Machines, hosts and prices', supplyReasons],
+  ['Models and inference', modelReasons],
+] as const
+
+/** The details of an example, for each reason whose sentence needs them. */
+const samples: {
+  readonly [R in Documented as object extends DetailsOf<R> ? never : R]: DetailsOf<R>
+} = {
+  expired_key: { expiredAt: instantOf(Date.parse('2026-11-01T12:00:00Z')) },
+  missing_scope: { scope: 'compute:write' },
+  rate_limited: { limit: 60 },
+  too_many_streams: { limit: 10, streams: 'event' },
+  too_many_terminals: { limit: 8 },
+  bad_idempotency_key: { maxChars: 200 },
+  server_busy: { account: undefined },
+  unknown_path: { route: 'GET /v2/nothing' },
+  owner_only: { action: 'manage members' },
+  scope_not_held: { missing: ['billing:write'] },
+  viewer_reads_only: { scopes: ['compute:read', 'billing:read'] },
+  outgrows_caller: { limit: 60, unit: 'requests' },
+  quota_exceeded: { quota: '8 GPUs', used: '6' },
+  url_refused: { message: 'The URL must start with https://.' },
+  bad_range: { fault: 'order', maxDays: 366 },
+  insufficient_balance: { amount: usd('2.49'), purpose: 'first_hour' },
+  key_spending_limit: { amount: usd('2.49'), left: usd('1') },
+  still_a_supplier: { unpaid: usd('12.5') },
+  refund_too_large: { max: usd('12.5') },
+  no_capacity: { gpus: '8 × h100 with infiniband', where: 'in us-central-1' },
+  option_not_offered: { option: 'h200 with ethernet', region: 'us-central-1' },
+  region_disabled: { option: 'h200 with ethernet', region: 'us-central-1' },
+  price_changed: { perHour: usd('2.79'), max: usd('2.49') },
+  discount_not_granted: { fault: { days: 30, maxPercentage: 10 } },
+  term_not_offered: { days: 7, offered: [30, 90, 365] },
+  limit_below_term: { total: usd('1613.52') },
+  already_terminated: { rentalId: 17, status: 'Terminated' },
+  not_running: { rentalId: 17, status: 'Pending' },
+  rental_not_running: { rentalId: 17, status: 'Failed' },
+  simulated_machine: { lacks: 'login' },
+  volume_not_found: { id: 3 },
+  volume_not_active: { id: 3, state: 'deleting' },
+  volume_attached: { rentalIds: [17] },
+  not_attached: { rentalId: 17 },
+  not_bare_metal: { rentalId: 17 },
+  other_region: { region: 'us-central-1', rental: { id: 17, region: 'us-east' } },
+  other_host: { host: 'pier-1', rentalId: 17 },
+  too_many_attachments: { max: 64 },
+  no_storage_capacity: { freeGb: 512, sizeGb: 1024, region: 'us-central-1' },
+  node_not_found: { node: 'pier-1', cluster: 'us-east' },
+  node_not_ready: { node: 'pier-1' },
+  too_many_ports: { max: 20 },
+  instance_not_found: { id: 'calm-blue-harbor' },
+  machine_not_ready: { status: 'node_lost' },
+  no_such_gpu: { gpus: 4 },
+  offer_not_sellable: { message: 'A GPU is listed twice.' },
+  offering_changed: { host: 'pier-1', offering: 'marketplace' },
+  name_taken: { name: 'pier-1' },
+  host_not_ready: { state: 'cleaning' },
+  host_not_quarantined: { state: 'ready' },
+  bad_inventory: { message: 'Must be an Ed25519 private key.' },
+  model_not_found: { model: 'owner/model' },
+  model_exists: { model: 'owner/model' },
+  too_many_models: { max: 1000 },
+  engine_unfit: { engine: 'llama', kind: 'chat' },
+  files_unfit: { engine: undefined },
+  too_many_deployments: { max: 100 },
+  protocol_unfit: { protocol: 'images', kinds: ['image'] },
+  model_not_allowed: { model: 'owner/model' },
+  wrong_model_kind: { model: 'owner/model', kind: 'image' },
+  model_loading: { message: 'The model owner/model is being downloaded (40%).' },
+  not_supported: { model: 'owner/model', feature: 'tools' },
+  no_deployment: { model: 'owner/model' },
+  overloaded: { model: 'owner/model', retryAfterMs: 2_000 },
+  engine_timeout: { model: 'owner/model' },
+  engine_failed: { model: 'owner/model' },
+  engine_refused: { model: 'owner/model' },
+  refused_by_engine: { message: 'The message of the engine.' },
+  context_length_exceeded: { message: "This model's maximum context length is 4096 tokens." },
+  too_many_at_once: { limit: 100 },
+}
+
+const statuses: Readonly<Record<FailureKind, string>> = {
+  invalid: '400',
+  conflict: '400',
+  no_capacity: '400',
+  unauthenticated: '401',
+  forbidden: '403',
+  insufficient_balance: '402 (v1), 403 (v2)',
+  not_found: '404',
+  rate_limited: '429',
+  unavailable: '503',
+}
+
+function rowOf(reason: string, entry: ReasonEntry): string {
+  const details = (samples as Readonly<Record<string, unknown>>)[reason] ?? {}
+  const sentence = typeof entry.sentence === 'string' ? entry.sentence : entry.sentence(details as never)
+  const status = entry.status ?? statuses[entry.kind]
+  return `| \`${reason}\` | ${status} | ${sentence} | ${entry.next ?? ''} |`
+    .replaceAll('<', '&lt;')
+    .replace(/ {2,}\|$/, ' |')
+}
+
+export function renderErrorReference(): string {
+  const tables = sections.map(([title, reasons]) => {
+    const rows = Object.entries(reasons)
+      .toSorted(([a], [b]) => a.localeCompare(b))
+      .map(([reason, entry]) => rowOf(reason, entry))
+    return [
+      `## ${title}`,
+      '',
+      '| reason | status | message (example) | what to do |',
+      '|---|---|---|---|',
+      ...rows,
+    ].join('\n')
+  })
+  return `${[intro, ...tables].join('\n\n')}\n`
+}
+
+const intro = `# Errors
+
+An error has a \`reason\`. It is stable: switch on it in programs, and show the \`message\` to people. The message is
+the sentence below followed by what to do.
+
+\`npm run error-reference\` generates this page from \`src/contract/reasons.ts\`.
+
+A reason that concerns one field of the request comes with status 400 and an entry in \`issues\` that names the field.
+Validation failures have no reason: they list every fault in \`issues\` (v2) or \`detail\` (v1, status 422). A 429 or 503
+has a \`Retry-After\` header when waiting helps.`

@@ -1,0 +1,29 @@
+import fs from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { renderErrorReference } from '../../scripts/error-reference.ts'
+import { listFiles } from '../../test/tidy/source.ts'
+import type { ReasonEntry } from './reason-entry.ts'
+import { reasons } from './reasons.ts'
+
+const entries = Object.entries<ReasonEntry>(reasons)
+
+describe('the table of reasons', () => {
+  test('contains no reason that the code does not use', () => {
+    const code = listFiles(['src'], /\.ts$/)
+      .filter((file) => !/\.test\.ts$|^src\/contract\/reason/.test(file))
+      .map((file) => fs.readFileSync(file, 'utf8'))
+      .join('\n')
+    expect(entries.map(([reason]) => reason).filter((reason) => !code.includes(`'${reason}'`))).toEqual([])
+  })
+
+  test('has whole sentences', () => {
+    const texts = entries
+      .flatMap(([, { sentence, next }]) => [sentence, next])
+      .filter((text) => typeof text === 'string')
+    expect(texts.filter((text) => !/^[A-Z`].*[.!]$/.test(text))).toEqual([])
+  })
+
+  test('is documented in docs/errors.md; `npm run error-reference` writes it', () => {
+    expect(fs.readFileSync('docs/errors.md', 'utf8')).toBe(renderErrorReference())
+  })
+})
