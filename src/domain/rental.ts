@@ -5,6 +5,7 @@
 import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { InstanceStatus } from '../contract/marketplace.ts'
 import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
@@ -35,7 +36,7 @@ export const stateLimits = {
   Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
   Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
   Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
-} as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: string }>>
+} as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: RentalOutcome }>>
 
 /** States in which a rental still counts against the account's quota and can be ended. */
 export const livingStates = ['Pending', 'Running', 'Unknown'] as const satisfies readonly RentalStatus[]

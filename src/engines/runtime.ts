@@ -4,6 +4,7 @@
  */
 import type { Duplex } from 'node:stream'
 import type { HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
+import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { RentalKind } from '../domain/rental.ts'
 
 export interface Runtime {
@@ -68,9 +69,8 @@ export class CustomerError extends Error {}
 
 /** It cannot start, and a retry cannot help: no such image, no such device. */
 export class NeverStarts extends CustomerError {
-  /** In snake_case. */
-  readonly reason: string
-  constructor(reason: string, message: string) {
+  readonly reason: RentalOutcome
+  constructor(reason: RentalOutcome, message: string) {
     super(message)
     this.reason = reason
   }

@@ -123,7 +123,8 @@ export class ContainerFence {
   async raise(): Promise<void> {
     await this.#inTurn(() => this.#apply(true))
     const fault = this.fault()
-    if (fault !== undefined) throw new NeverStarts(fault.reason, 'This host cannot isolate its tenants right now.')
+    if (fault !== undefined)
+      throw new NeverStarts('tenants_not_isolated', 'This host cannot isolate its tenants right now.')
   }
 
   /** Adds the rules while there are containers and removes them after the last. Cheap if nothing changed. */
@@ -143,7 +144,8 @@ export class ContainerFence {
       await this.#isolate()
     })
     const fault = this.fault()
-    if (fault !== undefined) throw new NeverStarts(fault.reason, 'This host cannot isolate its tenants right now.')
+    if (fault !== undefined)
+      throw new NeverStarts('tenants_not_isolated', 'This host cannot isolate its tenants right now.')
   }
 
   /** For the owner of the host. */

@@ -10,12 +10,16 @@
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import { rentalOutcomes, type RentalOutcome } from '../../contract/rental-outcome.ts'
 import { z } from 'zod'
 
 const spec = z.object({ tag: z.string(), sshUser: z.string() })
 export type MachineSpec = z.output<typeof spec>
 
-const end = z.object({ failure: z.string(), message: z.string() })
+const end = z.object({
+  failure: z.enum(Object.keys(rentalOutcomes) as RentalOutcome[]).catch('engine_failure'),
+  message: z.string(),
+})
 export type MachineEnd = z.output<typeof end>
 
 export interface MachineFiles {

@@ -1,0 +1,74 @@
+/**
+ * Why a rental failed or ended, and the next step where there is one. Engines and agents report these reasons; the API
+ * passes them on as `statusReason`.
+ */
+const rentAgain = 'Terminate it and rent again.'
+const rentElsewhere = 'Terminate it and rent again, if necessary in another region.'
+const tellOperator = 'Terminate it, rent another machine, and report this to the operator.'
+const fixImage = 'Terminate it, correct the image and rent again.'
+
+export const rentalOutcomes = {
+  customer_request: { sentence: 'Terminated on request.' },
+  auto_terminate: { sentence: 'Its scheduled end was reached.' },
+  term_expired: { sentence: 'Its reserved term ended.' },
+  balance_empty: { sentence: 'The balance ran out.', next: 'Add money before you rent again.' },
+  spending_limit: { sentence: 'It reached its spending limit.' },
+  start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
+  machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },
+  no_capacity: {
+    sentence: 'No machine was available after all.',
+    next: 'Terminate it, then try another region, size or GPU.',
+  },
+  teardown_stuck: {
+    sentence: 'The engine has not shut it down yet.',
+    next: 'Nothing is charged. The operator has been notified.',
+  },
+  image_not_found: { sentence: 'The image was not found.', next: fixImage },
+  image_refused: { sentence: 'The image was rejected.', next: fixImage },
+  image_invalid: { sentence: 'The image is not valid.', next: fixImage },
+  image_too_large: { sentence: 'The image is larger than the disk of the machine.', next: fixImage },
+  image_without_command: { sentence: 'The image has no command to run.', next: fixImage },
+  registry_refused: { sentence: 'The image registry denied access.', next: fixImage },
+  process_exited: {
+    sentence: 'Its command exited, which ends the container.',
+    next: 'Check its logs, then rent again.',
+  },
+  out_of_memory: { sentence: 'It ran out of memory.', next: 'Rent a machine with more memory.' },
+  disk_share_exceeded: {
+    sentence: 'It used more disk space than it has.',
+    next: 'Rent a machine with more disk space.',
+  },
+  powered_off: { sentence: 'It was powered off from the inside.', next: rentAgain },
+  crashed: { sentence: 'Its operating system crashed.', next: rentAgain },
+  boot_timed_out: { sentence: 'It did not boot in time.', next: rentAgain },
+  boot_failed: { sentence: 'It could not boot.', next: rentElsewhere },
+  vanished: { sentence: 'It was removed from its host.', next: tellOperator },
+  removed: { sentence: 'It was removed from its host.', next: tellOperator },
+  unreadable: { sentence: 'Its host lost its record of the machine.', next: tellOperator },
+  gpu_missing: { sentence: 'The GPU is missing from its host.', next: tellOperator },
+  gpu_unavailable: { sentence: 'The GPU of its host cannot be used.', next: tellOperator },
+  gpu_passthrough_unavailable: { sentence: 'Its host cannot pass the GPU to a virtual machine.', next: tellOperator },
+  bad_base_image: { sentence: 'Its host could not use the base image.', next: tellOperator },
+  firmware_missing: { sentence: 'Its host has no firmware for virtual machines.', next: tellOperator },
+  hardware_differs: { sentence: 'The hardware does not match the offer.', next: tellOperator },
+  not_clean: { sentence: 'The host was not clean for a new tenant.', next: tellOperator },
+  cleaned: { sentence: 'Its host was cleaned.', next: tellOperator },
+  ended: { sentence: 'The machine ended.', next: rentAgain },
+  engine_failure: { sentence: 'The engine reported a failure.', next: rentElsewhere },
+  image_unavailable: { sentence: 'The image could not be pulled.', next: fixImage },
+  registry_unreachable: {
+    sentence: 'The image registry could not be reached.',
+    next: 'Terminate it and rent again later.',
+  },
+  tenants_not_isolated: { sentence: 'Its host cannot isolate its tenants right now.', next: tellOperator },
+  bad_ssh_key: {
+    sentence: 'One of the SSH keys is not valid.',
+    next: 'Terminate it, correct the SSH key and rent again.',
+  },
+  bad_login_user: { sentence: 'Its host has an invalid login user.', next: tellOperator },
+  bad_id: { sentence: 'Its host cannot use the ID of the machine.', next: tellOperator },
+  no_spec: { sentence: 'Its host does not know what to run.', next: tellOperator },
+  wrong_kind: { sentence: 'Its host only runs bare-metal rentals.', next: tellOperator },
+} as const satisfies Readonly<Record<string, { readonly sentence: string; readonly next?: string }>>
+
+export type RentalOutcome = keyof typeof rentalOutcomes
