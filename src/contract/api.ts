@@ -10,6 +10,7 @@ import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { mediaEndpoints } from './media.ts'
 import { modelEndpoints } from './model.ts'
+import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
@@ -41,6 +42,7 @@ export const api = {
   ...eventEndpoints,
   ...supplyEndpoints,
   ...operatorEndpoints,
+  ...operatorMonitorEndpoints,
   ...accountRecoveryEndpoints,
   ...operatorVolumeEndpoints,
   ...modelEndpoints,

@@ -1,0 +1,113 @@
+/** What an operator watches: the audit log, traffic, checks of the ledger and of the engines. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { pageQuery } from './shared.ts'
+
+const auditRecord = z
+  .object({
+    id: z.string(),
+    at: z.string(),
+    actor: z.string(),
+    action: z.string(),
+    accountId: z.string().nullable(),
+    accountName: z.string().nullable(),
+    subject: z.string().nullable(),
+    reason: z.string().nullable(),
+    detail: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'AuditRecord' })
+
+const trafficFields = {
+  requests: z.number(),
+  failed: z.number().describe('Failed or interrupted by the engine; excludes requests canceled by the client'),
+  inputTokens: z.number().describe('Tokens only; image and speech requests have none'),
+  outputTokens: z.number(),
+  costUsd: z.string(),
+}
+
+const quantiles = z
+  .object({ p50: z.number(), p95: z.number() })
+  .nullable()
+  .describe('Of answered requests, in milliseconds; null: none')
+
+const finding = z.object({ check: z.string(), subject: z.string(), detail: z.string() })
+
+const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
+
+export const operatorMonitorEndpoints = {
+  listAudit: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/audit',
+    summary: 'List the audit log, newest first',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({ accountId: z.string().max(50).optional() }),
+    response: z.object({ records: z.array(auditRecord), nextCursor: z.string().nullable() }),
+  }),
+  getTraffic: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/traffic',
+    summary: 'Show live inference traffic across all accounts',
+    description:
+      'A request counts in the minute in which it ended. Requests are recorded shortly after they end, so the latest seconds are incomplete; after a database outage, the latest minutes. For requests in progress, see `health` in `GET /v2/operator/models`.',
+    errors: [400, 401, 403, 500],
+    query: z.strictObject({
+      minutes: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(limits.trafficMinutes)
+        .default(60)
+        .describe('Including the current minute'),
+    }),
+    response: z.object({
+      from: z.string(),
+      to: z.string(),
+      minutes: z
+        .array(z.object({ at: z.string(), ...trafficFields }).meta({ id: 'TrafficMinute' }))
+        .describe('Every minute, oldest first, including minutes without requests'),
+      models: z
+        .array(
+          z
+            .object({ model: z.string(), ...trafficFields, totalMs: quantiles, firstByteMs: quantiles })
+            .meta({ id: 'TrafficModel' }),
+        )
+        .describe('Totals for the whole period, busiest first'),
+    }),
+  }),
+  verifyLedger: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/ledger/verify',
+    summary: 'Check the ledger: recompute balances, holds, segments and claims',
+    errors: [401, 403, 500],
+    response: z.object({
+      ok: z.boolean(),
+      checks: z.array(z.object({ name: z.string(), rows: z.number(), findings: z.number() })),
+      findings: z.array(finding).describe('At most 100'),
+      houseUsd: z.record(z.string(), z.string()),
+    }),
+  }),
+  auditEngines: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/engines/audit',
+    summary: 'Compare the machines and volumes at each engine with the database, without changing anything',
+    errors: [401, 403, 500],
+    response: z.object({
+      ok: z.boolean(),
+      engines: z.array(
+        z.object({
+          driver: z.string(),
+          reachable: z.boolean(),
+          error: z.string().nullable(),
+          machines: z.number(),
+          volumes: z.number(),
+          findings: z.array(finding),
+        }),
+      ),
+    }),
+  }),
+}
