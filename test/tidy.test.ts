@@ -6,7 +6,8 @@ import { cliConfig, serverConfig } from '../rolldown.config.ts'
 import { bans, findBanned } from './tidy/bans.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
-import { isCode, isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
+import { bannedPhrases, findPhrase } from './tidy/phrases.ts'
+import { findCircles, isCode, isTest, listFiles, parseSource, reach, readSources, type Source } from './tidy/source.ts'
 
 const sources = readSources(['src', 'console', 'test', 'bench', 'scripts'])
 const code = sources.filter(({ path }) => isCode(path))
@@ -60,6 +61,23 @@ describe('rooms', () => {
 })
 
 describe('no file', () => {
+  test('imports itself over others', () => {
+    const pair = [parseSource('a.ts', "import './b.ts'"), parseSource('b.ts', "import type { a } from './a.ts'")]
+    expect(findCircles(pair)).not.toEqual([])
+    expect(findCircles(sources)).toEqual([])
+  })
+
+  test('uses a phrase that plain English replaced', () => {
+    const files = ['src', 'console', 'test', 'docs', 'bench', 'scripts'].flatMap((folder) =>
+      listFiles([folder], /\.(tsx?|mjs|md)$/),
+    )
+    const found = [...files, 'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md']
+      .filter((file) => file !== 'test/tidy/phrases.ts')
+      .flatMap((file) => findPhrase(fs.readFileSync(file, 'utf8')).map((phrase) => `${file}: ${phrase}`))
+    expect(bannedPhrases.filter((phrase) => findPhrase(`x ${phrase} y`).length === 0)).toEqual([])
+    expect(found).toEqual([])
+  })
+
   test.each(bans.map((ban) => [ban.name, ban] as const))('%s', (_, ban) => {
     const { except = {}, counts, instead, sample } = ban
     expect(findBanned(ban, parseSource('sample.ts', sample)), 'the sample is caught').not.toEqual([])

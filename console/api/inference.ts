@@ -3,7 +3,7 @@ import { useQueries, type UseQueryResult } from '@tanstack/react-query'
 import type { NanoUsd } from '../../src/base/money.ts'
 import type { Reply } from '../../src/client/client.ts'
 import { isClientError, TransportError, type ClientError } from '../../src/client/error.ts'
-import { fetchCost } from '../../src/client/inference.ts'
+import { fetchCost } from '../../src/client/request-cost.ts'
 import { client } from './client.ts'
 import { isSignedOut, refresh, useCall } from './query.ts'
 

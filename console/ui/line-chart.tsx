@@ -2,15 +2,11 @@
 import { lazy, Suspense, useState } from 'react'
 import { cx } from './class.ts'
 import { lineColour } from './line-colour.ts'
+import type { LineData } from './line-plot.tsx'
 
-export interface LineChartProps {
+interface LineChartProps extends LineData {
   /** Accessible name. */
   readonly label: string
-  /** Unix seconds, ascending. */
-  readonly times: readonly number[]
-  /** Each as long as `times`; null: no value. */
-  readonly series: ReadonlyArray<{ readonly label: string; readonly values: ReadonlyArray<number | null> }>
-  readonly format: (value: number) => string
   /** Upper end of the scale, such as 100 %. */
   readonly max?: number
   readonly height?: number

@@ -3,10 +3,17 @@ import { useEffect, useRef } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { lineColour } from './line-colour.ts'
-import type { LineChartProps } from './line-chart.tsx'
 import { readColour, useScheme } from './scheme.ts'
 
-interface LinePlotProps extends Pick<LineChartProps, 'times' | 'series' | 'format'> {
+export interface LineData {
+  /** Unix seconds, ascending. */
+  readonly times: readonly number[]
+  /** Each as long as `times`; null: no value. */
+  readonly series: ReadonlyArray<{ readonly label: string; readonly values: ReadonlyArray<number | null> }>
+  readonly format: (value: number) => string
+}
+
+interface LinePlotProps extends LineData {
   readonly max: number | undefined
   readonly height: number
   /** Index of the hovered point. */

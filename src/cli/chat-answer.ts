@@ -3,7 +3,7 @@ import { count, number } from '../view/number.ts'
 import { formatUsdForPeople, nanoUsdToNumber, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { TransportError } from '../client/error.ts'
-import { fetchCost } from '../client/inference.ts'
+import { fetchCost } from '../client/request-cost.ts'
 import { printable } from './screen.ts'
 import type { Session } from './session.ts'
 

@@ -6,7 +6,8 @@ import { testServer, type TestServer } from '../../test/harness/server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { makeClient, type Client } from './client.ts'
 import { ApiError, TransportError } from './error.ts'
-import { fetchCost, type Chunk } from './inference.ts'
+import type { Chunk } from './inference.ts'
+import { fetchCost } from './request-cost.ts'
 
 let server: TestServer
 let model: TestModel

@@ -2,12 +2,9 @@
  * Calls of models. Beside the answer a caller needs the id of the request, by which its cost is asked; and an answer
  * may come in parts. Nothing here is tried again by itself: a model's answer costs money each time.
  */
-import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { Api, OperationsAnswering } from '../contract/api.ts'
 import type { BodyInputOf, ChunkOf } from '../contract/endpoint.ts'
-import type { Client } from './client.ts'
 import { ApiError, isClientError, TransportError, unreachable } from './error.ts'
-import { pause } from './pause.ts'
 import { readMessages } from './sse.ts'
 import { parseAnswer, type CallOptions, type Request, type Transport } from './transport.ts'
 
@@ -15,9 +12,6 @@ import { parseAnswer, type CallOptions, type Request, type Transport } from './t
 export const MODEL_TIMEOUT_MS = 3_600_000
 /** A picture of the largest size travels as one line. */
 const CHUNK_CHARS = 64 * 1_048_576
-/** On another server than the one that has answered, a cost is known within a second. */
-const COST_TRIES = 8
-const COST_EVERY_MS = 250
 /** Of a stream that had begun well: its status was sent before it broke. */
 const BROKEN_STATUS = 502
 
@@ -110,19 +104,4 @@ function readChunk(url: string, data: string, requestId: string): unknown {
     requestId,
     ...(code === null ? {} : { reason: code }),
   })
-}
-
-/** What a request has cost. undefined: it is not known yet; `getRequestCost` tells it later. */
-export async function fetchCost(
-  client: Pick<Client, 'call'>,
-  requestId: string,
-  signal: AbortSignal = new AbortController().signal,
-): Promise<NanoUsd | undefined> {
-  for (let attempt = 1; requestId !== '' && attempt <= COST_TRIES && !signal.aborted; attempt += 1) {
-    const { requests } = await client.call('getRequestCost', { body: { requestIds: [requestId] }, signal })
-    const [known] = requests
-    if (known !== undefined) return nanoUsdOf(BigInt(known.costNanoUsd))
-    await pause(COST_EVERY_MS, signal)
-  }
-  return undefined
 }

@@ -4,8 +4,7 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
 import type { Actor } from '../app/app.ts'
 import { listAllEvents, listAllEventsAfter, newestEventId } from './all-events.ts'
-import type { Db, Tx } from './database.ts'
-import { writeEvents } from './event.ts'
+import { writeEvents, type Db, type Tx } from './database.ts'
 
 let house: WebhookTest
 let db: Db

@@ -5,11 +5,10 @@
  */
 import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type Transaction } from 'kysely'
 import pg from 'pg'
-import { instantOf, type Clock, type Instant } from '../base/instant.ts'
+import { instantOf, toDate, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Failure } from '../contract/result.ts'
 import type { NewEvent } from '../domain/event.ts'
-import { writeEvents } from './event.ts'
 import { SilenceWatch, WatchedClient } from './silence-watch.ts'
 import type { Tables } from './tables.ts'
 
@@ -167,4 +166,17 @@ function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) 
     if (oid === DATE) return (text) => text
   }
   return pg.types.getTypeParser(oid, format) as (text: string) => unknown
+}
+
+/** Last in the transaction, since it takes the event lock of the account. Adds a delivery for each webhook. */
+export async function writeEvents(tx: Tx): Promise<void> {
+  const { events } = tx
+  if (events.length === 0) return
+  const written = await sql<{ deliveries: number }>`
+    select write_events(${toDate(tx.clock.now())},
+      ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
+      ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],
+      ${events.map((event) => JSON.stringify(event.data))}::jsonb[]) as deliveries`.execute(tx.db)
+  if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
+  for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }

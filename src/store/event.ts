@@ -1,24 +1,11 @@
-/** Events: written last in their transaction, under the account's event lock, with a delivery for each webhook. */
-import { sql } from 'kysely'
-import { formatInstant, toDate, type Instant } from '../base/instant.ts'
+/** Events of accounts. `transact` writes those recorded in a transaction at its end. */
+import { formatInstant, type Instant } from '../base/instant.ts'
 import type { EventRecord, EventType } from '../contract/event.ts'
 import type { NewEvent } from '../domain/event.ts'
 import type { Db, Tx } from './database.ts'
 
 export function recordEvent(tx: Tx, event: NewEvent): void {
   tx.events.push(event)
-}
-
-export async function writeEvents(tx: Tx): Promise<void> {
-  const { events } = tx
-  if (events.length === 0) return
-  const written = await sql<{ deliveries: number }>`
-    select write_events(${toDate(tx.clock.now())},
-      ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
-      ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],
-      ${events.map((event) => JSON.stringify(event.data))}::jsonb[]) as deliveries`.execute(tx.db)
-  if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
-  for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }
 
 export interface EventRow {

@@ -3,7 +3,7 @@ import type { ColumnType } from 'kysely'
 import type { HostFault, HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { At, AtOrNull, Json, JsonOr, OrNull } from './tables.ts'
+import type { At, AtOrNull, Json, JsonOr, OrNull } from './column.ts'
 
 export interface HostTables {
   host: {

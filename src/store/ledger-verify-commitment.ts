@@ -1,6 +1,6 @@
 /** Ledger checks of reserved terms and credit lines; see ledger-verify.ts. */
 import { sql } from 'kysely'
-import type { LedgerCheck } from './ledger-verify.ts'
+import type { LedgerCheck } from './ledger-check.ts'
 
 /** Per commitment: its term, the sums of its segments in that term, and the postings for an early end. */
 const committed = sql`(

@@ -3,25 +3,18 @@
  * code with the code that maintains it: where a constraint forbids the fault, the check finds damage by a restored backup
  * or a manual change. All checks read one snapshot.
  */
-import { sql, type RawBuilder } from 'kysely'
+import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { readSnapshot } from './billing.ts'
 import { transact, type Database, type Db } from './database.ts'
+import type { LedgerCheck } from './ledger-check.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 
 export interface Finding {
   readonly check: string
   readonly subject: string
   readonly detail: string
-}
-
-export interface LedgerCheck {
-  readonly name: string
-  /** The rows it checks, to be counted. */
-  readonly over: RawBuilder<unknown>
-  /** Selects `subject` and `detail` of each violation. */
-  readonly offending: RawBuilder<unknown>
 }
 
 /** The checks read every row, which takes longer than the limit of a request. */

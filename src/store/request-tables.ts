@@ -1,7 +1,7 @@
 /** The tables of inference requests and their sums (schema/0017_retention.sql) as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
 import type { InferenceRecord } from '../domain/purse.ts'
-import type { At, Nano, OrNull } from './tables.ts'
+import type { At, Nano, OrNull } from './column.ts'
 
 export interface RequestTables {
   request_cost: {

@@ -1,7 +1,5 @@
 /** The tables of schema/ as types. Instants come out as numbers and go in as `Date`; JSON goes in as text. */
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
-import type { Instant } from '../base/instant.ts'
-import type { NanoUsd } from '../base/money.ts'
 import type { Quota } from '../base/limits.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
@@ -15,18 +13,9 @@ import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
+import type { At, AtOrNull, Counted, Json, JsonOr, Nano, NanoOrNull, NanoOrZero, OrNull } from './column.ts'
 import type { HostTables } from './host-tables.ts'
 import type { RequestTables } from './request-tables.ts'
-
-export type At = ColumnType<Instant, Date, Date>
-export type AtOrNull = ColumnType<Instant | null, Date | null | undefined, Date | null>
-export type Nano = ColumnType<NanoUsd, bigint, bigint>
-type NanoOrZero = ColumnType<NanoUsd, bigint | undefined, bigint>
-type NanoOrNull = ColumnType<NanoUsd | null, bigint | null | undefined, bigint | null>
-export type Json<T> = ColumnType<T, string, string>
-export type JsonOr<T> = ColumnType<T, string | undefined, string>
-export type OrNull<T> = ColumnType<T | null, T | null | undefined, T | null>
-type Counted = ColumnType<number, number | undefined, number>
 
 /** Why the last call to its engine failed. */
 interface Faulted {
