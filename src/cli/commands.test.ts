@@ -37,11 +37,11 @@ describe('for customers', () => {
     })
     const { out } = await waitFor('both to run', async () => {
       const shown = await cli.berth(['ls', '--key', key])
-      return shown.out.includes('Running') && shown.out.includes('online') && shown
+      return shown.out.match(/ Running /g)?.length === 2 && shown
     })
     const [head = '', first = '', second = '', gap, sum] = out.split('\n')
-    expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 H100 +\$2\.49 {2}\d+[sm] +mock-region$/)
-    expect(second).toMatch(/^training +container +online +2 /)
+    expect(first).toMatch(/^box \\x1b\[31m +vm +Running +1 × H100 +\$2\.49 {2}\d+[sm] +mock-region$/)
+    expect(second).toMatch(/^training +container +Running +2 × /)
     for (const title of ['KIND', 'STATUS', 'GPUS', 'AGE', 'REGION']) {
       const at = head.indexOf(title)
       for (const line of [first, second]) expect(line.slice(at - 2, at)).toBe('  ')

@@ -39,7 +39,7 @@ beforeAll(async () => {
     agent.report({ generation, workloads: [{ id, tag, state: 'running', sshUser: 'root', disks: [] }] })
   say()
   beat = setInterval(say, HEARTBEAT_MS)
-  await waitFor('it to be online', async () => (await cli.berth(['rentals'])).out.includes('online'))
+  await waitFor('it to run', async () => (await cli.berth(['rentals'])).out.includes('Running'))
 })
 afterAll(async () => {
   clearInterval(beat)

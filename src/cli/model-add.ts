@@ -8,9 +8,9 @@ import { InvalidArgumentError } from 'commander'
 import type { CallInput, Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { protocolKinds, type DeploymentProtocol, type ModelFile } from '../contract/model.ts'
+import { modelPrice, type Model } from '../view/model.ts'
 import { fieldOf } from './operation-field.ts'
 import { factFlags, priceFlags } from './model-flag.ts'
-import { priceOf, type Model } from './model-state.ts'
 import { custom, type Call, type ExtraOption, type Row } from './row.ts'
 import { isLocal } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
@@ -105,7 +105,7 @@ async function addModel({ client, screen, shell, options, input }: Call<AddOptio
   const deployments = deployment === undefined ? [] : [await deploy(client, { model: name, ...deployment })]
   const made = { ...model, deployments }
   screen.show(made, () => [
-    `${name} is on sale at ${priceOf(made)} per million.`,
+    `${name} is on sale at ${modelPrice(made)}.`,
     files === undefined
       ? `It runs on ${deployments[0]?.url ?? 'no deployment'}.`
       : `The servers are downloading it. To follow the download: berth models pull ${name}`,

@@ -1,7 +1,8 @@
 /** `berth models pull`: the progress of a download; in a terminal a bar. */
 import type { Client } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
-import { localLabel, percentOf, progressLabel, type LocalState } from './model-state.ts'
+import { percentOf, progressLabel, type LocalState } from '../view/model.ts'
+import { localLabel } from './model-state.ts'
 import { custom, type Row } from './row.ts'
 import { printable, type Screen } from './screen.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'

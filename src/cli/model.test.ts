@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/harness/cli.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
-import type { Model } from './model-state.ts'
+import type { Model } from '../view/model.ts'
 import { runCli } from './program.ts'
 
 let cli: CliTest
@@ -74,7 +74,7 @@ describe('models', () => {
     const add = ['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
     const facts = ['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools']
     const out = await done(...add, ...facts)
-    expect(out).toContain('owner/local is on sale at $0.05 in, $0.10 out per million.')
+    expect(out).toContain('owner/local is on sale at $0.05 in, $0.10 out per million tokens.')
     expect(out).toContain('berth models pull owner/local')
     const part = { file: 'owner-local.gguf', bytes: null, sha256: 'ab'.repeat(32) }
     expect(await find('owner/local')).toMatchObject({
@@ -113,7 +113,7 @@ describe('models', () => {
     expect(await find('owner/bad')).toBeUndefined()
     expect(
       await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
-    ).toContain('owner/bad is on sale at $0.00 pixel steps')
+    ).toContain('owner/bad is on sale at $0.00 per megapixel and step')
     await done('models', 'rm', 'owner/bad')
   })
 
@@ -121,9 +121,11 @@ describe('models', () => {
     const pictures = { name: 'pictogram', kind: 'image', engine: 'picture', pixelStepUsdPerMillion: '0.0001' }
     await cli.server.operator('POST', '/v2/operator/models', pictures)
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
-    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +local$/m)
+    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 per megapixel and step +local$/m)
     await done('deployments', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
-    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 pixel steps +1 deployment$/m)
+    expect(await done('models', 'ls')).toMatch(
+      /^pictogram +image +ready +\$0\.0001 per megapixel and step +1 deployment$/m,
+    )
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
     await done('deployments', 'drain', id)
     expect(await done('models', 'ls')).toMatch(/pixel steps +local, 1 deployment, 1 drained$/m)
@@ -139,9 +141,11 @@ describe('models', () => {
       retryInMs: 9_000,
     }))
     const out = await done('models', 'ls')
-    expect(out).toMatch(/^owner\/local +chat +downloading 42% of 100 MB +\$0\.05 in, \$0\.10 out +local +2,048$/m)
-    expect(out).toMatch(/^owner\/gguf +chat +failed +\$0\.00 in, \$0\.00 out +local$/m)
-    expect(out).toMatch(/^owner\/remote +chat +ready +\$0\.00 in, \$0\.00 out +1 deployment$/m)
+    expect(out).toMatch(
+      /^owner\/local +chat +downloading 42% of 100 MB +\$0\.05 in, \$0\.10 out per million tokens +local +2,048$/m,
+    )
+    expect(out).toMatch(/^owner\/gguf +chat +failed +\$0\.00 in, \$0\.00 out per million tokens +local$/m)
+    expect(out).toMatch(/^owner\/remote +chat +ready +\$0\.00 in, \$0\.00 out per million tokens +1 deployment$/m)
     expect(out).toContain('owner/gguf failed: no such \\x1b[31mfile')
     expect(out).toMatch(/^3 models$/m)
     await done('models', 'disable', 'owner/remote')
@@ -155,7 +159,7 @@ describe('models', () => {
   test('change their price, and nothing else', async () => {
     const before = await find('owner/local')
     const out = await done('models', 'price', 'owner/local', '--cached-price', '0.01', '--reason', 'cheaper')
-    expect(out).toBe('owner/local now costs $0.05 in, $0.01 cached, $0.10 out per million.\n')
+    expect(out).toBe('owner/local now costs $0.05 in, $0.01 cached, $0.10 out per million tokens.\n')
     expect(await find('owner/local')).toEqual({ ...before, cachedUsdPerMillion: '0.010000000' })
   })
 
@@ -303,7 +307,7 @@ describe('deployments', () => {
     expect(await done('deployments', 'ls', '--model', 'owner/many')).toMatch(line('failing', 3))
     healths.set(id, { breaker: 'closed', inFlight: 5, queued: 2, faults: 7 })
     expect(await done('deployments', 'weight', id, '9')).toBe(`${id} now has weight 9.\n`)
-    expect(await done('deployments', 'ls')).toMatch(line('in use', 9))
+    expect(await done('deployments', 'ls')).toMatch(line('healthy', 9))
     expect(await done('deployments', 'drain', id)).toBe(`${id} is drained.\n`)
     expect(await done('deployments', 'ls')).toMatch(line('drained', 9))
     expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 deployments, 1 drained$/m)

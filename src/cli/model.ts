@@ -1,10 +1,10 @@
 /** `berth models` and `berth deployments`. The key of a deployment is never an argument, which other users could see. */
+import { modelPlaces, modelPrice, type Deployment } from '../view/model.ts'
 import { count, number } from '../view/number.ts'
-import type { Reply } from '../client/client.ts'
 import { addModelRow, readUpstream, upstreamFlags, upstreamOptions } from './model-add.ts'
 import { factFlags, priceFlags } from './model-flag.ts'
 import { pullRow } from './model-pull.ts'
-import { isInUse, localLabel, placesOf, priceOf, stateCell, type Deployment } from './model-state.ts'
+import { deploymentCell, localLabel, modelCell } from './model-state.ts'
 import { act, custom, list, type Row } from './row.ts'
 import { printable, table, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -23,9 +23,9 @@ const modelRows: readonly Row[] = [
     columns: [
       { title: 'NAME', of: (model) => model.name },
       { title: 'KIND', of: (model) => model.kind },
-      { title: 'STATE', of: stateCell },
-      { title: 'PRICE PER MILLION', of: priceOf },
-      { title: 'RUNS ON', of: placesOf },
+      { title: 'STATE', of: modelCell },
+      { title: 'PRICE', of: modelPrice },
+      { title: 'RUNS ON', of: modelPlaces },
       {
         title: 'CONTEXT',
         right: true,
@@ -63,7 +63,7 @@ const modelRows: readonly Row[] = [
     description: 'set the prices of a model, from the next request on',
     args: [NAME],
     flags: { ...priceFlags, ...hidden(factFlags), enabled: false, ...REASON },
-    done: (model) => `${model.name} now costs ${priceOf(model)} per million.`,
+    done: (model) => `${model.name} now costs ${modelPrice(model)}.`,
     examples: ['berth models price owner/small --input-price 0.04 --reason "sale"'],
   }),
   switchRow('enable', true),
@@ -207,25 +207,11 @@ function cellsOf(one: Deployment): Cell[] {
     one.model,
     one.url,
     one.protocol,
-    deploymentState(one),
+    deploymentCell(one),
     String(one.weight),
     `${one.health?.inFlight ?? 0} of ${one.concurrency}`,
     String(one.health?.faults ?? 0),
   ]
-}
-
-function deploymentState(deployment: Reply<'createDeployment'>): Cell {
-  if (deployment.drained) return { text: 'drained', style: 'yellow' }
-  if (!isInUse(deployment)) return { text: 'weight 0', style: 'yellow' }
-  switch (deployment.health?.breaker) {
-    case 'open':
-      return { text: 'failing', style: 'red' }
-    case 'half_open':
-      return { text: 'recovering', style: 'yellow' }
-    case 'closed':
-    case undefined:
-      return { text: 'in use', style: 'green' }
-  }
 }
 
 export const rows: readonly Row[] = [...modelRows, ...deploymentRows]

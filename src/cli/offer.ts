@@ -11,9 +11,6 @@ import type { ExtraOption } from './row.ts'
 const kinds = ['container', 'vm', 'metal'] as const
 export type OfferKind = (typeof kinds)[number]
 
-/** Kinds of rentals, by the contract's names. */
-export const kindLabels = { 'virtual-machine': 'vm', 'bare-metal': 'metal', container: 'container' } as const
-
 export interface Offer {
   readonly kind: OfferKind
   /** Without the name of the maker. */

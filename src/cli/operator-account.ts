@@ -5,11 +5,11 @@ import { utcTime } from '../view/time.ts'
 import { defaultQuota, type Quota } from '../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import { recordLines } from './audit-record.ts'
 import { creditLine } from './balance.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
-import { kindLabels } from './offer.ts'
 import { act, list, show, type Call, type Row } from './row.ts'
 import { fields, table, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -219,7 +219,7 @@ function rentalLines(screen: Screen, rentals: Reply<'listAllRentals'>['rentals']
     rentals.map((rental) => [
       String(rental.id),
       rental.name,
-      kindLabels[rental.kind],
+      shortRentalKinds[rental.kind],
       String(rental.gpuCount),
       rental.status,
       utcTime(rental.statusSince),

@@ -6,8 +6,8 @@ import { systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import { detailLines, recordLines } from './audit-record.ts'
-import type { Model } from './model-state.ts'
-import { kindLabels } from './offer.ts'
+import type { Model } from '../view/model.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import { readList } from './page.ts'
 import { custom, list, show, type Row } from './row.ts'
 import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
@@ -49,7 +49,7 @@ const rentalsRow = list<'listAllRentals', 'rentals', undefined, { stuck?: true }
     { title: 'ID', right: true, of: (rental) => String(rental.id) },
     { title: 'NAME', of: (rental) => rental.name },
     { title: 'ACCOUNT', shrink: true, of: (rental) => rental.accountName },
-    { title: 'KIND', of: (rental) => kindLabels[rental.kind] },
+    { title: 'KIND', of: (rental) => shortRentalKinds[rental.kind] },
     {
       title: 'STATUS',
       of: ({ status, stuckSince }) => ({ text: status, style: stuckSince === null ? rentalStyles[status] : 'red' }),

@@ -5,18 +5,9 @@ import { formatUsd, type NanoUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
 import type { TermQuote } from '../domain/term.ts'
+import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import type { Offer, OfferKind } from './offer.ts'
-import {
-  callName,
-  hasFailed,
-  isRunning,
-  machineOfInstance,
-  machineOfRental,
-  readDetail,
-  sshText,
-  type MachineDetail,
-  type OwnMachine,
-} from './own-machine.ts'
+import { readDetail, sshText, type MachineDetail } from './own-machine.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 /** The server gives up after 30 minutes; its answer is known here a little later. */
@@ -123,10 +114,10 @@ export async function waitUntilRunning(
     const words = `${machine.status} ${machine.message ?? ''}`
     if (wait && words !== said) say(machine)
     said = words
-    if (hasFailed(machine)) throw startFailed(machine, await readDetail(client, machine))
-    if (!wait || (isRunning(machine) && sshText(machine) !== '')) return seen
+    if (machine.status === 'Failed') throw startFailed(machine, await readDetail(client, machine))
+    if (!wait || (machine.status === 'Running' && sshText(machine) !== '')) return seen
     if (limit.aborted || isEnding(machine)) {
-      throw new CliError(exitCodes.failed, `${callName(machine)} is not running: it is ${machine.status}.`, [
+      throw new CliError(exitCodes.failed, `${displayName(machine)} is not running: it is ${machine.status}.`, [
         'To check on it: berth ls',
       ])
     }
@@ -151,7 +142,7 @@ function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason 
   const cause = statusMessage ?? reason ?? 'the server gave no reason'
   return new CliError(
     exitCodes.failed,
-    `${callName(machine)} has failed: ${cause.replace(/\.$/, '')}.`,
+    `${displayName(machine)} has failed: ${cause.replace(/\.$/, '')}.`,
     [
       'It costs nothing. To see what happened: berth events',
       `To remove it from the list: berth terminate ${machine.name}`,
@@ -161,5 +152,5 @@ function startFailed(machine: OwnMachine, { statusMessage, statusReason: reason 
 }
 
 function isEnding({ status }: OwnMachine): boolean {
-  return /^(stopping|terminat)/i.test(status)
+  return status === 'Terminating' || status === 'Terminated'
 }

@@ -114,7 +114,7 @@ describe('rent', () => {
     expect(out).toMatch(/^Price +\$0\.70\/hr, \$16\.80 per day$/m)
     expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ days/m)
     expect(out).toMatch(/^Spending limit +\$12\.50$/m)
-    expect(out).toMatch(/^web: online$/m)
+    expect(out).toMatch(/^web: Running$/m)
     expect(out).toMatch(/^Name +web \(\S+\)$/m)
     expect(out).toMatch(/^Terminate +berth terminate web$/m)
     const ended = await berth('terminate', 'web', '--yes')

@@ -10,11 +10,12 @@ import type { NetworkType } from '../contract/shared.ts'
 import { earlyEndRule } from '../domain/commitment.ts'
 import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
+import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { withCheckHint } from './failure.ts'
 import { parseWhole } from './flag.ts'
 import { offerCells, offerColumns } from './gpu.ts'
 import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
-import { callName, portWords, readDetail, simulationWords, sshText, type OwnMachine } from './own-machine.ts'
+import { portWords, readDetail, simulationWords, sshText } from './own-machine.ts'
 import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { loginFacts, typedName } from './rental.ts'
@@ -254,10 +255,10 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
   const { client, screen } = session
   const { kind } = order.offer
   const say = (machine: OwnMachine): void =>
-    screen.remark(`${printable(callName(machine))}: ${printable(machine.message ?? machine.status)}`)
+    screen.remark(`${printable(displayName(machine))}: ${printable(machine.message ?? machine.status)}`)
   const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
   const detail = await readDetail(client, machine)
-  const name = callName(machine)
+  const name = displayName(machine)
   const note = simulationWords(detail.simulated)
   const told = {
     id: machine.id,

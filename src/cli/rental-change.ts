@@ -6,8 +6,10 @@ import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../base/money.
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { endNowWords } from '../domain/commitment.ts'
+import { displayName, type OwnMachine } from '../view/own-machine.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import { NONE, parseWhole } from './flag.ts'
-import { callName, findOwn, listOwn, NAME_HELP, pickOwn, readDetail, sshText, type OwnMachine } from './own-machine.ts'
+import { findOwn, listOwn, NAME_HELP, pickOwn, readDetail, sshText } from './own-machine.ts'
 import { confirm } from './question.ts'
 import { custom, type Call, type Row } from './row.ts'
 import { fields, printable, table, type Screen } from './screen.ts'
@@ -126,7 +128,7 @@ async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promis
     ...table(
       screen,
       ['NAME', 'KIND', 'STATUS', 'GPUS', 'SSH'].map((title) => ({ title })),
-      ended.map((one) => [callName(one), one.kind, one.status, one.gpus, sshText(one)]),
+      ended.map((one) => [displayName(one), shortRentalKinds[one.kind], one.status, one.gpus, sshText(one)]),
     ),
     ...(isSure ? [] : await readEarlyEnds(client, ended)),
     'Local disks are deleted. Storage volumes stay.',
@@ -134,7 +136,7 @@ async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promis
   const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
   for (const machine of ended) {
     const cost = await terminate(client, machine, options.reason)
-    bills.push({ id: machine.id, name: callName(machine), costUsd: cost === undefined ? null : formatUsd(cost) })
+    bills.push({ id: machine.id, name: displayName(machine), costUsd: cost === undefined ? null : formatUsd(cost) })
   }
   screen.show(bills, () =>
     bills.map(({ name, costUsd }) => {
@@ -152,7 +154,7 @@ async function readEarlyEnds(client: Client, machines: readonly OwnMachine[]): P
     const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
     if (!commitment?.endNow) continue
     lines.push(
-      `${printable(callName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
+      `${printable(displayName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
     )
   }
   return lines
@@ -172,7 +174,7 @@ async function terminate(
   }
   const rentalId = Number.parseInt(id, 10)
   const body = { rentalId, ...(reason === undefined ? {} : { reason }) }
-  await client.call(kind === 'metal' ? 'terminateBareMetalRental' : 'terminateVirtualMachineRental', { body })
+  await client.call(kind === 'bare-metal' ? 'terminateBareMetalRental' : 'terminateVirtualMachineRental', { body })
   return usd((await client.call('getRental', { params: { id: rentalId } })).costSoFarUsd)
 }
 

@@ -1,5 +1,5 @@
 /** `berth ls`, `show` and `metrics`: rentals of all three kinds. Ended ones come from the events. */
-import { gpuLabel } from '../view/gpu.ts'
+import { gpuLabel, gpusLabel } from '../view/gpu.ts'
 import { money } from '../view/money.ts'
 import { count } from '../view/number.ts'
 import { age, span, utcTime } from '../view/time.ts'
@@ -9,13 +9,12 @@ import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { EventRecord } from '../contract/event.ts'
+import { displayName, type OwnMachine } from '../view/own-machine.ts'
+import { rentalTones, shortRentalKinds } from '../view/rental.ts'
+import type { RentalKind } from '../domain/rental.ts'
 import { parseWhole } from './flag.ts'
-import { kindLabels, type OfferKind } from './offer.ts'
 import {
-  callName,
   findOwn,
-  hasFailed,
-  isRunning,
   listOwn,
   machinesOf,
   NAME_HELP,
@@ -27,11 +26,10 @@ import {
   simulationWords,
   sshText,
   type MachineDetail,
-  type OwnMachine,
 } from './own-machine.ts'
 import { sameCommand } from './page.ts'
 import { custom, type Call, type Row } from './row.ts'
-import { fields, printable, table, type Cell, type Fact, type Screen, type Style } from './screen.ts'
+import { fields, printable, table, toneStyles, type Cell, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { watch } from './watch.ts'
 
@@ -115,7 +113,7 @@ async function lookAtCurrent({ client, screen, options: { wide } }: Call<ListOpt
     }
   }
   // Only running machines are charged.
-  const running = machines.filter(isRunning)
+  const running = machines.filter(({ status }) => status === 'Running')
   const cost = formatUsdForPeople(sumUsd(running.map(({ pricePerHour }) => pricePerHour)))
   const shown = columns.filter((column) => wide === true || !('wide' in column))
   const cells = machines.map((machine) => shown.map(({ of }) => of(machine)))
@@ -131,9 +129,12 @@ async function lookAtCurrent({ client, screen, options: { wide } }: Call<ListOpt
 
 const columns = [
   { title: 'ID', wide: true, of: (machine: OwnMachine) => machine.id },
-  { title: 'NAME', shrink: true, of: callName },
-  { title: 'KIND', of: (machine: OwnMachine) => machine.kind },
-  { title: 'STATUS', of: (machine: OwnMachine): Cell => ({ text: machine.status, style: styleOf(machine) }) },
+  { title: 'NAME', shrink: true, of: displayName },
+  { title: 'KIND', of: (machine: OwnMachine) => shortRentalKinds[machine.kind] },
+  {
+    title: 'STATUS',
+    of: (machine: OwnMachine): Cell => ({ text: machine.status, style: toneStyles[rentalTones[machine.status]] }),
+  },
   { title: 'GPUS', shrink: true, of: (machine: OwnMachine) => machine.gpus },
   { title: '$/HR', right: true, of: (machine: OwnMachine) => formatUsdForPeople(machine.pricePerHour) },
   { title: 'AGE', of: (machine: OwnMachine) => age(machine.startedAt ?? machine.createdAt, systemClock.now()) },
@@ -143,14 +144,9 @@ const columns = [
   { title: 'PORTS', wide: true, of: (machine: OwnMachine) => machine.ports.join(' ') },
 ] as const
 
-function styleOf(machine: OwnMachine): Style {
-  if (isRunning(machine)) return 'green'
-  return hasFailed(machine) ? 'red' : 'yellow'
-}
-
 interface Ended {
   readonly id: string
-  readonly kind: OfferKind
+  readonly kind: RentalKind
   readonly name: string
   readonly endedAt: string
   readonly reason: string
@@ -178,7 +174,7 @@ async function lookAtEnded(call: Call<ListOptions>) {
         machines.map((one, i): Cell[] => [
           one.id,
           one.name,
-          one.kind,
+          shortRentalKinds[one.kind],
           utcTime(one.endedAt),
           one.reason,
           ...wideCells(details?.[i]),
@@ -206,7 +202,7 @@ function endedOf({ subject, at, data }: EventRecord): Ended {
   const called = typeof label === 'string' && label !== '' ? label : name
   return {
     id: subject.id,
-    kind: kindLabels[kind as keyof typeof kindLabels] ?? 'vm',
+    kind: typeof kind === 'string' && Object.hasOwn(shortRentalKinds, kind) ? (kind as RentalKind) : 'virtual-machine',
     name: typeof called === 'string' ? called : subject.id,
     endedAt: at,
     reason: typeof reason === 'string' ? (endReasons[reason] ?? reason.replaceAll('_', ' ')) : '',
@@ -233,7 +229,7 @@ async function readDetails(client: Client, machines: readonly Ended[]): Promise<
 function wideCells(detail: MachineDetail | undefined): Cell[] {
   if (detail === undefined) return []
   const gpu = 'machine' in detail ? gpuLabel(detail.machine.gpuModel) : detail.gpuType.toUpperCase()
-  return [`${detail.gpuCount} ${gpu}`, billedSpan(detail), money(detail.costSoFarUsd)]
+  return [gpusLabel(detail.gpuCount, gpu), billedSpan(detail), money(detail.costSoFarUsd)]
 }
 
 /** From its start to the request that ended it. */
@@ -258,7 +254,7 @@ async function findAny(client: Client, wanted: string): Promise<Found> {
     if (!(error instanceof CliError) || !/^[\w-]+$/.test(wanted)) throw error
   }
   try {
-    const kind = /^\d{1,9}$/.test(wanted) ? 'vm' : 'container'
+    const kind = /^\d{1,9}$/.test(wanted) ? 'virtual-machine' : 'container'
     return { machine: undefined, detail: await readDetail(client, { kind, id: wanted }) }
   } catch (error) {
     throw error instanceof ApiError && error.status === 404 ? noMachine(wanted) : error
@@ -299,7 +295,7 @@ export function loginFacts(machine: OwnMachine | undefined, { simulated }: Machi
 
 /** A name that can be pasted into a shell as it stands: a label may hold anything. */
 export function typedName(machine: OwnMachine): string {
-  const name = callName(machine)
+  const name = displayName(machine)
   return /^[\w.-]+$/.test(name) ? name : printable(machine.name)
 }
 

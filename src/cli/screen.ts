@@ -2,10 +2,20 @@
  * How answers are shown: as aligned text to people, as JSON to programs. Texts come from customers and may hold
  * anything, so nothing reaches the terminal that the terminal would obey.
  */
+import type { Tone } from '../view/tone.ts'
 import type { Shell } from './shell.ts'
 
 const styles = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const
 export type Style = keyof typeof styles
+
+/** Colours of tones. */
+export const toneStyles = {
+  good: 'green',
+  warn: 'yellow',
+  bad: 'red',
+  info: 'cyan',
+  plain: 'dim',
+} as const satisfies Record<Tone, Style>
 
 /** A text, or one with a colour. */
 export type Cell = string | { readonly text: string; readonly style: Style }

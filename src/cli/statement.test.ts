@@ -213,10 +213,10 @@ describe('the account and its things', () => {
     await inTerminal('ls', '--ended')
     const wide = await done('ls', '--ended', '--wide')
     expect(wide).toMatch(
-      new RegExp(` web .* 1 RTX 4090 +\\d+ (?:second|minute)s? +\\${money(bills[0]?.costUsd ?? '')}$`, 'm'),
+      new RegExp(` web .* 1 × RTX 4090 +\\d+ (?:second|minute)s? +\\${money(bills[0]?.costUsd ?? '')}$`, 'm'),
     )
     expect(wide).toMatch(
-      new RegExp(` box .* 1 H100 +\\d+ (?:second|minute)s? +\\${money(bills[1]?.costUsd ?? '')}$`, 'm'),
+      new RegExp(` box .* 1 × H100 +\\d+ (?:second|minute)s? +\\${money(bills[1]?.costUsd ?? '')}$`, 'm'),
     )
     expect(await json('ls', '--ended', '--wide')).toMatchObject({ events: [{}, {}], rentals: [{}, {}] })
     const first = await done('ls', '--ended', '-n', '1')

@@ -3,12 +3,14 @@ import { money } from '../view/money.ts'
 import { gpuLabel } from '../view/gpu.ts'
 import { count } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
+import { systemClock } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { hostColumns, tenants, type Host } from './host.ts'
 import { act, list, show, type Row } from './row.ts'
-import { fields, table, type Cell, type Screen, type Style } from './screen.ts'
+import { fields, table, toneStyles, type Cell, type Screen } from './screen.ts'
 import { limits } from '../base/limits.ts'
+import { ON_SALE, standingOf } from '../view/supply.ts'
 
 type Machine = Reply<'changeSuppliedMachine'>
 type Earnings = Reply<'getEarnings'>
@@ -119,7 +121,7 @@ const machineRows: readonly Row[] = [
     isShown: ({ id }, { includeLeft }, hosts) => includeLeft === true || hosts.get(id)?.state !== 'left',
     columns: [
       { title: 'MACHINE', of: (machine) => machine.id },
-      { title: 'STATE', of: (machine, hosts) => stateOf(machine, hosts.get(machine.id)) },
+      { title: 'STATE', of: (machine, hosts) => stateCell(machine, hosts.get(machine.id)) },
       { title: 'REGION', shrink: true, of: (machine) => machine.region },
       {
         title: 'GPUS',
@@ -133,7 +135,10 @@ const machineRows: readonly Row[] = [
       { title: 'AGENT', shrink: true, of: (machine, hosts) => hosts.get(machine.id)?.agentVersion ?? '' },
     ],
     hint: (machines, _, hosts) => {
-      const onSale = machines.filter((one) => stateOf(one, hosts.get(one.id)).text === ON_SALE).length
+      const now = systemClock.now()
+      const onSale = machines.filter(
+        (machine) => standingOf({ machine, host: hosts.get(machine.id) }, now) === ON_SALE,
+      ).length
       const sum = (of: (one: Machine) => number): number => machines.reduce((total, one) => total + of(one), 0)
       return `${onSale} on sale; ${sum((one) => one.gpusInUse)} of ${count(
         sum((one) => one.gpusTotal),
@@ -184,37 +189,17 @@ function priceOf({ offering, pricePerGpuHourUsd: price }: Machine): string {
   return price === null ? 'none' : money(price)
 }
 
-interface State {
-  readonly text: string
-  readonly style: Style
-}
-
-const ON_SALE = 'on sale'
-
-const statuses: Readonly<Record<string, State>> = {
-  node_draining: { text: 'draining', style: 'yellow' },
-  node_cleaning: { text: 'cleaning', style: 'yellow' },
-  node_quarantined: { text: 'quarantined', style: 'red' },
-  node_lost: { text: 'lost', style: 'red' },
-}
-
-function stateOf(machine: Machine, host: Host | undefined): State {
-  if (host?.state === 'left') return { text: 'left', style: 'dim' }
-  if (host?.isSilent === true && (host.state === 'ready' || host.state === 'draining')) {
-    return { text: 'offline', style: 'red' }
-  }
-  const other = statuses[machine.status]
-  if (other !== undefined) return other
-  if (!machine.listed) return { text: 'off sale', style: 'yellow' }
-  return priceOf(machine) === 'none' ? { text: 'no price', style: 'yellow' } : { text: ON_SALE, style: 'green' }
+function stateCell(machine: Machine, host: Host | undefined): Cell {
+  const { label, tone } = standingOf({ machine, host }, systemClock.now())
+  return { text: label.toLowerCase(), style: toneStyles[tone] }
 }
 
 function onSaleText(machine: Machine): string {
   const { id } = machine
-  const { text } = stateOf(machine, undefined)
+  const standing = standingOf({ machine, host: undefined }, systemClock.now())
   const price = priceOf(machine)
   if (price === 'none') return `${id} has no price yet. To put it on sale: berth supply price ${id} USD`
-  if (text !== ON_SALE) return `${id} goes on sale when it is no longer ${text}.`
+  if (standing !== ON_SALE) return `${id} goes on sale when it is no longer ${standing.label.toLowerCase()}.`
   return `${id} is on sale at ${machine.offering === 'marketplace' ? `${price} per GPU-hour` : 'the price in the price book'}.`
 }
 

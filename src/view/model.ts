@@ -43,7 +43,7 @@ function isReplaced({ engine, deployments }: Pick<Model, 'engine' | 'deployments
   return engine === 'picture' && deployments.some(isInUse)
 }
 
-export function isInUse({ drained, weight }: Deployment): boolean {
+function isInUse({ drained, weight }: Deployment): boolean {
   return !drained && weight > 0
 }
 

@@ -1,15 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { usd } from '../base/money.ts'
-import {
-  editableUsd,
-  exactMoney,
-  money,
-  gbHourPrice,
-  gpuHourPrice,
-  hourlyPrice,
-  priceOfGpus,
-  signedMoney,
-} from './money.ts'
+import { editableUsd, exactMoney, money, gpuHourPrice, hourlyPrice, priceOfGpus, signedMoney } from './money.ts'
 
 describe('money', () => {
   test.each([
@@ -23,7 +14,7 @@ describe('money', () => {
 
   test('keeps every digit where exactness is asked for', () => {
     expect(exactMoney('0.003142857')).toBe('$0.003142857')
-    expect(gbHourPrice('0.000050000')).toBe('$0.00005 per GB-hour')
+    expect(exactMoney('0.000050000')).toBe('$0.00005')
   })
 
   test('shows a text that is no amount as it is', () => expect(money('abc')).toBe('$abc'))

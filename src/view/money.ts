@@ -43,11 +43,6 @@ export function gpuHourPrice(usd: Usd): string {
   return `${money(usd)} per GPU-hour`
 }
 
-/** Storage costs fractions of a cent, so that rounding would double some prices: `$0.00005 per GB-hour`. */
-export function gbHourPrice(usd: Usd): string {
-  return `${exactMoney(usd)} per GB-hour`
-}
-
 /** The value of an input field: `2.490000000` is `2.49`, and null is empty. */
 export function editableUsd(usd: string | null): string {
   const amount = usd === null ? undefined : parseUsd(usd)
