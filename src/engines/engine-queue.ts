@@ -1,12 +1,12 @@
 import { fail, type Failure, type Result } from '../contract/result.ts'
 
 interface Lane {
-  /** How many are worked on at once. */
+  /** How many requests are processed at once. */
   readonly places: number
   active: number
-  /** Units of work that were taken and not yet done, waiting ones included. */
+  /** Units of work accepted but not finished, including waiting ones. */
   outstandingUnits: number
-  /** Since when it is busy without a break; undefined: it is idle. */
+  /** Busy since; undefined: idle. */
   busySince: number | undefined
   busyMs: number
   doneUnits: number
@@ -16,18 +16,18 @@ interface Waiting {
   readonly lane: Lane
   readonly begin: () => void
   readonly onAhead: ((ahead: number) => void) | undefined
-  /** What was told last. */
+  /** Last reported. */
   ahead: number | undefined
 }
 
 const MIN_RETRY_MS = 1_000
 const MAX_RETRY_MS = 600_000
-/** Past this the record counts half, so that the estimate follows what is now. */
+/** Beyond this the measurements are halved, so that the estimate follows the current speed. */
 const RECORD_MS = 300_000
 
 /**
- * Requests that wait for a place. Each lane has places of its own and works on its requests side by side; all lanes
- * share the room for waiting. The estimate of a wait is from what the lane has done until now.
+ * A bounded queue with lanes. Each lane processes a number of requests at once; all lanes share the queue's limit. The
+ * estimated wait is based on the lane's measured speed.
  */
 export class WorkQueue {
   readonly #limit: number
@@ -35,7 +35,7 @@ export class WorkQueue {
   readonly #waiting: Waiting[] = []
   #total = 0
 
-  /** `msPerUnit`: a guess, used until the lane has done something. */
+  /** `msPerUnit`: an estimate, used until the lane has finished something. */
   constructor(limit: number, lanes: Readonly<Record<string, { places: number; msPerUnit: number }>>) {
     this.#limit = limit
     this.#lanes = new Map(
@@ -51,8 +51,8 @@ export class WorkQueue {
   }
 
   /**
-   * Waits for a place and works. Full: `unavailable`, at once. Throws the signal's reason when it is aborted before.
-   * While it waits, `onAhead` hears how many of its lane come before it, those that are worked on included.
+   * Waits for a place, then runs `work`. A full queue fails at once. Throws the signal's reason if it is aborted while
+   * waiting. `onAhead` gets the number of requests ahead in its lane, including those being processed.
    */
   async run<T>(
     laneName: string,
@@ -86,9 +86,9 @@ export class WorkQueue {
   metricsText(): string {
     const active = [...this.#lanes.values()].reduce((sum, lane) => sum + lane.active, 0)
     return [
-      ['requests_processing', 'gauge', 'Requests that are worked on', active],
-      ['requests_deferred', 'gauge', 'Requests that wait for a place', this.#waiting.length],
-      ['requests_total', 'counter', 'Requests that were taken, since the start', this.#total],
+      ['requests_processing', 'gauge', 'Requests being processed', active],
+      ['requests_deferred', 'gauge', 'Requests waiting in the queue', this.#waiting.length],
+      ['requests_total', 'counter', 'Requests accepted since the start', this.#total],
     ]
       .flatMap(([name, type, help, value]) => [
         `# HELP berth_engine_${name} ${help}`,
@@ -99,7 +99,7 @@ export class WorkQueue {
       .concat('\n')
   }
 
-  /** Resolved with a place taken. */
+  /** Resolves once it has a place. */
   #wait(lane: Lane, signal: AbortSignal, onAhead: Waiting['onAhead']): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -157,7 +157,7 @@ function enter(lane: Lane): void {
   lane.busySince ??= performance.now()
 }
 
-/** Adds the time since it was last done to the record. */
+/** Adds the busy time since the last call. */
 function record(lane: Lane): void {
   const now = performance.now()
   lane.busyMs += lane.busySince === undefined ? 0 : now - lane.busySince

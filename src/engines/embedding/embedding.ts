@@ -1,6 +1,6 @@
 /**
- * Requests for embeddings, in the form of OpenAI's. Nothing is cut in silence: a text beyond the model's window is
- * refused unless `truncate` is true. An empty text, or one of spaces only, is refused too, since it has no direction.
+ * OpenAI-compatible embedding requests. Nothing is truncated silently: a text longer than the model's context is
+ * rejected unless `truncate` is true. An empty or blank text is rejected too, since its vector has no direction.
  */
 import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
@@ -11,9 +11,9 @@ import { DIMENSIONS, MAX_TOKENS, type EmbeddingModel } from './mini-lm.ts'
 import type { Tokens } from './word-piece.ts'
 
 const MAX_INPUTS = 2_048
-/** Requests that take turns, text by text, so that a long list does not keep short ones waiting. */
+/** Requests that alternate, text by text, so that a long list does not block short ones. */
 const PLACES = 4
-/** Until something has been measured. */
+/** Used until a request has been measured. */
 const GUESSED_MS_PER_TOKEN = 0.2
 /** Far more than the model's window holds: 512 words of the longest kind. Of a longer text only so much is looked at. */
 const MAX_TEXT_CHARS = 100_000

@@ -1,4 +1,4 @@
-/** The embedding engine, a process of its own. Its model loads in a fifth of a second, before it listens. */
+/** The embedding engine. Its model loads in 0.2 s, before it listens. */
 import os from 'node:os'
 import { engineStart, runEngine } from '../engine-http.ts'
 import { EmbeddingDesk } from './embedding.ts'

@@ -49,7 +49,7 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
     })
     const vectors = outcome['last_hidden_state']?.data
     if (!(vectors instanceof Float32Array) || vectors.length !== ids.length * DIMENSIONS) {
-      throw new Error('the model gave no vectors')
+      throw new Error('the model returned no vectors')
     }
     return vectors
   }

@@ -9,15 +9,15 @@ import { engineFailed } from '../engine-http.ts'
 
 /** Of the PNG; three bytes make four letters. */
 const PART_BYTES = 3 * 65_536
-/** A client that takes nothing for so long is taken for gone. */
+/** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 120_000
-/** Between two tellings of how far it is. */
+/** Between two progress events. */
 const PROGRESS_MS = 100
 
 export interface FinishedImage {
   readonly png: Uint8Array
   readonly seed: number
-  /** What the client should know of how its request was read. */
+  /** For the client: how its request was interpreted. */
   readonly notes: readonly string[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * Requests for images: what waits, how one is painted, and what is told on the way. One image at a time, since it
- * uses all threads. Nothing is cut in silence: where a prompt is longer than what the model reads, the answer says so.
+ * Image requests: queueing, generation and progress. One image at a time, since it uses all threads. Nothing is
+ * truncated silently: if a prompt is longer than the model reads, the answer says so.
  */
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { EngineCall } from '../engine-http.ts'
@@ -16,7 +16,7 @@ import { sample } from './sampler.ts'
 const GUESSED_MS_PER_RUN = 100
 /** What decoding and the PNG take, in such runs. */
 const FINISH_RUNS = 2
-/** Images that are painted and not yet taken by their clients. */
+/** Finished images that their clients have not read yet. */
 const MAX_UNSENT = 32
 const UNSENT_RETRY_MS = 5_000
 /** Of the part of a prompt that was read, its end is shown. */
@@ -99,7 +99,7 @@ export class ImageDesk {
     const shown = readPart.length > SHOWN_CHARS ? `…${readPart.slice(-SHOWN_CHARS)}` : readPart
     // Two of them are the beginning and the end, which every text has.
     const pieces = this.#facts.words - 2
-    return `${field}: this model reads ${pieces} pieces of words, here as far as "${shown}". The rest had no effect`
+    return `${field}: this model reads only ${pieces} word pieces, here up to "${shown}". The rest had no effect`
   }
 }
 

@@ -112,7 +112,7 @@ describe(
       ]
       expect(whole.body.notes).toBeUndefined()
       expect(imageOf(long)).toBe(imageOf(whole))
-      expect(long.body.notes).toEqual([expect.stringMatching(/^prompt: this model reads 30 .*red red". The rest/)])
+      expect(long.body.notes).toEqual([expect.stringMatching(/^prompt: this model reads only 30 .*red red". The rest/)])
     })
   },
   LOADING_MS,

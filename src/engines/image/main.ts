@@ -1,6 +1,6 @@
 /**
- * The image engine, a process of its own, which is small and ready at once. The same file is also run in the process
- * that paints: that one is started by the first request and has all the weights.
+ * The image engine: a small process that is ready at once. The same file also runs as the painter, a child process that
+ * the first request starts and that loads the weights.
  */
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** The files of the image model: where they are, whether they are there, and what they say of themselves. */
+/** Finds and checks the files of the image model. */
 import { existsSync } from 'node:fs'
 import { access, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -28,7 +28,7 @@ export function findModelFolder(file: string): string {
   let folder = path.dirname(file)
   while (!existsSync(path.join(folder, 'package.json'))) {
     const above = path.dirname(folder)
-    if (above === folder) throw new Error(`${file} is in no package, so there is no model beside it`)
+    if (above === folder) throw new Error(`cannot find the image model: ${file} is in no package`)
     folder = above
   }
   return path.join(folder, 'models', 'pictogram')
@@ -39,7 +39,7 @@ export async function readModelFolder(folder: string): Promise<ImageFacts> {
   for (const name of [PAINTER_FILE, DECODER_FILE, FACTS_FILE]) {
     const file = path.join(folder, name)
     await access(file).catch(() => {
-      throw new Error(`the image model is not whole: ${file} is missing`)
+      throw new Error(`the image model is incomplete: ${file} is missing`)
     })
   }
   return factsForm.parse(JSON.parse(await readFile(path.join(folder, FACTS_FILE), 'utf8')))

@@ -119,7 +119,7 @@ export class PainterProcess implements Painter {
     })
     child.on('error', (cause) => this.#end(child, cause))
     child.on('exit', (code, signal) => {
-      this.#end(child, new Error(`the process that paints ended with ${signal ?? code}`))
+      this.#end(child, new Error(`the painter process exited with ${signal ?? code}`))
     })
     return child
   }

@@ -81,7 +81,7 @@ function makeVelocities(painter: InferenceSession, { latent: shape, words, dimen
 
 function numbersOf(outcome: InferenceSession.OnnxValueMapType, name: string, length: number): Float32Array {
   const values = outcome[name]?.data
-  if (!(values instanceof Float32Array) || values.length !== length) throw new Error(`the model gave no ${name}`)
+  if (!(values instanceof Float32Array) || values.length !== length) throw new Error(`the model returned no ${name}`)
   return values
 }
 

@@ -6,7 +6,7 @@ import type { RequestUsage } from './engine.ts'
 import type { AnswerPiece } from './generation.ts'
 import type { GenerationRequest } from './request.ts'
 
-/** A client that takes nothing for so long is gone. */
+/** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 120_000
 
 export interface Sink {

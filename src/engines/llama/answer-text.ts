@@ -1,6 +1,6 @@
 /**
- * Makes text of tokens. A character may be spread over several tokens and a stop text too, so text comes out later than
- * tokens go in. Each token is given out, with what is known of it, together with the first text that it is part of.
+ * Turns tokens into text. A character or a stop text may span several tokens, so text comes out later than tokens go
+ * in. Each token is returned with the first text that it is part of.
  */
 import { StopText } from './stop-text.ts'
 

@@ -1,6 +1,6 @@
 /**
- * The shapes of answers on the wire, for both operations. A streamed answer and a plain one are made of the same
- * pieces: a chunk shows one of them, a plain answer all of them joined.
+ * The wire format of answers, for both operations. Streamed and plain answers consist of the same pieces: a chunk has
+ * one of them, a plain answer all of them joined.
  */
 import { randomBytes } from 'node:crypto'
 import type { Instant } from '../../base/instant.ts'
@@ -21,7 +21,7 @@ export interface Answer {
 
 export type AnswerKind = 'chat' | 'completion'
 
-/** One answer, in the words of its operation. */
+/** One answer in the format of its operation. */
 export class AnswerWriter {
   readonly #kind: AnswerKind
   readonly #head: { readonly id: string; readonly created: number; readonly model: string }
@@ -34,7 +34,7 @@ export class AnswerWriter {
     this.#head = { id, created: Math.floor(how.at / 1_000), model: how.model }
   }
 
-  /** What opens each choice; a completion needs no such thing. */
+  /** The first chunk of each choice; a completion has none. */
   opening(choice: number, usage: Usage | undefined): object | undefined {
     if (this.#kind === 'completion') return undefined
     return this.#chunk({ index: choice, delta: { role: 'assistant', content: '' }, finish_reason: null }, usage)

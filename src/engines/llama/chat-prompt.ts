@@ -1,9 +1,9 @@
 /**
- * Makes a prompt of messages, by the template that comes with the model. A file without one gets a plain default:
- * `User: …`, `Assistant: …`, and an answer that ends where the model goes on with `User:`.
+ * Builds a prompt from messages with the model's own template. A file without one gets a plain default: `User: …`,
+ * `Assistant: …`, and an answer that ends where the model continues with `User:`.
  *
- * What people write may hold the names of special tokens, such as the mark for the end of a turn. In the prompt these
- * are literal text. To tell them from the template's own, they go through it as random words.
+ * Messages may contain the names of special tokens, such as the end-of-turn mark. In the prompt these are literal text.
+ * To tell them from the template's own, they pass through it as random placeholders.
  */
 import { randomBytes } from 'node:crypto'
 import { Template } from '@huggingface/jinja'

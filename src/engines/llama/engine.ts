@@ -11,7 +11,7 @@ import { Scheduler, type Place } from './scheduler.ts'
 
 export type SequencePlace = Place<LlamaContextSequence>
 
-/** What one request has used so far. */
+/** Token usage of one request so far. */
 export class RequestUsage {
   readonly #promptTokens: number
   readonly #perPrompt: number
@@ -24,7 +24,7 @@ export class RequestUsage {
     this.#perPrompt = job.choicesPerPrompt
   }
 
-  /** However many answers there are to a prompt, it counts once, and so does what was reused of it. */
+  /** A prompt, and its reused tokens, count once for all of its answers. */
   reused(choice: number, tokens: number): void {
     const prompt = Math.floor(choice / this.#perPrompt)
     if (!this.#isCounted.has(prompt)) this.#cachedTokens += tokens
@@ -79,7 +79,7 @@ export class ChatEngine {
     return prepareJob(this.#loaded, request)
   }
 
-  /** The promise becomes undefined when `signal` comes first. */
+  /** Resolves with undefined if `signal` is aborted first. */
   enter(job: Job, signal: AbortSignal): Result<Promise<SequencePlace | undefined>> {
     return this.#scheduler.enter(job.prompts[0] ?? [], signal)
   }

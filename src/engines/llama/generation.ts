@@ -1,6 +1,6 @@
 /**
- * Generates one answer in one sequence. What comes out of the model goes through three stages before it is given out:
- * tokens become text, the text ends at stop texts, and calls of tools are taken out of it.
+ * Generates one answer in one sequence. The model's output passes three stages: tokens become text, the text ends at
+ * stop texts, and tool calls are extracted.
  */
 import { LlamaGrammarEvaluationState, type LlamaContextSequence, type Token } from 'node-llama-cpp'
 import { AnswerText, type TextPiece } from './answer-text.ts'
@@ -19,7 +19,7 @@ export interface AnswerPiece {
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls'
 
-/** Told as things happen, so that what is counted is right at any moment. */
+/** Called as things happen, so that counters are right at any moment. */
 export interface Tally extends PromptTally {
   generated(): void
 }
@@ -59,7 +59,7 @@ export async function* generateAnswer(
       if (read.text !== '' || read.calls.length > 0 || tokens.length > 0) yield { ...read, logprobs: tokens }
     }
   } catch (error) {
-    // What the sequence holds is not certain any more.
+    // The content of the sequence is unknown now.
     await sequence.clearHistory()
     throw error
   }

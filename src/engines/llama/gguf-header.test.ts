@@ -27,14 +27,14 @@ test('a true one passes', async () => {
 })
 
 test.each<[string, (header: Buffer) => Buffer, string]>([
-  ['other first bytes', () => Buffer.from('PK and then what is no model at all'), 'no GGUF file'],
-  ['too few bytes', (header) => header.subarray(0, 10), 'no GGUF file'],
+  ['other first bytes', () => Buffer.from('PK and then what is no model at all'), 'not a GGUF file'],
+  ['too few bytes', (header) => header.subarray(0, 10), 'not a GGUF file'],
   ['text where the numbers are', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
-  ['more entries than bytes', (header) => header.fill(0x7f, 16, 24), 'more than the file holds'],
+  ['more entries than bytes', (header) => header.fill(0x7f, 16, 24), 'more data than the file has'],
 ])('%s', async (_, spoil, why) => {
   await expect(check(spoil(Buffer.from(tiny)))).rejects.toThrow(why)
 })
 
-test('a file that is not there is named', async () => {
+test('names a missing file', async () => {
   await expect(checkGgufHeader(path.join(folder, 'none.gguf'))).rejects.toThrow('none.gguf')
 })

@@ -1,7 +1,4 @@
-/**
- * A look at the first bytes of a model file. The library believes what a broken header says and reads for ever, so
- * numbers that cannot be true are found here.
- */
+/** Checks the header of a model file: with impossible numbers in it the library would read forever. */
 import fs from 'node:fs/promises'
 
 const HEADER_BYTES = 24
@@ -9,19 +6,19 @@ const VERSIONS = [2, 3]
 /** The least that an entry of either table takes: a name's length, and its type or its number of dimensions. */
 const MIN_ENTRY_BYTES = 12
 
-/** Throws with a sentence for the operator. */
+/** Throws a message for the operator. */
 export async function checkGgufHeader(file: string): Promise<void> {
   const handle = await fs.open(file)
   try {
     const header = Buffer.alloc(HEADER_BYTES)
     const { bytesRead } = await handle.read(header)
-    if (bytesRead < HEADER_BYTES || header.toString('latin1', 0, 4) !== 'GGUF') throw new Error('it is no GGUF file')
+    if (bytesRead < HEADER_BYTES || header.toString('latin1', 0, 4) !== 'GGUF') throw new Error('not a GGUF file')
     const version = header.readUInt32LE(4)
-    if (!VERSIONS.includes(version)) throw new Error(`it is of GGUF version ${version}, which cannot be read`)
+    if (!VERSIONS.includes(version)) throw new Error(`unsupported GGUF version ${version}`)
     const entries = header.readBigUInt64LE(8) + header.readBigUInt64LE(16)
     const { size } = await handle.stat()
     if (entries > BigInt(Math.floor(size / MIN_ENTRY_BYTES)))
-      throw new Error('its header says more than the file holds')
+      throw new Error('the header describes more data than the file has')
   } finally {
     await handle.close()
   }

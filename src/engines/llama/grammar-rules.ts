@@ -1,6 +1,6 @@
 /**
- * A grammar in llama.cpp's notation, written rule by rule. Rules with the same body are one rule, so that schemas that
- * repeat themselves stay small and alternatives that are the same do not multiply.
+ * A grammar in llama.cpp's notation, built rule by rule. Rules with the same body are shared, so that repetitive
+ * schemas stay small and equal alternatives do not multiply.
  */
 
 const MAX_RULES = 5_000

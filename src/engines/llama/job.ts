@@ -1,4 +1,4 @@
-/** What is to be generated, with everything that can be refused already looked at: prompts as tokens, a grammar. */
+/** A validated request: prompts as tokens, and a grammar. Everything that can be rejected is checked here. */
 import type { LlamaGrammar, Token } from 'node-llama-cpp'
 import { failField, ok, type Result } from '../../contract/result.ts'
 import { grammarOfAnyObject, grammarOfSchema } from './json-grammar.ts'
@@ -68,7 +68,7 @@ function readPrompts(loaded: LoadedModel, request: GenerationRequest): Result<To
 function readPrompt(loaded: LoadedModel, parts: readonly PromptPart[], param: string): Result<Token[]> {
   const { contextTokens, vocabulary } = loaded
   const bytes = parts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
-  // Tokens are counted on the thread that answers everybody, so what is far too long is not even counted.
+  // Tokenizing blocks the thread that serves all requests, so a prompt that is far too long is rejected by its size.
   const isFarTooLong = bytes > contextTokens * vocabulary.longestTokenBytes
   return isFarTooLong
     ? tooLong(contextTokens, `more than ${contextTokens}`, param)
@@ -82,7 +82,7 @@ function fitPrompt({ contextTokens }: LoadedModel, tokens: Token[], param: strin
     : ok(tokens)
 }
 
-/** In the words by which clients of the convention recognise it. */
+/** Clients recognise this sentence. */
 function tooLong(contextTokens: number, length: string, param: string): Result<never> {
   const message = `This model's maximum context length is ${contextTokens} tokens, the answer included. The prompt has ${length} tokens; shorten it.`
   return failField([param], 'context_length_exceeded', { message })

@@ -1,7 +1,7 @@
 /**
- * Grammars that let a model write only JSON, or only JSON of one schema. Whatever the grammar lets through matches the
- * schema. It may let through less: properties come in the schema's order, and those that it does not name do not come.
- * A keyword that a grammar cannot express is a fault with its place, never dropped.
+ * Grammars that restrict a model to JSON, or to JSON of one schema. Output that the grammar accepts matches the schema;
+ * it may accept less: properties come in the schema's order, and additional ones are excluded. A keyword that a grammar
+ * cannot express is an error with its path, never ignored.
  */
 import { failField, ok, type Result } from '../../contract/result.ts'
 import { GrammarRules, escapeLiteral } from './grammar-rules.ts'

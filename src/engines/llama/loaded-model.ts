@@ -1,4 +1,4 @@
-/** One model file in memory, with a context whose sequences are evaluated together, a batch at a time. */
+/** A loaded model with a context whose sequences are evaluated together in batches. */
 import os from 'node:os'
 import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp'
 import { ChatPrompt } from './chat-prompt.ts'
@@ -7,10 +7,10 @@ import { Vocabulary } from './vocabulary.ts'
 
 export interface LoadOptions {
   readonly file: string
-  /** null: what the file says, or as much of it as there is memory for. */
+  /** null: from the file, or as much as fits into memory. */
   readonly contextTokens: number | null
   readonly sequences: number
-  /** null: all cores but one, which is left to the rest of the server. */
+  /** null: all cores but one, which stays free for the server. */
   readonly threads: number | null
 }
 
@@ -48,7 +48,7 @@ export async function loadModel(
   const model = await llama
     .loadModel({ modelPath: options.file, onLoadProgress: on.progress })
     .catch(async (error: unknown) => {
-      // The library's own words are only that it failed. Why is logged, and the log comes a little later.
+      // The library's error has no reason. The reason is logged a moment later.
       await new Promise((resolve) => setTimeout(resolve, LOG_LAG_MS))
       throw new Error(complaints[0] ?? String(error), { cause: error })
     })

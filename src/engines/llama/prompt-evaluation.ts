@@ -1,6 +1,6 @@
 /**
- * Puts a prompt into a sequence. It is evaluated in parts, so that others get their turn in each batch, and a request
- * that was cancelled is left after the part that is being worked on.
+ * Evaluates a prompt in a sequence, in parts: other requests share each batch, and a cancelled request stops after the
+ * current part.
  */
 import type { LlamaContextSequence, Token } from 'node-llama-cpp'
 import { commonPrefix } from './scheduler.ts'

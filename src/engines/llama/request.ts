@@ -1,6 +1,6 @@
 /**
- * Reads the body of a request. Keys that are not known are let pass, as everywhere in this convention; a key that is
- * known to change the answer, and that this engine cannot follow, is refused by its name.
+ * Parses the body of a request. Unknown keys are ignored, as usual for this API; a known key that would change the
+ * answer and that this engine does not support is rejected by name.
  */
 import { z } from 'zod'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
@@ -48,8 +48,8 @@ const MAX_BIASES = 1_024
 const MAX_ALTERNATIVES = 20
 const MAX_TOOLS = 128
 
-/** Known elsewhere and not to be had here, unless they say what is so anyway. */
-const refusedUnless: Readonly<Record<string, readonly unknown[]>> = {
+/** Unsupported keys, with the values that change nothing and are therefore accepted. */
+const unsupportedExcept: Readonly<Record<string, readonly unknown[]>> = {
   suffix: [''],
   echo: [false],
   best_of: [1],
@@ -171,9 +171,9 @@ export function readRequest(
   facts: { readonly model: string; readonly vocabularySize: number },
 ): Result<GenerationRequest> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return fail('invalid_body')
-  // null says the same as leaving a key out.
+  // null is the same as an absent key.
   const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
-  for (const [name, allowed] of Object.entries(refusedUnless)) {
+  for (const [name, allowed] of Object.entries(unsupportedExcept)) {
     if (Object.hasOwn(given, name) && !allowed.includes(given[name])) return refuseKey(name)
   }
   const read = kind === 'chat' ? readChat(given) : readCompletion(given)
@@ -266,7 +266,7 @@ function readShared(body: z.infer<typeof sharedBody>) {
   } as const satisfies Partial<GenerationRequest>
 }
 
-/** Templates know no developers, and want arguments as values. */
+/** Templates have no developer role, and expect arguments as values. */
 function readMessage({ role, tool_calls: calls, ...rest }: z.infer<typeof message>): ChatMessage {
   return {
     ...rest,
@@ -286,7 +286,7 @@ function readArguments(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // What a model wrote itself need not be JSON; its template shows it as it was.
+    // Arguments that a model wrote may not be JSON; the template gets them unchanged.
     return text
   }
 }

@@ -1,5 +1,5 @@
 /**
- * How the next token is chosen, in the library's words.
+ * Sampling parameters translated for the library.
  *
  * Frequency and presence penalties count what was generated, the repetition penalty also the prompt, as the convention
  * has it; the library has one list for all three. So the first two are given as biases, which are anew for each token.

@@ -1,8 +1,7 @@
 /**
- * Who may use which sequence. A sequence keeps what was evaluated last in it, so a request gets the idle one whose
- * content its prompt continues. Where only a common opening is shared (the same system prompt, say) that would throw
- * another conversation away for little: then the sequence that was idle for longest is taken. Those who find none idle
- * wait in a line, first come first served.
+ * Assigns sequences to requests. A sequence keeps its last evaluated tokens, so a request gets the idle one that its
+ * prompt continues. A shared beginning alone (such as a common system prompt) is not worth discarding another
+ * conversation: then the sequence that was idle longest is used. If none is idle, requests wait in a FIFO queue.
  */
 import { fail, ok, type Result } from '../../contract/result.ts'
 
@@ -18,7 +17,7 @@ export interface Place<S> {
 interface Slot<S> {
   readonly sequence: S
   isBusy: boolean
-  /** Of its last use, so that among equals the oldest is given away. */
+  /** Of its last use: among equals the oldest is used first. */
   turn: number
 }
 
@@ -27,7 +26,7 @@ interface Waiting<S> {
   readonly enter: (place: Place<S>) => void
 }
 
-/** A prompt continues what a sequence holds when it shares this part of it. */
+/** A prompt continues a sequence if it shares at least this part of it. */
 const CONTINUED_PART = 0.5
 /** How fast the measured time of a request follows the last one. */
 const NEW_WEIGHT = 0.2
@@ -36,7 +35,7 @@ const FIRST_GUESS_MS = 5_000
 export class Scheduler<S extends Keeper> {
   readonly #slots: ReadonlyArray<Slot<S>>
   readonly #queueLimit: number
-  readonly #line: Array<Waiting<S>> = []
+  readonly #queue: Array<Waiting<S>> = []
   #turn = 0
   #requestMs: number | undefined
 
@@ -50,29 +49,29 @@ export class Scheduler<S extends Keeper> {
   }
 
   get deferred(): number {
-    return this.#line.length
+    return this.#queue.length
   }
 
-  /** The promise becomes undefined when `signal` comes before the place does. */
+  /** Resolves with undefined if `signal` is aborted first. */
   enter(prompt: readonly number[], signal: AbortSignal): Result<Promise<Place<S> | undefined>> {
     if (signal.aborted) return ok(Promise.resolve(undefined))
     if (this.processing < this.#slots.length) return ok(Promise.resolve(this.#take(prompt)))
-    if (this.#line.length >= this.#queueLimit) return this.#refuse()
+    if (this.#queue.length >= this.#queueLimit) return this.#refuse()
     return ok(
       new Promise((resolve) => {
-        const leaveLine = (): void => {
-          this.#line.splice(this.#line.indexOf(waiting), 1)
+        const leaveQueue = (): void => {
+          this.#queue.splice(this.#queue.indexOf(waiting), 1)
           resolve(undefined)
         }
         const waiting: Waiting<S> = {
           prompt,
           enter: (place) => {
-            signal.removeEventListener('abort', leaveLine)
+            signal.removeEventListener('abort', leaveQueue)
             resolve(place)
           },
         }
-        this.#line.push(waiting)
-        signal.addEventListener('abort', leaveLine, { once: true })
+        this.#queue.push(waiting)
+        signal.addEventListener('abort', leaveQueue, { once: true })
       }),
     )
   }
@@ -83,7 +82,7 @@ export class Scheduler<S extends Keeper> {
       .map((slot) => ({ slot, shared: commonPrefix(slot.sequence.contextTokens, prompt) }))
       .map(({ slot, shared }) => {
         const continues = shared >= slot.sequence.contextTokens.length * CONTINUED_PART
-        // The same prompt again: all of it is there, whatever was answered to it.
+        // A repeated prompt is fully cached, whatever the answer was.
         const repeats = shared >= prompt.length - 1
         return { slot, worth: continues || repeats ? shared : 0 }
       })
@@ -101,16 +100,16 @@ export class Scheduler<S extends Keeper> {
       const tookMs = performance.now() - startedAt
       this.#requestMs = (this.#requestMs ?? tookMs) * (1 - NEW_WEIGHT) + tookMs * NEW_WEIGHT
       slot.isBusy = false
-      const next = this.#line.shift()
+      const next = this.#queue.shift()
       next?.enter(this.#take(next.prompt))
     }
     return { sequence: slot.sequence, leave }
   }
 
   #refuse(): Result<never> {
-    const turns = Math.ceil((this.#line.length + 1) / this.#slots.length)
+    const turns = Math.ceil((this.#queue.length + 1) / this.#slots.length)
     const waitMs = Math.max(1_000, turns * (this.#requestMs ?? FIRST_GUESS_MS))
-    return fail('queue_full', { waiting: this.#line.length, retryAfterMs: Math.ceil(waitMs / 1_000) * 1_000 })
+    return fail('queue_full', { waiting: this.#queue.length, retryAfterMs: Math.ceil(waitMs / 1_000) * 1_000 })
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Ends a text at the first of some stop texts, which may lie across the borders of tokens. What could be the beginning
- * of a stop text is held back until it is clear that it is none, so no part of one is ever given out.
+ * Ends a text at the first stop text, which may span tokens. A possible beginning of a stop text is held back until it
+ * turns out not to be one, so no part of a stop text is ever sent.
  */
 
 export interface Released {

@@ -1,7 +1,4 @@
-/**
- * Log-probabilities, as clients are shown them: of the tokens that the request left to choose from (after its grammar,
- * biases, penalties, top_k, top_p and min_p), before the temperature.
- */
+/** Log-probabilities for clients: after grammar, biases, penalties, top_k, top_p and min_p, before the temperature. */
 import type { Token } from 'node-llama-cpp'
 import type { Vocabulary } from './vocabulary.ts'
 

@@ -1,8 +1,8 @@
 /**
  * Tools: how a model's template writes calls, a grammar that forces one, and reading calls out of a text.
  *
- * The convention knows no calls inside of text, and models know nothing else. A call is given out when it is whole. One
- * that is never finished, because the tokens ran out, is given out as the text that it is.
+ * The API has no calls inside text, but models write them as text. A call is sent once it is complete; one that is cut
+ * off because the tokens ran out is sent as text.
  */
 import { randomBytes } from 'node:crypto'
 import { failField, ok, type Result } from '../../contract/result.ts'

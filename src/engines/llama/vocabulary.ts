@@ -1,6 +1,6 @@
 /**
- * The tokens of a model as bytes, and texts as tokens. The library gives a token's text only as a string, in which half
- * a character is lost; so the bytes are read from the names that the file has for its tokens.
+ * Converts tokens to bytes and texts to tokens. The library returns a token's text only as a string, which loses partial
+ * characters, so the bytes are read from the token names in the file.
  */
 import { LlamaVocabularyType, type LlamaModel, type Token } from 'node-llama-cpp'
 

@@ -1,13 +1,13 @@
 /**
- * The answer to a request for speech: JSON with the MP3 in base64. A short one is sent whole. Of a long one the head
- * and the audio are sent while more is spoken, no faster than the client reads, so that no text makes memory grow.
+ * The answer to a speech request: JSON with the MP3 in base64. A short one is sent at once. A long one is streamed with
+ * backpressure while it is synthesised, so that memory stays bounded.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 
-/** Until then nothing is sent, and a failure can still be answered as one. */
+/** Nothing is sent before this size, so that a failure can still get an error status. */
 const WHOLE_BYTES = 256 * 1_024
-/** A client that takes nothing for so long is taken for gone. */
+/** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 120_000
 
 export interface AudioFacts {

@@ -1,6 +1,6 @@
 /**
- * The speech engine, a process of its own. The same file is also run in the threads that speak. It is ready as soon as
- * it listens; requests for the neural voice wait until that has loaded.
+ * The speech engine. The same file also runs in its synthesis threads. It is ready as soon as it listens; requests for
+ * the neural voice wait until that voice has loaded.
  */
 import os from 'node:os'
 import { isMainThread, workerData } from 'node:worker_threads'
@@ -34,7 +34,7 @@ if (isMainThread) {
   await runVoiceThread(workerData as ThreadStart, { flite: loadFlite, vits: loadVits })
 }
 
-/** A thread does not inherit what lets Node read TypeScript. From the sources it is told first; the bundle needs none. */
+/** A thread does not inherit the TypeScript loader: from the sources it is registered first; the bundle needs none. */
 function threadEntry(): URL {
   if (!import.meta.url.endsWith('.ts')) return new URL(import.meta.url)
   const reader = JSON.stringify(import.meta.resolve('tsx/esm/api'))

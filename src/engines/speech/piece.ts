@@ -15,7 +15,7 @@ const PARAGRAPH_PAUSE_MS = 600
 const CUT_PAUSE_MS = 80
 const NAMED_LETTERS = 10
 
-/** Letters of another script are refused: to leave them out would be to sell a text that was not spoken. */
+/** Letters of other scripts are rejected: skipping them would charge for text that was not spoken. */
 export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
   const { pieceChars } = families[voice.family]
   const strange = new Set<string>()

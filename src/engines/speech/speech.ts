@@ -1,4 +1,4 @@
-/** Requests for speech: what they may ask for, and the way from a text to an MP3, piece by piece. */
+/** Speech requests: validation, and synthesis to MP3 piece by piece. */
 import { z } from 'zod'
 import { ok, type Result } from '../../contract/result.ts'
 import { readFields, type EngineCall } from '../engine-http.ts'
@@ -9,9 +9,9 @@ import type { PieceJob, SpokenPiece } from './voice-thread.ts'
 import { chooseKbps, findVoice, voices, type Voice, type VoiceFamily } from './voice.ts'
 
 const MAX_CHARACTERS = 100_000
-/** Requests of one family that take turns, piece by piece, so that a long text does not keep short ones waiting. */
+/** Requests per voice family that alternate, piece by piece, so that a long text does not block short ones. */
 const PLACES = 4
-/** Until something has been measured, and rather too long. */
+/** Used until a request has been measured; deliberately high. */
 const GUESSED_MS_PER_CHARACTER = 15
 
 const requestForm = z.looseObject({

@@ -56,7 +56,7 @@ export async function loadVits(threads: number): Promise<Synthesiser> {
       await setImmediate()
       const outcome = await session.run(feeds)
       const samples = outcome['audio']?.data
-      if (!(samples instanceof Float32Array)) throw new Error('the model gave no sound')
+      if (!(samples instanceof Float32Array)) throw new Error('the model returned no audio')
       return samples
     },
   }

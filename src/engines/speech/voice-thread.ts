@@ -62,7 +62,7 @@ export class VoiceThread {
       })
     })
     this.#worker.on('error', (cause) => onEnd(cause instanceof Error ? cause : new Error(String(cause))))
-    this.#worker.on('exit', (code) => onEnd(new Error(`the thread of ${start.family} ended with ${code}`)))
+    this.#worker.on('exit', (code) => onEnd(new Error(`the ${start.family} synthesis thread exited with code ${code}`)))
   }
 
   speak(job: PieceJob): Promise<SpokenPiece> {
