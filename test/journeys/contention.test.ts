@@ -40,9 +40,7 @@ test('two hundred want the last eight GPUs of a region: eight get one, 192 hear 
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const replies = await rush((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
-  expect(replies.find((reply) => reply.status === 400)?.body.message).toBe(
-    'No 1 free GPUs of type h100 with ethernet in eu-north-2 right now; rental-options shows what is free',
-  )
+  expect(replies.find((reply) => reply.status === 400)?.body.message).toContain('1 × h100 with ethernet in eu-north-2')
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(8)
   const options = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/rental-options')
   const here = options.filter(
