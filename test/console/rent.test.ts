@@ -324,7 +324,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await create.getByLabel('Size (GB)').fill('300')
     await create.getByText('In steps of 256', { exact: false }).first().waitFor()
     await create.getByLabel('Size (GB)').fill('1024')
-    expect(await factsOf(create)).toEqual({ 'Per hour': '$0.1024', 'Per day': '$2.4576', 'Per 30 days': '$73.728' })
+    expect(await factsOf(create)).toEqual({ 'Per hour': '$0.1024', 'Per day': '$2.46', 'Per 30 days': '$73.73' })
     await look('volumes-create')
     await create.getByRole('button', { name: 'Create volume' }).click()
     const scratch = page.getByRole('row', { name: /scratch/ })
