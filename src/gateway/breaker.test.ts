@@ -170,7 +170,7 @@ describe('a breaker', () => {
     expect(walk(steps)).toEqual(steps)
   })
 
-  test('is not moved by calls from before it opened', () => {
+  test('ignores calls from before it opened', () => {
     const breaker = new Breaker(even)
     for (let n = 0; n < 5; n += 1) breaker.faulted(false, true, 0)
     breaker.succeeded()

@@ -21,7 +21,7 @@ const message = fc.record(
 )
 
 describe('a chat body', () => {
-  test('reaches the engine with the same messages, whatever stands in its texts', () => {
+  test('reaches the engine with the same messages, whatever text they contain', () => {
     fc.assert(
       fc.property(fc.array(message, { minLength: 1, maxLength: 5 }), text, fc.boolean(), (messages, user, isFirst) => {
         const value = isFirst ? { messages, model: 'm', user } : { model: 'm', user, messages }
@@ -41,7 +41,7 @@ describe('a chat body', () => {
     )
   })
 
-  test('that is well-formed is read, also with tools, parts and letters beyond ASCII', () => {
+  test('is read if well-formed, also with tools, parts and non-ASCII text', () => {
     const bodies = [
       '{"model":"m","messages":[{"role":"user","content":"Hi"}]}',
       '{"messages":[{"role":"user","content":[{"type":"text","text":"é"}]}],"model":"m","tools":[]}',
@@ -90,13 +90,16 @@ describe('a chat body', () => {
     expect(readChatBody(Buffer.from(body))).toBeUndefined()
   })
 
-  test.each([[[0xff]], [[0xc3]], [[0xed, 0xa0, 0x80]], [[0xc0, 0x80]]])('that is not UTF-8 is left too: %j', (bad) => {
-    const [head, tail] = ['{"model":"m","messages":[{"role":"user","content":"', '"}]}']
-    expect(readChatBody(Buffer.from(head + tail))).toBeDefined()
-    expect(readChatBody(Buffer.concat([Buffer.from(head), Buffer.from(bad), Buffer.from(tail)]))).toBeUndefined()
-  })
+  test.each([[[0xff]], [[0xc3]], [[0xed, 0xa0, 0x80]], [[0xc0, 0x80]]])(
+    'is left to the full path if not UTF-8: %j',
+    (bad) => {
+      const [head, tail] = ['{"model":"m","messages":[{"role":"user","content":"', '"}]}']
+      expect(readChatBody(Buffer.from(head + tail))).toBeDefined()
+      expect(readChatBody(Buffer.concat([Buffer.from(head), Buffer.from(bad), Buffer.from(tail)]))).toBeUndefined()
+    },
+  )
 
-  test('has its messages written anew by the full path, with the same ends', () => {
+  test('has its messages serialized by the full path, with the same ends', () => {
     const messages = [
       { role: 'user', content: 'ä"]}' },
       { role: 'assistant', content: '[' },

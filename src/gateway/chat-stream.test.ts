@@ -58,7 +58,7 @@ const whole =
   'data: [DONE]\n\n'
 
 describe('a stream', () => {
-  it('says the same whatever the cuts, under our id and name, without usage', () => {
+  it('reads the same however it is cut, under our id and name, without usage', () => {
     const bytes = Buffer.from(whole)
     fc.assert(
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 40 }), (cuts) => {
@@ -74,7 +74,7 @@ describe('a stream', () => {
     )
   })
 
-  it('carries usage on a last event to a client that asked for it', () => {
+  it('ends with a usage event for a client that asked for it', () => {
     const stream = new ChatStream({ ...options, includeUsage: true })
     const chunks = read(run(stream, Buffer.from(whole)))
     expect(chunks.filter((one) => one.usage !== undefined)).toHaveLength(1)
@@ -82,7 +82,7 @@ describe('a stream', () => {
     expect(stream.closing({ inputTokens: 9, cachedTokens: 0, outputTokens: 5 })).toBe('data: [DONE]\n\n')
   })
 
-  it('tells usage by itself where the engine told none on a last event', () => {
+  it('adds the usage event if the engine sent none', () => {
     const stream = new ChatStream({ ...options, includeUsage: true })
     run(stream, Buffer.from(chunk({ role: 'assistant', content: 'x' }, 'stop') + 'data: [DONE]\n\n'))
     const [last] = read(
@@ -91,7 +91,7 @@ describe('a stream', () => {
     expect(last).toMatchObject({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 } })
   })
 
-  it('knows at any moment what was generated, for the bill of a stream that is cut', () => {
+  it('knows the usage at any moment, for the charge of a cut stream', () => {
     const stream = new ChatStream(options)
     const [first = '', second = '', third = ''] = whole.split(/(?<=\n\n)/)
     run(stream, Buffer.from(first + second + third))
@@ -99,7 +99,7 @@ describe('a stream', () => {
     expect(stream.finished).toBe(false)
   })
 
-  it('counts events where the engine does not count tokens', () => {
+  it('counts events if the engine does not count tokens', () => {
     const stream = new ChatStream(options)
     run(
       stream,
@@ -110,12 +110,12 @@ describe('a stream', () => {
     expect(stream.events).toBe(2)
   })
 
-  it('opens as the convention has it, when the engine forgot to', () => {
+  it('adds a missing role event', () => {
     const [first] = read(run(new ChatStream(options), Buffer.from(chunk({ content: 'a' }))))
     expect(first?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
   })
 
-  it('takes comments and line ends of other systems', () => {
+  it('accepts comments and CRLF', () => {
     const stream = new ChatStream(options)
     const chunks = read(run(stream, Buffer.from(`: ping\r\n\r\n${whole.replaceAll('\n', '\r\n')}`)))
     expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
@@ -129,7 +129,7 @@ describe('a stream', () => {
     expect(new ChatStream(options).push(Buffer.from(text))).toBeUndefined()
   })
 
-  it('that turns into an error keeps the words of the engine to itself', () => {
+  it('does not pass on the engine’s error message', () => {
     const stream = new ChatStream(options)
     const out = run(
       stream,
@@ -141,14 +141,14 @@ describe('a stream', () => {
     expect([stream.failed, stream.events]).toEqual(['{"error":{"message":"CUDA"}}', 1])
   })
 
-  it('takes events without the customary space', () => {
+  it('accepts events without the optional space', () => {
     const stream = new ChatStream(options)
     const chunks = read(run(stream, Buffer.from(whole.replaceAll('data: ', 'data:'))))
     expect(chunks.map((one) => one.choices[0]?.delta.content ?? '').join('')).toBe(said.join(''))
     expect(stream.done).toBe(true)
   })
 
-  it('with an event that has no end is given up, and memory with it', () => {
+  it('gives up on an event without end', () => {
     const stream = new ChatStream(options)
     let out: string | undefined = ''
     for (let sent = 0; sent <= MAX_EVENT_BYTES && out !== undefined; sent += 65_536)

@@ -45,7 +45,7 @@ function run({ dispatcher, call }: Stage, account?: string) {
   return { told, outcome, leave: () => gone.abort() }
 }
 
-test('an answer in events is as good as a plain one, and its steps are told', async () => {
+test('reads an answer in events like a plain one, and reports its steps', async () => {
   const { told, outcome } = run(await stage())
   const done = await outcome
   if (!done.ok) throw new Error(JSON.stringify(done.failure))
@@ -67,13 +67,13 @@ test.each<[string, Fault, CollectFailure['kind']]>([
   expect(await run(staged).outcome).toMatchObject({ ok: false, failure: { kind } })
 })
 
-test('what is whole is whole, even when the connection breaks after it', async () => {
+test('keeps a complete answer when the connection breaks after it', async () => {
   const staged = await stage()
   staged.engine.behaviour.fault = { kind: 'reset', afterEvents: 5 }
   expect(await run(staged).outcome).toMatchObject({ ok: true, value: { head: { status: 200 } } })
 })
 
-test('a client that goes away stops the engine, and it is known where it was', async () => {
+test('cancels the engine when the client goes away, and knows which one it was', async () => {
   const staged = await stage(10_000)
   staged.engine.behaviour.intervalMs = 5
   const { told, outcome, leave } = run(staged)
@@ -83,7 +83,7 @@ test('a client that goes away stops the engine, and it is known where it was', a
   await waitFor('the engine is told', () => staged.engine.requests[0]?.abortedAt !== undefined)
 })
 
-test('who waits for a place is told how many are before it, and again when that changes', async () => {
+test('reports the place in the queue, and again when it changes', async () => {
   const staged = await stage()
   staged.engine.behaviour.fault = { kind: 'hang' }
   const working = run(staged)

@@ -23,7 +23,7 @@ test('the default model of a kind is the first that is ready', () => {
   expect(defaultModel(catalog, 'chat')?.name).toBe('ready')
 })
 
-test('where none is ready it is the first, whose refusal says what it waits for', () => {
+test('the default is the first registered model if none is ready', () => {
   const catalog = catalogOf({ name: 'downloading', deployments: [], notReady: pulling }, { name: 'b', deployments: [] })
   expect(defaultModel(catalog, 'chat')?.name).toBe('downloading')
   expect(defaultModel(catalog, 'image')).toBeUndefined()

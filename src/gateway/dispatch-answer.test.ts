@@ -14,7 +14,7 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { callOn, deploymentOn, modelOn, question } from '../sim/model-server-caller.ts'
 import type { Fault } from '../sim/model-server-fault.ts'
 
-describe('after the head there is no second engine', () => {
+describe('after the head, the call is not retried', () => {
   test.each([
     [{ kind: 'reset', afterEvents: 3 }, 'broken'],
     [{ kind: 'finish', afterEvents: 3 }, 'broken'],
@@ -31,7 +31,7 @@ describe('after the head there is no second engine', () => {
     expect(statsOf(dispatcher, 'a').faults[kind === 'timeout' ? 'timeout' : 'broken']).toBe(1)
   })
 
-  test('bytes past the length that was said are not taken for an answer', async () => {
+  test('ignores bytes past the announced length', async () => {
     const engine = await startEngine({ behaviour: { fault: { kind: 'wrong_length', byBytes: -3 } } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -40,7 +40,7 @@ describe('after the head there is no second engine', () => {
     expect(statsOf(dispatcher, `sim-${engine.port}`).idleConnections).toBe(0)
   })
 
-  test('too long in all ends it, and is not held against an engine that was at work', async () => {
+  test('ends an answer that takes too long in total, without blaming the engine', async () => {
     const engine = await startEngine({ behaviour: { words: 1_000, intervalMs: 5 } })
     const model = modelOn([deploymentOn(engine, { totalMs: 700 })])
     const dispatcher = startDispatcher(model)
@@ -53,7 +53,7 @@ describe('after the head there is no second engine', () => {
 })
 
 describe('a client that goes away', () => {
-  test('frees the engine at once: while it thinks, and in the middle of a stream', async () => {
+  test('frees the engine at once, before the first token and during a stream', async () => {
     const engine = await startEngine({ behaviour: { fault: { kind: 'hang' } } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -79,7 +79,7 @@ describe('a client that goes away', () => {
     })
   })
 
-  test('from within its own reading hears nothing more', async () => {
+  test('may cancel from within its own callback', async () => {
     const engine = await startEngine({ behaviour: { words: 2_000, intervalMs: 2 } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -88,7 +88,7 @@ describe('a client that goes away', () => {
     expect([one.sink.reads, one.sink.isOver]).toEqual([1, false])
   })
 
-  test('twice, or after the end, does nothing', async () => {
+  test('may cancel twice, or after the end', async () => {
     const engine = await startEngine()
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -101,7 +101,7 @@ describe('a client that goes away', () => {
     expect(statsOf(dispatcher, `sim-${engine.port}`)).toMatchObject({ inFlight: 0, cancels: 0, idleConnections: 1 })
   })
 
-  test('before a refusal is told hears nothing', async () => {
+  test('hears nothing of a refusal after it cancelled', async () => {
     const { model, dispatcher } = await startPair()
     const { sink, handle } = send(dispatcher, callOn(modelOn([], 'unknown')))
     handle.cancel()
@@ -110,7 +110,7 @@ describe('a client that goes away', () => {
   })
 })
 
-test('a slow client stops the engine’s stream, and loses nothing of it', async () => {
+test('a slow client slows the engine’s stream down, and loses nothing of it', async () => {
   const engine = await startEngine({ behaviour: { words: 8_000, wordOf: (n) => `word${n} ${'x'.repeat(500)}` } })
   const model = modelOn([deploymentOn(engine, { betweenBytesMs: 100 })])
   let pauses = 0
@@ -126,7 +126,7 @@ test('a slow client stops the engine’s stream, and loses nothing of it', async
 })
 
 describe('the breaker', () => {
-  test('keeps calls away from an engine that fails, while the others do the work', async () => {
+  test('keeps calls away from a failing engine while the others do the work', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = { kind: 'status', status: 500 }
     let asked = 0
@@ -145,7 +145,7 @@ describe('the breaker', () => {
     expect(statsOf(dispatcher, 'a').faults.status).toBe(5)
   })
 
-  test('tries the least bad one by one call at a time where all are open, and so finds out that it is back', async () => {
+  test('tries one call at a time if all are open, and so notices recovery', async () => {
     const engine = await startEngine({ behaviour: { fault: { kind: 'status', status: 500 } } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -190,7 +190,7 @@ describe('the breaker', () => {
   })
 })
 
-test('ten thousand calls leave no more behind than one', async () => {
+test('ten thousand calls leave nothing behind', async () => {
   // The plainest engine there is, for speed: each read is a request.
   let connected = 0
   const engine = net.createServer((socket) => {
@@ -221,7 +221,7 @@ test('ten thousand calls leave no more behind than one', async () => {
   expect(dispatcher.stats().models).toMatchObject([{ queued: 0, remembered: 0 }])
 })
 
-test('a dispatcher that closes tells those who wait and those who are answered', async () => {
+test('a closing dispatcher fails waiting and running calls', async () => {
   const engine = await startEngine({ behaviour: { words: 1_000, intervalMs: 2 } })
   const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
   const dispatcher = startDispatcher(model)

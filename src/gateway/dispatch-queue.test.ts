@@ -56,7 +56,7 @@ const servedBy = (engine: ModelServer): string[] =>
   engine.requests.map(({ body }) => (JSON.parse(body.toString()) as { model: string }).model)
 
 describe('fairness', () => {
-  test('a flood of 500 calls delays another account’s call by no more than its turn', async () => {
+  test('a flood of 500 calls delays another account’s call by one turn at most', async () => {
     const engine = await startEngine()
     engine.behaviour.latencyMs = 1
     const model = modelOn([deploymentOn(engine, { concurrency: 2 })])
@@ -88,7 +88,7 @@ describe('fairness', () => {
     expect(['a', 'b', 'c'].map((who) => first.filter((one) => one === who).length)).toEqual([10, 10, 10])
   })
 
-  test('who holds a place that does not end gets no other while others wait who have none', async () => {
+  test('an account with a long call gets no second slot while others have none', async () => {
     const engine = await startEngine()
     engine.behaviour.fault = { kind: 'hang' }
     const model = modelOn([deploymentOn(engine, { concurrency: 2 })])
@@ -105,7 +105,7 @@ describe('fairness', () => {
 })
 
 describe('a full queue', () => {
-  test('turns calls away at once, for all and for one account, with a time to come back', async () => {
+  test('refuses calls at once, in total and per account, with Retry-After', async () => {
     const engine = await startEngine()
     engine.behaviour.fault = { kind: 'hang' }
     const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
@@ -132,7 +132,7 @@ describe('a full queue', () => {
     expect(engine.received).toBe(1)
   })
 
-  test('names a time that grows with the length of the queue and the length of calls', async () => {
+  test('Retry-After grows with the queue and the length of calls', async () => {
     const engine = await startEngine()
     engine.behaviour.latencyMs = 200
     const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
@@ -147,7 +147,7 @@ describe('a full queue', () => {
   })
 })
 
-test('who has waited too long is told so, and never reaches the engine', async () => {
+test('a call that waited too long fails and never reaches the engine', async () => {
   const engine = await startEngine()
   engine.behaviour.fault = { kind: 'hang' }
   const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
@@ -161,7 +161,7 @@ test('who has waited too long is told so, and never reaches the engine', async (
   expect(dispatcher.stats().models).toMatchObject([{ queued: 0, givenUp: 1 }])
 })
 
-test('a client that goes away while it waits leaves at once, and its place goes to the next', async () => {
+test('a client that goes away leaves the queue at once', async () => {
   const engine = await startEngine()
   engine.behaviour.fault = { kind: 'hang' }
   const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
@@ -196,7 +196,7 @@ test('a call that only some deployments can take lets others pass', async () => 
   for (const { handle } of [picky, easy]) handle.cancel()
 })
 
-test('a call whose engine failed waits for another that is full, before all others of its account', async () => {
+test('a retried call waits before the others of its account', async () => {
   const [a, b] = [await startEngine(), await startEngine()]
   b.behaviour.fault = { kind: 'hang' }
   const model = modelOn([
@@ -215,7 +215,7 @@ test('a call whose engine failed waits for another that is full, before all othe
 })
 
 describe('a change of the catalog', () => {
-  test('gives those who wait the places of a new deployment at once', async () => {
+  test('gives waiting calls the slots of a new deployment at once', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     a.behaviour.fault = { kind: 'hang' }
     const one = deploymentOn(a, { id: 'a', concurrency: 1 })
@@ -228,7 +228,7 @@ describe('a change of the catalog', () => {
     busy.handle.cancel()
   })
 
-  test('sends nothing new to what is drained or removed, and lets it finish what it has', async () => {
+  test('sends nothing new to a drained or removed deployment, and lets it finish', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     a.behaviour.latencyMs = 100
     const [one, two] = [deploymentOn(a, { id: 'a' }), deploymentOn(b, { id: 'b' })]
@@ -254,7 +254,7 @@ describe('a change of the catalog', () => {
     }
   })
 
-  test('keeps what is known of a deployment, and follows it to another address', async () => {
+  test('keeps the state of a deployment, and follows it to another address', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     const model = modelOn([deploymentOn(a, { id: 'x' })])
     const dispatcher = startDispatcher(model)
@@ -266,7 +266,7 @@ describe('a change of the catalog', () => {
     await waitFor('the old connection is gone', () => a.connections === 0)
   })
 
-  test('that takes the model away tells those who wait', async () => {
+  test('fails waiting calls when the model is removed', async () => {
     const engine = await startEngine()
     engine.behaviour.fault = { kind: 'hang' }
     const model = modelOn([deploymentOn(engine, { concurrency: 1 })])
@@ -280,7 +280,7 @@ describe('a change of the catalog', () => {
     expect(dispatcher.stats()).toEqual({ deployments: [], models: [] })
   })
 
-  test('moves shares with the weights', async () => {
+  test('moves traffic with the weights', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     const weigh = (...weights: readonly [number, number]): SimulatedModel =>
       modelOn([deploymentOn(a, { id: 'a', weight: weights[0] }), deploymentOn(b, { id: 'b', weight: weights[1] })])
@@ -299,7 +299,7 @@ describe('a change of the catalog', () => {
     ])
   })
 
-  test('does not send everything to a deployment that is new', async () => {
+  test('does not send everything to a new deployment', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     const one = deploymentOn(a, { id: 'a' })
     const model = modelOn([one])

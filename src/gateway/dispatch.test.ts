@@ -10,7 +10,7 @@ import type { Fault } from '../sim/model-server-fault.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
 describe('an answer', () => {
-  test('is handed over as the engine gave it, and the engine gets the request as it was meant', async () => {
+  test('passes the engine’s answer on unchanged, and sends the request as built', async () => {
     const engine = await startEngine()
     const deployment = deploymentOn(engine, { basePath: '/openai', authorization: 'Bearer secret', hostHeader: 'h:1' })
     const model = modelOn([deployment])
@@ -30,7 +30,7 @@ describe('an answer', () => {
     expect(engine.requests[0]?.body.toString()).toBe(JSON.stringify(question))
   })
 
-  test('is streamed, with many events in few reads where they come together', async () => {
+  test('is streamed, with many events per read if they come together', async () => {
     const engine = await startEngine({ behaviour: { words: 500 } })
     const model = modelOn([deploymentOn(engine)])
     const answer = await ask(startDispatcher(model), callOn(model, {}, { ...question, stream: true }))
@@ -71,7 +71,7 @@ describe('an answer', () => {
     },
   )
 
-  test.each([400, 413, 422])('with status %i is the client’s affair', async (status) => {
+  test.each([400, 413, 422])('with status %i is the client’s fault', async (status) => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = b.behaviour.fault = { kind: 'status', status, body: 'as it is' }
     for (let n = 0; n < 12; n += 1) {
@@ -85,7 +85,7 @@ describe('an answer', () => {
   })
 })
 
-describe('before the first byte, a call is sent again', () => {
+describe('before the first byte, a call is retried', () => {
   test.each([
     { kind: 'status', status: 500 },
     { kind: 'status', status: 503 },
@@ -110,7 +110,7 @@ describe('before the first byte, a call is sent again', () => {
     expect(b.received).toBe(2)
   })
 
-  test('to another engine when one is not there', async () => {
+  test('at another engine if one is unreachable', async () => {
     const { a, model, dispatcher } = await startPair()
     await a.close()
     const answer = await ask(dispatcher, callOn(model))
@@ -118,7 +118,7 @@ describe('before the first byte, a call is sent again', () => {
     expect(statsOf(dispatcher, 'a').faults.connect).toBe(1)
   })
 
-  test('with the body and path that the other engine needs', async () => {
+  test('with the body and path for the other engine', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = { kind: 'status', status: 500 }
     const asked: string[] = []
@@ -131,7 +131,7 @@ describe('before the first byte, a call is sent again', () => {
     expect(b.requests[0]).toMatchObject({ path: '/for-b/completions', body: Buffer.from('"b"') })
   })
 
-  test('to the same engine where there is no other, once', async () => {
+  test('once at the same engine if there is no other', async () => {
     const engine = await startEngine({ behaviour: { faultsOnce: [{ kind: 'status', status: 500 }] } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -151,7 +151,7 @@ describe('before the first byte, a call is sent again', () => {
     expect(engines.reduce((sum, { received }) => sum + received, 0)).toBe(3)
   })
 
-  test('but not to the one that let it wait too long', async () => {
+  test('but not at the engine that timed out', async () => {
     const engine = await startEngine({ behaviour: { fault: { kind: 'hang' } } })
     const model = modelOn([deploymentOn(engine, { firstByteMs: 50 })])
     const answer = await ask(startDispatcher(model), callOn(model))
@@ -160,7 +160,7 @@ describe('before the first byte, a call is sent again', () => {
     expect(engine.received).toBe(1)
   })
 
-  test('and a used connection that turns out dead costs nothing', async () => {
+  test('and a dead idle connection costs no attempt', async () => {
     const engine = await startEngine({ behaviour: { faultsOnce: [] } })
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -178,7 +178,7 @@ describe('before the first byte, a call is sent again', () => {
   })
 })
 
-describe('what went wrong is told', () => {
+describe('failures', () => {
   test.each([
     [{ kind: 'status', status: 500 }, 'status'],
     [{ kind: 'garbage' }, 'broken'],
@@ -192,7 +192,7 @@ describe('what went wrong is told', () => {
     expect((await ask(dispatcher, callOn(model))).failure?.kind).toBe(kind)
   })
 
-  test('nobody there is unreachable, with a time to come back', async () => {
+  test('a closed port is unreachable, with Retry-After', async () => {
     const { a, b, model, dispatcher } = await startPair()
     await Promise.all([a.close(), b.close()])
     const { failure } = await ask(dispatcher, callOn(model))
@@ -200,7 +200,7 @@ describe('what went wrong is told', () => {
     expect(failure?.retryAfterMs).toBeGreaterThan(0)
   })
 
-  test('a model that nobody serves, or whose deployments are all drained, has no deployment', async () => {
+  test('an unknown model, or one with only drained deployments, has no deployment', async () => {
     const { a, model, dispatcher } = await startPair()
     expect((await ask(dispatcher, callOn(modelOn([], 'unknown')))).failure?.kind).toBe('no_deployment')
     dispatcher.setCatalog(catalogOf(modelOn([deploymentOn(a, { drained: true }), deploymentOn(a, { weight: 0 })])))
@@ -208,7 +208,7 @@ describe('what went wrong is told', () => {
     expect((await ask(dispatcher, callOn(model, { accepts: () => false }))).failure?.kind).toBe('no_deployment')
   })
 
-  test('of an error’s body no more than a little is read, nor waited for', async () => {
+  test('reads only a little of an error body, for a short time', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = b.behaviour.fault = { kind: 'status', status: 500, body: 'e'.repeat(1_000_000) }
     const { failure } = await ask(dispatcher, callOn(model))
@@ -216,7 +216,7 @@ describe('what went wrong is told', () => {
     expect(failure?.detail).toMatch(/^status 500: e+$/)
   })
 
-  test('an engine that names a time in its 429 is left alone until then, and the others are used', async () => {
+  test('leaves an engine alone for the Retry-After of its 429, and uses the others', async () => {
     const { a, b, model, dispatcher } = await startPair()
     a.behaviour.fault = { kind: 'status', status: 429, headers: { 'retry-after': '30' } }
     for (let n = 0; n < 5; n += 1) expect((await ask(dispatcher, callOn(model))).status).toBe(200)

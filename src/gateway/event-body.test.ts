@@ -29,14 +29,14 @@ const progress = [
   { type: 'progress', step: 2, steps: 2 },
 ]
 
-test('what is told on the way comes in order, and the result is the body of a plain answer', () => {
+test('reports progress in order, and the result as a plain body', () => {
   const { told, body } = read([Buffer.from(stream)])
   expect(told).toEqual(progress)
   expect(body.answer?.status).toBe(200)
   expect(JSON.parse(body.answer?.body.toString() ?? '')).toEqual({ type: 'result', ...picture })
 })
 
-test('wherever the packets are cut', () => {
+test('reads the same however packets are cut', () => {
   const bytes = Buffer.from(stream)
   for (let size = 1; size < 9; size++) {
     const count = Math.ceil(bytes.length / size)
@@ -46,7 +46,7 @@ test('wherever the packets are cut', () => {
   }
 })
 
-test('a picture of many megabytes is read in one pass', () => {
+test('reads an image of many megabytes in one pass', () => {
   const image = 'A'.repeat(24_000_000)
   const bytes = Buffer.from(event({ type: 'result', images: [{ image }] }))
   const packet = 65_536
@@ -67,7 +67,7 @@ describe('an engine that', () => {
     expect(body.answer?.status).toBe(status)
   })
 
-  test('says nonsense is not believed', () => {
+  test('sends invalid events is ignored', () => {
     const odd = [
       { type: 'progress', step: -1, steps: 2 },
       { type: 'progress', step: 'many', steps: 2 },
@@ -80,7 +80,7 @@ describe('an engine that', () => {
     expect([told, body.answer]).toEqual([[], undefined])
   })
 
-  test('goes on after the end is not listened to', () => {
+  test('continues after the end is ignored', () => {
     const { told, body } = read([Buffer.from(stream + event({ type: 'error', error: {} }) + stream)])
     expect(told).toEqual(progress)
     expect(body.answer?.status).toBe(200)

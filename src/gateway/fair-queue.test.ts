@@ -44,7 +44,7 @@ describe('turns', () => {
     expect(drain(queue)).toBe(taken)
   })
 
-  test('the next place is for who has the fewest, and those who have equally many take turns', () => {
+  test('the account with the fewest slots is next, and equals take turns', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1', 'b2', 'c1'])
     const places: Record<string, number> = { a: 3, b: 1, c: 1 }
@@ -56,7 +56,7 @@ describe('turns', () => {
     expect([next(), next(), next(), next(), next()]).toEqual(['b1', 'c1', 'b2', 'a1', 'a2'])
   })
 
-  test('an account that comes back stands last', () => {
+  test('a returning account goes last', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'b1', 'b2', 'c1'])
     expect(queue.take(() => true, none)?.name).toBe('a1')
@@ -64,14 +64,14 @@ describe('turns', () => {
     expect(drain(queue)).toBe('b1 c1 a2 b2')
   })
 
-  test('a call that comes back stands before the others of its account', () => {
+  test('a retried call goes before the others of its account', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1'])
     queue.add(waiterOf('a0'), true)
     expect(drain(queue)).toBe('a0 b1 a1 a2')
   })
 
-  test('one whom nothing fits lets the others pass and keeps its turn', () => {
+  test('a call that fits nowhere lets the others pass and keeps its turn', () => {
     const queue = new FairQueue<Named>(plenty)
     fill(queue, ['a1', 'a2', 'b1'])
     expect(queue.take(({ name }) => name !== 'a1', none)?.name).toBe('a2')
@@ -81,7 +81,7 @@ describe('turns', () => {
   })
 })
 
-test('how many are before a call is the order in which they are taken', () => {
+test('the number ahead is the order in which calls are taken', () => {
   const names = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 30 })
   fc.assert(
     fc.property(names, fc.nat(10), (accounts, taken) => {
@@ -99,7 +99,7 @@ test('how many are before a call is the order in which they are taken', () => {
 })
 
 describe('limits', () => {
-  test('the queue and each account have a most', () => {
+  test('apply to the queue and to each account', () => {
     const queue = new FairQueue<Named>({ calls: 4, callsPerAccount: 2, waitMs: 1_000, unreadMs: 1_000 })
     const added = ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => queue.add(waiterOf(name), false))
     expect(added).toEqual([true, true, false, true, true, false])
@@ -107,13 +107,13 @@ describe('limits', () => {
     expect(drain(queue)).toBe('a1 b1 a2 b2')
   })
 
-  test('a call that comes back is let in all the same', () => {
+  test('do not apply to a retried call', () => {
     const queue = new FairQueue<Named>({ calls: 1, callsPerAccount: 1, waitMs: 1_000, unreadMs: 1_000 })
     fill(queue, ['a1'])
     expect(queue.add(waiterOf('a0'), true)).toBe(true)
   })
 
-  test('who has waited too long leaves, wherever it stands', () => {
+  test('remove a call that waited too long, wherever it is', () => {
     const queue = new FairQueue<Named>(plenty)
     for (const [name, at] of [
       ['a1', 500],
@@ -129,7 +129,7 @@ describe('limits', () => {
   })
 })
 
-test('after any adds, takes and departures, nobody is lost, doubled or out of turn', () => {
+test('after any adds, takes and removals, no call is lost, doubled or out of turn', () => {
   const step = fc.oneof(
     fc.record({ act: fc.constant('add' as const), who: fc.constantFrom('a', 'b', 'c') }),
     fc.record({ act: fc.constant('take' as const) }),

@@ -67,7 +67,7 @@ async function connect(): Promise<Socket> {
   return client
 }
 
-test('a client that reads slowly has all of its answer, also from a door that closes meanwhile', async () => {
+test('a slow reader gets all of its answer, also during a shutdown', async () => {
   const [slow, idle] = [await connect(), await connect()]
   slow.pause()
   slow.write(request)

@@ -8,7 +8,7 @@ import { makeFolder, names, onlySegment, openJournal, replay, writeRecords } fro
 import { waitFor } from '../../test/harness/wait.ts'
 
 describe('damage', () => {
-  test('a last line that was cut off is ignored, wherever the cut is', async () => {
+  test('ignores a torn last line, wherever it is cut', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     await writeRecords(journal, ['a', 'b', 'c'])
@@ -24,7 +24,7 @@ describe('damage', () => {
     }
   })
 
-  test('a line in the middle that was changed is told loudly, kept aside, and the others are replayed', async () => {
+  test('reports a changed line in the middle, keeps a copy, and replays the others', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     await writeRecords(journal, names(5))
@@ -39,7 +39,7 @@ describe('damage', () => {
     expect(fs.readFileSync(`${segment}.damaged`, 'utf8')).toBe(`${damaged}\nrubbish\n`)
   })
 
-  test('a line without an end does not fill the memory', async () => {
+  test('does not fill the memory with a line without end', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     await writeRecords(journal, ['a'])
@@ -52,7 +52,7 @@ describe('damage', () => {
   })
 })
 
-describe('a disk that is full', () => {
+describe('a full disk', () => {
   function fullDisk() {
     const disk = { isFull: false }
     const write = (file: number, bytes: Uint8Array, offset: number): number => {
@@ -87,7 +87,7 @@ describe('a disk that is full', () => {
     expect(again.told).toEqual([])
   })
 
-  test('what the books have need not be written any more, and room that came back is noticed', async () => {
+  test('need not store settled records, and is noticed when it has room again', async () => {
     const dir = makeFolder()
     const { disk, write: writeTo } = fullDisk()
     const { journal } = openJournal(dir, { write: writeTo })
@@ -139,7 +139,7 @@ describe('kill -9', () => {
     }
     burst()`
 
-  test('at full speed loses nothing that was acknowledged, and brings nothing back twice', async () => {
+  test('at full speed loses nothing acknowledged, and replays nothing twice', async () => {
     const dir = makeFolder()
     const seenPath = path.join(makeFolder(), 'seen')
     const replayed: string[] = []

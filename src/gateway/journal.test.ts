@@ -18,7 +18,7 @@ import { waitFor } from '../../test/harness/wait.ts'
 import type { JournalEntry } from './journal.ts'
 
 describe('writing', () => {
-  test('the records of one turn are written by one call, and only then their continuations run, in order', async () => {
+  test('writes the records of one turn with one call, then runs their continuations in order', async () => {
     const dir = makeFolder()
     const writes: number[] = []
     const { journal } = openJournal(dir, {
@@ -44,7 +44,7 @@ describe('writing', () => {
     expect(seen).toEqual(names(100))
   })
 
-  test('a continuation that throws keeps nobody else waiting', async () => {
+  test('a continuation that throws does not stop the others', async () => {
     const { journal, told } = openJournal(makeFolder())
     await new Promise<void>((resolve) => {
       journal.append(inferenceRecord({ requestId: 'bad' }), () => {
@@ -55,7 +55,7 @@ describe('writing', () => {
     expect(told.map((one) => one.level)).toEqual(['error'])
   })
 
-  test('sync brings to the disk what was appended before it, also while another one runs', async () => {
+  test('sync flushes everything appended before it, also during another sync', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     let done = 0
@@ -73,7 +73,7 @@ describe('writing', () => {
 })
 
 describe('replay', () => {
-  test('brings records back as they were, in batches of bounded size', async () => {
+  test('returns records unchanged, in batches of bounded size', async () => {
     const dir = makeFolder()
     const written = inferenceRecord({
       requestId: 'whole',
@@ -96,7 +96,7 @@ describe('replay', () => {
     expect(batches).toEqual([1_000, 1_000, 501])
   })
 
-  test('leaves out what is known to be settled, over segments, restarts and a batch that was not settled', async () => {
+  test('skips settled records, across segments, restarts and an unsettled batch', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ kind: fc.constant('append' as const), count: fc.nat(40) }) },
       { weight: 3, arbitrary: fc.record({ kind: fc.constant('settle' as const), share: fc.nat(100) }) },
@@ -145,7 +145,7 @@ describe('replay', () => {
     )
   })
 
-  test('segments whose records are all settled are deleted', async () => {
+  test('deletes settled segments', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir, { segmentBytes: 4_096 })
     const entries: JournalEntry[] = []
@@ -158,7 +158,7 @@ describe('replay', () => {
     await waitFor('one segment at most', () => segmentsOf(dir).length <= 1)
   })
 
-  test('a mark that is torn costs a longer replay and nothing else', async () => {
+  test('a torn mark only costs a longer replay', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     const entries = await writeRecords(journal, names(4))
@@ -170,7 +170,7 @@ describe('replay', () => {
     expect(again.told).toMatchObject([{ level: 'warn' }])
   })
 
-  test('an old mark never speaks of new records', async () => {
+  test('an old mark never covers new records', async () => {
     const dir = makeFolder()
     const first = openJournal(dir)
     const entries = await writeRecords(first.journal, names(50))

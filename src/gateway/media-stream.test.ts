@@ -35,7 +35,7 @@ async function serveRun(run: MediaStreamOptions['run'], keepAliveMs?: number): P
 const step = (n: number): MediaProgress => ({ type: 'progress', step: n, steps: 2 })
 const answer = { images: [{ index: 0, image: 'iVBOR', random_seed: 7 }], notes: ['größer'] }
 
-test('what is told comes as it is told, and the whole answer last', async () => {
+test('sends progress as it comes, and the complete answer last', async () => {
   const url = await serveRun(async (tell) => {
     tell({ type: 'queued', ahead: 1 })
     tell(step(1))
@@ -55,19 +55,19 @@ test('what is told comes as it is told, and the whole answer last', async () => 
   ])
 })
 
-test('what tells nothing on the way has its answer all the same', async () => {
+test('sends the answer of an engine that reports no progress', async () => {
   const response = await fetch(await serveRun(async () => ok(answer)))
   expect(await response.text()).toBe(`data: ${JSON.stringify({ type: 'result', ...answer })}\n\ndata: [DONE]\n\n`)
 })
 
-test('a refusal before anything was sent is an ordinary one', async () => {
+test('a refusal before the first byte is a normal error', async () => {
   const busy = fail('overloaded', { model: 'm', retryAfterMs: 2_000 })
   const response = await fetch(await serveRun(async () => busy))
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '2'])
   expect(await response.json()).toEqual({ message: busy.message })
 })
 
-test('a failure after that is an event, and no good end', async () => {
+test('a later failure is an event, without a normal end', async () => {
   const failure = fail('engine_failed', { model: 'm' })
   const url = await serveRun(async (tell) => {
     tell(step(1))
@@ -81,7 +81,7 @@ test('a failure after that is an event, and no good end', async () => {
   ])
 })
 
-test('while nothing is told, comments keep the line open', async () => {
+test('comments keep a quiet connection open', async () => {
   let end: (result: Result<unknown>) => void = () => {}
   const url = await serveRun(() => new Promise((resolve) => (end = resolve)), 5)
   const response = await fetch(url)
@@ -93,7 +93,7 @@ test('while nothing is told, comments keep the line open', async () => {
   expect(text).toMatch(/^(: still here\n\n){2,}data: \{"type":"result".*\n\ndata: \[DONE\]\n\n$/)
 })
 
-test('a client that goes away is known at once', async () => {
+test('notices at once when the client goes away', async () => {
   let isDone = false
   const url = await serveRun(
     (tell, signal) =>
@@ -131,7 +131,7 @@ class SlowClient implements Reply {
 const errorOf = (): unknown => expect.unreachable()
 const line = (event: object): string => `data: ${JSON.stringify(event)}\n\n`
 
-test('nothing is said to a client that has gone', async () => {
+test('sends nothing to a client that has gone', async () => {
   const client = new SlowClient()
   const run: MediaStreamOptions['run'] = async (tell) => {
     tell(step(1))
@@ -144,7 +144,7 @@ test('nothing is said to a client that has gone', async () => {
   expect(client.heard).toEqual([line(step(1))])
 })
 
-test('for a client that does not read, steps are left out and nothing piles up; the answer is not', async () => {
+test('skips progress for a client that does not read, but not the answer', async () => {
   const client = new SlowClient()
   const steps = (n: number): MediaProgress => ({ type: 'progress', step: n, steps: 100 })
   const run: MediaStreamOptions['run'] = async (tell) => {

@@ -98,7 +98,7 @@ function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
 const stepsOf = (told: readonly MediaProgress[]): number[] =>
   told.flatMap((one) => (one.type === 'progress' ? [one.step] : []))
 
-test('an answer costs all its steps, streamed or not, and comes with what the engine has to say', async () => {
+test('charges all steps, streamed or not, and passes the engine’s notes on', async () => {
   engine.behaviour.notes = ['The prompt was too long']
   for (const isStream of [true, false]) {
     const { id, told, result } = paint({}, isStream)
@@ -115,7 +115,7 @@ test('an answer costs all its steps, streamed or not, and comes with what the en
   ])
 })
 
-test('a client that follows and leaves pays for the steps that it was told of, and the engine stops', async () => {
+test('charges a client that disconnects for the steps reported to it, and stops the engine', async () => {
   engine.behaviour.intervalMs = 5
   const { id, told, result, leave } = paint({ steps: 1_000 })
   await waitFor('the third step', () => stepsOf(told).includes(3))
@@ -169,7 +169,7 @@ describe('an engine that', () => {
     expect(ended).toMatchObject([{ outcome: 'failed' }])
   })
 
-  test('claims more steps than were asked for is not believed', () => {
+  test('reports more steps than requested is charged for the requested ones', () => {
     const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5 }
     const work = imageWork(body, { named: new Set(), modelField: 'model_name' })
     expect(work.unitsOf?.(1_000)).toEqual(work.most)

@@ -25,8 +25,8 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-describe('while the database is away', () => {
-  test('requests go on as far as the purse reaches, then they are refused, and all are settled when it is back', async () => {
+describe('without the database', () => {
+  test('requests continue until the purse is empty, are then refused, and all are settled when it is back', async () => {
     const actor = await openAccount(books, 'away', usd('10'))
     const gateway = await startGateway(books)
     const { meter } = gateway
@@ -53,7 +53,7 @@ describe('while the database is away', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('answers that were lost are no harm: nothing is billed twice, and no money stays behind', async () => {
+  test('lost answers charge nothing twice and leave no money behind', async () => {
     const actor = await openAccount(books, 'lost', usd('10'))
     const gateway = await startGateway(books)
     const { meter } = gateway
@@ -79,7 +79,7 @@ describe('while the database is away', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('not more is taken on than memory allows', async () => {
+  test('accepts no more than the memory limit', async () => {
     const actor = await openAccount(books, 'flood', usd('1'))
     const gateway = await startGateway(books, { unsettledRecords: 1_500 })
     const { meter } = gateway
@@ -102,7 +102,7 @@ describe('while the database is away', () => {
 })
 
 describe('a crash', () => {
-  test('loses no request that was acknowledged: the next start bills each once and gives the purses back', async () => {
+  test('loses no acknowledged request: the next start charges each once and gives the purses back', async () => {
     const actor = await openAccount(books, 'crash', usd('10'))
     const dead = await startGateway(books)
     const ids: string[] = []
@@ -121,7 +121,7 @@ describe('a crash', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('of the books at the start is told, and the journal waits', async () => {
+  test('of the database at startup is reported, and the journal waits', async () => {
     const actor = await openAccount(books, 'nostart', usd('10'))
     const dead = await startGateway(books)
     const id = await serve(books, dead.meter, actor, usd('0.2'), usd('0.1'))
@@ -141,8 +141,8 @@ describe('a crash', () => {
   })
 })
 
-describe('a disk that is full', () => {
-  test('lets nothing new begin, and what has ended is acknowledged once the books have it', async () => {
+describe('a full disk', () => {
+  test('stops new requests; finished ones are acknowledged once settled', async () => {
     const actor = await openAccount(books, 'full', usd('10'))
     let isFull = false
     const { meter } = await startGateway(books, {

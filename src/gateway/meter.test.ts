@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => books.close())
 
 describe('a request', () => {
-  test('reserves, is recorded, is known here at once and in the books after a pass; the rest goes back when idle', async () => {
+  test('reserves, is recorded, is known at once, is settled by a pass; the rest goes back when idle', async () => {
     const actor = await openAccount(books, 'whole', usd('1'))
     const { meter } = await startGateway(books)
     const id = await serve(books, meter, actor, usd('0.1'), usd('0.03'))
@@ -43,7 +43,7 @@ describe('a request', () => {
     expect(await books.findings()).toEqual([])
   })
 
-  test('never costs more than was reserved for it, and that is counted', async () => {
+  test('never costs more than its reservation, and the cap is counted', async () => {
     const actor = await openAccount(books, 'capped', usd('1'))
     const { meter } = await startGateway(books)
     const id = await serve(books, meter, actor, usd('0.1'), usd('0.3'))
@@ -57,7 +57,7 @@ describe('a request', () => {
     expect(available + held).toBe(usd('0.9'))
   })
 
-  test('that is cancelled leaves nothing behind', async () => {
+  test('leaves nothing behind when cancelled', async () => {
     const actor = await openAccount(books, 'cancelled', usd('1'))
     const { meter, dir } = await startGateway(books)
     meter.cancel(await reserve(meter, sharedPurse(actor), usd('0.9')))
@@ -66,7 +66,7 @@ describe('a request', () => {
     expect(fs.readdirSync(dir)).toEqual([])
   })
 
-  test('that the balance or the limit of its key does not cover is refused, with the reason', async () => {
+  test('is refused with a reason if the balance or the key’s limit does not cover it', async () => {
     const actor = await openAccount(books, 'poor', usd('0.5'))
     const { meter } = await startGateway(books)
     expect(await meter.reserve(sharedPurse(actor), usd('0.6'))).toMatchObject({
@@ -81,7 +81,7 @@ describe('a request', () => {
     })
   })
 
-  test('keeps its texts sealed, on the disk as in the books, and its owner can read them', async () => {
+  test('keeps its bodies encrypted, on disk and in the database, readable for its owner', async () => {
     const actor = await openAccount(books, 'bodies', usd('1'))
     const stranger = await openAccount(books, 'stranger')
     const { meter, dir } = await startGateway(books)
@@ -121,7 +121,7 @@ describe('a request', () => {
 })
 
 describe('a purse', () => {
-  test('of a long request is renewed until it ends', async () => {
+  test('is renewed during a long request', async () => {
     const actor = await openAccount(books, 'long', usd('1'))
     const { meter } = await startGateway(books)
     const reservation = await reserve(meter, sharedPurse(actor), usd('0.5'))
@@ -138,7 +138,7 @@ describe('a purse', () => {
     expect(available + held).toBe(usd('0.5'))
   })
 
-  test('that expired while the gateway slept is not spent from, and what was under way is billed all the same', async () => {
+  test('that expired during a suspend is not spent from, and running requests are still charged', async () => {
     const actor = await openAccount(books, 'slept', usd('1'))
     const { meter } = await startGateway(books)
     const reservation = await reserve(meter, sharedPurse(actor), usd('0.3'))
@@ -157,7 +157,7 @@ describe('a purse', () => {
 })
 
 describe('running and closing', () => {
-  test('settles by itself, soon, and at once when many wait', async () => {
+  test('settles on its own, and at once when many wait', async () => {
     const actor = await openAccount(books, 'running', usd('10'))
     const { meter } = await startGateway(books, { settleEveryMs: 20 })
     const ids: string[] = []
@@ -169,7 +169,7 @@ describe('running and closing', () => {
     expect(slow.figures().unsettled).toBe(0)
   })
 
-  test('close settles what is left and gives everything back', async () => {
+  test('close settles the rest and gives everything back', async () => {
     const actor = await openAccount(books, 'closing', usd('10'))
     const { meter } = await startGateway(books)
     const id = await serve(books, meter, actor, usd('3'), usd('0.5'))

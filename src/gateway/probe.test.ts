@@ -37,7 +37,7 @@ function ask(dispatcher: RunningDispatcher, model: SimulatedModel): Promise<Answ
 const breakerOf = (dispatcher: RunningDispatcher): string | undefined => dispatcher.stats().deployments[0]?.breaker
 
 describe('health', () => {
-  test('an engine that died while nobody used it is known before the next call, and so is its return', async () => {
+  test('notices that an idle engine died, and that it is back, before the next call', async () => {
     const engine = await startEngine()
     const model = modelOn([deploymentOn(engine)])
     const dispatcher = startDispatcher(model)
@@ -50,7 +50,7 @@ describe('health', () => {
     expect([(await ask(dispatcher, model)).status, again.received, again.checks]).toEqual([200, 1, 1])
   })
 
-  test('one that says of itself that it is not well is left alone', async () => {
+  test('leaves an engine alone that reports itself unhealthy', async () => {
     const engine = await startEngine()
     engine.behaviour.health = 503
     const dispatcher = startDispatcher(modelOn([deploymentOn(engine)]))
@@ -60,7 +60,7 @@ describe('health', () => {
     expect(engine.checks).toBe(1)
   })
 
-  test.each([401, 405])('one that refuses the question with %i is alive', async (status) => {
+  test.each([401, 405])('an engine that answers %i is alive', async (status) => {
     const engine = await startEngine()
     engine.behaviour.health = status
     const dispatcher = startDispatcher(modelOn([deploymentOn(engine)]))
@@ -68,7 +68,7 @@ describe('health', () => {
     expect(breakerOf(dispatcher)).toBe('closed')
   })
 
-  test('one without a health page is asked for its models', async () => {
+  test('asks an engine without a health endpoint for its models', async () => {
     const asked: string[] = []
     const server = net.createServer((socket) => {
       socket.on('data', (bytes) => {
@@ -87,7 +87,7 @@ describe('health', () => {
     expect(asked.slice(0, 3)).toEqual(['/base/health', '/base/v1/models', '/base/v1/models'])
   })
 
-  test('what is in use or drained is not asked', async () => {
+  test('does not probe deployments in use or drained', async () => {
     const [busy, drained, idle] = [await startEngine(), await startEngine(), await startEngine()]
     busy.behaviour.fault = { kind: 'hang' }
     const model = modelOn([
@@ -103,7 +103,7 @@ describe('health', () => {
 })
 
 describe('load', () => {
-  test('what others have sent to an engine counts as its work', async () => {
+  test('counts calls of other gateways as load', async () => {
     const [a, b] = [await startEngine(), await startEngine()]
     a.behaviour.metrics = 'vllm:num_requests_running{} 20\nvllm:num_requests_waiting{} 7\n'
     b.behaviour.metrics = 'llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\n'
@@ -123,7 +123,7 @@ describe('load', () => {
     expect((await ask(dispatcher, model)).answer?.deployment.id).toBe('a')
   })
 
-  test('is not read where it is not wished, and a page that says nothing changes nothing', async () => {
+  test('is read only where enabled, and unknown metrics change nothing', async () => {
     const engine = await startEngine()
     engine.behaviour.metrics = 'nonsense\n'.repeat(400_000)
     const dispatcher = startDispatcher(modelOn([deploymentOn(engine, { readsMetrics: true })]), { idleMs: 3_600_000 })

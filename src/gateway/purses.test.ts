@@ -72,7 +72,7 @@ function makeBooks(balance: NanoUsd) {
 
 const owner: PurseOwner = { accountId: 'acc', apiKeyId: null }
 
-describe('whatever happens', () => {
+describe('invariants', () => {
   const amount = fc.bigInt({ min: 0n, max: 1_500_000_000n }).map(nanoUsdOf)
   const steps = fc.oneof(
     { weight: 5, arbitrary: fc.record({ kind: fc.constant('reserve' as const), worst: amount }) },
@@ -90,7 +90,7 @@ describe('whatever happens', () => {
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('sleep' as const), minutes: fc.nat(15) }) },
   )
 
-  test('what is free, reserved and spent is never more than the books hold, and the same once they were asked', async () => {
+  test('free, reserved and spent money never exceeds the hold, and equals it after a recount', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 60 }), async (all) => {
         const start = usd('5')
@@ -166,7 +166,7 @@ describe('whatever happens', () => {
     )
   })
 
-  test('many at once, with answers of the books in any order, get exactly what is there', async () => {
+  test('many requests at once, with database answers in any order, get exactly what is there', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),
@@ -212,7 +212,7 @@ describe('whatever happens', () => {
 })
 
 describe('a purse', () => {
-  test('that goes back while somebody needs it again is filled after it, not under it', async () => {
+  test('that is needed again while it is given back is refilled afterwards', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {
         const { books, treasury, holdOf } = makeBooks(usd('1'))
@@ -266,7 +266,7 @@ describe('a purse', () => {
     expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 
-  test('is recounted only when nothing has changed it meanwhile', async () => {
+  test('is recounted only if nothing has changed it in the meantime', async () => {
     const { books, treasury, holdOf } = makeBooks(usd('100'))
     let between = async (): Promise<unknown> => undefined
     const purses = new Purses({
@@ -296,7 +296,7 @@ describe('a purse', () => {
     expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 
-  test('answers from memory once it is filled, and asks for more as more is spent', async () => {
+  test('decides in memory once filled, and asks for more as more is spent', async () => {
     const { books, purses } = makeBooks(usd('100'))
     for (let n = 0; n < 2_000; n += 1) {
       const worst = usd('0.01')
@@ -308,7 +308,7 @@ describe('a purse', () => {
     expect(books.topUps).toBeLessThan(12)
   })
 
-  test('is refused at once when the balance does not cover it, while others are under way', async () => {
+  test('refuses at once what the balance does not cover, while others run', async () => {
     const { purses } = makeBooks(usd('1'))
     const first = await purses.reserve(owner, usd('0.9'))
     expect(first.ok).toBe(true)
@@ -329,7 +329,7 @@ describe('a purse', () => {
     expect(books.topUps).toBe(before + 1)
   })
 
-  test('with much more than it needs gives some back while it is used', async () => {
+  test('gives a surplus back while in use', async () => {
     const { books, purses, holdOf } = makeBooks(usd('100'))
     const large = await purses.reserve(owner, usd('50'))
     const small = await purses.reserve(owner, usd('0.01'))
@@ -343,7 +343,7 @@ describe('a purse', () => {
     expect(small.ok).toBe(true)
   })
 
-  test('that cannot be reached says so, and when to come back', async () => {
+  test('reports an unreachable database, with Retry-After', async () => {
     const { books, purses } = makeBooks(usd('1'))
     books.fault = 'before'
     expect(await purses.reserve(owner, usd('0.1'))).toMatchObject({ kind: 'unavailable', retryAfterMs: 2_000 })
@@ -361,7 +361,7 @@ describe('a purse', () => {
     expect(() => purses.end({ amount: usd('1') }, zeroUsd)).toThrow(/not a reservation/)
   })
 
-  test('of a key is apart from that of its account', async () => {
+  test('of a key is separate from its account’s', async () => {
     const { books, purses, holdOf } = makeBooks(usd('1'))
     await purses.reserve(owner, usd('0.1'))
     await purses.reserve({ accountId: 'acc', apiKeyId: 'k1' }, usd('0.2'))

@@ -51,7 +51,7 @@ function send(
 const idOf = async (fleet: Fleet, more: Partial<SimulatedCall>): Promise<string | undefined> =>
   (await send(fleet, more).sink.done).answer?.deployment.id
 
-test('calls go to the one with the least work', async () => {
+test('sends calls to the least busy deployment', async () => {
   const fleet = await startFleet(3)
   for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
   const calls = Array.from({ length: 9 }, () => send(fleet, {}))
@@ -67,7 +67,7 @@ test('calls go to the one with the least work', async () => {
 })
 
 describe('affinity', () => {
-  test('the longest beginning that was seen decides', async () => {
+  test('the longest known prefix decides', async () => {
     const fleet = await startFleet(4)
     const first = await idOf(fleet, { prefixes: [1, 2, 3] })
     const second = await idOf(fleet, { prefixes: [10, 20, 30] })
@@ -81,7 +81,7 @@ describe('affinity', () => {
     }
   })
 
-  test('a session stays where it is, apart from sessions of that name in other accounts', async () => {
+  test('a session stays where it is, apart from other accounts’ sessions of that name', async () => {
     const fleet = await startFleet(3)
     const first = await idOf(fleet, { session: 's' })
     const other = await idOf(fleet, { session: 's', accountId: 'account-2' })
@@ -92,7 +92,7 @@ describe('affinity', () => {
     }
   })
 
-  test('gives way where the engine is clearly busier than another, and not before', async () => {
+  test('yields when the engine is clearly busier than another, not before', async () => {
     const fleet = await startFleet(2)
     for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
     const calls = Array.from({ length: 30 }, () => send(fleet, { prefixes: [1, 2] }))
@@ -104,7 +104,7 @@ describe('affinity', () => {
     for (const { handle } of calls) handle.cancel()
   })
 
-  test('gives way where the engine is full, gone or unwell', async () => {
+  test('yields when the engine is full, gone or unhealthy', async () => {
     const fleet = await startFleet(2, 1)
     const home = await idOf(fleet, { prefixes: [7] })
     const engine = fleet.engines[home === 'e0' ? 0 : 1]
@@ -116,7 +116,7 @@ describe('affinity', () => {
     busy.handle.cancel()
   })
 
-  test('finds far more of the prompts in the engines’ caches than taking turns does', async () => {
+  test('finds far more of the prompts in caches than taking turns does', async () => {
     /** Seven conversations of six turns each, mixed; a turn repeats all that was said before. */
     const talk = async (isAffine: boolean): Promise<{ share: number; hits: number; misses: number }> => {
       const fleet = await startFleet(4)
@@ -144,7 +144,7 @@ describe('affinity', () => {
     expect(affine.share).toBeGreaterThan(inTurn.share * 1.5)
   })
 
-  test('a beginning that all prompts share does not gather them on one engine', async () => {
+  test('a prefix that all prompts share does not gather them on one engine', async () => {
     const fleet = await startFleet(4)
     for (let n = 1; n <= 60; n += 1) await send(fleet, { prefixes: [500, 1_000 + n], accountId: `a${n}` }).sink.done
     const before = fleet.engines.map(({ received }) => received)
@@ -164,7 +164,7 @@ function hashOf(messages: readonly string[]): number {
   return Buffer.from(messages.join('\n')).reduce((hash, byte) => (hash * 31 + byte) | 0, 7)
 }
 
-test('what is remembered is bounded, and the oldest is forgotten first', async () => {
+test('the memory is bounded, and forgets the oldest first', async () => {
   const pools = new Pools(new Ticker(), { lookup: undefined, ca: undefined })
   const deployment = deploymentOn({ host: '127.0.0.1', port: 1 })
   const target = new Target({ name: 'sim', kind: 'chat' }, deployment, pools.of(deployment.address), () => 0)

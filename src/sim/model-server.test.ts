@@ -89,7 +89,7 @@ describe('it answers', () => {
     expect(events[0]).toMatchObject({ object: 'text_completion', choices: [{ text: 'word0 ' }] })
   })
 
-  test('images of the size that was asked for, in both forms', async () => {
+  test('images of the requested size, in both forms', async () => {
     const images = parse(await ask('/v1/images/generations', { prompt: 'p', size: '300x200', n: 2 })) as {
       data: Array<{ b64_json: string }>
     }
@@ -114,7 +114,7 @@ describe('it answers', () => {
     expect(embeddings.data).toHaveLength(2)
   })
 
-  test('about its health and how busy it is', async () => {
+  test('health and load requests', async () => {
     server.behaviour.fault = { kind: 'hang' }
     void ask('/v1/chat/completions', chat)
     await waitFor('it works', () => server.inFlight === 1)
@@ -155,21 +155,21 @@ describe('it fails', () => {
     expect(server.requests[0]?.abortedAt).toBeUndefined()
   })
 
-  test('by half a character in a packet', async () => {
+  test('with half a character in a packet', async () => {
     server.behaviour.fault = { kind: 'split_character' }
     const reads = await readRaw()
     expect((await ask('/v1/chat/completions', chat)).body.toString()).toContain('€')
     expect(reads.some((read) => read.toString().includes('\ufffd'))).toBe(true)
   })
 
-  test('by a line of ten megabytes', async () => {
+  test('with a line of ten megabytes', async () => {
     server.behaviour.fault = { kind: 'long_line', bytes: 10_000_000 }
     const { body } = await ask('/v1/chat/completions', { ...chat, stream: true })
     expect(body.indexOf('\n')).toBe(10_000_006)
   })
 })
 
-test('it sees a client go away, and when', async () => {
+test('records when a client goes away', async () => {
   server.behaviour.words = 1_000
   server.behaviour.intervalMs = 2
   const { host, port } = server

@@ -19,7 +19,7 @@ afterAll(async () => {
   await fs.rm(folder, { recursive: true, force: true })
 })
 
-test('the same seed gives the same small file, another one another', async () => {
+test('the same seed gives the same small file, another seed another', async () => {
   const write = async (name: string, seed: number): Promise<Buffer> => {
     await writeTinyGguf(path.join(folder, name), { seed })
     return fs.readFile(path.join(folder, name))
@@ -30,12 +30,12 @@ test('the same seed gives the same small file, another one another', async () =>
   expect(one.length).toBeLessThan(120_000)
 })
 
-test('it says what it is', () => {
+test('has metadata', () => {
   expect(model.trainContextSize).toBe(2_048)
   expect(model.fileInfo.metadata.tokenizer.chat_template).toContain('<|im_start|>')
 })
 
-test('any text round-trips, a token a byte', () => {
+test('any text round-trips, one token per byte', () => {
   for (const text of ['Hello', '  two\n\nlines\t', 'é—😀 世界', '\u0000\u007f']) {
     const tokens = model.tokenize(text)
     expect(tokens).toEqual([...Buffer.from(text)])
@@ -43,7 +43,7 @@ test('any text round-trips, a token a byte', () => {
   }
 })
 
-test('what it says varies, is mostly printable, and ends by itself now and then', async () => {
+test('its output varies, is mostly printable, and ends on its own now and then', async () => {
   const context = await model.createContext({ contextSize: 2_048, threads: 1 })
   const sequence = context.getSequence()
   const options = { temperature: 1, topK: 0, topP: 1, seed: 1, yieldEogToken: true }

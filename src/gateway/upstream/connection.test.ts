@@ -49,7 +49,7 @@ function send(pool: Pool, limits: Partial<TimeLimits> = {}, body: readonly Uint8
 const ended = (sink: Sink): Promise<string> => waitFor('the end of an answer', () => sink.over)
 
 describe('a request', () => {
-  test('goes out as it was given, in pieces of any size', async () => {
+  test('is sent unchanged, in pieces of any size', async () => {
     const body = [Buffer.from('{"a":"'), Buffer.alloc(3_000_000, 'x'), Buffer.from('"}'), Buffer.from('{}')]
     const server = await startRaw((socket) => socket.write(fine))
     const sink = send(pools.of(server.address), {}, body)
@@ -57,7 +57,7 @@ describe('a request', () => {
     expect(server.received[0]).toBe(get + Buffer.concat(body).toString())
   })
 
-  test('that is answered before it was read in full leaves its connection behind', async () => {
+  test('that is answered before it was read completely gives up its connection', async () => {
     const server = await startRaw(() => {})
     const pool = pools.of(server.address)
     const sink = send(pool, {}, [Buffer.alloc(20_000_000)])
@@ -69,7 +69,7 @@ describe('a request', () => {
     expect([pool.connections, pool.idle]).toEqual([0, 0])
   })
 
-  test('that is cancelled ends its connection at once, and hears no more', async () => {
+  test('closes its connection at once when cancelled, and emits nothing more', async () => {
     const server = await startRaw((socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc'))
     const pool = pools.of(server.address)
     const sink = send(pool)
@@ -80,7 +80,7 @@ describe('a request', () => {
   })
 })
 
-test('a reader that is full stops the sender, and gets all when it goes on', async () => {
+test('a paused reader stops the sender, and gets everything on resume', async () => {
   const bytes = 30_000_000
   let sent = 0
   const server = await startRaw((socket, n) => {
@@ -122,8 +122,8 @@ test('a reader that is full stops the sender, and gets all when it goes on', asy
   expect(server.sockets).toHaveLength(1)
 })
 
-describe('time is up', () => {
-  test('for a connection', async () => {
+describe('timeouts', () => {
+  test('apply to connecting', async () => {
     const lookups: unknown[] = []
     const slow = new Pools(ticker, { ca: undefined, lookup: (host) => void lookups.push(host) })
     const sink = send(slow.of({ kind: 'tcp', host: 'slow.example', port: 80, tls: false }), { connectMs: 40 })
@@ -131,14 +131,14 @@ describe('time is up', () => {
     expect(lookups).toEqual(['slow.example'])
   })
 
-  test('for the first byte, whether a head came or not', async () => {
+  test('apply to the first body byte, with or without a head', async () => {
     const server = await startRaw((socket, n) => n > 1 && socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'))
     const pool = pools.of(server.address)
     expect(await ended(send(pool, { firstByteMs: 40 }))).toBe('first_byte_timeout')
     expect(await ended(send(pool, { firstByteMs: 40, betweenBytesMs: 20 }))).toBe('first_byte_timeout')
   })
 
-  test('for the next byte, but not while the first is awaited', async () => {
+  test('apply between bytes, but not before the first', async () => {
     let socketOfEngine: Socket | undefined
     const server = await startRaw((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n')
@@ -155,7 +155,7 @@ describe('time is up', () => {
     expect(sink.body).toBe('abc')
   })
 
-  test('in all, however lively it is', async () => {
+  test('apply to the whole answer, however active it is', async () => {
     const server = await startRaw((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\nx')
       const timer = setInterval(() => socket.write('x'), 5)
@@ -167,7 +167,7 @@ describe('time is up', () => {
     expect(sink.body).toMatch(/^x+$/)
   })
 
-  test('but not because this process stood still while the bytes lay there', async () => {
+  test('do not fire because this process was blocked while bytes lay unread', async () => {
     let engine: Socket | undefined
     const server = await startRaw((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc')
@@ -191,7 +191,7 @@ describe('time is up', () => {
     expect(sink.body).toBe('abcdef')
   })
 
-  test('never too early', async () => {
+  test('never fire early', async () => {
     const server = await startRaw(() => {})
     const pool = pools.of(server.address)
     for (const firstByteMs of [10, 33, 50, 170]) {
@@ -225,7 +225,7 @@ describe('TLS', () => {
     return { address: { kind: 'tcp', host: 'engine.example', port, tls: true }, names, resumed }
   }
 
-  test('names the server, keeps the connection, and resumes the session on the next one', async () => {
+  test('sends the server name, keeps the connection, and resumes the session on the next one', async () => {
     const { address, names, resumed } = await startTls()
     const trusting = new Pools(ticker, { lookup: toHere, ca: cert })
     const pool = trusting.of(address)
@@ -241,7 +241,7 @@ describe('TLS', () => {
     await trusting.close()
   })
 
-  test('refuses a certificate that nobody vouches for', async () => {
+  test('refuses an untrusted certificate', async () => {
     const { address } = await startTls()
     const strict = new Pools(ticker, { lookup: toHere, ca: undefined })
     const sink = send(strict.of(address))
@@ -249,7 +249,7 @@ describe('TLS', () => {
     expect(sink.detail).toMatch(/self.signed/)
   })
 
-  test('refuses a certificate of another name', async () => {
+  test('refuses a certificate for another name', async () => {
     const { address } = await startTls()
     const trusting = new Pools(ticker, { lookup: toHere, ca: cert })
     const sink = send(trusting.of({ ...address, host: 'other.example' } as Address))

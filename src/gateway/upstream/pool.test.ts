@@ -50,7 +50,7 @@ function send(pool: Pool, limits: Partial<TimeLimits> = {}, body: readonly Uint8
 const ended = (sink: Sink): Promise<string> => waitFor('the end of an answer', () => sink.over)
 
 describe('a connection', () => {
-  test('is used again after an answer that ended cleanly', async () => {
+  test('is reused after an answer that ended cleanly', async () => {
     const server = await startRaw((socket) => socket.write(fine))
     const pool = pools.of(server.address)
     for (let n = 0; n < 3; n += 1) {
@@ -62,7 +62,7 @@ describe('a connection', () => {
     expect([pool.connections, pool.idle]).toEqual([1, 1])
   })
 
-  test('can be used again from within the end of its answer', async () => {
+  test('can be reused from within the end of its answer', async () => {
     const server = await startRaw((socket) => socket.write(fine))
     const pool = pools.of(server.address)
     const second = new Sink()
@@ -88,14 +88,14 @@ describe('a connection', () => {
     expect(server.received).toEqual([get, get])
   })
 
-  test('that ends with the body is at its end, not broken', async () => {
+  test('that closes at the end of the body is not broken', async () => {
     const server = await startRaw((socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nuntil the end'))
     const sink = send(pools.of(server.address))
     expect(await ended(sink)).toBe('end')
     expect(sink.body).toBe('until the end')
   })
 
-  test('is left when the server speaks unasked', async () => {
+  test('is dropped when the server sends unexpected bytes', async () => {
     const server = await startRaw((socket) => socket.write(fine))
     const pool = pools.of(server.address)
     await ended(send(pool))
@@ -105,7 +105,7 @@ describe('a connection', () => {
     expect(server.received).toEqual([get, get])
   })
 
-  test('is left when the server closes it while it is idle', async () => {
+  test('is dropped when the server closes it while idle', async () => {
     const server = await startRaw((socket) => socket.write(fine))
     const pool = pools.of(server.address)
     await ended(send(pool))
@@ -114,7 +114,7 @@ describe('a connection', () => {
     expect(pool.idle).toBe(0)
   })
 
-  test('is left before the server would close it', async () => {
+  test('is dropped before the server would close it', async () => {
     const answer = 'HTTP/1.1 200 OK\r\nKeep-Alive: timeout=2\r\nContent-Length: 2\r\n\r\nok'
     const server = await startRaw((socket) => socket.write(answer))
     const pool = pools.of(server.address)
@@ -138,14 +138,14 @@ describe('a connection', () => {
     expect(server.received).toEqual([`${get}{}${get}{}`, `${get}{}`])
   })
 
-  test('that is fresh and ends before any byte is broken', async () => {
+  test('that is new and closes before any byte is broken', async () => {
     const server = await startRaw((socket) => void socket.end())
     const sink = send(pools.of(server.address))
     expect(await ended(sink)).toBe('broken')
     expect(server.received).toEqual([get])
   })
 
-  test('that is replaced is replaced once', async () => {
+  test('is replaced only once', async () => {
     const server = await startRaw((socket, n) => (n === 1 ? void socket.write(fine) : void socket.end()))
     const pool = pools.of(server.address)
     await ended(send(pool))
@@ -153,7 +153,7 @@ describe('a connection', () => {
     expect(server.received).toEqual([get + get, get])
   })
 
-  test('that ends inside an answer is broken, though it was used before', async () => {
+  test('that closes during an answer is broken, even if reused', async () => {
     const server = await startRaw((socket, n) => (n === 1 ? void socket.write(fine) : void socket.end('HTTP/1.1 200')))
     const pool = pools.of(server.address)
     await ended(send(pool))
@@ -163,7 +163,7 @@ describe('a connection', () => {
     expect(server.received).toHaveLength(1)
   })
 
-  test('to nobody fails as such', async () => {
+  test('to a closed port fails as such', async () => {
     // Port 9 is reserved to discard what it is sent; nothing listens there, and no other test ever will.
     const sink = send(pools.of({ kind: 'tcp', host: '127.0.0.1', port: 9, tls: false }))
     expect(await ended(sink)).toBe('connect')
@@ -172,7 +172,7 @@ describe('a connection', () => {
     expect(await ended(send(pools.of({ kind: 'tcp', host: '127.0.0.1', port: 99_999, tls: false })))).toBe('connect')
   })
 
-  test('asks the guard about names, and fails with its refusal', async () => {
+  test('resolves names through the guard, and fails with its refusal', async () => {
     const asked: string[] = []
     const guarded = new Pools(ticker, {
       ca: undefined,
@@ -186,7 +186,7 @@ describe('a connection', () => {
     expect([asked, sink.detail]).toEqual([['inside.example'], 'The host has no public address'])
   })
 
-  test('goes to a unix socket too', async () => {
+  test('can use a unix socket', async () => {
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-pool-'))
     closers.push(() => rm(folder, { recursive: true }))
     const server = await startRaw((socket) => socket.write(fine), path.join(folder, 'engine.sock'))
@@ -197,7 +197,7 @@ describe('a connection', () => {
   })
 })
 
-test('a pool that is no longer used lets go of what is idle, and of the rest when it is answered', async () => {
+test('a retired pool closes idle connections at once and busy ones after their answer', async () => {
   let answerNow = (): void => {}
   const server = await startRaw((socket, n) => {
     answerNow = () => void socket.write(fine)

@@ -110,7 +110,7 @@ const answer = fc
   })
 
 describe('a valid answer', () => {
-  test('is read in full, wherever the reads end', () => {
+  test('is read completely, however it is cut', () => {
     fc.assert(
       fc.property(answer, fc.array(fc.nat()), (one, places) => {
         const seen = read(cut(one.wire, places))
@@ -147,7 +147,7 @@ describe('a valid answer', () => {
     )
   })
 
-  test('leaves what follows it unread', () => {
+  test('leaves the bytes after it unread', () => {
     expect(whole('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 ')).toMatchObject({
       body: 'ok',
       ended: true,
@@ -157,7 +157,7 @@ describe('a valid answer', () => {
     expect(whole('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nx')).toMatchObject({ excess: 'x' })
   })
 
-  test('has its chunks handed on together', () => {
+  test('passes its chunks on together', () => {
     const calls: string[] = []
     const reader = new ResponseReader({ onHead: () => {}, onData: (bytes) => void calls.push(bytes.toString()) })
     const text = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n1;x=y\r\nf\r\n4\r\ngh'
@@ -184,8 +184,8 @@ describe('a valid answer', () => {
   })
 })
 
-describe('what is no answer', () => {
-  test('fails and never throws, and fails alike wherever it is cut', () => {
+describe('an invalid answer', () => {
+  test('fails without throwing, in the same way however it is cut', () => {
     const pieces = fc.array(
       fc.oneof(
         fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes)),
@@ -209,7 +209,7 @@ describe('what is no answer', () => {
     )
   })
 
-  test('a byte changed in a valid answer gives the same however it is cut', () => {
+  test('a changed byte gives the same result however the answer is cut', () => {
     fc.assert(
       fc.property(answer, fc.nat(), fc.nat(255), fc.array(fc.nat()), (one, place, byte, places) => {
         const bytes = Buffer.from(one.wire)
@@ -277,13 +277,13 @@ describe('what is no answer', () => {
     expect(read(seven, false).failed).toBe(true)
   })
 
-  test('is known by its first bytes, before it ends', () => {
+  test('is recognized by its first bytes', () => {
     expect(whole('SSH-2.0-OpenSSH', false).fault).toBe('no status line')
     expect(whole('HTTP/1', false).failed).toBe(false)
   })
 })
 
-describe('whether a connection lives on', () => {
+describe('keep-alive', () => {
   const after = (head: string): boolean | undefined => whole(`${head}\r\nContent-Length: 0\r\n\r\n`).keepAlive
   test.each([
     ['HTTP/1.1 200 OK', true],
@@ -310,7 +310,7 @@ describe('whether a connection lives on', () => {
   })
 })
 
-test('nothing is given after a stop, not even from the read that is under way', () => {
+test('emits nothing after a stop, not even from the current read', () => {
   const data: string[] = []
   const reader: ResponseReader = new ResponseReader({
     onHead: () => reader.stop(),

@@ -32,7 +32,7 @@ const createKey = (actor: Actor, body: BodyOf<typeof api.createApiKey>, idempote
   accountHandlers.createApiKey(fixture.app, { ...rest, operation: 'createApiKey', actor, body, idempotencyKey })
 
 describe('account handlers', () => {
-  test('getMe, members and keys answer in the form of the contract', async () => {
+  test('getMe, members and keys match the contract', async () => {
     const { actor, accountId } = await openTestAccount(fixture, { platformFeeBp: 500 })
     const me = valueOf(
       await accountHandlers.getMe(fixture.app, { ...rest, operation: 'getMe', actor }),
@@ -62,7 +62,7 @@ describe('account handlers', () => {
     valueOf(removed, api.removeMember.response)
   })
 
-  test('a key is shown once; the same Idempotency-Key shows it again and makes no other', async () => {
+  test('a key is shown once; the same Idempotency-Key shows it again and creates no other', async () => {
     const { actor } = await openTestAccount(fixture)
     const body = {
       name: 'CI',

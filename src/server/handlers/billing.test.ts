@@ -79,7 +79,7 @@ test('purchases in cents, with the offset spelled out', async () => {
 })
 
 describe('the statement', () => {
-  test('is walked by its cursor to the end', async () => {
+  test('is paged by its cursor to the end', async () => {
     const seen: unknown[] = []
     let cursor: string | undefined
     for (let pages = 0; pages < 10; pages += 1) {
@@ -136,7 +136,7 @@ test('usage and request costs', async () => {
   await books.database.db.deleteFrom('request_cost').execute()
 })
 
-test('the recount', async () => {
+test('the ledger check', async () => {
   expect(await call('verifyLedger')).toMatchObject({
     value: { ok: true, findings: [], houseUsd: { funding: '-22.345000000', revenue: '1.500000000' } },
   })

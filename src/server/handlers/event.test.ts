@@ -61,7 +61,7 @@ const create = (more: Partial<BodyInputOf<Api['createWebhook']>> = {}) =>
   get('createWebhook', { body: { url: house.receiver.url, ...more } })
 
 describe('events', () => {
-  test('are listed newest first, page by page, without gap or double', async () => {
+  test('are listed newest first, page by page, without gaps or duplicates', async () => {
     await house.emit(actor, 7)
     await house.emit(await house.account(), 3)
     const seen: unknown[] = []
@@ -122,7 +122,7 @@ describe('events', () => {
 })
 
 describe('webhooks', () => {
-  test('are made with a secret that is shown once and works', async () => {
+  test('are created with a working secret that is shown once', async () => {
     const made = await create({ description: 'Pager', eventTypes: ['rental.running'] })
     expect(made).toMatchObject({ description: 'Pager', eventTypes: ['rental.running'], enabled: true, updatedAt: null })
     expect(made.secret).toMatch(/^whsec_[\w+/]{32}$/)
@@ -137,20 +137,20 @@ describe('webhooks', () => {
     })
   })
 
-  test('get only the types they ask for', async () => {
+  test('get only the requested types', async () => {
     const { id } = await create({ eventTypes: ['volume.active'] })
     await house.emit(actor)
     expect(await house.deliveries(id)).toEqual([])
   })
 
-  test('are made once for one idempotency key, with the same secret', async () => {
+  test('are created once per idempotency key, with the same secret', async () => {
     const input = { body: { url: house.receiver.url }, idempotencyKey: 'k1' }
     const [first, second] = await Promise.all([get('createWebhook', input), get('createWebhook', input)])
     expect(second).toEqual(first)
     expect((await get('listWebhooks')).webhooks).toHaveLength(1)
   })
 
-  test('do not go to private addresses, neither new nor changed', async () => {
+  test('cannot have private addresses, neither new nor changed', async () => {
     const { id } = await create()
     for (const url of ['https://127.0.0.1/', 'https://[::1]/', 'http://1.1.1.1/', 'https://me:pw@1.1.1.1/']) {
       const refused = { kind: 'invalid', reason: 'url_refused', issues: [{ path: ['url'] }] }
@@ -160,7 +160,7 @@ describe('webhooks', () => {
     expect(await call('createWebhook', { body: { url: 'https://1.1.1.1/' }, strict: true })).toMatchObject({ ok: true })
   })
 
-  test('are as many as the quota allows, even when made at once', async () => {
+  test('are limited by the quota, even when created at once', async () => {
     await house.database.db
       .updateTable('account')
       .set({ quota: JSON.stringify({ webhooks: 2 }) })
@@ -172,7 +172,7 @@ describe('webhooks', () => {
     expect(reasonOf(made.find((one) => !one.ok) ?? { ok: true, value: 0 })).toEqual(['forbidden', 'quota_exceeded'])
   })
 
-  test('are changed, and turned off what waits is given up', async () => {
+  test('can be changed, and pending deliveries are dropped when disabled', async () => {
     const { id } = await create()
     await house.emit(actor)
     const off = await get('changeWebhook', { id, body: { enabled: false, description: null } })
@@ -200,7 +200,7 @@ describe('webhooks', () => {
     }
   })
 
-  test('are deleted with what waits for them', async () => {
+  test('are deleted with their pending deliveries', async () => {
     const { id } = await create()
     await house.emit(actor)
     await get('deleteWebhook', { id })
@@ -209,7 +209,7 @@ describe('webhooks', () => {
     expect(await house.deliver()).toBe(0)
   })
 
-  test('of another account do not exist', async () => {
+  test('of another account are not found', async () => {
     const { id } = await create()
     const { id: deliveryId } = await get('testWebhook', { id })
     const as = await house.account()
@@ -228,7 +228,7 @@ describe('webhooks', () => {
 })
 
 describe('deliveries', () => {
-  test('a test goes to one webhook only, and is shown', async () => {
+  test('a test delivery goes to one webhook only, and is listed', async () => {
     const { id } = await create({ eventTypes: ['volume.active'] })
     const other = await create()
     const tested = await get('testWebhook', { id })
@@ -242,7 +242,7 @@ describe('deliveries', () => {
     })
   })
 
-  test('are listed newest first, page by page, also those of one moment', async () => {
+  test('are listed newest first, page by page, also within one millisecond', async () => {
     const { id } = await create()
     await house.emit(actor, 4)
     house.clock.advance(1)
@@ -260,7 +260,7 @@ describe('deliveries', () => {
     expect(reasonOf(bad)).toEqual(['invalid', 'bad_cursor'])
   })
 
-  test('are sent again on demand, with all their attempts before them', async () => {
+  test('are sent again on demand, and keep their earlier attempts', async () => {
     const { id } = await create()
     house.receiver.answer = status(500)
     await house.emit(actor)

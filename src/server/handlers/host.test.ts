@@ -41,7 +41,7 @@ const fieldsOf = (reply: Awaited<ReturnType<Call>>) => [
 ]
 
 describe('a join token', () => {
-  test('is for suppliers and the house only, and says the command to run', async () => {
+  test('is for suppliers and the operator only, and comes with the command to run', async () => {
     const customer = await journey.account({ scopes: ['supply'] })
     const refused = await customer.call('POST', '/v2/supply/join-tokens', {})
     expect([refused.status, refused.body.reason]).toEqual([403, 'not_a_supplier'])
@@ -67,7 +67,7 @@ describe('a join token', () => {
     expect(JSON.stringify({ ...row, hash: row.hash.toString() })).not.toContain(token.slice(3, 20))
   })
 
-  test('lets in as many machines as it says, for as long as it says, and nobody once it is revoked', async () => {
+  test('admits its number of machines until it expires, and none once revoked', async () => {
     const token = await tokenOf(ada.call, { uses: 1, expiresInHours: 1 })
     await joined({ token })
     const again = await join({ token })
@@ -84,7 +84,7 @@ describe('a join token', () => {
     }
   })
 
-  test('of an account that was suspended lets nobody in', async () => {
+  test('of a suspended account admits no machine', async () => {
     const carl = await journey.account({ ...supplier, scopes: [...supplier.scopes] })
     const token = await tokenOf(carl.call)
     const change = { suspended: true, reason: 'does not answer' }
@@ -92,7 +92,7 @@ describe('a join token', () => {
     expect((await join({ token })).body.reason).toBe('join_token_refused')
   })
 
-  test('guessed too often stops the guessing', async () => {
+  test('is rate-limited against guessing', async () => {
     const other = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
     try {
       const guess = (address: string) =>
@@ -115,7 +115,7 @@ describe('a join token', () => {
 })
 
 describe('a machine that joins', () => {
-  test('is its supplier’s and nobody else’s, under its name or one of three words', async () => {
+  test('belongs to its supplier, under its own or a generated name', async () => {
     const token = await tokenOf(ada.call, { uses: 2 })
     expect(await joined({ token, name: 'pier-1' })).toBe('pier-1')
     expect(await joined({ token })).toMatch(/^[a-z]+-[a-z]+-[a-z]+$/)
@@ -138,7 +138,7 @@ describe('a machine that joins', () => {
     expect(await auditOf('host:pier-1')).toEqual(['host.join'])
   })
 
-  test('asks again with its key and finds itself, also with a word that is used up', async () => {
+  test('can join again with its key, also with a used-up token', async () => {
     const token = await tokenOf(ada.call)
     const publicKey = newKey()
     const first = await joined({ token, publicKey, name: 'pier-2' })
@@ -158,7 +158,7 @@ describe('a machine that joins', () => {
     expect(await auditOf(`host:${first}`)).toEqual(['host.join'])
   })
 
-  test('twenty requests of one machine at once make one host', async () => {
+  test('becomes one host after twenty concurrent requests', async () => {
     const token = await tokenOf(ada.call, { uses: 5 })
     const publicKey = newKey()
     const ids = await Promise.all(Array.from({ length: 20 }, () => joined({ token, publicKey })))
@@ -204,7 +204,7 @@ describe('a machine that joins', () => {
     expect(fieldsOf(await join({ token, offer: { ...testOffer, ...change } }))).toEqual([400, reason, field])
   })
 
-  test('leaves when it is empty, and comes back with its key', async () => {
+  test('can leave when empty, and return with its key', async () => {
     const token = await tokenOf(ada.call)
     const publicKey = newKey()
     const id = await joined({ token, publicKey })
@@ -223,7 +223,7 @@ describe('a machine that joins', () => {
     expect(await auditOf(`host:${id}`)).toEqual(['host.join', ...moves, 'host.rejoin'])
   })
 
-  test('of the house is the operator’s', async () => {
+  test('belongs to the operator when the operator’s token is used', async () => {
     const id = await joined({ token: await tokenOf(journey.operator), name: 'house-1' })
     const { hosts } = await succeed(journey.operator, 'GET', '/v2/supply/hosts')
     expect(hosts.map((host: { id: string }) => host.id)).toEqual([id])
@@ -240,7 +240,7 @@ describe('bare metal over SSH', () => {
   const act = (id: string, action: string) =>
     journey.operator('PATCH', `/v2/operator/hosts/${id}`, { action, reason: 'for the test' })
 
-  test('is not for sale until it was checked, and its key is sealed and not shown', async () => {
+  test('is not for sale until checked, and its key is sealed and not shown', async () => {
     const { status, body } = await add({ id: 'metal-1' })
     expect([status, body]).toMatchObject([
       200,
@@ -268,7 +268,7 @@ describe('bare metal over SSH', () => {
     expect(await auditOf('host:metal-1')).toEqual(['host.add'])
   })
 
-  test('a command as a power switch is for the inventory file: a key of the API starts nothing on the server', async () => {
+  test('rejects a power command over the API: only the inventory file may set one', async () => {
     const reply = await add({ id: 'metal-switch', bmc: { kind: 'command', reset: ['touch', '/tmp/owned'] } })
     expect(fieldsOf(reply)).toEqual([400, undefined, 'bmc.kind'])
     expect(reply.body.issues[0].message).toContain('inventory file')
@@ -291,12 +291,12 @@ describe('bare metal over SSH', () => {
     expect(JSON.stringify(reply.body)).not.toContain('PRIVATE KEY')
   })
 
-  test('has a name of its own', async () => {
+  test('has a unique name', async () => {
     expect(fieldsOf(await add({ id: 'metal-1' }))).toEqual([400, 'name_taken', 'id'])
     expect(fieldsOf(await add({ id: 'mock-iad-h100-01' }))).toEqual([400, 'name_taken', 'id'])
   })
 
-  test('leaves quarantine only through cleaning, and goes for good when it is empty', async () => {
+  test('leaves quarantine only through cleaning, and can be removed when empty', async () => {
     await add({ id: 'metal-3' })
     expect((await act('metal-3', 'drain')).body.reason).toBe('host_not_ready')
     expect((await act('metal-3', 'quarantine')).body).toMatchObject({
@@ -328,7 +328,7 @@ describe('images of virtual machines', () => {
   const list = async (): Promise<Array<{ name: string; isDefault: boolean }>> =>
     (await succeed(journey.operator, 'GET', '/v2/operator/base-images')).images
 
-  test('have one default of each architecture, the last that was named so', async () => {
+  test('have one default per architecture, the last one set', async () => {
     await add({ name: 'one', isDefault: true })
     await add({ name: 'arm', arch: 'arm64', isDefault: true })
     expect((await add({ name: 'two', isDefault: true })).body).toMatchObject({ name: 'two', isDefault: true })
@@ -343,7 +343,7 @@ describe('images of virtual machines', () => {
     expect((await list()).filter((one) => one.isDefault)).toHaveLength(2)
   })
 
-  test('have one name each, and are forgotten by it', async () => {
+  test('have unique names, and are removed by name', async () => {
     await add({ name: 'three' })
     expect(fieldsOf(await add({ name: 'three' }))).toEqual([400, 'name_taken', 'name'])
     for (const source of ['http://images.example.com/a', 'file:relative', '/etc/passwd']) {

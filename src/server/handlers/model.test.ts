@@ -61,7 +61,7 @@ const lastAudit = async (): Promise<Reply['body']> =>
   (await succeed(operator, 'GET', '/v2/operator/audit?limit=1')).records[0]
 
 describe('a model', () => {
-  test('is offered, listed, changed and taken away, by a name with slashes and more in it', async () => {
+  test('is added, listed, changed and deleted, by a name with slashes and other characters', async () => {
     const name = 'owner/model-1.5:q4@main+x'
     const made = await create(name, {
       inputUsdPerMillion: '0.2',
@@ -94,7 +94,7 @@ describe('a model', () => {
     expect(await refusal('PATCH', called(name), { enabled: true })).toEqual([404, 'model_not_found', undefined])
   })
 
-  test('takes its files from where the operator says, and not by halves', async () => {
+  test('needs a complete file source', async () => {
     const sha256 = '0a'.repeat(32)
     const part = (n: number) => ({ source: `npm:weights@1.0.${n}/part`, file: 'a.gguf', bytes: 5, sha256 })
     const made = await create('owner/local', { engine: 'llama', files: [part(1), part(2)] })
@@ -122,7 +122,7 @@ describe('a model', () => {
     ])
   })
 
-  test('has cached tokens that cost what the others do, until they have a price of their own', async () => {
+  test('charges cached tokens at the input price until they have their own', async () => {
     await create('owner/price', { inputUsdPerMillion: '1' })
     const change = (body: object) => succeed(operator, 'PATCH', called('owner/price'), body)
     expect(await change({ inputUsdPerMillion: '2' })).toMatchObject({ cachedUsdPerMillion: '2.000000000' })
@@ -135,7 +135,7 @@ describe('a model', () => {
     expect(await refusal('PATCH', called('owner/price'), {})).toEqual([400, 'nothing_to_change', undefined])
   })
 
-  test('can go when it has earned: what its requests cost stays', async () => {
+  test('can be deleted after use; the cost of its requests stays', async () => {
     await create('owner/earned')
     const { db } = server.app.database
     const cost = { account_id: 'operator', model: 'owner/earned', at: new Date(0), cost_nano: 5n }
@@ -148,7 +148,7 @@ describe('a model', () => {
     expect(kept).toEqual([{ model: 'owner/earned' }])
   })
 
-  test('is made once a key', async () => {
+  test('is created once per idempotency key', async () => {
     const body = { name: 'owner/once', kind: 'chat' }
     const headers = { 'Idempotency-Key': 'model-once' }
     const first = await operator('POST', models, body, headers)
@@ -159,7 +159,7 @@ describe('a model', () => {
     )
   })
 
-  test('is one of a bounded number', async () => {
+  test('is limited in number', async () => {
     const { pool } = server.app.database
     const { rows } = await pool.query<{ n: number }>('select count(*)::integer as n from model')
     await pool.query(
@@ -176,7 +176,7 @@ describe('a model', () => {
 })
 
 describe('a deployment', () => {
-  test('has what it was given and the defaults of the rest; its model lists it', async () => {
+  test('has the given values and defaults for the rest; its model lists it', async () => {
     await create('owner/served')
     const made = await deploy('owner/served', { url: 'http://10.0.0.7:8000/v1', concurrency: 64, readsMetrics: true })
     expect(made).toEqual({
@@ -222,7 +222,7 @@ describe('a deployment', () => {
     ])
   })
 
-  test('speaks a protocol of its kind of model', async () => {
+  test('must use a protocol of its kind of model', async () => {
     for (const [kind, protocol] of [
       ['chat', 'chat'],
       ['embedding', 'chat'],
@@ -239,7 +239,7 @@ describe('a deployment', () => {
     expect(await refusal('POST', deployments, absent)).toEqual([400, 'model_not_found', ['model']])
   })
 
-  test('goes with its model, and a model has a bounded number', async () => {
+  test('is deleted with its model, and limited in number', async () => {
     await create('owner/full')
     const { pool } = server.app.database
     await pool.query(
@@ -254,7 +254,7 @@ describe('a deployment', () => {
     expect(rows).toEqual([])
   })
 
-  test('may stand in a private network, and not where clouds keep credentials', async () => {
+  test('may be in a private network, but not at a cloud metadata address', async () => {
     await create('owner/place')
     for (const url of [
       'http://169.254.169.254/v1',
@@ -292,10 +292,10 @@ describe('a deployment', () => {
   })
 })
 
-describe('the key of a deployment', () => {
+describe('a deployment’s key', () => {
   const secrets = ['upstream-secret-one', 'upstream-secret-two']
 
-  test('is in no answer, no log line and no table; the audit says that it was changed', async () => {
+  test('is in no answer, log line or table; the audit log records its change', async () => {
     await create('owner/keyed')
     const answers: unknown[] = []
     const headers = { 'Idempotency-Key': 'keyed-once' }
@@ -332,14 +332,14 @@ describe('the key of a deployment', () => {
     expect(await lastAudit()).toMatchObject({ detail: { before: { apiKey: 'set' }, changed: { apiKey: 'none' } } })
   })
 
-  test('is one line of visible characters, since it becomes a header', async () => {
+  test('must be one line of visible characters, since it becomes a header', async () => {
     await create('owner/header')
     const body = { model: 'owner/header', url: 'http://10.0.0.7', apiKey: 'a\r\nX-Evil: 1' }
     expect(await refusal('POST', deployments, body)).toEqual([400, undefined, ['apiKey']])
   })
 })
 
-test('the audit log names what was changed, from what to what', async () => {
+test('the audit log records old and new values', async () => {
   await create('owner/audited', { inputUsdPerMillion: '1', reason: 'new model' })
   const created = await lastAudit()
   expect(created).toMatchObject({
@@ -365,7 +365,7 @@ test('the audit log names what was changed, from what to what', async () => {
   expect(await lastAudit()).toMatchObject({ action: 'model.delete', subject: 'owner/audited' })
 })
 
-test('the list has what only this server knows: its engines, and how deployments do', async () => {
+test('the list includes this server’s engines and the health of deployments', async () => {
   await create('owner/seen')
   const { id } = await deploy('owner/seen')
   const local = { state: 'pulling', doneBytes: 5, totalBytes: 10, message: null, retryInMs: null } as const

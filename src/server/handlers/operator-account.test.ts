@@ -41,7 +41,7 @@ const page = (limit: number, cursor?: string) => ({ limit, ...(cursor === undefi
 const badCursors = ['nonsense!', encodeCursor('acc_none')]
 
 describe('accounts', () => {
-  test('pages give each account once, newest first', async () => {
+  test('are paged newest first, each once', async () => {
     const opened: string[] = []
     for (let n = 0; n < 5; n += 1) opened.unshift((await openTestAccount(fixture)).accountId)
     const seen: string[] = []
@@ -56,7 +56,7 @@ describe('accounts', () => {
     expect(seen).toEqual([...opened, operator.accountId])
   })
 
-  test('a cursor that is not of the list is refused by its field', async () => {
+  test('reject a foreign cursor by its field', async () => {
     for (const cursor of badCursors) {
       const query = page(2, cursor)
       const refusal = { kind: 'invalid', issues: [{ path: ['cursor'] }] }
@@ -65,7 +65,7 @@ describe('accounts', () => {
     }
   })
 
-  test('create, get and change answer in the form of the contract', async () => {
+  test('create, get and change match the contract', async () => {
     const body = { name: 'Example Ltd', ownerEmail: 'boss@example.com', platformFeePercentage: 12.5 }
     const create = () =>
       handlers.createAccount(fixture.app, { ...request('createAccount'), body, idempotencyKey: 'open' })
@@ -88,7 +88,7 @@ describe('accounts', () => {
 })
 
 describe('money', () => {
-  test('a repeated request moves nothing and says that it is one', async () => {
+  test('a repeated request moves nothing and is marked as replayed', async () => {
     const { accountId } = await openTestAccount(fixture)
     const params = { id: accountId }
     const reason = 'because of a test'
@@ -130,7 +130,7 @@ describe('money', () => {
 })
 
 describe('the audit log', () => {
-  test('is listed newest first, by account where asked, and cannot be changed', async () => {
+  test('is listed newest first, optionally by account, and cannot be changed', async () => {
     const { accountId } = await openTestAccount(fixture)
     for (const action of ['host.add', 'host.drain', 'host.remove'] as const) {
       await transact(fixture.database, (tx) => writeAudit(tx, { actor: 'test', action, accountId, detail: { n: 1 } }))

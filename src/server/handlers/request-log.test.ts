@@ -86,7 +86,7 @@ const get = (id: string, by = account) =>
   })
 
 describe('the list', () => {
-  test('pages give each request once, newest first', async () => {
+  test('is paged newest first, each request once', async () => {
     const seen: string[] = []
     let cursor: string | undefined
     do {
@@ -98,7 +98,7 @@ describe('the list', () => {
     expect(seen).toEqual(['req_cut', 'req_4', 'req_5', 'req_2', 'req_3', 'req_0', 'req_1'])
   })
 
-  test('says what a request used, cost and took, and not where it ran', async () => {
+  test('shows usage, cost and time of a request, but not its deployment', async () => {
     const { requests } = await list({ limit: 1, model: 'owner/model' })
     expect(requests).toEqual([
       {
@@ -122,7 +122,7 @@ describe('the list', () => {
     ])
   })
 
-  test('is cut to a model, a key, an outcome or a time', async () => {
+  test('can be filtered by model, key, outcome and time', async () => {
     expect(await idsOf({ model: 'owner/other' })).toEqual(['req_cut'])
     expect(await idsOf({ keyId: 'another-key' })).toEqual(['req_cut'])
     expect(await idsOf({ outcome: 'cut' })).toEqual(['req_cut'])
@@ -131,21 +131,21 @@ describe('the list', () => {
     expect(await idsOf({ since: formatInstant(addMs(start, 2_000)), model: 'owner/model' })).toEqual(['req_4', 'req_5'])
   })
 
-  test('a cursor that is not of the list is refused by its field', async () => {
+  test('rejects a foreign cursor by its field', async () => {
     for (const cursor of ['nonsense!', encodeCursor('17'), encodeCursor(':req_1'), encodeCursor('x:req_1')]) {
       const refusal = { kind: 'invalid', issues: [{ path: ['cursor'] }] }
       expect([cursor, await ask({ limit: 2, cursor })]).toMatchObject([cursor, refusal])
     }
   })
 
-  test("another account's requests are not in it", async () => {
+  test('excludes other accounts’ requests', async () => {
     const other = await openTestAccount(fixture)
     expect(await list({ limit: 10 }, other)).toEqual({ requests: [], nextCursor: null })
   })
 })
 
 describe('one request', () => {
-  test('has its texts where they were kept, and only for its account', async () => {
+  test('has its bodies if they were kept, and only for its account', async () => {
     await log('req_kept', { at: start, bodies: ['{"messages":[]}', '{"choices":[]}'] })
     expect(valueOf(await get('req_kept'), api.getInferenceRequest.response)).toMatchObject({
       requestId: 'req_kept',

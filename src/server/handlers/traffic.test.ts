@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-test('traffic in the form of the contract', async () => {
+test('traffic matches the contract', async () => {
   const actor = await openAccount(books, 'caller', usd('1'))
   const treasury = await books.startTreasury()
   const holdKey = await books.fill(treasury, actor, usd('0.5'))
