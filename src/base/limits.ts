@@ -69,5 +69,5 @@ export const defaultQuota = {
 } as const
 export type Quota = { readonly [noun in keyof typeof defaultQuota]: number }
 
-/** Requests a minute. */
+/** Requests per minute. */
 export const defaultRates = { perKey: 6_000, perAddress: 6_000, perAddressUnauthenticated: 600 } as const

@@ -78,7 +78,7 @@ const workload = z.object({
   want: z.enum(['run', 'gone']),
   /** The host has shown it running before: when it is missing it is lost, not new. */
   started: z.boolean(),
-  /** null: found on the host, and not in the books. */
+  /** null: found on the host but not in the database. */
   spec: z
     .object({
       kind: z.enum(['virtual-machine', 'bare-metal', 'container']),

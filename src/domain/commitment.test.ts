@@ -38,7 +38,7 @@ class Reserved {
     assert(plan.endsAt === null && plan.dueAt > now)
   }
 
-  /** The machine stood still from `from` to `until`: that time is in the books at no price. */
+  /** The machine stood still from `from` to `until`: that time is in the ledger at no price. */
   standStill(from: Instant, until: Instant): void {
     this.close(from)
     this.start(from, zeroUsd)

@@ -35,16 +35,17 @@ export function findOfferFault(offer: HostOffer): OfferFault | undefined {
 function findPriceFault(text: string | null, isMarketplace: boolean): OfferFault | undefined {
   const price = text === null ? undefined : parseUsd(text)
   const fits = price !== undefined && price >= 0n && price <= HIGHEST_PRICE
-  if (isMarketplace) return fits ? undefined : fault('priceUsdPerGpuHour', 'Say a price from 0 to 1000 USD')
-  return text === null ? undefined : fault('priceUsdPerGpuHour', 'The price book sets the price of such a machine')
+  if (isMarketplace) return fits ? undefined : fault('priceUsdPerGpuHour', 'Set a price from 0 to 1000 USD.')
+  return text === null ? undefined : fault('priceUsdPerGpuHour', 'The price book sets the price of this machine.')
 }
 
 function findGpuFault(offer: HostOffer): OfferFault | undefined {
   const { gpusSick, gpusTotal, gpuRamMib, networkType, ethernetVariant } = offer
-  if (gpuRamMib > MAX_INT32) return fault('gpuRamMib', 'No GPU has so much')
-  if (gpusSick.some((index) => index >= gpusTotal)) return fault('gpusSick', `The machine has ${gpusTotal} GPUs`)
-  if (new Set(gpusSick).size < gpusSick.length) return fault('gpusSick', 'A GPU is named twice')
-  if (networkType !== 'ethernet' && ethernetVariant !== null) return fault('ethernetVariant', 'Only ethernet has one')
+  if (gpuRamMib > MAX_INT32) return fault('gpuRamMib', 'This is more than any GPU has.')
+  if (gpusSick.some((index) => index >= gpusTotal)) return fault('gpusSick', `The machine has only ${gpusTotal} GPUs.`)
+  if (new Set(gpusSick).size < gpusSick.length) return fault('gpusSick', 'A GPU is listed twice.')
+  if (networkType !== 'ethernet' && ethernetVariant !== null)
+    return fault('ethernetVariant', 'Only Ethernet has a variant.')
   return undefined
 }
 
@@ -54,7 +55,9 @@ const MAX_AMOUNT = 1_000_000_000
 function findHardwareFault(hardware: HostOffer['hardware']): OfferFault | undefined {
   const amounts = ['cpuCores', 'virtualCores', 'ramGb', 'storageGb', 'gpuClockMhz', 'gpuComputePower'] as const
   const wrong = amounts.find((name) => !(hardware[name] > 0 && hardware[name] <= MAX_AMOUNT))
-  return wrong === undefined ? undefined : { path: ['hardware', wrong], message: 'No machine has so much' }
+  return wrong === undefined
+    ? undefined
+    : { path: ['hardware', wrong], message: 'This is not an amount a machine can have.' }
 }
 
 function fault(field: keyof HostOffer, message: string): OfferFault {

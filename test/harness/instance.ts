@@ -23,7 +23,7 @@ export interface InstanceEvent {
 }
 
 export const instancesPath = '/v1/marketplace/instances'
-/** Of the hosts of a lab, a GPU and hour. */
+/** Per GPU-hour, for the hosts of a lab. */
 export const LAB_PRICE = usd('0.40')
 
 export async function rentInstance(

@@ -172,7 +172,7 @@ test('an order up to the price that was shown is refused once that was raised; a
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: taken.body.id })
 })
 
-/** For a GPU and hour, in the shape that the orders here have. */
+/** Per GPU-hour, for the orders in this file. */
 async function setPrice(perGpuHourUsd: string): Promise<void> {
   const row = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
   const gpus = [{ ...row, gpuCount: 4, perGpuHourUsd, enabled: true }]

@@ -6,6 +6,7 @@ export const bannedPhrases: readonly string[] = [
   'servers, and how they do',
   'how it stands, what it has chosen',
   'what models answer, of everyone',
+  'a GPU and hour',
   'let nobody else join',
   'Say what is to be seen',
   'What is not to be seen',
