@@ -1,8 +1,9 @@
 /** `berth operator accounts`, and the money that an operator moves. Each change is recorded with its reason. */
+import { quotaLabels, quotaNames } from '../view/account.ts'
 import { money } from '../view/money.ts'
 import { number } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
-import { defaultQuota, type Quota } from '../base/limits.ts'
+import { defaultQuota } from '../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { shortRentalKinds } from '../view/rental.ts'
@@ -26,20 +27,6 @@ const OWNER = {
   ownerEmail: { flag: '--owner-email <email>', help: 'email address of the owner' },
   ownerName: { flag: '--owner-name <name>', help: 'name of the owner' },
 }
-
-const quotaLabels = {
-  gpus: 'GPUs in use',
-  volumes: 'Volumes',
-  volumeGb: 'GB of volumes',
-  keys: 'API keys',
-  sshKeys: 'SSH keys',
-  webhooks: 'Webhooks',
-  requestsPerMinute: 'Inference requests per minute',
-  tokensPerMinute: 'Inference tokens per minute',
-  streams: 'Concurrent inference requests',
-} as const satisfies Record<keyof Quota, string>
-
-const quotaNames = Object.keys(quotaLabels) as Array<keyof Quota>
 
 const accountRows: readonly Row[] = [
   list({

@@ -71,7 +71,7 @@ test('fleet: found by part of a name, by offering and by status, and read page b
   let page = await done('operator', 'fleet', '-n', '10')
   for (;;) {
     seen.push(...page.split('\n').flatMap((line) => /^mock-\S+/.exec(line) ?? []))
-    const [, cursor] = /^There are more: the same with --cursor (\S+)$/m.exec(page) ?? []
+    const [, cursor] = /^There are more: berth operator fleet --limit 10 --cursor (\S+)$/m.exec(page) ?? []
     if (cursor === undefined) break
     page = await done('operator', 'fleet', '-n', '10', '--cursor', cursor)
   }

@@ -248,7 +248,7 @@ describe('prices', () => {
     expect(asked.error).toMatch(/^storage in eu-north-2 +\$0\.0001 +\$0\.00012$/m)
     expect(asked.error).toMatch(new RegExp(`^30 days for ${id} +new +15% off$`, 'm'))
     expect(asked.error).toMatch(/^365 days +30% off +removed$/m)
-    expect((await operator(...args)).error).toContain('Add --yes')
+    expect((await operator(...args)).error).toContain('add --yes')
     expect((await book('h100', 'vm', 'ethernet')).gpus.every((row) => usd(row.perGpuHourUsd) === usd('2.49'))).toBe(
       true,
     )

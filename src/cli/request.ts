@@ -1,6 +1,7 @@
 /** `berth requests` and `berth cost`: the log of inference requests, and what they cost. */
 import { money } from '../view/money.ts'
-import { count, number } from '../view/number.ts'
+import { duration, requestUsage } from '../view/request.ts'
+import { count } from '../view/number.ts'
 import { age, utcTime } from '../view/time.ts'
 import { InvalidArgumentError } from 'commander'
 import { systemClock } from '../base/instant.ts'
@@ -49,7 +50,7 @@ export const rows: readonly Row[] = [
       { title: 'OUTCOME', of: ({ outcome }) => ({ text: outcome, style: outcomes[outcome].style }) },
       { title: 'COST', right: true, of: (one) => money(one.costUsd) },
       { title: 'KIND', wide: true, of: (one) => one.operation },
-      { title: 'USAGE', right: true, wide: true, of: usageOf },
+      { title: 'USAGE', right: true, wide: true, of: requestUsage },
       { title: 'DURATION', right: true, wide: true, of: (one) => duration(one.totalMs) },
       { title: 'KEY', wide: true, of: (one) => one.keyId },
       { title: 'TIME', wide: true, of: (one) => utcTime(one.at) },
@@ -132,7 +133,7 @@ function factLines(screen: Screen, request: LoggedRequest): string[] {
     ['Outcome', outcomes[request.outcome]],
     ['Reason', request.reason],
     ['HTTP status', String(request.status)],
-    ['Usage', usageOf(request)],
+    ['Usage', requestUsage(request)],
     ['First byte', firstByteMs === null ? 'none' : `after ${duration(firstByteMs)}`],
     ['Duration', duration(request.totalMs)],
     ['Cost', money(request.costUsd)],
@@ -172,15 +173,4 @@ async function explainMissingBodies(client: Client): Promise<string[]> {
         'to read the requests of other keys, use a key that also has the scope keys.',
       ]
     : ['This account does not store bodies. To store them from now on:', '  berth account keep-bodies on']
-}
-
-/** Tokens of the prompt and the answer, characters, or pixels times steps. */
-function usageOf({ operation, inputUnits, cachedUnits, outputUnits }: LoggedRequest): string {
-  if (operation === 'speech') return count(inputUnits, 'character')
-  if (operation === 'image') return count(outputUnits, 'pixel step')
-  return `${number(inputUnits)}${cachedUnits === 0 ? '' : ` (${number(cachedUnits)} cached)`} in, ${number(outputUnits)} out`
-}
-
-function duration(ms: number): string {
-  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
 }
