@@ -285,7 +285,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const { page, visit, look, close } = await browser.open(browser.server.demoKey)
     await visit('/no/such/page', 'Page not found')
     await look('not-found')
-    await page.getByRole('link', { name: 'Go to the overview' }).click()
+    await page.getByRole('link', { name: 'Overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     expect(page.url()).toBe(`${browser.server.url}/`)
     await close()
