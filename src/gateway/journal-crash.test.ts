@@ -77,7 +77,7 @@ describe('a full disk', () => {
     append('b')
     await journal.sync()
     expect(seen).toEqual([])
-    expect(told).toMatchObject([{ level: 'error', message: expect.stringContaining('refused') }])
+    expect(told).toMatchObject([{ level: 'error', message: expect.stringContaining('refusing new requests') }])
     disk.isFull = false
     await waitFor('both', () => seen.length === 2)
     expect(journal.isFailing).toBe(false)

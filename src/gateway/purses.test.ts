@@ -357,7 +357,7 @@ describe('a purse', () => {
     const got = await purses.reserve(owner, usd('0.1'))
     if (!got.ok) throw new Error(got.message)
     purses.end(got.value, zeroUsd)
-    expect(() => purses.end(got.value, zeroUsd)).toThrow(/ended before/)
+    expect(() => purses.end(got.value, zeroUsd)).toThrow(/already ended/)
     expect(() => purses.end({ amount: usd('1') }, zeroUsd)).toThrow(/not a reservation/)
   })
 
