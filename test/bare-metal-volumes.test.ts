@@ -267,7 +267,7 @@ async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
 
 /** Until the guests are clean; then what is left on the file server goes. */
 async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
-  for (const { id } of await world.listWorkloads('private-cloud', '')) await world.askGone(id)
+  for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
   const isFree = async (): Promise<boolean> => {
     await lookAgain()
     return (await world.listWorkloads('private-cloud', '')).length === 0

@@ -56,7 +56,7 @@ driverConformance(
       },
       // The next test begins when the hosts are clean again.
       dispose: async () => {
-        for (const { id } of await world.listWorkloads('private-cloud', '')) await world.askGone(id)
+        for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
         await waitFor('all hosts are free', async () => (await world.listWorkloads('private-cloud', '')).length === 0)
       },
     }

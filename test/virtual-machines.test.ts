@@ -71,7 +71,7 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
         },
         // What a test has left behind would take the next one's processor.
         dispose: async () => {
-          for (const { id } of await world.listWorkloads('host', '')) await world.askGone(id)
+          for (const { id } of await world.listWorkloads('host', '')) await world.requestDestroy(id)
           await waitFor('all guests are gone', async () => (await world.listWorkloads('host', '')).length === 0)
         },
       }

@@ -66,11 +66,11 @@ export function modelNamed(productName: string): GpuModel | undefined {
 }
 
 /** By its name in `--simulate-gpus`. */
-export function modelByWord(word: string): GpuModel | undefined {
+export function simulatedModel(word: string): GpuModel | undefined {
   return models.find(({ model }) => model.word === word)?.model
 }
 
-export const simulatedWords: readonly string[] = models.map(({ model }) => model.word)
+export const simulatedModelNames: readonly string[] = models.map(({ model }) => model.word)
 
 /** As listings spell it: one word, like node labels of a cluster. */
 export function listedName(productName: string): string {

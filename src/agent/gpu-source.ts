@@ -9,7 +9,7 @@
 import { z } from 'zod'
 import type { AgentFolder } from './folder.ts'
 import { shortAddress, xidsInLog } from './gpu-health.ts'
-import { modelByWord, simulatedWords } from './gpu-model.ts'
+import { simulatedModel, simulatedModelNames } from './gpu-model.ts'
 import { openKernelLog } from './kernel-log.ts'
 import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './gpu-listing.ts'
 
@@ -143,16 +143,16 @@ export interface SimulatedGpus {
 export function parseSimulated(text: string): SimulatedGpus {
   const [, word = '', digits = '1'] = /^([a-z0-9]+)(?::(\d{1,3}))?$/.exec(text) ?? []
   const count = Number.parseInt(digits, 10)
-  if (modelByWord(word) === undefined || count < 1 || count > MAX_GPUS) {
+  if (simulatedModel(word) === undefined || count < 1 || count > MAX_GPUS) {
     throw new Error(
-      `Use MODEL:COUNT, such as h100:8, with at most ${MAX_GPUS} GPUs. Models: ${simulatedWords.join(', ')}.`,
+      `Use MODEL:COUNT, such as h100:8, with at most ${MAX_GPUS} GPUs. Models: ${simulatedModelNames.join(', ')}.`,
     )
   }
   return { word, count }
 }
 
 export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFolder): GpuSource {
-  const model = modelByWord(word)
+  const model = simulatedModel(word)
   if (model === undefined) throw new Error(`Unknown GPU model to simulate: ${word}.`)
   const gpus = Array.from({ length: count }, (_, index): Gpu => {
     const number = index.toString(16).padStart(2, '0')

@@ -1,3 +1,4 @@
+/** The request queue of the speech, image and embedding engines. */
 import { fail, type Failure, type Result } from '../contract/result.ts'
 
 interface Lane {

@@ -42,7 +42,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
 
     addWorkload: (workload: NewWorkload) => transact(database, (tx) => addWorkload(tx, workload, ports)),
 
-    askGone: (id: string) =>
+    requestDestroy: (id: string) =>
       transact(database, async (tx) => {
         const moved = await tx.db
           .updateTable('workload')
@@ -66,7 +66,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
       await db.updateTable('host_volume').set({ present: true, made: true }).where('id', '=', id).execute()
     },
 
-    askVolumeGone: (id: string) =>
+    requestVolumeDestroy: (id: string) =>
       transact(database, async (tx) => {
         const volume = await tx.db
           .selectFrom('host_volume')

@@ -91,7 +91,7 @@ describe('the world in PostgreSQL, called by several servers at once', () => {
 
   it('uses each refusal once, and grants the same end to all others', async () => {
     await world.addMachine(machine('refusing', { destroyRefusalsLeft: DESTROY_REFUSALS }))
-    const asked = await Promise.all(many.map((i) => world.askMachineDestroy('refusing', addMs(now, i))))
+    const asked = await Promise.all(many.map((i) => world.requestMachineDestroy('refusing', addMs(now, i))))
     const granted = asked.filter((after) => typeof after?.destroyAskedAt === 'number')
     expect(asked.length - granted.length).toBe(DESTROY_REFUSALS)
     const final = await world.findMachine('refusing')
@@ -129,10 +129,10 @@ describe('the world in PostgreSQL and the one in memory', () => {
       (w) => w.attachVolume('nothing', 'alike-m', now),
       (w) => w.askVolumeDestroy('alike-v', now),
       (w) => w.listVolumes('tag-alike', now),
-      (w) => w.askMachineDestroy('alike-m', now),
-      (w) => w.askMachineDestroy('alike-m', addMs(now, 1)),
-      (w) => w.askMachineDestroy('alike-m', addMs(now, 2)),
-      (w) => w.askMachineDestroy('nobody', now),
+      (w) => w.requestMachineDestroy('alike-m', now),
+      (w) => w.requestMachineDestroy('alike-m', addMs(now, 1)),
+      (w) => w.requestMachineDestroy('alike-m', addMs(now, 2)),
+      (w) => w.requestMachineDestroy('nobody', now),
       (w) => w.listMachines('tag-alike', addMs(now, 1_000)),
       (w) => w.listMachines('tag-alike', addMs(now, 1_001)),
       (w) => w.listVolumes('tag-alike', addMs(now, 1_001)),

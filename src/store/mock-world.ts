@@ -73,7 +73,7 @@ export function postgresMockWorld(db: Db) {
       return found.rows
     },
 
-    async askMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
+    async requestMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
       const asked = await sql<Machine>`
         update mock.machine t set ${askedToGo(at)} where t.external_id = ${externalId}
         returning ${machineColumns}`.execute(db)

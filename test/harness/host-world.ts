@@ -45,9 +45,9 @@ export function faultyWorld<D extends Driver>(
     faults: {
       'create-timeout': arm('after', 'addWorkload'),
       'create-lost': arm('before', 'addWorkload'),
-      'destroy-refused': arm('before', 'askGone', REFUSALS),
+      'destroy-refused': arm('before', 'requestDestroy', REFUSALS),
       'volume-create-timeout': arm('after', 'addVolume'),
-      'volume-destroy-refused': arm('before', 'askVolumeGone', REFUSALS),
+      'volume-destroy-refused': arm('before', 'requestVolumeDestroy', REFUSALS),
       unreachable: { arm: () => void (away = true) },
     },
   }

@@ -23,7 +23,7 @@ const long = [
   'test/bad-input.test.ts',
   'src/engines/qemu/runtime.test.ts',
   'test/start.test.ts',
-  'src/engines/metal/keep-turn.test.ts',
+  'src/engines/metal/keep-lease.test.ts',
   'src/server/embedded-postgres.test.ts',
   'test/inference-outage.test.ts',
   'src/engines/image/main.test.ts',

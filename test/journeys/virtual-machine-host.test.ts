@@ -179,7 +179,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     expect(new Set(users).size).toBe(2)
     const { hosts } = await succeed(machines.server.operator, 'GET', '/v2/operator/hosts?limit=100')
     const { notes } = hosts.find(({ id }: { id: string }) => id === host.id)
-    expect(notes).toContainEqual(expect.stringContaining('Virtual machines are kept from this host'))
+    expect(notes).toContainEqual(expect.stringContaining('Virtual machines cannot connect to this host'))
     // As the owner's own firewall does when it is loaded anew.
     await onHost('nft', 'flush', 'ruleset')
     await waitFor('the rules to be back', async () => (await onHost('nft', 'list', 'tables')).includes('inet berth_vm'))

@@ -29,7 +29,7 @@ import { ImageStore } from './image-store.ts'
 import { diskNote, hostProcesses, storageEnforcesLimits } from './notes.ts'
 import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
-import { SshDoor } from './ssh-door.ts'
+import { ContainerSsh } from './container-ssh.ts'
 import { openStream } from './stream.ts'
 import { WorkloadFiles, type WorkloadEnd } from './workload-file.ts'
 
@@ -85,7 +85,7 @@ class DockerRuntime implements Runtime {
   readonly #client: DockerClient
   readonly #files: WorkloadFiles
   readonly #events: EventWatch
-  readonly #door: SshDoor
+  readonly #ssh: ContainerSsh
   readonly #fence: ContainerFence
   readonly #images: ImageStore
   /** Observed or pending exits. Also in the files, unless the disk is full. */
@@ -104,7 +104,7 @@ class DockerRuntime implements Runtime {
     this.#client = new DockerClient(options.socketPath)
     this.#files = new WorkloadFiles(options.folder)
     this.#events = new EventWatch(this.#client, options.onError)
-    this.#door = new SshDoor({ client: this.#client, onError: options.onError })
+    this.#ssh = new ContainerSsh({ client: this.#client, onError: options.onError })
     this.#fence = new ContainerFence({
       ...options,
       networkNamespace: options.networkNamespace,
@@ -124,7 +124,7 @@ class DockerRuntime implements Runtime {
     this.#closing.abort()
     this.#stopDiskWatch()
     this.#events.close()
-    this.#door.close()
+    this.#ssh.close()
     await this.#client.close()
   }
 
@@ -208,7 +208,7 @@ class DockerRuntime implements Runtime {
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
-    this.#door.close(id)
+    this.#ssh.close(id)
     const label = `${ID_LABEL}=${id}`
     for (let tries = 1; ; tries += 1) {
       const containers = await this.#client.containers(label, signal)
@@ -245,7 +245,7 @@ class DockerRuntime implements Runtime {
     if (file === undefined) throw new Error('The host has lost the SSH keys of this container.')
     const { IPAddress } = container.NetworkSettings.Networks[nameOf(id)] ?? {}
     const address = IPAddress === undefined || IPAddress === '' ? undefined : IPAddress
-    return this.#door.enter({ id, container: nameOf(id), address, file })
+    return this.#ssh.connect({ id, container: nameOf(id), address, file })
   }
 
   async #readInfo(signal: AbortSignal): Promise<Info> {

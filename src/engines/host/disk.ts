@@ -53,7 +53,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      if (!(await world.askVolumeGone(externalId))) throw new Error('The disk is attached.')
+      if (!(await world.requestVolumeDestroy(externalId))) throw new Error('The disk is attached.')
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()

@@ -73,7 +73,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      await world.askGone(externalId)
+      await world.requestDestroy(externalId)
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()

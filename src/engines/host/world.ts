@@ -16,7 +16,7 @@ export interface HostWorld {
   /** Idempotent by tag. */
   addWorkload(workload: NewWorkload): Promise<AddOutcome>
   /** Succeeds if it is already gone. */
-  askGone(id: string): Promise<void>
+  requestDestroy(id: string): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>
   findWorkload(id: string): Promise<KnownWorkload | undefined>
 
@@ -24,7 +24,7 @@ export interface HostWorld {
   /** The file server has created its data. */
   markVolumeMade(id: string): Promise<void>
   /** False: it is attached. */
-  askVolumeGone(id: string): Promise<boolean>
+  requestVolumeDestroy(id: string): Promise<boolean>
   /** Deletes the row of a volume that the file server no longer has. */
   forgetVolume(id: string): Promise<void>
   listVolumes(driver: HostDriverId, tagPrefix: string): Promise<KnownVolume[]>

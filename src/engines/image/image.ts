@@ -7,7 +7,7 @@ import type { EngineCall } from '../engine-http.ts'
 import { WorkQueue } from '../engine-queue.ts'
 import type { ImageFacts } from './model-folder.ts'
 import { gaussianNoise } from './noise.ts'
-import type { Painter, Words } from './painter-process.ts'
+import type { Painter, EncodedPrompt } from './painter-process.ts'
 import { ImageReply, type FinishedImage } from './image-reply.ts'
 import { readRequest, type ImageRequest } from './request.ts'
 import { sample } from './sampler.ts'
@@ -73,8 +73,8 @@ export class ImageDesk {
     signal: AbortSignal,
   ): Promise<FinishedImage> {
     const notes: string[] = []
-    const read = async (field: string, text: string): Promise<Words> => {
-      const words = await this.#painter.readWords(text)
+    const read = async (field: string, text: string): Promise<EncodedPrompt> => {
+      const words = await this.#painter.encodePrompt(text)
       if (words.readPart !== undefined) notes.push(this.#noteOf(field, words.readPart))
       return words
     }

@@ -17,7 +17,7 @@ test(
     const painter = new PainterProcess(entry, start, IDLE_MS)
     expect(painter.pid).toBeUndefined()
 
-    const words = await painter.readWords('a red apple')
+    const words = await painter.encodePrompt('a red apple')
     expect(words.states.length).toBe(32 * 384)
     // Three words, the beginning and the end.
     expect(words.mask).toEqual(Float32Array.from({ length: 32 }, (_, i) => (i < 5 ? 1 : 0)))
@@ -27,12 +27,12 @@ test(
     await waitFor('it to be let go', () => painter.pid === undefined)
     await waitFor('its end', () => !isThere(pid))
 
-    const broken = painter.readWords('a red apple')
+    const broken = painter.encodePrompt('a red apple')
     process.kill(painter.pid ?? NaN, 'SIGKILL')
     await expect(broken).rejects.toThrow('ended with SIGKILL')
     expect(painter.pid).toBeUndefined()
 
-    expect(await painter.readWords('a red apple')).toEqual(words)
+    expect(await painter.encodePrompt('a red apple')).toEqual(words)
     await waitFor('it to be let go', () => painter.pid === undefined)
   },
   LOADING_MS,

@@ -9,7 +9,7 @@ import { within } from '../../base/within.ts'
 import type { ImageSize } from './image-file.ts'
 
 /** What the model made of a prompt. */
-export interface Words {
+export interface EncodedPrompt {
   readonly states: Float32Array
   readonly mask: Float32Array
   /** Undefined: all of the prompt. Else as far as the model reads. */
@@ -17,9 +17,9 @@ export interface Words {
 }
 
 export interface Painter {
-  readWords(text: string): Promise<Words>
+  encodePrompt(text: string): Promise<EncodedPrompt>
   /** Where each of the texts (one or two) would have the latent go, one after the other. */
-  velocities(latent: Float32Array, time: number, texts: readonly Words[]): Promise<Float32Array>
+  velocities(latent: Float32Array, time: number, texts: readonly EncodedPrompt[]): Promise<Float32Array>
   /** The PNG. */
   finish(latent: Float32Array, size: ImageSize): Promise<Uint8Array>
 }
@@ -70,8 +70,8 @@ export class PainterProcess implements Painter {
     return this.#child?.pid
   }
 
-  readWords(...args: Parameters<Painter['readWords']>): Promise<Words> {
-    return this.#ask('readWords', args) as Promise<Words>
+  encodePrompt(...args: Parameters<Painter['encodePrompt']>): Promise<EncodedPrompt> {
+    return this.#ask('encodePrompt', args) as Promise<EncodedPrompt>
   }
 
   velocities(...args: Parameters<Painter['velocities']>): Promise<Float32Array> {
@@ -158,8 +158,8 @@ export async function runPainter(load: () => Promise<Painter>): Promise<void> {
 
 function run(painter: Painter, ask: Ask): Promise<unknown> {
   switch (ask.call) {
-    case 'readWords':
-      return painter.readWords(...ask.args)
+    case 'encodePrompt':
+      return painter.encodePrompt(...ask.args)
     case 'velocities':
       return painter.velocities(...ask.args)
     case 'finish':

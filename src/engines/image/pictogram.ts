@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { loadMiniLm, type EmbeddingModel } from '../embedding/mini-lm.ts'
 import { DECODER_FILE, PAINTER_FILE, readModelFolder, type ImageFacts } from './model-folder.ts'
-import type { Painter, PainterStart, Words } from './painter-process.ts'
+import type { Painter, PainterStart, EncodedPrompt } from './painter-process.ts'
 import { writePng } from './image-file.ts'
 import { findReadPart } from './read-part.ts'
 
@@ -29,7 +29,7 @@ export async function loadPictogram({ folder, threads }: PainterStart): Promise<
   const painter = await load(PAINTER_FILE)
   const decoder = await load(DECODER_FILE)
   return {
-    readWords: (text) => readWords(miniLm, facts, text),
+    encodePrompt: (text) => encodePrompt(miniLm, facts, text),
     velocities: makeVelocities(painter, facts),
     finish: async (latent, size) => {
       const outcome = await decoder.run({ latent: new Tensor('float32', latent, [1, ...facts.latent]) })
@@ -38,7 +38,11 @@ export async function loadPictogram({ folder, threads }: PainterStart): Promise<
   }
 }
 
-async function readWords(miniLm: EmbeddingModel, { words, dimensions }: ImageFacts, text: string): Promise<Words> {
+async function encodePrompt(
+  miniLm: EmbeddingModel,
+  { words, dimensions }: ImageFacts,
+  text: string,
+): Promise<EncodedPrompt> {
   const { ids, isCut } = miniLm.tokenise(text, words)
   const states = new Float32Array(words * dimensions)
   states.set(await miniLm.states(ids))
@@ -56,7 +60,7 @@ function makeVelocities(painter: InferenceSession, { latent: shape, words, dimen
   const latents = new Float32Array(MAX_BATCH * size)
   const states = new Float32Array(MAX_BATCH * words * dimensions)
   const masks = new Float32Array(MAX_BATCH * words)
-  return async (latent: Float32Array, time: number, texts: readonly Words[]): Promise<Float32Array> => {
+  return async (latent: Float32Array, time: number, texts: readonly EncodedPrompt[]): Promise<Float32Array> => {
     const batch = texts.length
     for (const [i, text] of texts.entries()) {
       latents.set(latent, i * size)

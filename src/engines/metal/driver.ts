@@ -57,7 +57,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      await world.askGone(externalId)
+      await world.requestDestroy(externalId)
       // Revoke access to volumes now, not when the next tenant arrives.
       await volumes?.syncClients(signal)
     },

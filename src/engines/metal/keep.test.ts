@@ -145,7 +145,7 @@ class Books implements MetalWorld {
   readonly quarantined: { id: string; reason: string; workloadId: string | null }[] = []
   readonly #hosts = new Map<string, MetalHost>()
   readonly #wanted = new Map<string, Workload[]>()
-  readonly #turns = new Map<string, string>()
+  readonly #leases = new Map<string, string>()
   readonly #saved: { id: string; report: HostReport }[] = []
   #tokens = 0
 
@@ -160,7 +160,7 @@ class Books implements MetalWorld {
     return this.#hosts.get(id)?.generation ?? 0
   }
   holderOf(id: string): string | undefined {
-    return this.#turns.get(id)
+    return this.#leases.get(id)
   }
   seen(id: string, workloadId: string, state: string) {
     return this.reports.get(id)?.workloads.find((one) => one.id === workloadId && one.state === state)
@@ -200,16 +200,16 @@ class Books implements MetalWorld {
     return [...this.#hosts.values()]
   }
   async takeHost(id: string): Promise<string | undefined> {
-    if (this.#turns.has(id)) return undefined
+    if (this.#leases.has(id)) return undefined
     this.#tokens += 1
-    this.#turns.set(id, String(this.#tokens))
+    this.#leases.set(id, String(this.#tokens))
     return String(this.#tokens)
   }
   async renewHost(id: string, token: string): Promise<boolean> {
-    return this.#turns.get(id) === token
+    return this.#leases.get(id) === token
   }
   async giveHost(id: string, token: string): Promise<void> {
-    if (this.#turns.get(id) === token) this.#turns.delete(id)
+    if (this.#leases.get(id) === token) this.#leases.delete(id)
   }
   async readDesired(id: string): Promise<Desired> {
     const host = this.#hosts.get(id)

@@ -117,7 +117,7 @@ class Lane {
   readonly #options: KeepMetalOptions
   readonly #id: string
   #expiry: NodeJS.Timeout | undefined
-  #turn: { token: string; until: number; takenAt: number } | undefined
+  #lease: { token: string; until: number; takenAt: number } | undefined
   #work: Work | undefined
   #host: MetalHost | undefined
   /** A check, admission or cleaning is running. Tasks of the keeper are not counted. */
@@ -149,17 +149,17 @@ class Lane {
   /** Starts due work. True: it just got the lease and needs fresh data. */
   async tick(host: MetalHost, listedAt: number): Promise<boolean> {
     try {
-      if (!(await this.#holdTurn())) return false
+      if (!(await this.#holdLease())) return false
     } catch (error) {
       this.#warn(error, 'could not renew the lease on a bare-metal host')
-      if (this.#turn === undefined || performance.now() > this.#turn.until) this.#release()
+      if (this.#lease === undefined || performance.now() > this.#lease.until) this.#release()
       return false
     }
     if (this.#failure !== undefined) {
       await this.#tellFailure()
       return false
     }
-    if (this.#turn === undefined || listedAt < Math.max(this.#turn.takenAt, this.#movedAt)) return true
+    if (this.#lease === undefined || listedAt < Math.max(this.#lease.takenAt, this.#movedAt)) return true
     this.#host = host
     if (this.#work !== undefined && !this.#isStillMadeOf(this.#work, host)) this.#release()
     if (this.#isBusy || !this.#isDue(host)) return false
@@ -173,30 +173,30 @@ class Lane {
   async close(): Promise<void> {
     clearTimeout(this.#expiry)
     this.#release()
-    const token = this.#turn?.token
-    this.#turn = undefined
+    const token = this.#lease?.token
+    this.#lease = undefined
     if (token === undefined) return
     await this.#options.world.giveHost(this.#id, token).catch((error: unknown) => {
       this.#warn(error, 'could not release the lease on a bare-metal host; it expires by itself')
     })
   }
 
-  async #holdTurn(): Promise<boolean> {
+  async #holdLease(): Promise<boolean> {
     const { world } = this.#options
     const now = performance.now()
-    if (this.#turn !== undefined) {
-      if (this.#turn.until - now > LEASE_MS - RENEW_AFTER_MS) return true
-      if (await world.renewHost(this.#id, this.#turn.token, LEASE_MS)) {
-        this.#turn.until = now + LEASE_MS
+    if (this.#lease !== undefined) {
+      if (this.#lease.until - now > LEASE_MS - RENEW_AFTER_MS) return true
+      if (await world.renewHost(this.#id, this.#lease.token, LEASE_MS)) {
+        this.#lease.until = now + LEASE_MS
         this.#releaseAt(now + LEASE_MS)
         return true
       }
-      this.#turn = undefined
+      this.#lease = undefined
       this.#release()
     }
     const token = await world.takeHost(this.#id, LEASE_MS)
     if (token === undefined) return false
-    this.#turn = { token, until: now + LEASE_MS, takenAt: performance.now() }
+    this.#lease = { token, until: now + LEASE_MS, takenAt: performance.now() }
     this.#releaseAt(now + LEASE_MS)
     return true
   }

@@ -60,7 +60,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
         await files.create(id, sizeGb, signal)
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error
-        await world.askVolumeGone(id)
+        await world.requestVolumeDestroy(id)
         await world.forgetVolume(id)
         return { kind: 'refused', reason: 'no_storage_capacity', message: `${error.message}.` }
       }
@@ -69,7 +69,7 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
-      if (!(await world.askVolumeGone(externalId))) throw new Error('The volume is attached.')
+      if (!(await world.requestVolumeDestroy(externalId))) throw new Error('The volume is attached.')
       await syncClients(signal)
       await files.destroy(externalId, signal)
       await world.forgetVolume(externalId)

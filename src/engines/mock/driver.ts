@@ -74,7 +74,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       const now = clock.now()
-      const machine = await world.askMachineDestroy(externalId, now)
+      const machine = await world.requestMachineDestroy(externalId, now)
       if (machine !== undefined) throwUnlessAccepted(machine, machine.spec.label, now)
     },
     async list(tagPrefix, signal) {

@@ -58,7 +58,7 @@ export interface MockWorld {
   /** All that are not gone and whose tag starts with the prefix, listed or not. */
   listMachines(tagPrefix: string, at: Instant): Promise<MockMachine[]>
   /** Uses up one refusal or starts the teardown; a repeated call does not delay it. undefined: no such machine. */
-  askMachineDestroy(externalId: string, at: Instant): Promise<MockMachine | undefined>
+  requestMachineDestroy(externalId: string, at: Instant): Promise<MockMachine | undefined>
   /** Gone without a destroy call. */
   markMachineGone(externalId: string, at: Instant): Promise<void>
 
@@ -106,7 +106,8 @@ export function memoryWorld(): MockWorld {
     addMachine: async (machine) => addNew(machines, machine),
     findMachine: async (externalId) => machines.get(externalId),
     listMachines: async (tagPrefix, at) => living(machines, tagPrefix, at),
-    askMachineDestroy: async (externalId, at) => change(machines, externalId, (machine) => askDestroy(machine, at)),
+    requestMachineDestroy: async (externalId, at) =>
+      change(machines, externalId, (machine) => requestDestroy(machine, at)),
     markMachineGone: async (externalId, at) => {
       change(machines, externalId, (machine) => ({ ...machine, goneAt: earliest(machine.goneAt, at) }))
     },
@@ -117,7 +118,7 @@ export function memoryWorld(): MockWorld {
     askVolumeDestroy: async (externalId, at) =>
       change(volumes, externalId, (stored) => {
         const volume = withLivingAttachments(stored, at)
-        return volume.attachedTo.length > 0 ? volume : askDestroy(volume, at)
+        return volume.attachedTo.length > 0 ? volume : requestDestroy(volume, at)
       }),
     markVolumeGone: async (externalId, at) => {
       change(volumes, externalId, (volume) => ({ ...volume, goneAt: earliest(volume.goneAt, at) }))
@@ -158,7 +159,7 @@ function change<T extends MockResource>(
   return next
 }
 
-function askDestroy<T extends MockResource>(thing: T, at: Instant): T {
+function requestDestroy<T extends MockResource>(thing: T, at: Instant): T {
   if (thing.destroyRefusalsLeft > 0) return { ...thing, destroyRefusalsLeft: thing.destroyRefusalsLeft - 1 }
   return {
     ...thing,

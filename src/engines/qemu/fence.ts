@@ -84,8 +84,8 @@ export class Fence {
   notes(): readonly string[] {
     if (!this.#options.needsRules || this.#why === undefined) return []
     return this.#why === null
-      ? [`Virtual machines are kept from this host and from link-local addresses (nftables, table inet ${TABLE}).`]
-      : [`Virtual machines reach what listens on the loopback of this host, at 10.0.2.2: ${this.#why}`]
+      ? [`Virtual machines cannot connect to this host or to link-local addresses (nftables, table inet ${TABLE}).`]
+      : [`Virtual machines can connect to services on this host's loopback address through 10.0.2.2: ${this.#why}`]
   }
 
   async #tend(): Promise<void> {
@@ -122,7 +122,7 @@ export class Fence {
       this.#given.add(user)
       return user
     }
-    throw new Error('No free user id was found for the machine')
+    throw new Error('No free user ID was found for the machine')
   }
 }
 
@@ -152,12 +152,14 @@ function networkOf(pid: string): Promise<string | undefined> {
 
 /** Why machines cannot have their own users. undefined: they can. */
 async function whyNoUsers(): Promise<string | undefined> {
-  if (process.getuid?.() !== 0) return 'the agent does not run as root.'
+  if (process.getuid?.() !== 0) return 'the agent is not running as root.'
   // In a container root may map only few users.
   const map = (await fs.readFile('/proc/self/uid_map', 'utf8')).trim().split('\n')
   const isMapped = map.some((line) => {
     const [from = 0, , count = 0] = line.trim().split(/\s+/).map(Number)
     return from <= FIRST_USER && from + count >= FIRST_USER + USERS
   })
-  return isMapped ? undefined : `the agent runs in a container that lacks the users from ${FIRST_USER} on.`
+  return isMapped
+    ? undefined
+    : `the agent runs in a container whose user namespace does not include user IDs ${FIRST_USER} and up.`
 }

@@ -11,7 +11,7 @@ import { writeToChannel } from './ssh-channel.ts'
 import { serveSession } from './ssh-session.ts'
 import type { WorkloadFile } from './workload-file.ts'
 
-export interface SshDoorOptions {
+export interface ContainerSshOptions {
   readonly client: DockerClient
   readonly onError: (what: string, error: unknown) => void
 }
@@ -43,16 +43,16 @@ if command -v nc >/dev/null 2>&1; then exec nc 127.0.0.1 "$1"; fi
 [ -x /bin/bash ] || exit 1
 exec /bin/bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1; cat <&0 >&3 & exec cat <&3' bash "$1"`
 
-export class SshDoor {
-  readonly #options: SshDoorOptions
+export class ContainerSsh {
+  readonly #options: ContainerSshOptions
   readonly #open = new Map<string, Set<Duplex>>()
 
-  constructor(options: SshDoorOptions) {
+  constructor(options: ContainerSshOptions) {
     this.#options = options
   }
 
   /** A stream for the client's side of an SSH connection. */
-  enter(target: SshTarget): Duplex {
+  connect(target: SshTarget): Duplex {
     const open = this.#open.get(target.id) ?? new Set()
     if (open.size >= MAX_CONNECTIONS_PER_WORKLOAD) throw new Error('Too many SSH connections to this container.')
     const [outside, inside] = duplexPair()

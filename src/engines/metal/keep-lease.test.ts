@@ -1,4 +1,4 @@
-/** The promises: a host has one server at a time, and one that dies or loses the books is soon followed by another. */
+/** A host has one server at a time; another takes over soon after that one dies or loses its database. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import ssh2 from 'ssh2'
@@ -9,19 +9,19 @@ import { SILENT_MS } from '../../domain/host.ts'
 import { metalAccess } from './access.ts'
 import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from './keep.ts'
 
-/** What is left of the silence for the age of the last look, and for the next one to be done. */
-const LEAST_ROOM_MS = 5_000
-/** Timers count whole milliseconds, and from an earlier one. */
+/** Time before the host counts as silent, for the age of the last check and for the next one. */
+const MIN_MARGIN_MS = 5_000
+/** Timers count whole milliseconds and may fire early. */
 const TIMER_MS = 10
 
-/** A host on which every script runs for ever: whoever has begun with it is busy. */
+/** A host whose scripts never end, so a server that starts one stays busy. */
 let slow: ssh2.Server
 let seen: { scripts: number; cut: number }
 let keepings: MetalKeeping[]
-const keys = makeSshKeyPair('keep-turn')
+const keys = makeSshKeyPair('keep-lease')
 
 beforeEach(async () => {
-  // Of this host: the last one may still be closing.
+  // Per test: the previous test's server may still be closing.
   const here = { scripts: 0, cut: 0 }
   seen = here
   keepings = []
@@ -55,33 +55,33 @@ function keepingOf(world: MetalWorld, warn: (facts: object, message: string) => 
 const pass = (keeping: MetalKeeping): Promise<boolean> => keeping.run(new AbortController().signal)
 
 test('keeps the lease of a busy server; after its death another server takes over before the host counts as silent', async () => {
-  const turns = makeTurns()
-  const [first, second] = [keepingOf(turns.worldOf('first')), keepingOf(turns.worldOf('second'))]
-  await waitFor('the first to be busy', async () => (await pass(first), seen.scripts === 1))
-  const token = turns.token()
-  await waitFor('the turn to be renewed past its first end', async () => {
+  const leases = makeLeases()
+  const [first, second] = [keepingOf(leases.worldOf('first')), keepingOf(leases.worldOf('second'))]
+  await waitFor('the first server to be busy', async () => (await pass(first), seen.scripts === 1))
+  const token = leases.token()
+  await waitFor('the lease to be renewed past its first expiry', async () => {
     await pass(first)
     await pass(second)
-    return turns.isPastFirstEnd()
+    return leases.isPastFirstEnd()
   })
   expect(seen.cut).toBe(0)
-  expect([turns.holder(), turns.token()]).toEqual(['first', token])
-  // No pass of the first any more, and no goodbye.
+  expect([leases.holder(), leases.token()]).toEqual(['first', token])
+  // The first server makes no more passes and does not release its lease.
   const diedAt = performance.now()
-  await waitFor('the second to have it', async () => (await pass(second), turns.holder() === 'second'))
-  expect(performance.now() - diedAt).toBeLessThan(SILENT_MS - LEAST_ROOM_MS)
-  await waitFor('the second to be busy', async () => (await pass(second), seen.scripts === 2))
+  await waitFor('the second server to take the lease', async () => (await pass(second), leases.holder() === 'second'))
+  expect(performance.now() - diedAt).toBeLessThan(SILENT_MS - MIN_MARGIN_MS)
+  await waitFor('the second server to be busy', async () => (await pass(second), seen.scripts === 2))
   expect(seen.cut).toBe(1)
 })
 
 test('stops working on a host when its lease ends while the database is unreachable', async () => {
-  const turns = makeTurns()
-  const keeping = keepingOf(turns.worldOf('first'))
-  await waitFor('it to be busy', async () => (await pass(keeping), seen.scripts === 1))
-  turns.breakDown()
-  await expect(pass(keeping)).rejects.toThrow('no books')
+  const leases = makeLeases()
+  const keeping = keepingOf(leases.worldOf('first'))
+  await waitFor('the server to be busy', async () => (await pass(keeping), seen.scripts === 1))
+  leases.breakDown()
+  await expect(pass(keeping)).rejects.toThrow('no database')
   await waitFor('its connection to end', () => seen.cut === 1)
-  expect(turns.isPastFirstEnd()).toBe(true)
+  expect(leases.isPastFirstEnd()).toBe(true)
 })
 
 test('logs each kind of host failure once, however often it is retried', async () => {
@@ -89,7 +89,7 @@ test('logs each kind of host failure once, however often it is retried', async (
   let tries = 0
   let why = 'timed out'
   const world: MetalWorld = {
-    ...makeTurns().worldOf('first'),
+    ...makeLeases().worldOf('first'),
     listMetalHosts: async () => [{ ...metalHost(), state: 'ready', reason: null }],
     readDesired: async () => {
       tries += 1
@@ -101,14 +101,14 @@ test('logs each kind of host failure once, however often it is retried', async (
   expect(logged).toEqual(['timed out after 1 ms'])
   why = 'refused'
   const before = tries
-  await waitFor('ten more', async () => (await pass(keeping), tries >= before + 10))
+  await waitFor('ten more tries', async () => (await pass(keeping), tries >= before + 10))
   expect(logged).toHaveLength(2)
   expect(logged[1]).toContain('refused')
 })
 
-/** The turns as PostgreSQL keeps them, in memory; of the rest of the books there is one host. */
-function makeTurns() {
-  let turn: { holder: string; token: string; until: number } | undefined
+/** An in-memory database with leases like those in PostgreSQL, and one host. */
+function makeLeases() {
+  let lease: { holder: string; token: string; until: number } | undefined
   let [tokens, firstEnd, isBroken] = [0, Number.POSITIVE_INFINITY, false]
   const host = metalHost()
   const none = async (): Promise<never> => {
@@ -116,23 +116,23 @@ function makeTurns() {
   }
   const worldOf = (name: string): MetalWorld => ({
     async listMetalHosts() {
-      if (isBroken) throw new Error('no books')
+      if (isBroken) throw new Error('no database')
       return [host]
     },
     async takeHost(_, leaseMs) {
-      if (turn !== undefined && turn.until > performance.now()) return undefined
+      if (lease !== undefined && lease.until > performance.now()) return undefined
       tokens += 1
-      turn = { holder: name, token: String(tokens), until: performance.now() + leaseMs }
-      firstEnd = Math.min(firstEnd, turn.until)
-      return turn.token
+      lease = { holder: name, token: String(tokens), until: performance.now() + leaseMs }
+      firstEnd = Math.min(firstEnd, lease.until)
+      return lease.token
     },
     async renewHost(_, token, leaseMs) {
-      if (turn?.token !== token) return false
-      turn.until = performance.now() + leaseMs
+      if (lease?.token !== token) return false
+      lease.until = performance.now() + leaseMs
       return true
     },
     async giveHost(_, token) {
-      if (turn?.token === token) turn = undefined
+      if (lease?.token === token) lease = undefined
     },
     readDesired: none,
     saveReport: none,
@@ -142,8 +142,8 @@ function makeTurns() {
   })
   return {
     worldOf,
-    holder: () => turn?.holder,
-    token: () => turn?.token,
+    holder: () => lease?.holder,
+    token: () => lease?.token,
     isPastFirstEnd: () => performance.now() > firstEnd - TIMER_MS,
     breakDown: () => void (isBroken = true),
   }
