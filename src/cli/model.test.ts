@@ -128,7 +128,7 @@ describe('models', () => {
     )
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
     await done('deployments', 'drain', id)
-    expect(await done('models', 'ls')).toMatch(/pixel steps +local, 1 deployment, 1 drained$/m)
+    expect(await done('models', 'ls')).toMatch(/megapixel and step +local, 1 deployment, 1 drained$/m)
     await done('models', 'rm', 'pictogram')
   })
 
