@@ -49,9 +49,9 @@ export const modelReasons = {
   ),
   model_loading: unavailable(asGiven),
   not_supported: invalid(
-    (what: { readonly access: 'terminal' } | { readonly feature: string; readonly model?: string }) =>
+    (what: { readonly access: 'terminal' | 'logs' } | { readonly feature: string; readonly model?: string }) =>
       'access' in what
-        ? 'Machines of this kind have no web terminal. Connect over SSH.'
+        ? `Machines of this kind have no ${what.access === 'logs' ? 'logs' : 'web terminal'}. Connect over SSH.`
         : `${what.model === undefined ? 'This model' : `The model ${what.model}`} does not support ${what.feature}. Leave it out, or choose another model.`,
   ),
   logprobs_missing: invalid('`top_logprobs` requires `logprobs: true`.'),

@@ -1,4 +1,4 @@
-/** The promises: only who holds a host's key is in, and nothing that it sends holds up or breaks anyone else. */
+/** Only the holder of a host's key can connect, and nothing it sends delays or breaks other hosts. */
 import { generateKeyPairSync, sign } from 'node:crypto'
 import http from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -13,13 +13,8 @@ import { hostDriver } from '../engines/host/driver.ts'
 import { findHost, setHostState } from '../store/host.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
 import { transact } from '../store/database.ts'
-import {
-  startHostSockets,
-  TestAgent,
-  testOffer,
-  type HostSockets,
-  type TestHost,
-} from '../../test/harness/host-sockets.ts'
+import { startHostSockets, TestAgent, testOffer } from '../../test/harness/host-sockets.ts'
+import type { HostSockets, TestHost } from '../../test/harness/host-sockets.ts'
 import { lookAgain, waitFor } from '../../test/harness/wait.ts'
 
 /** Short enough to wait for some of them, long enough for a busy machine to answer in time. */

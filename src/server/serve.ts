@@ -71,7 +71,6 @@ export interface ServeOptions {
   readonly clock?: Clock
   readonly log?: Logger
   readonly checkResponses?: boolean
-  /** Creates another operator key in the data folder. */
   readonly newOperatorKey?: boolean
   /** false: the server changes nothing on its own; tests run the reconcilers by hand. */
   readonly runLoops?: boolean
@@ -91,8 +90,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
   try {
     const data = options.data ?? (await openData(settings, (line) => log.info(line)))
     closing.push(() => data.close())
-    const { databaseUrl } = data
-    const database = openDatabase({ url: databaseUrl, clock, poolSize: settings.databaseConnections })
+    const database = openDatabase({ url: data.databaseUrl, clock, poolSize: settings.databaseConnections })
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
     const vault = await openVault(database, clock, settings, data.dir)
@@ -107,7 +105,8 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
     const drain = { started: false }
     const welcome = welcomeOptions(settings, options, data.dir)
-    const wiring = { log, options, closing, databaseUrl, dataDir: data.dir, engineLoops: engines.loops, drain, welcome }
+    const { databaseUrl, dir: dataDir } = data
+    const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome }
     const url = await openHttp(app, settings, wiring)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
     closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))

@@ -131,7 +131,7 @@ export function openLogs(
   rental: Rental,
   options: { follow: boolean; tail: number },
 ): Result<Readable> {
-  const found = findLink(app, links, rental, 'terminal')
+  const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return found
   const { link, workloadId } = found.value
   const stream = link.open({ kind: 'logs', workloadId, ...options })
@@ -161,7 +161,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   if (rental === undefined || rental.account_id !== caller.value.accountId) {
     return refused(fail('rental_not_found'))
   }
-  const found = findLink(app, links, rental, 'logs')
+  const found = findLink(app, links, rental, 'terminal')
   if (!found.ok) return refused(found)
   const { link, workloadId } = found.value
   const argv = command.length === 0 ? null : command
@@ -230,7 +230,7 @@ function findLink(
     return fail('simulated_machine', { lacks: 'login' })
   }
   if (traits?.[ability] !== true) {
-    return fail('not_supported', { access: 'terminal' })
+    return fail('not_supported', { access: ability })
   }
   if (rental.status !== 'Running' || rental.external_id === null) {
     return fail('not_running', { rentalId: rental.id, status: rental.status })
