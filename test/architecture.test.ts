@@ -1,4 +1,4 @@
-/** ARCHITECTURE.md and the pages beside the rooms name files, folders and tests; each of them must exist. */
+/** Every file, folder and test named in ARCHITECTURE.md and the pages it links to exists. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
@@ -9,7 +9,7 @@ const linked = new Set(
   [...fs.readFileSync(overview, 'utf8').matchAll(/\]\(([^)]+\.md)\)/g)].map(([, page = '']) => page),
 )
 
-test('the overview stays a ten-minute read', () => {
+test('the overview is short enough to read in ten minutes', () => {
   expect(fs.statSync(overview).size).toBeLessThanOrEqual(MAX_BYTES)
 })
 

@@ -1,6 +1,6 @@
 /**
- * Every operation of the contract, called with every kind of wrong key and with the right one. The walk is computed
- * from the table of endpoints, so a new operation is walked without a change here, once it has an example.
+ * Calls every operation of the contract with each kind of wrong key and with the right one. The cases come from the
+ * endpoint table, so a new operation is covered as soon as it has an example.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { v1Error, v2Codes, v2Error, type V2Status } from '../src/contract/error.ts'
@@ -24,11 +24,11 @@ let journey: Journey
 let owner: { id: string; key: string; call: Call }
 let stranger: { id: string; key: string; call: Call }
 let its: Owned
-/** What is sent as Authorization, and what has to come of it: status and reason. */
+/** The Authorization header to send, and the expected status and reason. */
 let wrongKeys: Array<{ what: string; header: string | undefined; status: 401 | 403; reason: string }>
-/** Keys of the owner (of the operator, where it has that scope) by their scopes. */
+/** Keys by scope. They belong to the owner, or to the operator for scopes only the operator has. */
 const keys = new Map<string, string>()
-/** Of the database before the first call: no refused one may change it. */
+/** Fingerprint of the database before the first call: a rejected call must not change it. */
 let untouched: Fingerprint
 
 beforeAll(async () => {
@@ -72,12 +72,12 @@ async function makeWrongKeys(): Promise<typeof wrongKeys> {
   ]
 }
 
-/** Scopes of keys that are let in: each of the named ones alone will do. */
+/** Scope sets that grant access: each named scope is enough on its own. */
 function waysIn(access: Access): Scope[][] {
   return Array.isArray(access) ? access.map((scope: Scope) => [scope]) : [['inference']]
 }
 
-/** Scopes of a key that is not: all the others. Nothing, where any key will do. */
+/** All scopes that do not grant access. Empty where any key is accepted. */
 function wayOut(access: Access): Scope[][] {
   return Array.isArray(access) ? [customerScopes.filter((scope) => !access.includes(scope))] : []
 }
@@ -93,12 +93,12 @@ async function makeKey(held: readonly Scope[]): Promise<void> {
 function call(operation: OperationId, example: Example, authorization: string | undefined): Promise<Reply> {
   return send(journey.url, api[operation], example, {
     ...(authorization === undefined ? {} : { Authorization: authorization }),
-    // Failures are limited by address.
+    // Failed attempts are rate-limited by address.
     'X-Forwarded-For': `10.1.0.${Object.keys(api).indexOf(operation)}`,
   })
 }
 
-/** The family's own error body and no other, with an id to ask for. */
+/** The error body of that API family, with a request id. */
 function expectErrorPage(endpoint: Endpoint, reply: Reply, status: number): void {
   expect(reply.status).toBe(status)
   const body = endpoint.family === 'v1' ? v1Error.strict() : v2Error(status as V2Status).strict()
@@ -108,17 +108,17 @@ function expectErrorPage(endpoint: Endpoint, reply: Reply, status: number): void
   expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
 }
 
-test('every operation has an example, and every id in a path is an owned one', () => {
+test('every operation has an example whose path ids belong to the test account', () => {
   expect(Object.keys(examples).toSorted()).toEqual(Object.keys(api).toSorted())
   const forgotten = keyed.filter(([operation, endpoint]) => {
-    // Models belong to nobody: every account sees the same ones.
+    // Models belong to no account: every account sees the same ones.
     const isCatalog = endpoint.path.startsWith('/v1/models/')
     return endpoint.path.includes('{id}') && !isCatalog && !isOperators(endpoint) && !isOwned(operation)
   })
   expect(forgotten).toEqual([])
 })
 
-describe('an operation that is public needs no key, and looks at none', () => {
+describe('a public operation accepts calls without a key or with any key', () => {
   test.each(open)('%s', async (operation) => {
     for (const { what, header } of wrongKeys) {
       const reply = await call(operation, examples[operation](its), header)
@@ -127,7 +127,7 @@ describe('an operation that is public needs no key, and looks at none', () => {
   })
 })
 
-describe('a wrong key, and one without the scope, is refused and changes nothing', () => {
+describe('rejects an invalid key and a key without the scope, and changes nothing', () => {
   test.each(keyed)('%s', async (operation, endpoint) => {
     const lacking = wayOut(endpoint.access).map((held) => ({
       what: `only ${held.join(', ')}`,
@@ -167,27 +167,27 @@ describe("another account's things are as if they did not exist, and stay as the
   })
 })
 
-/** What an answer says once the ids that were asked for are taken out of it. */
+/** The response body with the requested ids removed. */
 function withoutIds(body: unknown, ids: Owned): string {
   let text = JSON.stringify(body)
   for (const id of Object.values(ids)) text = text.replaceAll(new RegExp(String.raw`\b${id}\b`, 'g'), '…')
   return text
 }
 
-describe('the right key is let in, with no scope but one that is named', () => {
+describe('accepts a key that has only the required scope', () => {
   test.each(keyed)('%s', async (operation, endpoint) => {
     for (const [index, held] of waysIn(endpoint.access).entries()) {
       const reply = await call(operation, examples[operation](its), `Bearer ${keys.get(held.join(' '))}`)
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
-      // The first way in may have used up what the example names; a server without engines for models lets a caller in
-      // and then knows no model; and a simulated machine has no logs.
+      // An earlier call may have used up the example's resource; a server without model engines accepts the key and
+      // then finds no model; a simulated machine has no logs.
       const mayRefuse = index > 0 || isInference(endpoint) || reply.body?.reason === 'simulated_machine'
       const letIn = mayRefuse ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200
       expect([letIn, reply.status, reply.body]).toEqual([true, reply.status, reply.body])
     }
   })
 
-  test('and the books are in order after it', async () => {
+  test('the ledger is consistent afterwards', async () => {
     expect(await recountBooks(journey)).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** A backup that is made under load and restored into a fresh folder has everything that was answered before it. */
+/** A backup made under load and restored into an empty folder contains every write acknowledged before it. */
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -42,7 +42,7 @@ async function run(...args: string[]): Promise<{ code: number | null; out: strin
   return { code, out, err }
 }
 
-it('restores exactly what was there, under load, secret key included', async () => {
+it('restores exactly the data of a server under load, including its secret key', async () => {
   const home = await folder()
   const [data, saved, fresh] = ['data', 'saved', 'fresh'].map((name) => path.join(home, name)) as [
     string,
@@ -57,7 +57,7 @@ it('restores exactly what was there, under load, secret key included', async () 
       amountUsd: '1',
       reason: `load ${n}`,
     })
-  // Writes go on for as long as the copy takes.
+  // Writes continue until the copy is complete.
   let answered = 0
   let isLoading = true
   const load = (async () => {
@@ -79,7 +79,7 @@ it('restores exactly what was there, under load, secret key included', async () 
   expect(manifest).toMatchObject({ hasSecretKey: true, folder: saved })
   expect(readdirSync(home).toSorted()).toEqual(['data', 'saved'])
   expect(readdirSync(data).filter((name) => name.startsWith('journal.'))).toEqual([])
-  // The original goes on as if nothing had been.
+  // The original server is unaffected.
   expect((await operator('GET', '/v2/operator/ledger/verify')).body).toMatchObject({ ok: true })
   await server.stop()
 
@@ -91,13 +91,13 @@ it('restores exactly what was there, under load, secret key included', async () 
   const shown = await again.operator('GET', `/v2/operator/accounts/${account.account.id as string}`)
   const balance = Number(shown.body.availableUsd)
   expect(balance).toBeGreaterThanOrEqual(before)
-  // One that was being answered when the copy ended may be in it.
+  // A request still in flight when the copy ended may be in it.
   expect(balance).toBeLessThanOrEqual(after + 1)
   const rentals = await again.demo('GET', '/v2/alpha/on-demand/virtual-machine-rentals')
   expect(rentals.body).toHaveLength(1)
 })
 
-it('refuses in one sentence what it cannot back up or restore, and leaves nothing behind', async () => {
+it('rejects an invalid backup or target with a one-sentence error and leaves no files behind', async () => {
   const home = await folder()
   const data = path.join(home, 'data')
   const { server } = await start(data)
@@ -111,7 +111,7 @@ it('refuses in one sentence what it cannot back up or restore, and leaves nothin
   expect(stopped.code).toBe(1)
   expect(stopped.err.trim().split('\n')).toHaveLength(1)
   expect(await run('restore', whole, data)).toMatchObject({ code: 1 })
-  // One that lost a file on its way is told from a whole one.
+  // A copy with a missing file is rejected.
   await rm(path.join(whole, 'secret.key'))
   expect(await run('restore', whole, path.join(home, 'c'))).toMatchObject({ code: 1 })
   expect(existsSync(path.join(home, 'c'))).toBe(false)

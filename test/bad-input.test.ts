@@ -1,7 +1,7 @@
 /**
- * Every operation that takes input, sent everything that its own description rules out: each fault is answered with
- * the right status and names its field, no fault is a surprise to us, and nothing is changed. What is just about right
- * is taken. All of it is computed from the description, so a new field is tested without a change here.
+ * Sends every operation every input that its schema rules out. Each fault gets the right status and names its field,
+ * none causes a server error, and nothing is changed. Inputs at the limits are accepted. All cases come from the
+ * OpenAPI description, so a new field is covered without a change here.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ import { send } from './harness/send.ts'
 import type { Reply } from './harness/server.ts'
 
 const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
-/** Calls under way at a time. */
+/** Concurrent calls. */
 const AT_ONCE = 8
 const withBody = operations.filter(([, { body }]) => body !== undefined)
 
@@ -27,7 +27,7 @@ type Texts = Readonly<Record<string, string>>
 let journey: Journey
 let its: Owned
 const keys = { customer: '', operator: '' }
-/** Of the database before the first call: no refused one may change it. */
+/** Fingerprint of the database before the first call: a rejected call must not change it. */
 let untouched: Fingerprint
 
 beforeAll(async () => {
@@ -57,7 +57,7 @@ function call(operation: OperationId, change: Example, headers: Record<string, s
   return send(journey.url, endpoint, { ...examples[operation](its), ...change }, { ...authorization, ...headers })
 }
 
-/** What the answer says, in the words of both families. */
+/** The error fields common to both API families. */
 function verdictOf({ family }: Endpoint, { status, body }: Reply, part: 'body' | 'query' | 'path') {
   if (family === 'v2') {
     const paths = (body.issues ?? []).map((issue: { path: unknown }) => JSON.stringify(issue.path))
@@ -75,7 +75,7 @@ function expectedOf({ family }: Endpoint, paths: ReadonlyArray<Fault['path']>, m
   return { status, title: ['error', 'invalid_request_error', status, status], paths: texts }
 }
 
-/** Sends each, and tells those that were answered wrongly. */
+/** Sends each input and returns those with a wrong response. */
 async function misjudged(
   operation: OperationId,
   faults: readonly Fault[],
@@ -92,14 +92,14 @@ async function misjudged(
   return wrong
 }
 
-/** Tables that differ from what they were when this was last asked. */
+/** Tables that have changed since the previous call. */
 async function changedTables(): Promise<string[]> {
   const before = untouched
   untouched = await fingerprint(journey.app)
   return Object.keys(untouched).filter((table) => untouched[table] !== before[table])
 }
 
-describe('each single fault of a body is refused by its name', () => {
+describe('names the field of each single fault in a body', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const faults = faultsOf(bodySchema(endpoint), examples[operation](its).body, schemas)
     expect(faults.length).toBeGreaterThan(5)
@@ -108,7 +108,7 @@ describe('each single fault of a body is refused by its name', () => {
   })
 })
 
-describe('all faults of a body are named at once', () => {
+describe('names all faults of a body at once', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const sample = examples[operation](its).body as Record<string, unknown>
     const single = faultsOf(bodySchema(endpoint), sample, schemas).filter(({ path, malformed, what }) => {
@@ -127,7 +127,7 @@ describe('all faults of a body are named at once', () => {
   })
 })
 
-describe('each single fault of a query is refused by its name', () => {
+describe('names the parameter of each single fault in a query', () => {
   test.each(operations.filter(([, { query }]) => query !== undefined))('%s', async (operation, endpoint) => {
     const faults = parameterFaults(endpoint, 'query', examples[operation](its).query ?? {})
     expect(faults).not.toEqual([])
@@ -136,7 +136,7 @@ describe('each single fault of a query is refused by its name', () => {
   })
 })
 
-describe('each single fault of a path is refused by its name', () => {
+describe('names the parameter of each single fault in a path', () => {
   test.each(operations.filter(([, { params }]) => params !== undefined))('%s', async (operation, endpoint) => {
     const faults = parameterFaults(endpoint, 'path', examples[operation](its).params ?? {})
     expect(faults).not.toEqual([])
@@ -145,11 +145,11 @@ describe('each single fault of a path is refused by its name', () => {
   })
 })
 
-describe('what cannot be read is refused before it is looked at', () => {
+describe('rejects an unreadable body before validating it', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const v1 = endpoint.family === 'v1'
     const most = isInference(endpoint) ? limits.inferenceBodyBytes : limits.bodyBytes
-    // Within what anybody may send, also without a key.
+    // Below the body limit for callers without a key.
     const deep = `{"deep":${'['.repeat(30_000)}${']'.repeat(30_000)}}`
     const cases: ReadonlyArray<[what: string, body: string, headers: Record<string, string>, status: number]> = [
       ['bad JSON', '{"a":', {}, 400],
@@ -173,11 +173,11 @@ describe('what cannot be read is refused before it is looked at', () => {
   })
 })
 
-describe('beyond what a schema can say', () => {
+describe('rules that a schema cannot express', () => {
   const machine = '/v2/alpha/on-demand/virtual-machine-rentals'
   const asCustomer = (...request: Parameters<Journey['demo']>) => journey.as(keys.customer)(...request)
 
-  test('an unknown filter of the marketplace is told which ones are known', async () => {
+  test('lists the known marketplace filters when one is unknown', async () => {
     const reply = await journey.nobody('POST', '/v1/marketplace', { filters: { gpu_modell: 'h100' } })
     expect(reply.status).toBe(422)
     const known = Object.keys(schemas['MarketplaceFilters']?.properties ?? {})
@@ -192,7 +192,7 @@ describe('beyond what a schema can say', () => {
     ])
   })
 
-  test('limits that the interface does not name are told in words', async () => {
+  test('explains limits that the interface does not name', async () => {
     const label = await asCustomer('POST', machine, { gpuCount: 1, label: 'x'.repeat(limits.labelChars + 1) })
     expect([label.status, label.body.issues[0].path]).toEqual([400, ['label']])
     const rentalIds = Array.from({ length: limits.attachmentsPerVolume + 1 }, (_, n) => n + 1)
@@ -206,7 +206,7 @@ describe('beyond what a schema can say', () => {
     expect([end.status, end.body.issues[0].path]).toEqual([400, ['autoTerminateAt']])
   })
 
-  test('an address that cannot be read is answered in the form of its family', async () => {
+  test('answers a malformed URL with the error body of its API family', async () => {
     for (const address of ['/v2/webhooks/%zz/deliveries', `/v2/webhooks/${'a'.repeat(500)}/deliveries`]) {
       const reply = await asCustomer('GET', address)
       expect(reply.body).toEqual({
@@ -222,7 +222,7 @@ describe('beyond what a schema can say', () => {
     expect((await asCustomer('GET', '/v1/nothing')).body).toMatchObject({ object: 'error', code: 404 })
   })
 
-  test('a parameter that stands twice and a cursor that nobody gave are refused', async () => {
+  test('rejects a repeated parameter and an unknown cursor', async () => {
     expect((await asCustomer('GET', '/v2/events?limit=1&limit=2')).status).toBe(400)
     for (const list of ['/v2/events', '/v2/customer/statement', `/v2/webhooks/${its.webhook}/deliveries`]) {
       expect([list, (await asCustomer('GET', `${list}?cursor=forged`)).status]).toEqual([list, 400])
@@ -234,18 +234,18 @@ describe('beyond what a schema can say', () => {
     expect((await journey.nobody('POST', '/v1/marketplace?cursor=%21', {})).status).toBe(400)
   })
 
-  test('an Idempotency-Key is printable and not too long', async () => {
+  test('accepts only a printable Idempotency-Key of limited length', async () => {
     for (const key of ['x'.repeat(limits.idempotencyKeyChars + 1), 'é']) {
       const reply = await asCustomer('POST', machine, { gpuCount: 1 }, { 'Idempotency-Key': key })
       expect([reply.status, reply.body.reason]).toEqual([400, 'bad_idempotency_key'])
     }
   })
 
-  test('and nothing was changed', async () => expect(await changedTables()).toEqual([]))
+  test('nothing was changed', async () => expect(await changedTables()).toEqual([]))
 })
 
-/** From here on things do change: these inputs are good, or at least nothing that a schema could refuse. */
-describe('what is just about right is taken', () => {
+/** From here on data changes: these inputs are valid, or wrong in ways no schema can express. */
+describe('accepts inputs at their limits', () => {
   test.each(withBody)('%s', async (operation, endpoint) => {
     const refused: unknown[] = []
     const edges = edgesOf(bodySchema(endpoint), examples[operation](its).body, schemas)
@@ -257,7 +257,7 @@ describe('what is just about right is taken', () => {
     expect(refused).toEqual([])
   })
 
-  test.each(withBody)('%s: no number is too much for us', async (operation, endpoint) => {
+  test.each(withBody)('%s: no number causes a server error', async (operation, endpoint) => {
     const numbers = [1e308, -1e308, 2 ** 31, 2 ** 63]
     const sample = examples[operation](its).body as Record<string, unknown>
     const fields = faultsOf(bodySchema(endpoint), sample, schemas).filter(({ path }) => path.length > 0)
@@ -271,5 +271,5 @@ describe('what is just about right is taken', () => {
     expect(wrong).toEqual([])
   })
 
-  test('and leaves the books in order', async () => expect(await recountBooks(journey)).toEqual([]))
+  test('the ledger is consistent afterwards', async () => expect(await recountBooks(journey)).toEqual([]))
 })

@@ -1,6 +1,6 @@
 /**
- * Volumes of bare metal with real NFS: hosts with a kernel of their own, the file server that Berth runs, and what a
- * customer sees of both. First the promises of the driver, then the way of one file through two rentals.
+ * Bare-metal volumes on real NFS: hosts with their own kernel and the file server that Berth runs. First the driver
+ * conformance suite, then one file followed through two rentals.
  */
 import fs from 'node:fs'
 import os from 'node:os'
@@ -30,16 +30,16 @@ import { lookAgain, waitFor } from './harness/wait.ts'
 
 const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
 const START_MS = 300_000
-/** What a guest that is emulated on a busy machine may take, for a reboot and what is around it. */
+/** Time limit for a reboot of an emulated guest on a busy machine. */
 const SLOW_MS = 180_000
 vi.setConfig({ testTimeout: 2 * SLOW_MS, hookTimeout: 2 * SLOW_MS })
-/** The volumes are larger than the disks of test machines, and nearly empty. */
+/** Volumes are larger than the disks of test machines, but nearly empty. */
 const OVERCOMMIT = 100
 const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
 const volumes = '/v2/alpha/on-demand/storage-volumes'
 const SIZE_GB = 256
 const order = { gpuCount: 8, region: METAL_REGION, gpuType: 'h100', networkType: 'ethernet' }
-/** Whoever is not let in does not even see that there is such a folder. */
+/** A host without access does not even see that the folder exists. */
 const REFUSED = /failed: (No such file or directory|Permission denied)/
 /** Eight GPUs at $2. */
 const HOURLY = usd('16')
@@ -58,7 +58,7 @@ interface Tenancy {
   readonly guest: MetalGuest
 }
 
-describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (skipped: ${reason})`}`, () => {
   const undo: Array<() => Promise<unknown>> = []
   let lab: StorageLab
   let guests: MetalGuests['guests']
@@ -93,10 +93,10 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     if (failures.length > 0) throw new AggregateError(failures, 'not everything was taken down')
   })
 
-  describe('by its driver', () => {
+  describe('driver conformance', () => {
     let files: FileServer
 
-    // In the hands of the test, since faults are put between it and the books.
+    // The test owns these objects, because it injects faults between the driver and the database.
     beforeAll(async () => {
       const log = { info: () => {}, warn: () => {} }
       files = await openGanesha({ folder: lab.folder, vip: lab.vip, overcommit: OVERCOMMIT, log })
@@ -138,8 +138,8 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     )
   })
 
-  describe('by a customer', () => {
-    // Another server on the same books, hosts and volumes, which has the file server itself.
+  describe('customer rentals', () => {
+    // A second server on the same database, hosts and volumes; it runs the file server itself.
     beforeAll(async () => {
       const { operator } = server
       await server.close()
@@ -190,14 +190,14 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
     let one: Tenancy
     let other: Tenancy
     let storageVolumeId: number
-    /** What is mounted, as the hosts know it. */
+    /** Mounts as the hosts list them. */
     let source: string
     const attach = (rentalIds: readonly number[]) =>
       succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds })
-    /** With the rights of root, which no tenant has. */
+    /** Runs as root, which no tenant can. */
     const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
 
-    test('a volume that is ordered with a machine is mounted there, in its whole size, and nowhere else', async () => {
+    test('mounts a volume ordered with a machine there, at full size, and nowhere else', async () => {
       const ids = [
         await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
         await rent(ada),
@@ -219,7 +219,7 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
       await expect(mountByHand(other)).rejects.toThrow(REFUSED)
     })
 
-    test('detached it is gone from the machine and refused there; attached to another one it has what was written', async () => {
+    test('unmounts and denies a detached volume; its data is there on the next machine', async () => {
       await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
       await untilEvent(ada, storageVolumeId, 'volume.detached')
       expect(await mountOf(one, source)).toBe('')
@@ -231,10 +231,10 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
       await expect(mountByHand(one)).rejects.toThrow(REFUSED)
     })
 
-    test('after a reboot it is mounted again by itself; with the end of a rental it stays, and the next tenant cannot have it', async () => {
+    test('mounts a volume again after a reboot; it outlives its rental, and the next tenant cannot access it', async () => {
       await attach([one.id])
       await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
-      // Both guests restart at the same time: one by itself, the other since it is cleaned.
+      // Both guests restart at the same time: one because it reboots, the other because it is being cleaned.
       const boot = await one.guest.bootId()
       await one.guest.exec('reboot')
       const ended = await terminate(other)
@@ -253,19 +253,19 @@ describe.skipIf(reason !== null)(`volumes of bare metal${reason === null ? '' : 
   })
 })
 
-/** As its tenant. */
+/** Runs as the tenant. */
 async function inside({ by, guest }: Tenancy, command: string): Promise<string> {
   const { code, out, error } = await by.ssh(`ssh tenant@${guest.address}`, command)
   if (code !== 0) throw new Error(`${command}: ${code} ${error}`)
   return out
 }
 
-/** Where it is mounted; empty: nowhere. */
+/** Mount point; empty if not mounted. */
 async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
   return (await guest.exec(`awk '$1 == "${source}" && $3 == "nfs4" { print $2 }' /proc/mounts`)).trim()
 }
 
-/** Until the guests are clean; then what is left on the file server goes. */
+/** Waits until the guests are clean, then removes what is left on the file server. */
 async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
   for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
   const isFree = async (): Promise<boolean> => {
@@ -278,7 +278,7 @@ async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
   for (const { externalId } of await engine.list('', signal)) await engine.destroy(externalId, signal)
 }
 
-/** From its start to the request, reckoned apart from our code. */
+/** From the start of the rental to the end request, computed independently of our code. */
 function dueFor({ startedAt, terminateRequestedAt }: Rental): NanoUsd {
   const ms = Date.parse(terminateRequestedAt) - Date.parse(startedAt)
   return nanoUsdOf((HOURLY * BigInt(ms)) / 3_600_000n)

@@ -1,4 +1,4 @@
-/** Bare metal over SSH keeps the promises of a driver: hosts with their own root, that really reboot between tenants. */
+/** Driver conformance of bare metal over SSH, on hosts with their own root that really reboot between tenants. */
 import { afterAll, beforeAll } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
 import { sampleSpec } from '../src/engines/conformance-bench.ts'
@@ -26,7 +26,7 @@ driverConformance(
     const { driver, faults } = faultyWorld(world, (faulty) => metalDriver({ world: faulty, clock: systemClock }))
     let orders = 0
     let isVanishing = false
-    /** As someone with the keys of the hosts would. */
+    /** Simulates someone who has SSH keys to the hosts. */
     const removeMark = async (): Promise<void> => {
       const [node] = (await world.listWorkloads('private-cloud', '')).flatMap(({ nodes }) => nodes)
       if (node?.state !== 'running') return
@@ -54,7 +54,7 @@ driverConformance(
         'no-capacity': { spec: { nodes: [{ machineId: 'left-long-ago', gpuIndexes: [0] }] } },
         vanish: { arm: () => void (isVanishing = true) },
       },
-      // The next test begins when the hosts are clean again.
+      // The next test starts when the hosts are clean again.
       dispose: async () => {
         for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
         await waitFor('all hosts are free', async () => (await world.listWorkloads('private-cloud', '')).length === 0)

@@ -1,4 +1,4 @@
-/** Clients that other people wrote for other servers, unchanged, over real HTTP. */
+/** Unmodified third-party clients over real HTTP. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { aiSdkSuite } from './clients/ai-sdk.ts'
 import { seenOnFastPath, startBerth, type Berth } from './clients/berth.ts'
@@ -7,7 +7,7 @@ import { hyperbolicSuite } from './clients/hyperbolic.ts'
 import { openaiSuite } from './clients/openai.ts'
 import { openaiConventionSuite } from './clients/openai-convention.ts'
 
-// What it warns of is what its providers say of each other, and nothing about the server.
+// Its warnings are about its providers, not about this server.
 globalThis.AI_SDK_LOG_WARNINGS = false
 
 let berth: Berth
@@ -23,7 +23,7 @@ hyperbolicSuite(() => berth)
 huggingFaceSuite(() => berth)
 
 test.each(['OpenAI/', 'openai-compatible/', 'openrouter/', 'huggingface/'])(
-  'what %s sends alone on a connection is plain enough for the fast path',
+  '%s on a fresh connection is served by the fast path',
   (name) => {
     expect([...seenOnFastPath]).toContainEqual(expect.stringContaining(name))
   },

@@ -30,7 +30,7 @@ let server: ServerProcess
 let keys: { readonly demo: string; readonly operator: string }
 let load: Load
 let eventsBefore: Set<string>
-/** Ids of the events that the webhook has received. */
+/** Ids of the events the webhook received. */
 const received = new Set<string>()
 const cleanUp: Array<() => Promise<unknown>> = []
 afterAll(async () => {
@@ -52,7 +52,7 @@ describe(`${KILLS} kills of the whole process tree under load`, () => {
     expect(load.told.created.size).toBeGreaterThan(KILLS / 10)
   })
 
-  test('every rental that a customer was told of exists, once', { timeout: 3 * MINUTE_MS }, async () => {
+  test('every rental that a customer got a success response for exists once', { timeout: 3 * MINUTE_MS }, async () => {
     const rentals = await waitForStatus(['Running', 'Failed', 'Terminated'])
     const known = new Set(rentals.map((rental) => (rental.kind === 'container' ? rental.name : String(rental.id))))
     const created = [...load.told.created.values()]
@@ -104,7 +104,7 @@ async function raiseDemoLimits(): Promise<void> {
   const reason = 'for the crash suite'
   await call(keys.operator, 'POST', `${account}/credit`, { amountUsd: '5000', reason })
   const quota = { gpus: 10_000, volumes: 10_000, volumeGb: 10_000_000 }
-  // Most reserved orders are held on credit, which every end and every release repays.
+  // Most reserved orders are funded on credit, which every end and release repays.
   await call(keys.operator, 'PATCH', account, { quota, creditLineUsd: '500000', reason })
 }
 
@@ -118,7 +118,7 @@ async function subscribeWebhook(): Promise<void> {
   await call(keys.demo, 'POST', '/v2/webhooks', { url: receiver.url })
 }
 
-/** However few orders a slow machine handles, this one lives through all kills and ends early. */
+/** On a slow machine that handles few orders, this one still survives all kills and ends early. */
 async function orderReservedMachine(): Promise<void> {
   const term = { termType: 'reserved', termPeriodDays: 365, discountPercentage: 30 }
   const order = { gpuCount: 1, region: 'mock-region', ...term }
@@ -128,7 +128,7 @@ async function orderReservedMachine(): Promise<void> {
 
 async function killAndRestart(env: Record<string, string>, kill: number): Promise<void> {
   const { answered } = load.told
-  // The moment of the kill is random on purpose: this is the only delay in the suite.
+  // The kill happens at a random time on purpose: this is the only delay in the suite.
   await new Promise((resolve) => setTimeout(resolve, randomInt(10, 900)))
   // Every other run lasts long enough to answer something, even on a slow machine.
   if (kill % 2 === 1) await waitFor('an answer', () => load.told.answered > answered)

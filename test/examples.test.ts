@@ -1,4 +1,4 @@
-/** Every operation is described with an example of its request and of its answer, which its own schemas accept. */
+/** Every operation is documented with a request and a response example that its own schemas accept. */
 import { describe, expect, test } from 'vitest'
 import { api } from '../src/contract/api.ts'
 import { contentTypeOf, type Endpoint } from '../src/contract/endpoint.ts'
@@ -23,14 +23,14 @@ const described = new Map(
 describe.each(Object.entries<Endpoint>(api))('%s', (id, endpoint) => {
   const operation = described.get(id)
 
-  test('has an example of its request', () => {
+  test('has an example request', () => {
     const example = operation?.requestBody?.content['application/json']?.example
     expect(example !== undefined).toBe(endpoint.body !== undefined)
     expect(endpoint.body?.safeParse(example).error?.issues ?? []).toEqual([])
   })
 
-  test('has an example of its answer', () => {
-    // Pages, logs and audio are no values.
+  test('has an example response', () => {
+    // Pages, logs and audio have no JSON value.
     if (contentTypeOf(endpoint) !== 'application/json') return
     const example = operation?.responses[200].content['application/json']?.example
     expect(example).toBeDefined()

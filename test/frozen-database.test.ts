@@ -1,4 +1,4 @@
-/** The promise: a server whose database says nothing, or whose disk is full, says so soon, and recovers by itself. */
+/** A server whose database hangs, or whose disk is full, reports it quickly and recovers on its own. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
@@ -26,12 +26,12 @@ function keyIn(folder: string, name: string): string {
   return readFileSync(path.join(folder, name), 'utf8').trim()
 }
 
-/** PostgreSQL and all its processes: what a frozen machine or a lost disk looks like. */
+/** PostgreSQL and all its processes: simulates a frozen machine or a lost disk. */
 function signalDatabase(server: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   for (const pid of descendants(server).filter((one) => one !== server)) process.kill(pid, signal)
 }
 
-test('with PostgreSQL frozen reads and writes are refused while it is, and nothing is half done', async () => {
+test('rejects reads and writes while PostgreSQL is frozen, and leaves nothing half-written', async () => {
   const folder = makeFolder()
   const server = await startServerProcess({ BERTH_DATA_DIR: folder })
   closing.push(() => server.killTree())
@@ -45,7 +45,7 @@ test('with PostgreSQL frozen reads and writes are refused while it is, and nothi
     demo('GET', '/v2/ssh-keys'),
     demo('POST', '/v2/ssh-keys', { name: 'frozen', publicKey: testSshKey }),
   ])
-  // Only these answers thaw it: they came while it was frozen.
+  // PostgreSQL thaws only after these responses, so they must have come while it was frozen.
   expect([read.status, read.body.reason]).toEqual([503, 'database_unavailable'])
   expect([write.status, write.body.reason]).toEqual([503, 'database_unavailable'])
   expect(read.headers.get('retry-after')).toBe('1')
@@ -60,7 +60,7 @@ test('with PostgreSQL frozen reads and writes are refused while it is, and nothi
 
 const isRoot = process.getuid?.() === 0
 describe.skipIf(!isRoot)(`a data disk of its own${isRoot ? '' : ' (needs root)'}`, () => {
-  test('that is full makes the server not ready, until there is room again', async () => {
+  test('is reported as not ready while full, and ready again once there is space', async () => {
     const folder = makeFolder()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=32m,mode=700', 'tmpfs', folder])
     closing.push(() => execFileSync('umount', [folder]))
@@ -92,7 +92,7 @@ describe.skipIf(!isRoot)(`a data disk of its own${isRoot ? '' : ' (needs root)'}
     const ballast = path.join(folder, 'ballast')
     expect(() => writeFileSync(ballast, Buffer.alloc(64_000_000))).toThrow(/ENOSPC/)
     expect(await ready()).toMatchObject({ status: 'not ready', reason: 'journal', checks: { journal: 'disk full' } })
-    // What has begun is answered once the books have it; from then on nothing begins.
+    // Work in progress is acknowledged once the database has committed it; nothing new starts after that.
     await waitFor('a refusal', async () => (await chat()).body.reason === 'cannot_record')
     expect(await ready()).toMatchObject({ reason: 'journal', checks: { journal: 'cannot be written' } })
 

@@ -1,6 +1,6 @@
 /**
- * A file server that cannot hold what is ordered, as its customers see it: refused at the order, never active, never
- * billed; and a rental whose volume is lost goes on with another one.
+ * A file server without enough space: orders are rejected, never become active and are never billed; a rental whose
+ * volume is lost gets another one.
  */
 import fs from 'node:fs'
 import path from 'node:path'
@@ -22,10 +22,10 @@ const volumes = '/v2/alpha/on-demand/storage-volumes'
 const rentals = '/v2/alpha/on-demand/bare-metal-rentals'
 const DISK_GB = 3
 const SIZE_GB = 256
-/** The smallest volume is larger than the disk; with this there is room for two of them and not for three. */
+/** The smallest volume is larger than the disk; this setting makes room for two of them but not three. */
 const OVERCOMMIT = 230
 
-describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (skipped: ${reason})`}`, () => {
   const undo: Array<() => Promise<unknown>> = []
   let disk: SmallDisk
   let lab: StorageLab
@@ -83,7 +83,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
   let kept: number
   let lost: number
 
-  test('an order that does not fit is refused with a reason, alone and with a machine, and holds no money', async () => {
+  test('rejects an order that does not fit with a reason, alone or with a machine, and sets no money aside', async () => {
     const before = await succeed(ada.call, 'GET', '/v2/customer/balance')
     const refused = await order(1_024)
     expect([refused.status, refused.body.reason]).toEqual([400, 'no_storage_capacity'])
@@ -96,7 +96,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
     expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toEqual(before)
   })
 
-  test('of three orders of one moment, two get the room that there is', async () => {
+  test('serves two of three simultaneous orders when there is room for two', async () => {
     const replies = await Promise.all([order(SIZE_GB), order(SIZE_GB), order(SIZE_GB)])
     const outcomes = replies.map((reply) => String(reply.body.reason ?? reply.status))
     expect(outcomes.toSorted()).toEqual(['200', '200', 'no_storage_capacity'])
@@ -109,7 +109,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
     expect((await order(SIZE_GB)).body.reason).toBe('no_storage_capacity')
   })
 
-  test('a volume whose file vanishes is unknown, costs nothing more, and is found by the audit', async () => {
+  test('marks a volume whose file vanished as unknown, stops charging for it, and the audit reports it', async () => {
     const file = path.join(lab.folder, 'images', `${await externalIdOf(lost)}.img`)
     fs.renameSync(file, path.join(disk.folder, 'moved'))
     await untilStatus(lost, 'unknown')
@@ -134,7 +134,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
     await untilStatus(lost, 'unknown')
   })
 
-  test('a rental that has a lost volume is given another one, also when the disk is full', async () => {
+  test('replaces a lost volume of a rental even when the disk is full', async () => {
     const machine = { gpuCount: 8, region: METAL_REGION, gpuType: 'h100', networkType: 'ethernet' }
     const { id } = await succeed(ada.call, 'POST', rentals, machine)
     await waitFor('the rental runs', async () => {

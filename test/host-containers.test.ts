@@ -1,4 +1,4 @@
-/** Containers on hosts with our agent keep the promises of a driver: real agents, real Docker daemons, real images. */
+/** Driver conformance of containers on hosts with our agent: real agents, Docker daemons and images. */
 import { afterAll, beforeAll } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
 import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
@@ -65,13 +65,13 @@ driverConformance(
   },
 )
 
-/** As someone with the keys of the host would. */
+/** Simulates someone with root access to the host. */
 async function removeContainers({ hosts }: Machines): Promise<void> {
   for (const { docker } of hosts) {
     const ids = (await docker.docker('ps', '-q', '--filter', 'label=berth.id')).split('\n').filter(Boolean)
     for (const id of ids) {
       await docker.docker('rm', '-f', id).catch((error: unknown) => {
-        // Its host may be about to end what an earlier test has left.
+        // The host may be about to end what an earlier test left behind.
         if (!/already in progress|No such container/.test(String(error))) throw error
       })
     }

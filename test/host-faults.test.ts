@@ -1,7 +1,7 @@
 /**
- * What happens to hosts, and what becomes of the containers on them: each fault ends in the documented state, is billed
- * right, and leaves nothing behind. Real daemons, agents and a real server process; all time limits are the product's,
- * except for pulls that stand still. Faults of different hosts run beside each other.
+ * Host faults and their effect on running containers: each fault ends in the documented state, is billed correctly and
+ * leaves nothing behind. Docker daemons, agents and the server process are real; all time limits are the defaults,
+ * except the one for stalled pulls. Faults on different hosts run concurrently.
  */
 import { readFileSync } from 'node:fs'
 import { readdir, rm, writeFile } from 'node:fs/promises'
@@ -37,8 +37,8 @@ import { waitFor } from './harness/wait.ts'
 
 const FAULT_MS = 120_000
 /**
- * How far from a fault the last sight before it may be: a heartbeat, and the writing of it, on a busy machine. It has
- * to be less than the silence after which a fault is noticed.
+ * How long before a fault the last observation may be: one heartbeat plus the time to store it on a busy machine. Must
+ * be less than the silence after which a fault is noticed.
  */
 const HEARD_MS = 10_000
 const STALL_SECONDS = 2
@@ -46,9 +46,9 @@ const DISK_MB = 96
 const STRANGER = 'somebody-elses'
 
 const why = whyNoDockerLab()
-const leftOut = why === undefined ? '' : ` (left out: ${why})`
+const skipped = why === undefined ? '' : ` (skipped: ${why})`
 
-describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
+describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
   let machines: Machines<ServerLab>
   let lonely: ContainerHost
   let cut: ContainerHost
@@ -88,7 +88,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
   const isKept = async (by: Customer, instance: Instance): Promise<boolean> =>
     (await by.ssh(instance.sshCommand, 'cat', '/root/mark')).out === 'kept\n'
 
-  /** It ended while it was `Unknown`: it is paid for until it was last seen, which was about when the fault came. */
+  /** It ended while `Unknown`: it is charged up to the last observation, which was about when the fault happened. */
   async function expectPaidUntilLastSight(by: Customer, instance: Instance, faultAt: number): Promise<void> {
     const seenAt = instantOf((await eventData(by, instance, 'rental.unknown'))['lastSeenAt'])
     expect(Math.abs(seenAt - faultAt)).toBeLessThan(HEARD_MS)
@@ -102,7 +102,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     await waitFor('its port to be closed', async () => !(await isPortOpen(relayHost(), sshPortOf(instance))))
   }
 
-  /** With labels of this installation, and in no book. */
+  /** Has the labels of this installation, but no row in the database. */
   async function runStranger(host: ContainerHost): Promise<void> {
     const { installation } = JSON.parse(readFileSync(path.join(host.dir, 'agent.json'), 'utf8'))
     const { name, tag } = machines.registry.images.busybox
@@ -112,9 +112,9 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     await host.docker.docker('run', ...flags, `${name}:${tag}`)
   }
 
-  describe.concurrent('faults of one host', () => {
+  describe.concurrent('faults of a single host', () => {
     test(
-      'an agent that was killed: its containers run on, the next one adopts them',
+      'an agent is killed: its containers keep running and the next agent adopts them',
       { timeout: FAULT_MS },
       async () => {
         const ada = await machines.customer()
@@ -138,19 +138,19 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         expect([again.sshCommand, again.start]).toEqual([stays.sshCommand, stays.start])
         expect(await hostKeyOf(again)).toBe(hostKey)
         expect(await isKept(ada, again)).toBe(true)
-        // That one, and the stranger.
+        // That one, and the unknown container.
         const left = await containersOn(lonely)
         expect(left).toHaveLength(2)
         expect(containers).toEqual(expect.arrayContaining(left))
         const types = (await eventsOf(ada, stays)).map((event) => event.type)
         expect(types).toEqual(['rental.created', 'rental.running', 'rental.unknown', 'rental.recovered'])
-        // It ran all the while, and is paid for all of it.
+        // It ran all the time and is charged for all of it.
         await expectEnd(ada, again)
       },
     )
 
     test(
-      'a network that was cut: Unknown, then Running; an end that was asked for meanwhile comes',
+      'the network is cut: Unknown, then Running again; an end requested meanwhile takes effect',
       { timeout: FAULT_MS },
       async () => {
         const ada = await machines.customer()
@@ -183,7 +183,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     )
 
     test(
-      'a host that was rebooted, a daemon that was restarted, a container that somebody removed, a full disk',
+      'a host reboots, a daemon restarts, a container is removed from outside, a disk fills up',
       { timeout: FAULT_MS },
       async () => {
         const ada = await machines.customer()
@@ -203,7 +203,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         await untilRunsAgain(ada, first)
         expect(await containersOn(rebooted)).toEqual(containers)
 
-        // A daemon that stays away: what ran may have ended, so nobody says that it runs.
+        // The daemon stays down: its containers may have ended, so they are not reported as running.
         await rebooted.docker.stopDaemon()
         await untilStatus(ada, first.id, 'unknown')
         expect(await hostAs(rebooted)).toMatchObject({
@@ -218,9 +218,9 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
 
         const second = await rentOnline(ada, rebooted)
         const doomed = await containersOn(rebooted)
-        // Before, not after: to remove one may take seconds.
+        // Taken before the removal, which may take seconds.
         const removedAt = systemClock.now()
-        // Not before the eyes of the agent: of one that it sees end before it is gone, it says that.
+        // Hidden from the agent: if it sees a container exit before it is removed, it reports the exit.
         process.kill(rebooted.agent().pid, 'SIGSTOP')
         await rebooted.docker.docker('rm', '-f', ...doomed)
         process.kill(rebooted.agent().pid, 'SIGCONT')
@@ -249,7 +249,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     )
 
     test(
-      'a pull that stands still is tried anew; a GPU that is lost is off sale alone; a host that drains, and leaves',
+      'a stalled pull is retried; a lost GPU alone goes off sale; a host drains and leaves',
       { timeout: FAULT_MS },
       async () => {
         const ada = await machines.customer()
@@ -272,7 +272,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
         const other = Number((await ada.ssh(second.sshCommand, 'echo', '$BERTH_GPUS')).out)
         expect(new Set([index, other])).toEqual(new Set([0, 1]))
         await expectEnd(ada, first)
-        // Free, and not for sale.
+        // Free, but not for sale.
         await expectRefused(ada, drilled, 'no_capacity')
         await rm(sickFile)
         await waitFor('the GPU to be back', async () => (await sickAt(drilled)).length === 0)
@@ -299,7 +299,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     )
   })
 
-  /** What is in the container is what was there before. */
+  /** Fails unless the container still has its old files. */
   async function untilRunsAgain(by: Customer, instance: Instance): Promise<void> {
     await waitFor(
       () => `it to run again, with its files:\n${rebooted.agent().output()}`,
@@ -315,7 +315,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
 
   async function untilEmpty(host: ContainerHost): Promise<void> {
     await waitFor('its GPUs to be free', async () => (await listingOf(machines.server, host))?.gpus_reserved === 0)
-    // The list of images that were pulled is the host's, not a tenant's.
+    // The list of pulled images belongs to the host, not to a tenant.
     const files = (await readdir(path.join(host.dir, 'containers'))).filter((name) => name !== 'images.list')
     expect([await host.ours(), files]).toEqual([[], []])
   }
@@ -331,7 +331,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     expect([refused.status, refused.body.reason]).toEqual([400, reason])
   }
 
-  /** In front of the registry: of large layers it sends a half and then nothing, until it is told to go on. */
+  /** A proxy in front of the registry: it sends half of each large layer and then stalls until released. */
   async function startStallingRegistry(): Promise<{ address: string; goOn(): void; close(): Promise<void> }> {
     const { registry, network } = machines
     let stalls = true
@@ -363,7 +363,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
   }
 
   test(
-    'a server that was killed: tenants run on, agents come back, nothing is lost or made twice',
+    'the server is killed: tenants keep running, agents reconnect, nothing is lost or created twice',
     { timeout: FAULT_MS },
     async () => {
       const ada = await machines.customer()
@@ -390,7 +390,7 @@ describe.skipIf(why !== undefined)(`what happens to hosts${leftOut}`, () => {
     },
   )
 
-  test('what is on a host and in no book was shown and left alone all the while', async () => {
+  test('containers without a database row were reported and left alone throughout', async () => {
     const audit = await succeed(machines.server.operator, 'GET', '/v2/operator/engines/audit')
     expect(audit.ok).toBe(false)
     expect(audit.engines).toMatchObject([{ driver: 'host', findings: [{ check: 'unknown_rental' }] }])

@@ -1,6 +1,6 @@
 /**
- * Gateways are killed (SIGKILL) again and again under load, and started again on their journals. Afterwards every
- * answer that a client has in full is billed once and at its price, and no money is left behind in a purse.
+ * Gateways are killed (SIGKILL) repeatedly under load and restarted on their journals. Afterwards every answer a client
+ * received in full is billed once at its price, and no money is left in a purse.
  */
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -17,20 +17,20 @@ const KILLS = Number.parseInt(process.env.BERTH_TEST_GATEWAY_KILLS ?? '50', 10)
 const GATEWAYS = 2
 const CLIENTS = 12
 /**
- * Each start of a gateway is for another one of them: whoever starts takes a tenth of an account's minute, and does not
- * give it back when it is killed.
+ * Each gateway start uses a different customer: a start takes a tenth of an account's rate limit for the minute and
+ * does not return it when killed.
  */
 const CUSTOMERS = 12
-/** A gateway dies after some answers: at least one, and fewer than this many. */
+/** A gateway is killed after at least one and fewer than this many answers. */
 const ANSWERS_BEFORE_DEATH = 20
-/** Every so many deaths are in the middle of a start. */
+/** Every so many kills happen during a start. */
 const AT_START_EVERY = 5
 const MINUTE_MS = 60_000
 const SECRET_KEY = 'one secret key for all of the gateways'
 
 const prices: TokenPrices = { input: 10, cached: 5, output: 40 }
 
-/** Has the books and the accounts, answers no chats, and is not killed; nor is the engine. */
+/** Owns the database and the accounts, and answers no chats. Neither it nor the engine is killed. */
 let house: TestServer
 let books: BooksReader
 let model: TestModel
@@ -65,7 +65,7 @@ interface Customer {
   readonly told: ChatTold[]
 }
 
-/** Every other one has a limit far off, and so purses of its key. */
+/** Every second key has a high spending limit, and therefore its own purses. */
 async function makeCustomer(n: number): Promise<Customer> {
   const money = '10'
   const { id, call } = await house.account({ usd: money, sshKey: false })
@@ -74,7 +74,7 @@ async function makeCustomer(n: number): Promise<Customer> {
   return { id, key: made.body.key as string, paidIn: usd(money), told: [] }
 }
 
-/** Which customer has the next requests of a gateway, by its URL, which is another one after each start. */
+/** Customer of a gateway's next requests, by the gateway's URL, which changes with each start. */
 function makeTurns(customers: readonly Customer[]): (url: string) => Customer | undefined {
   const turns = new Map<string, Customer | undefined>()
   return (url) => {
@@ -83,7 +83,7 @@ function makeTurns(customers: readonly Customer[]): (url: string) => Customer | 
   }
 }
 
-/** Kills it so many times, each time after some answers, and starts it again. */
+/** Kills it this many times, each time after some answers, and restarts it. */
 async function killOften(gateway: GatewayProcess, kills: number, answersOf: (url: string) => number): Promise<void> {
   for (let left = kills; left > 0; left -= 1) {
     const { url = '' } = gateway
@@ -98,7 +98,7 @@ async function killOften(gateway: GatewayProcess, kills: number, answersOf: (url
   }
 }
 
-test(`every answer is billed once over ${KILLS} kills of gateways under load`, { timeout: 8 * MINUTE_MS }, async () => {
+test(`bills every answer once across ${KILLS} gateway kills under load`, { timeout: 8 * MINUTE_MS }, async () => {
   const customers: Customer[] = []
   for (let n = 0; n < CUSTOMERS; n += 1) customers.push(await makeCustomer(n))
   const byKey = new Map(customers.map((customer) => [customer.key, customer]))
@@ -109,7 +109,7 @@ test(`every answer is billed once over ${KILLS} kills of gateways under load`, {
   const load = startChatLoad({
     clients: CLIENTS,
     mix: usualMix,
-    // To the gateways in turn; while one is away the other has them.
+    // Alternates between the gateways; while one is down the other gets all requests.
     target: (n) => {
       const up = gateways.flatMap(({ url }) => url ?? [])
       const url = up[n % up.length]
@@ -124,7 +124,7 @@ test(`every answer is billed once over ${KILLS} kills of gateways under load`, {
   cleanUp.push(() => load.stop())
   await Promise.all(gateways.map((one) => killOften(one, Math.ceil(KILLS / GATEWAYS), (url) => answers.get(url) ?? 0)))
   await load.stop()
-  // The last that a gateway does is to account for everything it holds.
+  // A gateway accounts for everything it holds before it exits.
   expect(await Promise.all(gateways.map((gateway) => gateway.stop()))).toEqual(gateways.map(() => 0))
 
   const records = await Promise.all(customers.map(({ id }) => books.read(id)))
@@ -139,7 +139,7 @@ test(`every answer is billed once over ${KILLS} kills of gateways under load`, {
   expect(new Set(load.told.map((one) => one.status))).toEqual(new Set([200, undefined]))
   expect(load.told.filter((one) => one.isLate)).toEqual([])
   const unfinished = load.told.filter((one) => !one.isComplete && !one.isCut)
-  // Or nothing was killed in the middle of anything.
+  // Otherwise no kill interrupted anything.
   expect(unfinished.length).toBeGreaterThan(KILLS / 2)
   expect(load.answered).toBeGreaterThan(KILLS)
 })

@@ -1,4 +1,4 @@
-/** What engines and clients do wrong: the outcome of each is written down here, with what it costs. */
+/** Faults of engines and clients: the expected outcome and cost of each. */
 import net from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Fault } from '../src/sim/model-server-fault.ts'
@@ -9,7 +9,7 @@ import { startModelServer, type ModelServer } from '../src/sim/model-server.ts'
 
 let server: TestServer
 let model: TestModel
-/** The same behind little patience, for an engine that stands still: with the beginning of an answer, and within it. */
+/** The same engine behind a gateway with short timeouts, for an engine that stalls before or during an answer. */
 let impatient: { readonly atFirst: TestModel; readonly within: TestModel }
 let ada: { id: string; key: string; call: Call }
 const messages = [{ role: 'user', content: 'Say some words' }]
@@ -19,7 +19,7 @@ beforeAll(async () => {
   const serve = (name: string, limits: object = {}): Promise<TestModel> =>
     serveModel(server, { name, deployment: { readsMetrics: true, ...limits }, behaviour: { usage: 'continuous' } })
   model = await serve('test/model')
-  // No more than a test can wait for; what is well on a busy machine may take longer.
+  // Short enough for a test; a healthy engine on a busy machine may take longer.
   impatient = {
     atFirst: await serve('test/hurried', { firstByteMs: 1_500 }),
     within: await serve('test/hasty', { betweenBytesMs: 1_500 }),
@@ -62,7 +62,7 @@ interface Logged {
   outputUnits: number
 }
 
-/** The texts of these tests are small: a number holds them exactly. */
+/** The numbers in these tests are small enough for a double. */
 function nanoOf(usd: string): number {
   return Math.round(Number.parseFloat(usd) * 1e9)
 }
@@ -92,7 +92,7 @@ describe.each(paths)('by %s', (_path, path) => {
     ['answers 401', { kind: 'status', status: 401 }, 'engine_failed'],
     ['sends less than it says', { kind: 'wrong_length', byBytes: 50 }, 'engine_failed'],
     ['answers something that is no chat', { kind: 'status', status: 200, body: '{"hello":1}' }, 'engine_failed'],
-  ])('an engine that %s before the first byte: 503, free, and named', async (_what, fault, reason) => {
+  ])('an engine that %s before the first byte: 503, no charge, and the reason', async (_what, fault, reason) => {
     const asked = fault.kind === 'hang' ? impatient.atFirst : model
     asked.upstream.behaviour.fault = fault
     const response = await chat({ model: asked.name, ...path })
@@ -104,7 +104,7 @@ describe.each(paths)('by %s', (_path, path) => {
     await recovered(asked)
   })
 
-  test('an engine that says 429 is left alone for as long as it asks, and the client is told', async () => {
+  test('an engine that returns 429 is not used until its Retry-After, and the client gets a retryable error', async () => {
     model.upstream.behaviour.faultsOnce = [{ kind: 'status', status: 429, headers: { 'retry-after': '1' } }]
     const response = await chat(path)
     expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([503, 'overloaded'])
@@ -116,25 +116,22 @@ describe.each(paths)('by %s', (_path, path) => {
     ['hangs', { kind: 'hang', afterEvents: 3 }],
     ['resets the connection', { kind: 'reset', afterEvents: 3 }],
     ['closes the connection', { kind: 'finish', afterEvents: 3 }],
-  ])(
-    'an engine that %s in the middle of a stream: an error event, and a bill for what was given',
-    async (_what, fault) => {
-      const asked = fault.kind === 'hang' ? impatient.within : model
-      Object.assign(asked.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
-      const response = await chat({ model: asked.name, stream: true, ...path })
-      const events = (await response.text()).split('\n\n').filter(Boolean)
-      expect(response.status).toBe(200)
-      expect(JSON.parse(events.at(-1)?.slice(6) ?? '')).toMatchObject({ error: { type: 'server_error' } })
-      const given = events.slice(0, -1).filter((event) => event.includes('word')).length
-      const log = await logOf(response)
-      expect(log).toMatchObject({ outcome: 'broken', outputUnits: given })
-      expect(nanoOf(log.costUsd)).toBe(log.inputUnits * NANO_PER_INPUT + given * NANO_PER_OUTPUT)
-      asked.upstream.behaviour.fault = undefined
-      await recovered(asked)
-    },
-  )
+  ])('an engine that %s mid-stream: an error event, and a charge for the tokens sent', async (_what, fault) => {
+    const asked = fault.kind === 'hang' ? impatient.within : model
+    Object.assign(asked.upstream.behaviour, { fault, words: 20, intervalMs: 5 })
+    const response = await chat({ model: asked.name, stream: true, ...path })
+    const events = (await response.text()).split('\n\n').filter(Boolean)
+    expect(response.status).toBe(200)
+    expect(JSON.parse(events.at(-1)?.slice(6) ?? '')).toMatchObject({ error: { type: 'server_error' } })
+    const given = events.slice(0, -1).filter((event) => event.includes('word')).length
+    const log = await logOf(response)
+    expect(log).toMatchObject({ outcome: 'broken', outputUnits: given })
+    expect(nanoOf(log.costUsd)).toBe(log.inputUnits * NANO_PER_INPUT + given * NANO_PER_OUTPUT)
+    asked.upstream.behaviour.fault = undefined
+    await recovered(asked)
+  })
 
-  test('a line of 10 MB in a stream is given up, not kept in memory', async () => {
+  test('aborts a stream with a 10 MB line instead of buffering it', async () => {
     model.upstream.behaviour.fault = { kind: 'long_line', bytes: 10_000_000 }
     const response = await chat({ stream: true, ...path })
     expect(response.status).toBe(503)
@@ -143,7 +140,7 @@ describe.each(paths)('by %s', (_path, path) => {
     await recovered()
   })
 
-  test('a character that comes in two halves arrives whole', async () => {
+  test('passes on a character split across two chunks intact', async () => {
     model.upstream.behaviour.wordOf = (n) => (n % 2 === 0 ? 'wörd 漢字 🛳 ' : 'word ')
     model.upstream.behaviour.intervalMs = 1
     const response = await chat({ stream: true, ...path })
@@ -156,7 +153,7 @@ describe.each(paths)('by %s', (_path, path) => {
     model.upstream.behaviour.wordOf = (n) => `word${n} `
   })
 
-  test('a client that goes away in the middle stops the engine at once and pays for what was generated', async () => {
+  test('stops the engine as soon as a client disconnects and charges for the tokens generated', async () => {
     Object.assign(model.upstream.behaviour, { words: 500, intervalMs: 10 })
     const gone = new AbortController()
     const response = await chat({ stream: true, ...path }, gone.signal)
@@ -176,12 +173,12 @@ describe.each(paths)('by %s', (_path, path) => {
   })
 })
 
-/** Breakers close again by themselves once the engine does. */
+/** Circuit breakers close again on their own once the engine recovers. */
 async function recovered(of = model): Promise<void> {
   await waitFor('the engine is used', async () => (await chat({ model: of.name })).status === 200)
 }
 
-test('with a second engine a failure before the first byte is not seen by the client', async () => {
+test('retries a failure before the first byte on a second engine, invisible to the client', async () => {
   const second: ModelServer = await startModelServer({})
   const id = await addDeployment(server, model.name, second)
   try {
@@ -204,7 +201,7 @@ test('with a second engine a failure before the first byte is not seen by the cl
   }
 })
 
-describe('on a bare socket', () => {
+describe('on a raw socket', () => {
   const request = (body: object, head = ''): string => {
     const text = JSON.stringify({ model: model.name, messages, ...body })
     return `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${ada.key}\r\nContent-Type: application/json\r\n${head}Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
@@ -219,7 +216,7 @@ describe('on a bare socket', () => {
   }
   const answers = (text: string): string[] => text.match(/HTTP\/1\.1 \d{3}/g) ?? []
 
-  test('requests in one piece are answered in their order, the last by another way', async () => {
+  test('answers pipelined requests in order, the last one on the full path', async () => {
     const { socket, text } = await connect()
     socket.write(
       request({ max_tokens: 1 }) +
@@ -234,7 +231,7 @@ describe('on a bare socket', () => {
     socket.destroy()
   })
 
-  test('a request that comes byte by byte is answered', async () => {
+  test('answers a request that arrives byte by byte', async () => {
     const { socket, text } = await connect()
     socket.setNoDelay(true)
     for (const byte of request({ max_tokens: 2 })) await new Promise((resolve) => socket.write(byte, resolve))
@@ -243,7 +240,7 @@ describe('on a bare socket', () => {
     socket.destroy()
   })
 
-  test('a body in two pieces is put together', async () => {
+  test('joins a body that arrives in two chunks', async () => {
     const { socket, text } = await connect()
     const all = request({ max_tokens: 2, user: 'x'.repeat(200_000) })
     await new Promise((resolve) => socket.write(all.slice(0, 100_000), resolve))
@@ -254,7 +251,7 @@ describe('on a bare socket', () => {
     socket.destroy()
   })
 
-  test('a client that says that it closes is closed after its answer', async () => {
+  test('closes the connection after the answer when the client sends Connection: close', async () => {
     const { socket, text } = await connect()
     const closed = new Promise((resolve) => socket.once('close', resolve))
     socket.write(request({ max_tokens: 2 }, 'Connection: close\r\n'))

@@ -1,6 +1,6 @@
 /**
- * The two paths by which a chat comes in are held against each other: the same bytes to both, and a strict engine behind
- * them. No body that is malformed may reach the engine, and what a client gets, and pays, may not depend on the path.
+ * Differential test of the fast and the full path: both get the same bytes, with a strict engine behind them. No
+ * malformed body may reach the engine, and a client's answer and charge may not depend on the path.
  */
 import { createHash, randomInt } from 'node:crypto'
 import http from 'node:http'
@@ -17,14 +17,14 @@ import { waitFor } from './harness/wait.ts'
 const BODIES = Number.parseInt(process.env['BERTH_TEST_FUZZ_BODIES'] ?? '20000', 10)
 const SEED = Number.parseInt(process.env['BERTH_TEST_FUZZ_SEED'] ?? String(randomInt(2 ** 31)), 10)
 const CLIENTS = 16
-/** It takes a minute of CPU, of which a busy machine gives little at a time. */
+/** Takes a minute of CPU time, which is long on a busy machine. */
 const FUZZ_MS = 900_000
 const MODEL = 'test/strict'
 
 let server: TestServer
 let engine: http.Server
 let account: { id: string; key: string }
-/** What the engine was sent that no strict engine would take. */
+/** Bodies the engine received that a strict engine rejects. */
 const malformed: string[] = []
 let received = 0
 
@@ -81,7 +81,7 @@ interface Sent {
   readonly stream?: boolean
 }
 
-/** Its answer is made from what it was sent, so that two bodies that mean something else get different answers. */
+/** The answer is derived from the request, so bodies with different meanings get different answers. */
 function answerStrictly(bytes: Buffer, response: http.ServerResponse): void {
   let sent: Sent
   try {
@@ -93,7 +93,7 @@ function answerStrictly(bytes: Buffer, response: http.ServerResponse): void {
   }
   const text = JSON.stringify(sorted(sent))
   const digest = createHash('sha1').update(text).digest('hex')
-  // Some engines do not count, and then the gateway does.
+  // Some engines do not report usage; then the gateway counts.
   const usage =
     text.length % 3 === 0 ? {} : { usage: { prompt_tokens: text.length, completion_tokens: 2, total_tokens: 0 } }
   const common = { id: 'x', created: 1, model: 'theirs', ...usage }
@@ -107,7 +107,7 @@ function answerStrictly(bytes: Buffer, response: http.ServerResponse): void {
   response.end(`data: ${JSON.stringify({ ...common, object: 'chat.completion.chunk', choices })}\n\ndata: [DONE]\n\n`)
 }
 
-/** What the convention says of messages, as far as an engine would fall over it. */
+/** The rules for messages in the OpenAI API that an engine would fail on. */
 function checkShape({ model, messages }: Sent): void {
   if (model !== 'theirs' || !Array.isArray(messages) || messages.length === 0) throw new Error('not a chat')
   for (const { role, content } of messages) {
@@ -123,7 +123,7 @@ function sorted(value: unknown): unknown {
   return members.sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** All of an answer that does not differ from one time to the next. */
+/** The parts of an answer that do not vary between runs. */
 function meaningOf({ status, body }: RawAnswer): unknown {
   if (status !== 200) {
     const { message, reason, detail } = JSON.parse(body) as { message: string; reason?: string; detail?: unknown }
@@ -133,7 +133,7 @@ function meaningOf({ status, body }: RawAnswer): unknown {
 }
 
 test(
-  `${BODIES} fuzzed chats mean and cost the same on both paths, and none reaches an engine malformed`,
+  `${BODIES} fuzzed chats get the same answer and charge on both paths, and none reaches an engine malformed`,
   async () => {
     const random = randomFrom(SEED)
     const differing: object[] = []
@@ -156,7 +156,7 @@ test(
     await Promise.all(Array.from({ length: CLIENTS }, work))
     expect({ seed: SEED, malformed: malformed.slice(0, 5) }).toEqual({ seed: SEED, malformed: [] })
     expect({ seed: SEED, differing: differing.slice(0, 5) }).toEqual({ seed: SEED, differing: [] })
-    // A generator that makes only good or only bad bodies would show nothing.
+    // A generator that makes only valid or only invalid bodies would prove nothing.
     expect(pairs.length).toBeGreaterThan(BODIES / 10)
     expect(pairs.length).toBeLessThan(BODIES / 2)
     expect(received).toBe(2 * pairs.length)

@@ -1,6 +1,6 @@
 /**
- * Accounts with little money under more load than it covers: nobody overdraws, whatever is answered is paid to the
- * nano-dollar, and the last request that fits is served.
+ * Accounts with too little money for their load: none is overdrawn, every answer is charged to the nano-dollar, and the
+ * last affordable request is served.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
@@ -13,9 +13,9 @@ import { waitFor } from './harness/wait.ts'
 
 const CLIENTS = 64
 const WORDS = 12
-/** Refused so often in a row, with nothing else under way: there is nothing left that a request could be paid from. */
+/** After this many refusals in a row with nothing in flight, the account cannot afford another request. */
 const DRY_AFTER = 20
-/** As many as one call takes. */
+/** The maximum for one call. */
 const COSTS_A_CALL = 100
 const MINUTE_MS = 60_000
 const inTime = { timeout: 4 * MINUTE_MS }
@@ -24,12 +24,12 @@ interface Offer extends TestModel {
   readonly prices: TokenPrices
 }
 
-/** Has the books and the accounts, and answers no chats itself. */
+/** Owns the database and the accounts, and answers no chats itself. */
 let house: TestServer
 let books: BooksReader
-/** A request costs some 0.0001 USD, and could cost six times as much: 0.05 USD pay for some hundreds. */
+/** A request costs about 0.0001 USD and at most six times that: 0.05 USD pays for a few hundred. */
 let cheap: Offer
-/** 64 clients at once want more set aside than 0.1 USD, from the first moment on. */
+/** 64 concurrent clients need more than 0.1 USD in holds from the start. */
 let dear: Offer
 beforeAll(async () => {
   house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '' } })
@@ -43,7 +43,7 @@ afterAll(async () => {
   await Promise.all([cheap, dear].map(({ upstream }) => upstream.close()))
 })
 
-/** nano-USD a token are thousandths of USD a million. */
+/** 1 nano-USD per token is 0.001 USD per million tokens. */
 async function offer(name: string, prices: TokenPrices): Promise<Offer> {
   const model = await serveModel(house, {
     name,
@@ -76,7 +76,7 @@ async function makeCustomer(money: string, limits: { totalLimitUsd?: string } = 
   return { id, call, key: made.body.key as string, paidIn: usd(money) }
 }
 
-/** A server that only answers chats, on the database of the house. */
+/** A server that only answers chats, on the main server's database. */
 async function startGateway(): Promise<TestServer> {
   return testServer({
     databaseUrl: house.databaseUrl,
@@ -93,11 +93,11 @@ async function closeGateway(gateway: TestServer): Promise<void> {
 interface Spending extends ChatLoad {
   readonly customer: Customer
   readonly model: Offer
-  /** Answers with 200, by the gateway's URL. */
+  /** Number of 200 responses by gateway URL. */
   readonly served: ReadonlyMap<string, number>
 }
 
-/** Requests go to the gateways in turn, as many as there are at the moment. */
+/** Alternates between all gateways that are running. */
 function startSpending(customer: Customer, model: Offer, gateways: readonly TestServer[]): Spending {
   const served = new Map<string, number>()
   const load = startChatLoad({
@@ -115,7 +115,7 @@ function startSpending(customer: Customer, model: Offer, gateways: readonly Test
   return Object.assign(load, { customer, model, served })
 }
 
-/** Looks at the balance, in the tables and through the interface, until the load has ended. */
+/** Polls the balance in the tables and through the API until the load has ended. */
 async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | 'ended'>): Promise<void> {
   let last = customer.paidIn
   let looks = 0
@@ -128,7 +128,7 @@ async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | '
       const { body } = await customer.call('GET', '/v2/customer/balance')
       const shown = { available: usd(body.availableUsd as string), held: usd(body.heldUsd as string) }
       for (const { available, held } of [inTables, shown]) {
-        // Money only goes, and never below nothing.
+        // The balance only falls, and never below zero.
         const isRight = available >= 0n && held >= 0n && available + held <= last
         expect(isRight, `${available} and ${held} after ${last}`).toBe(true)
         last = available + held
@@ -141,23 +141,23 @@ async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | '
   expect(looks).toBeGreaterThan(3)
 }
 
-/** Statuses and reasons of everything that was refused. */
+/** Statuses and reasons of all refusals. */
 function refusalsOf(told: readonly ChatTold[]): string[] {
   const refused = told.filter((one) => one.status !== 200 && !isTooLate(one))
   return [...new Set(refused.map(({ status, body }) => `${status} ${(JSON.parse(body) as { reason: string }).reason}`))]
 }
 
-/** It came to a gateway that was just being stopped. */
+/** Whether the request reached a gateway that was stopping. */
 function isTooLate({ status }: ChatTold): boolean {
   return status === undefined || status === 503
 }
 
-/** The most that one of the requests of a load can cost. */
+/** Maximum cost of one request of the load. */
 function dearestOf({ told, model }: Spending): bigint {
   return told.map((one) => worstCostOf(model.prices, one)).reduce((most, one) => (one > most ? one : most), 0n)
 }
 
-/** Once all gateways are closed: what clients were told, the request log, the ledger and the balance agree. */
+/** Once all gateways are closed, client responses, request log, ledger and balance agree. */
 async function expectExactBooks(load: Spending): Promise<InferenceBooks> {
   const { told, model, customer } = load
   const record = await books.read(customer.id)
@@ -171,7 +171,7 @@ async function expectExactBooks(load: Spending): Promise<InferenceBooks> {
   return record
 }
 
-/** What the interface says of some requests is what the books have. */
+/** For a sample of requests, the API reports the cost that the ledger has. */
 async function expectCostsTold(record: InferenceBooks, { told, customer }: Spending): Promise<void> {
   const answered = told.filter((one) => one.status === 200)
   const requestIds = answered.flatMap(({ requestId }) => requestId ?? []).slice(-COSTS_A_CALL)
@@ -181,7 +181,7 @@ async function expectCostsTold(record: InferenceBooks, { told, customer }: Spend
   expect(shown).toEqual(new Map(requestIds.map((id) => [id, record.billed.get(id)?.cost])))
 }
 
-/** Those who left a stream have paid at least for what they saw, and at most for what the engine had sent. */
+/** Clients that left a stream paid at least for the tokens they saw and at most for those the engine sent. */
 function expectCutsBilled(record: InferenceBooks, { told, model }: Spending): void {
   const { input, cached, output } = model.prices
   const byTrace = new Map([...record.billed.values()].map((one) => [one.traceId, one]))
@@ -191,7 +191,7 @@ function expectCutsBilled(record: InferenceBooks, { told, model }: Spending): vo
   const cuts = told.filter((one) => one.isCut).map((one) => ({ ...one, billed: byTrace.get(one.traceId) }))
   const wrong = cuts.flatMap(({ requestId, traceId, message, words, billed }) => {
     if (billed === undefined) return [`${requestId}: not in the log`]
-    // The first event of a stream is no word, and neither are the last ones.
+    // The first event of a stream and the last ones carry no text.
     const sent = Math.min(WORDS, (sentTo.get(traceId) ?? 0) - 1)
     const { inputUnits, cachedUnits, outputUnits, cost } = billed
     const isRight =
@@ -202,11 +202,11 @@ function expectCutsBilled(record: InferenceBooks, { told, model }: Spending): vo
     return isRight ? [] : [`${requestId}: saw ${words} of ${sent}, ${inputUnits} and ${outputUnits} billed as ${cost}`]
   })
   expect(wrong).toEqual([])
-  // Some may leave when all was said; not all of them.
+  // Some may leave after the last token, but not all.
   expect(cuts.filter(({ billed }) => billed?.outcome === 'cut').length).toBeGreaterThan(0)
 }
 
-test('64 clients spend 0.05 USD to the last request that fits, and no further', inTime, async () => {
+test('64 clients spend 0.05 USD down to the last affordable request, and no more', inTime, async () => {
   const customer = await makeCustomer('0.05')
   const gateway = await startGateway()
   const load = startSpending(customer, cheap, [gateway])
@@ -221,8 +221,8 @@ test('64 clients spend 0.05 USD to the last request that fits, and no further', 
   expect(available).toBeLessThan(dearestOf(load))
 })
 
-test('two gateways at once do not spend the same money twice', inTime, async () => {
-  // More than a gateway takes at a time, so that both have some.
+test('two gateways never spend the same money twice', inTime, async () => {
+  // More than one gateway leases at a time, so both get some.
   const customer = await makeCustomer('0.12')
   const gateways = await Promise.all([startGateway(), startGateway()])
   const load = startSpending(customer, dear, gateways)
@@ -233,17 +233,17 @@ test('two gateways at once do not spend the same money twice', inTime, async () 
   expect(load.told.filter(isTooLate)).toEqual([])
   expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
   const { available } = await expectExactBooks(load)
-  // Each of the two may be left with a little less than a request needs.
+  // Each of the two may be left with slightly less than one request needs.
   expect(available).toBeLessThan(2n * dearestOf(load))
 })
 
-test('what a gateway has not spent when it is stopped under load, another one spends', inTime, async () => {
+test('money left unspent by a gateway stopped under load is spent by another', inTime, async () => {
   const customer = await makeCustomer('0.05')
   const [first, second] = await Promise.all([startGateway(), startGateway()])
   const gateways = [first]
   const load = startSpending(customer, dear, gateways)
   await waitFor('the first to have answered some', () => load.answered >= 30)
-  // What is new goes to the other one; what is under way may end where it is.
+  // New requests go to the other gateway; requests in flight may finish where they are.
   gateways[0] = second
   await closeGateway(first)
   await watchBalance(load)
@@ -253,13 +253,13 @@ test('what a gateway has not spent when it is stopped under load, another one sp
   expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
   const { available } = await expectExactBooks(load)
   expect(available).toBeLessThan(dearestOf(load))
-  // What came too late for the first one was not begun by it: the engine knows nothing of it.
+  // Requests that reached the first gateway too late never reached the engine.
   const late = load.told.filter(isTooLate).map((one) => one.traceId)
   const begun = dear.upstream.requests.map((one) => one.headers['traceparent'] ?? '').join(' ')
   expect(late.filter((traceId) => begun.includes(traceId))).toEqual([])
 })
 
-test('a key spends its limit and no more over two gateways, however rich its account is', inTime, async () => {
+test('a key cannot exceed its limit across two gateways, whatever the account balance', inTime, async () => {
   const limit = usd('0.01')
   const customer = await makeCustomer('5', { totalLimitUsd: '0.01' })
   const [first, second] = await Promise.all([startGateway(), startGateway()])
@@ -268,7 +268,7 @@ test('a key spends its limit and no more over two gateways, however rich its acc
   await waitFor('some answers', () => load.answered >= 10)
   gateways.push(second)
   await waitFor('some more', () => load.answered >= 25)
-  // The first one has all that was left of the limit, and gives back what it did not use.
+  // The first gateway has leased all that was left of the limit, and returns what it does not use.
   gateways.shift()
   await closeGateway(first)
   await watchBalance(load)

@@ -1,4 +1,4 @@
-/** What one account does to an engine, on purpose or not, must not take it from the others. */
+/** One account's use of an engine, malicious or not, must not take the engine away from other accounts. */
 import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** An engine that fails for some requests: all that have `poison` in them, or all. */
+/** An engine that fails for requests containing `poison`, or for all of them. */
 async function startFragile(name: string, isBroken: () => boolean): Promise<{ received: () => number }> {
   let received = 0
   const engine = http.createServer((request, response) => {
@@ -55,8 +55,8 @@ async function breakerOf(name: string): Promise<string | undefined> {
 const chat = (call: Call, model: string, content: string) =>
   call('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content }], max_tokens: 5 })
 
-describe('an engine that fails', () => {
-  test('for what one account sends is not taken from another', async () => {
+describe('a failing engine', () => {
+  test('stays available to others when it fails only for one account’s requests', async () => {
     await startFragile('test/fragile', () => false)
     let isOver = false
     let failed = 0
@@ -77,7 +77,7 @@ describe('an engine that fails', () => {
     expect(await breakerOf('test/fragile')).toBe('closed')
   })
 
-  test('for everything is kept away, also where one account alone uses it, and is back when it works', async () => {
+  test('is taken out when it fails for everything, even with a single account, and returns once it works', async () => {
     let isBroken = true
     const engine = await startFragile('test/broken', () => isBroken)
     await waitFor('the breaker opens', async () => {
@@ -87,7 +87,7 @@ describe('an engine that fails', () => {
     const before = engine.received()
     const statuses = await Promise.all(Array.from({ length: 50 }, () => chat(ada.call, 'test/broken', 'Hi')))
     expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set([503]))
-    // A trial now and then is let through, and a check; not two attempts for each.
+    // An occasional trial request and a health check get through; not two attempts per request.
     expect(engine.received() - before).toBeLessThan(50)
     isBroken = false
     await waitFor('the breaker closes', async () => (await breakerOf('test/broken')) === 'closed')
@@ -95,8 +95,8 @@ describe('an engine that fails', () => {
   })
 })
 
-describe('a client that does not read', () => {
-  /** Far more than the buffers of both kernels hold. */
+describe('a client that does not read its stream', () => {
+  /** Far more than the socket buffers on both sides hold. */
   const LONG = { words: 4_000, wordOf: () => 'x'.repeat(8_000) }
   let model: TestModel
   let seen = 0
@@ -111,10 +111,10 @@ describe('a client that does not read', () => {
   test.each([
     ['the fast path', 'application/json'],
     ['the full path', 'application/json;charset=utf-8'],
-  ])('by %s loses its place to others that wait, and pays for what was generated', async (_path, contentType) => {
+  ])('by %s loses its slot to waiting requests, and pays for the tokens generated', async (_path, contentType) => {
     const unread = [askUnread(contentType), askUnread(contentType)]
     await waitFor('the places are taken', () => model.upstream.inFlight === 2)
-    // Who waits for a place for half a minute is refused, so that an answer says that it came sooner.
+    // A request that waits 30 s for a slot is refused, so an answer proves that it got one sooner.
     const answer = await chat(ada.call, model.name, 'Hi')
     expect(answer.status).toBe(200)
     const cut = await waitFor('what was cut is in the log', async () => {
@@ -133,7 +133,7 @@ describe('a client that does not read', () => {
     return (body.requests as Array<Record<string, unknown>>).filter((one) => one['reason'] === 'answer_unread')
   }
 
-  /** Opens a stream and leaves it unread. */
+  /** Opens a stream and never reads it. */
   function askUnread(contentType: string): net.Socket {
     const body = JSON.stringify({ model: model.name, messages: [{ role: 'user', content: 'x' }], stream: true })
     const { hostname, port } = new URL(server.url)

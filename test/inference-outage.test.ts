@@ -1,7 +1,7 @@
 /**
- * PostgreSQL is stopped under load and started again on the same data. Chats of accounts whose money a gateway has in
- * its purse are answered all the while; whoever needs the database is told to come back, never that a key is wrong; and
- * afterwards everything that was answered is in the books, once.
+ * PostgreSQL is stopped under load and restarted on the same data. Chats of accounts whose money is in a gateway's
+ * purse are answered throughout; requests that need the database get a retryable error, never an invalid-key error;
+ * afterwards everything that was answered is in the ledger once.
  */
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
@@ -18,13 +18,13 @@ import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '20000', 10)
-/** The outage is looked at in so many parts. In each of them requests begin and end. */
+/** The outage is checked in this many parts; requests must start and finish in each. */
 const PARTS = 10
 const ANSWERS_A_PART = 10
 const CLIENTS = 4
 const MINUTE_MS = 60_000
 
-/** A request costs a thousandth of a cent: what a gateway sets aside for an account lasts for tens of thousands. */
+/** A request costs 0.001 cents: one lease of a gateway pays for tens of thousands. */
 const prices: TokenPrices = { input: 10, cached: 5, output: 40 }
 const plain: ChatAsk = { stream: false, maxTokens: 20, careful: false }
 
@@ -54,7 +54,9 @@ afterAll(async () => {
   await removeFolder(dataDir)
 })
 
-/** Always the same folder, and so the same address. Processes end here, not the machine: nothing needs fsync. */
+/**
+ * Always the same folder and therefore the same address. Only processes are killed, not the machine, so fsync is off.
+ */
 async function startPostgres(): Promise<EmbeddedPostgres> {
   return startEmbeddedPostgres({ dataDir, log: () => {}, settings: { fsync: 'off' } })
 }
@@ -78,15 +80,15 @@ async function ask({ target, told }: Customer): Promise<ChatTold> {
   return one
 }
 
-/** What whoever needs the database is told. */
+/** The error of requests that need the database. */
 const comeBack = { status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) as unknown }
 
-/** Stops PostgreSQL, and sees to it that requests begin and end in every part of the outage. */
+/** Stops PostgreSQL and checks that requests start and finish in every part of the outage. */
 async function goWithoutPostgres(load: ChatLoad, each: () => Promise<void>): Promise<void> {
   await postgres.stop()
   const stoppedAt = performance.now()
   for (let part = 1; part <= PARTS; part += 1) {
-    // More than the clients: what was under way at the beginning of a part does not count for it.
+    // More than the number of clients, because requests in flight at the start of a part do not count.
     const enough = load.told.length + CLIENTS + ANSWERS_A_PART
     await waitFor(
       () => `${enough} answers; so far ${load.told.length}`,
@@ -102,7 +104,7 @@ async function goWithoutPostgres(load: ChatLoad, each: () => Promise<void>): Pro
   }
 }
 
-/** A key is made, works, is revoked and works no more. */
+/** Creates a key, uses it, revokes it and checks that it is rejected. */
 async function expectKeysWork(customer: Customer): Promise<void> {
   const made = await waitFor('a key to be made', async () => {
     const reply = await customer.call('POST', '/v2/api-keys', { name: 'after', scopes: ['inference'] })
@@ -114,11 +116,11 @@ async function expectKeysWork(customer: Customer): Promise<void> {
   await waitFor('the revoked key to be refused', async () => (await ask(holder)).status === 401)
 }
 
-test('chats go on without PostgreSQL, and nothing of it is lost', { timeout: 5 * MINUTE_MS }, async () => {
+test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINUTE_MS }, async () => {
   const warm = await makeCustomer('5')
-  // All of it is in the purse with the first request, and is enough for some dozens.
+  // The first request moves all of it into the purse; it pays for a few dozen requests.
   const thin = await makeCustomer('0.00002')
-  // Its key was used, for nothing that costs; the last one's never was.
+  // The first key was used, but only for free calls; the last one never was.
   const known = await makeCustomer('1')
   const cold = await makeCustomer('1')
   await waitFor('the model is served', async () => (await ask(warm)).status === 200)
@@ -139,7 +141,7 @@ test('chats go on without PostgreSQL, and nothing of it is lost', { timeout: 5 *
     const balance = await warm.call('GET', '/v2/customer/balance')
     expect({ status: balance.status, retryAfter: balance.headers.get('retry-after') }).toEqual(comeBack)
   })
-  // A purse that is used up cannot be filled, which is not the customer's fault.
+  // An empty purse cannot be refilled during the outage, which is not the customer's fault.
   await waitFor('the thin purse to be empty', async () => (await ask(thin)).status !== 200)
   expect(thin.told.filter((one) => one.status === 200).length).toBeGreaterThan(5)
   expect(thin.told.at(-1)).toMatchObject(comeBack)
@@ -155,7 +157,7 @@ test('chats go on without PostgreSQL, and nothing of it is lost', { timeout: 5 *
   await load.stop()
   expect(load.told.filter((one) => one.status !== 200 || (!one.isComplete && !one.isCut))).toEqual([])
 
-  // Closing settles what is not settled yet, and gives the purses back.
+  // Closing settles all pending charges and returns the purses.
   const { operatorKey } = server
   await server.close()
   for (const { id, told, paidIn } of [warm, thin, known, cold]) {

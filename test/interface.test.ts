@@ -1,4 +1,4 @@
-/** The description says what the interface document says, to the letter, and names what it adds. */
+/** The OpenAPI description matches the interface document exactly, and lists our additions. */
 import { describe, expect, test } from 'vitest'
 import { describeApi } from '../src/contract/openapi.ts'
 import { decided, extensions } from './fixtures/beyond-interface.ts'
@@ -49,7 +49,7 @@ function find(operation: InterfaceOperation): Operation {
   return found
 }
 
-/** All differences of one operation: body, answer and parameters. */
+/** All differences of one operation: body, response and parameters. */
 function deviationsOf(name: string, operation: InterfaceOperation): Deviation[] {
   const described = find(operation)
   const { schemas, parameters } = descriptionOf(operation).components
@@ -82,12 +82,12 @@ const isDecided = ({ at, aspect }: Deviation) => decisions.includes(`${at} ${asp
 describe.each(Object.entries(operations))('%s', (name, operation) => {
   const own = deviations.filter(({ at }) => at.startsWith(`${name}.`))
 
-  test('has the fields, limits and defaults of the interface', () => {
+  test('has the interface’s fields, limits and defaults', () => {
     const open = own.filter((deviation) => !isExtension(deviation) && !isDecided(deviation))
     expect(open.map(({ message }) => message)).toEqual([])
   })
 
-  test('stands under the name of the contract and asks for a key where the interface does', () => {
+  test('has the contract’s operation id and requires a key where the interface does', () => {
     const { operationId, security } = find(operation)
     expect(operationId).toBe(name)
     expect(security).toEqual(operation.needsKey ? [{ Authorization: [] }] : [])
@@ -97,7 +97,7 @@ describe.each(Object.entries(operations))('%s', (name, operation) => {
     expect(find(operation).requestBody?.required).toBe(operation.body === undefined ? undefined : true)
   })
 
-  test('answers with the listed statuses and their schemas', () => {
+  test('lists the interface’s statuses with their schemas', () => {
     const { responses } = find(operation)
     const statuses = Object.keys(responses).map(Number)
     const listed = statuses.filter((status) => !statusesOnAnyPath.some((any) => any === status))
@@ -108,19 +108,19 @@ describe.each(Object.entries(operations))('%s', (name, operation) => {
     }
   })
 
-  test('names its request in the headers', () => {
+  test('documents the request id header', () => {
     const headers = Object.keys(find(operation).responses['200']?.headers ?? {})
     expect(headers).toContain('X-Request-Id')
     expect(headers.includes('X-Inference-Request-Id')).toBe(operation.inference === true)
   })
 
-  test('streams where the interface streams, or where that is named as an addition of ours', () => {
+  test('streams where the interface does, or where streaming is a listed addition', () => {
     const streams = find(operation).responses['200']?.content['text/event-stream'] !== undefined
     expect(streams).toBe(operation.streams === true || extensions.includes(`${name}.body.stream`))
   })
 })
 
-test('version and security scheme are the interface’s', () => {
+test('version and security scheme match the interface', () => {
   expect(v2.info.version).toBe('2.0.0')
   expect(Object.keys(v2.components.securitySchemes)).toEqual(['Authorization'])
   expect(v2.components.securitySchemes['Authorization']).toMatchObject({ type: 'http', scheme: 'bearer' })
@@ -128,7 +128,7 @@ test('version and security scheme are the interface’s', () => {
   expect(every.filter(({ security }) => security[0]?.['Authorization'] === undefined)).toEqual([])
 })
 
-test('the error schemas carry the code that they are named after', () => {
+test('each error schema has the code of its name', () => {
   for (const code of Object.values(errorSchemas)) {
     const schema = v2.components.schemas[`error.${code}`]
     expect(schema).toMatchObject({ properties: { code: { const: code }, message: { type: 'string' } } })
@@ -136,7 +136,7 @@ test('the error schemas carry the code that they are named after', () => {
   }
 })
 
-test('404 is listed only where the interface lists it, among its operations', () => {
+test('lists 404 only where the interface does', () => {
   const with404 = Object.values(operations).filter((op) => isV2(op) && find(op).responses['404'] !== undefined)
   expect(with404.map(({ method, path }) => `${method} ${path}`)).toEqual([
     'GET /v2/openapi.json',
@@ -145,7 +145,7 @@ test('404 is listed only where the interface lists it, among its operations', ()
   ])
 })
 
-test('the transcription itself has the sizes that the document gives', () => {
+test('the transcription has the same sizes as the document', () => {
   const sizes = Object.fromEntries(Object.entries(regionSets).map(([name, set]) => [name, set.length]))
   expect(sizes).toEqual({
     fullRegions: 29,
@@ -157,14 +157,14 @@ test('the transcription itself has the sizes that the document gives', () => {
   expect(regionSets.virtualMachineRegions.at(-1)).toBe('mock-region')
 })
 
-test('every extension and every decision is still true', () => {
+test('every listed extension and decision is still true', () => {
   const used = new Set(deviations.filter(isExtension).map(({ at }) => at))
   expect(extensions.filter((at) => !used.has(at))).toEqual([])
   const keys = new Set(deviations.filter(isDecided).map(({ at, aspect }) => `${at} ${aspect}`))
   expect(decisions.filter((key) => !keys.has(key))).toEqual([])
 })
 
-test('in v2 nothing differs from the letter but upper limits where the document has none', () => {
+test('v2 differs from the document only by upper limits where the document has none', () => {
   const names = Object.entries(operations).flatMap(([name, operation]) => (isV2(operation) ? [`${name}.`] : []))
   const inV2 = decisions.filter((key) => names.some((name) => key.startsWith(name)))
   expect(inV2.filter((key) => !/\.body\.\S+ (maxLength|maxItems|maximum)$/.test(key))).toEqual([])
@@ -172,7 +172,7 @@ test('in v2 nothing differs from the letter but upper limits where the document 
 
 const v2Operations = Object.entries(operations).filter(([, operation]) => isV2(operation))
 
-test.each(v2Operations)('the comparison would see each rule of %s change', (name, operation) => {
+test.each(v2Operations)('the comparison detects a change to any rule of %s', (name, operation) => {
   const { requestBody, responses } = find(operation)
   const { schemas } = v2.components
   const parts = [
@@ -187,7 +187,7 @@ test.each(v2Operations)('the comparison would see each rule of %s change', (name
       )
       .map(([path]) => `${at}.${path}`)
   })
-  // What is not in the document is not compared, and an upper limit of ours is not missed.
+  // Fields outside the document are not compared, and our own upper limits may be missing there.
   const ours = decisions.map((key) => key.replace(' ', '.'))
   expect(unseen.filter((at) => !ours.includes(at) && !extensions.some((own) => at.startsWith(own)))).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** The committed descriptions are the contract's, and a reader who knows only OpenAPI finds nothing wrong with them. */
+/** The committed OpenAPI files match the contract and pass a standard linter. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -22,12 +22,12 @@ function operationsOf(selection: 'v2' | 'all'): Described[] {
 }
 
 describe.each(['v2', 'all'] as const)('openapi/%s.json', (selection) => {
-  test('is what the contract says; `npm run openapi` writes it anew', async () => {
+  test('matches the contract (run `npm run openapi` to update)', async () => {
     const written = await readFile(new URL(`openapi/${selection}.json`, root), 'utf8')
     expect(written).toBe(`${JSON.stringify(describeApi(selection), null, 2)}\n`)
   })
 
-  test('passes the linter without an error or a warning', { timeout: 240_000 }, async () => {
+  test('passes the linter without errors or warnings', { timeout: 240_000 }, async () => {
     const { stdout } = await run(
       process.execPath,
       [
@@ -39,7 +39,7 @@ describe.each(['v2', 'all'] as const)('openapi/%s.json', (selection) => {
       ],
       {
         cwd: fileURLToPath(root),
-        // Nothing is reported and nothing is asked for: the test needs no network.
+        // No telemetry and no update check: the test needs no network.
         env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
       },
     )
@@ -47,12 +47,12 @@ describe.each(['v2', 'all'] as const)('openapi/%s.json', (selection) => {
     expect({ totals, problems }).toEqual({ totals: { errors: 0, warnings: 0, ignored: 0 }, problems: [] })
   })
 
-  test('names each operation once', () => {
+  test('has unique operation ids', () => {
     const ids = operationsOf(selection).map(({ operationId }) => operationId)
     expect(ids).toHaveLength(new Set(ids).size)
   })
 
-  test('refers only to what it has, and has only what it refers to', () => {
+  test('has no dangling and no unused references', () => {
     const description = describeApi(selection)
     const components = description['components'] as Record<string, Record<string, unknown>>
     const { securitySchemes: _, ...referable } = components
@@ -64,7 +64,7 @@ describe.each(['v2', 'all'] as const)('openapi/%s.json', (selection) => {
   })
 })
 
-test('all of the contract is described, and v2 is its part under /v2', () => {
+test('describes the whole contract, and v2 is its /v2 part', () => {
   const ids = Object.keys(api)
   expect(operationsOf('all').map(({ operationId }) => operationId)).toEqual(expect.arrayContaining(ids))
   expect(operationsOf('all')).toHaveLength(ids.length)
@@ -76,7 +76,7 @@ test('all of the contract is described, and v2 is its part under /v2', () => {
   ).toEqual(v2.map(([id]) => id).sort())
 })
 
-test('only public operations go without a key', () => {
+test('only public operations need no key', () => {
   const open = operationsOf('all').filter(({ security }) => security.length === 0)
   const expected = Object.entries<Endpoint>(api).filter(([, { access }]) => access === 'public')
   expect(open.map(({ operationId }) => operationId)).toEqual(expected.map(([id]) => id))

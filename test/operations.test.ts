@@ -1,4 +1,4 @@
-/** What an operator's tools read of a server: its log and its metrics, to the letter of their formats. */
+/** The log and metrics formats that operators' tools parse. */
 import { spawn } from 'node:child_process'
 import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -23,7 +23,7 @@ async function folder(): Promise<string> {
   return dir
 }
 
-/** With its two outputs apart. */
+/** Keeps stdout and stderr separate. */
 async function startServer(env: Record<string, string>) {
   const dir = await folder()
   const database = await testDatabase()
@@ -58,7 +58,7 @@ async function startServer(env: Record<string, string>) {
   return { url, dir, operator, stop }
 }
 
-/** The keys of every object in a JSON text, each list as it is written. */
+/** The keys of every object in a JSON text, in written order and with duplicates. */
 function keysAsWritten(text: string): string[][] {
   const stack: string[][] = []
   const all: string[][] = []
@@ -75,7 +75,7 @@ function expectLogLine(line: string): void {
   for (const keys of keysAsWritten(line)) expect({ line, keys }).toEqual({ line, keys: [...new Set(keys)] })
 }
 
-it('logs one JSON object per line with each key once, engines included', async () => {
+it('logs one JSON object per line without duplicate keys, engines included', async () => {
   const file = path.join(await folder(), 'tiny.gguf')
   await writeTinyGguf(file)
   const server = await startServer({ BERTH_LOG_LEVEL: 'trace' })
@@ -98,7 +98,7 @@ it('logs one JSON object per line with each key once, engines included', async (
   expect(lines.some((line) => line.includes('"model":"tiny"'))).toBe(true)
 })
 
-it('keeps facts apart from the keys of the line itself', () => {
+it('keeps log fields from overwriting the line’s own keys', () => {
   const lines: string[] = []
   const log = openLog('info', { write: (line) => void lines.push(line) })
   log.info({ pid: 1, time: 'noon', hostname: 'h', level: 'low', msg: 'other', reqId: 'r' }, 'engine\nready')
@@ -111,7 +111,7 @@ it('keeps facts apart from the keys of the line itself', () => {
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({ reqId: 'req_1', reqId_: 'req_2' })
 })
 
-it('has the metrics that an operator needs, in the format of Prometheus, with counters that only grow', async () => {
+it('exports the documented metrics in Prometheus format, with counters that only grow', async () => {
   const server = await startServer({ BERTH_LOCAL_ENGINES: 'false' })
   const scrape = async () => {
     const key = (await readFile(path.join(server.dir, 'operator.key'), 'utf8')).trim()

@@ -1,6 +1,6 @@
 /**
- * The package as somebody installs it: what `npm pack` puts in, linked into a prefix of its own, with the packages that
- * `npm install` would bring without those for development. Nothing is fetched: they are links to those of the checkout.
+ * The package as npm installs it: the files of `npm pack`, linked into a separate prefix, with production dependencies
+ * only. Nothing is downloaded: the dependencies are links into the checkout.
  */
 import { execFile, spawn } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
@@ -38,13 +38,13 @@ beforeAll(async () => {
 })
 afterAll(() => removeFolder(folder))
 
-/** What the lock file has for the program itself; others are not there to be found. */
+/** Production packages of the lock file; no others can be resolved. */
 async function linkDependencies(installed: string): Promise<void> {
   const lock = JSON.parse(await readFile('package-lock.json', 'utf8')) as {
     packages: Record<string, { dev?: boolean; devOptional?: boolean }>
   }
   for (const [place, { dev = false, devOptional = false }] of Object.entries(lock.packages)) {
-    // Those inside another package come with it.
+    // Nested packages come with their parent.
     const [, name] = /^node_modules\/((?:@[^/]+\/)?[^/]+)$/.exec(place) ?? []
     if (name === undefined || dev || devOptional) continue
     const link = path.join(installed, place)
@@ -53,12 +53,12 @@ async function linkDependencies(installed: string): Promise<void> {
   }
 }
 
-test('berth is on the path, and says its version', async () => {
+test('berth is on the PATH and prints its version', async () => {
   const { stdout } = await run(berth, ['--version'])
   expect(stdout).toBe(`${packageJson.version}\n`)
 })
 
-test('berth serve starts in an empty folder, and berth talks to it', async () => {
+test('berth serve starts in an empty folder and the CLI can use it', async () => {
   const data = path.join(folder, 'data')
   const env = {
     PATH: process.env['PATH'] ?? '',

@@ -1,6 +1,6 @@
 /**
- * Pictures by the engine that comes with Berth, as customers have them: a server as it is built, its engine, both paths
- * and the clients that people have. What is on the pictures is no matter here, so they have few steps and are small.
+ * Image generation with the built-in engine from the customer's side: a built server, its engine, both request paths
+ * and common clients. Images have few steps and are small, because their content does not matter here.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile } from 'node:fs/promises'
@@ -21,10 +21,10 @@ import { caller, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 const STARTUP_MS = 120_000
-/** More steps than any machine does while a test looks at them. */
+/** More steps than any machine completes during a test. */
 const LONG = 1_000
 const model = 'pictogram'
-/** A nano-dollar a pixel and step. */
+/** One nano-dollar per pixel and step. */
 const pixelStepUsdPerMillion = '0.001'
 
 interface Customer {
@@ -108,7 +108,7 @@ async function paint(body: object, asking?: Asking): Promise<{ response: Respons
   return { response, answer, png: Buffer.from(answer.images[0]?.image ?? '', 'base64') }
 }
 
-/** Width and height as the file has them. */
+/** Width and height from the PNG header. */
 function sizeOf(png: Uint8Array): [number, number] {
   const bytes = Buffer.from(png)
   expect(bytes.toString('latin1', 1, 4)).toBe('PNG')
@@ -117,7 +117,7 @@ function sizeOf(png: Uint8Array): [number, number] {
 
 const idOf = (response: Response): string => response.headers.get('x-inference-request-id') ?? ''
 
-/** By request-cost, the moment that the answer has ended. */
+/** From request-cost, as soon as the response has ended. */
 async function nanoOf(response: Response, { call }: Customer = ada): Promise<number> {
   const { body } = await call('POST', '/v2/usage/request-cost', { requestIds: [idOf(response)] })
   expect(body.requests).toHaveLength(1)
@@ -137,7 +137,7 @@ type Event =
   | ({ type: 'result' } & Answer)
   | { type: 'error'; error: { message: string; code: string } }
 
-/** Each event as it comes; the last is the mark of the end. */
+/** Yields each event as it arrives; the last one is the end marker. */
 async function* eventsOf(response: Response): AsyncGenerator<Event | '[DONE]'> {
   let rest = ''
   for await (const piece of response.body ?? []) {
@@ -151,15 +151,15 @@ async function* eventsOf(response: Response): AsyncGenerator<Event | '[DONE]'> {
 
 interface LongPicture {
   readonly response: Response
-  /** The last that it was told of. */
+  /** The last step reported. */
   readonly step: () => number
-  /** Resolves when nothing more comes. */
+  /** Resolves when the stream has ended. */
   readonly leave: () => Promise<void>
-  /** The last event, once nothing more comes. */
+  /** The last event, once the stream has ended. */
   readonly ended: () => Promise<Event | '[DONE]' | undefined>
 }
 
-/** A picture that goes on until it is left, at work already. */
+/** Starts an image that runs until its client disconnects, and waits until the engine works on it. */
 async function startLong(by = ada): Promise<LongPicture> {
   const leaving = new AbortController()
   const response = await ask({ steps: LONG, stream: true }, { by, signal: leaving.signal })
@@ -183,27 +183,24 @@ async function startLong(by = ada): Promise<LongPicture> {
   return { response, step: () => step, leave, ended }
 }
 
-describe('a picture', () => {
+describe('an image', () => {
   test.each([
     [128, 128, 1],
     [192, 128, 2],
-  ])(
-    'of %i x %i in %i steps is a PNG of that size, and costs its pixels times its steps',
-    async (width, height, steps) => {
-      const { response, answer, png } = await paint({ width, height, steps })
-      expect(sizeOf(png)).toEqual([width, height])
-      expect(answer.inference_time).toBeGreaterThan(0)
-      expect(answer).not.toHaveProperty('notes')
-      expect(idOf(response)).toMatch(/^req_[0-9a-f]{32}$/)
-      expect(await nanoOf(response)).toBe(width * height * steps)
-      expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: false })
-    },
-  )
+  ])('of %i x %i in %i steps is a PNG of that size and costs pixels times steps', async (width, height, steps) => {
+    const { response, answer, png } = await paint({ width, height, steps })
+    expect(sizeOf(png)).toEqual([width, height])
+    expect(answer.inference_time).toBeGreaterThan(0)
+    expect(answer).not.toHaveProperty('notes')
+    expect(idOf(response)).toMatch(/^req_[0-9a-f]{32}$/)
+    expect(await nanoOf(response)).toBe(width * height * steps)
+    expect(await logOf(response)).toMatchObject({ outcome: 'answered', streamed: false })
+  })
 
-  test('is the same for the same seed, and another for another', async () => {
+  test('is the same for the same seed and different for another', async () => {
     const first = await paint({ seed: 7 })
     const again = await paint({ seed: first.answer.images[0]?.random_seed }, { pathname: secondPath })
-    // Any whole number of the interface is a seed.
+    // The interface allows any integer as a seed.
     const other = await paint({ seed: -7 })
     expect(again.png.equals(first.png)).toBe(true)
     expect(other.png.equals(first.png)).toBe(false)
@@ -211,12 +208,12 @@ describe('a picture', () => {
     expect(again.answer).toMatchObject({ data: [{ b64_json: first.answer.images[0]?.image }] })
   })
 
-  test('comes with a note where the model has not read all of the prompt', async () => {
+  test('comes with a warning when the prompt was truncated', async () => {
     const { answer } = await paint({ prompt: 'a cat '.repeat(40) })
     expect(answer.notes).toEqual([expect.stringMatching(/^prompt: .+ had no effect$/)])
   })
 
-  test('stands in the list of models with its price', async () => {
+  test('has a model in the list with its price', async () => {
     const { body } = await ada.call('GET', '/v1/models')
     expect(body.data).toMatchObject([
       { id: model, kind: 'image', input_price: null, output_price: null, pixel_step_price: 0.001, status: 'ready' },
@@ -224,7 +221,7 @@ describe('a picture', () => {
   })
 })
 
-describe('the clients that people have', () => {
+describe('third-party clients', () => {
   test('openai', async () => {
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: ada.key, maxRetries: 0 })
     const { prompt } = small
@@ -250,8 +247,8 @@ describe('the clients that people have', () => {
   })
 })
 
-describe('a streamed picture', () => {
-  test('tells its steps, then the plain answer, and costs the same, by both paths', async () => {
+describe('a streamed image', () => {
+  test('reports its steps, then the plain answer, at the same cost on both paths', async () => {
     const body = { steps: 2, seed: 11 }
     const { answer } = await paint(body)
     const paths = [
@@ -264,7 +261,7 @@ describe('a streamed picture', () => {
       const events: Array<Event | '[DONE]'> = []
       for await (const event of eventsOf(response)) events.push(event)
       expect(events.pop()).toBe('[DONE]')
-      // To the letter what the contract says of them: a field that it does not know is an error.
+      // Strictly by the contract: an unknown field is an error.
       expect(events.map((event) => chunk?.parse(event))).toEqual(events)
       const result = events.pop()
       expect(result).toMatchObject({ type: 'result', images: answer.images, ...more })
@@ -275,7 +272,7 @@ describe('a streamed picture', () => {
     }
   })
 
-  test('that its client leaves stops the engine, and costs the steps that were told', async () => {
+  test('stops the engine when its client disconnects, and charges for the reported steps', async () => {
     const { response, step, leave } = await startLong()
     await leave()
     const { outcome, costUsd } = await logOf(response)
@@ -285,11 +282,11 @@ describe('a streamed picture', () => {
     expect(pixelSteps / (128 * 128)).toBeGreaterThanOrEqual(step())
     expect(pixelSteps / (128 * 128)).toBeLessThan(LONG)
     expect(await nanoOf(response)).toBe(pixelSteps)
-    // It has one place: this one has it now.
+    // The engine has one slot, which this request now holds.
     await paint({})
   })
 
-  test('that cannot be paid is refused before anything is sent', async () => {
+  test('is refused before any output when the balance is too low', async () => {
     const poor = await openAccount('Cyd', '0.00001')
     const response = await ask({ stream: true }, { by: poor })
     expect([response.status, ((await response.json()) as { error: { type: string } }).error.type]).toEqual([
@@ -299,7 +296,7 @@ describe('a streamed picture', () => {
   })
 })
 
-test('a plain request that its client leaves stops the engine, and costs nothing', async () => {
+test('a plain request stops the engine when its client disconnects, and is free', async () => {
   const leaving = new AbortController()
   const gone = ask({ steps: LONG }, { signal: leaving.signal }).catch((error: Error) => error.name)
   const inFlight = async (): Promise<boolean> => {
@@ -318,7 +315,7 @@ test('a plain request that its client leaves stops the engine, and costs nothing
   expect(left.costUsd).toBe('0.000000000')
 })
 
-test('of ten requests at once, two of a second account have their turn among the first four', async () => {
+test('of ten simultaneous requests, both of a second account are among the first four served', async () => {
   const { leave } = await startLong()
   const order: string[] = []
   const waiting: Array<Promise<void>> = []
@@ -356,7 +353,7 @@ test.each([
   ['cfg_scale', { cfg_scale: 51 }, 400],
   ['seed', { seed: 2 ** 53 }, 400],
   ['stream', { stream: 'yes' }, 422],
-])('a %s of %j is refused by its name, and nothing is charged', async (field, more, status) => {
+])('rejects a %s of %j, naming the field, without a charge', async (field, more, status) => {
   for (const stream of [false, true]) {
     const response = await ask({ stream, ...more })
     const body = (await response.json()) as { error: { param: string } }
@@ -367,7 +364,7 @@ test.each([
   }
 })
 
-test('a server that an operator names for the model takes its place, until it is drained', async () => {
+test('a deployment that an operator adds for the model replaces the built-in engine until it is drained', async () => {
   const upstream = await startModelServer()
   try {
     const url = `http://${upstream.host}:${upstream.port}`
@@ -379,7 +376,7 @@ test('a server that an operator names for the model takes its place, until it is
     const response = await ask({ stream: true, seed: 5 })
     const events: unknown[] = []
     for await (const event of eventsOf(response)) events.push(event)
-    // It cannot tell how far it is.
+    // It cannot report its progress.
     expect(events).toMatchObject([
       { type: 'result', images: [{ image: theirs.toString('base64'), random_seed: 5 }] },
       '[DONE]',
@@ -394,12 +391,12 @@ test('a server that an operator names for the model takes its place, until it is
 })
 
 test(
-  'a picture that dies with its painter, or with its engine, ends in an error and costs nothing',
+  'a request whose painter or engine dies ends in an error and is free',
   async () => {
     const { chunk } = mediaEndpoints.generateImage
     const engine = await childOf(server.pid, 'image-engine')
     for (const victim of [() => childOf(engine, 'painter'), async () => engine]) {
-      // The second begins with a painter that must be started again.
+      // The second one starts with a painter that must be restarted.
       const { response, ended } = await startLong()
       process.kill(await victim(), 'SIGKILL')
       const last = await ended()
@@ -413,7 +410,7 @@ test(
   STARTUP_MS,
 )
 
-/** By a word of its command line. */
+/** Finds a process by part of its command line. */
 async function childOf(parent: number, word: string): Promise<number> {
   const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,args='])
   const [pid] = stdout

@@ -1,6 +1,6 @@
 /**
- * The promise: bodies in flight hold no more memory than the budget says, whoever sends them and however; room is given
- * to those who may call and can pay, and comes back on every way out; others are answered meanwhile.
+ * Request bodies in flight never hold more memory than the budget, whoever sends them and however. Only callers with a
+ * valid key and money get a share, every exit path returns it, and other requests are answered meanwhile.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import net, { type Socket } from 'node:net'
@@ -16,7 +16,7 @@ const BUDGET_MB = 96
 const ACCOUNT_MB = 64
 const SLACK_BYTES = 64 * MB
 const LARGEST_BODY = 16_777_216
-/** Nearly all of it: the last byte never comes. */
+/** All but the last byte, which never comes. */
 const sent = Buffer.alloc(LARGEST_BODY - 1, 'x')
 
 type Account = Awaited<ReturnType<ServerLab['account']>>
@@ -58,7 +58,7 @@ function chat(account: Account, content: string) {
 
 interface Sender {
   readonly socket: Socket
-  /** What came back so far. */
+  /** The bytes received so far. */
   answer: string
 }
 
@@ -67,7 +67,7 @@ function connect(head: readonly string[], body: readonly Buffer[]): Sender {
   const socket = net.connect(Number(port), hostname)
   const sender: Sender = { socket, answer: '' }
   socket.on('data', (bytes: Buffer) => (sender.answer += bytes.toString('latin1')))
-  // A server that has answered may hang up on what is still being sent.
+  // A server that has already answered may close the connection while the body is still being sent.
   socket.on('error', () => {})
   socket.write(`${head.join('\r\n')}\r\n\r\n`)
   for (const piece of body) socket.write(piece)
@@ -106,7 +106,7 @@ function memory(field: 'VmRSS' | 'VmHWM'): number {
   return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) * 1_024
 }
 
-/** How far resident memory rises above what it was, at its peak. */
+/** Peak growth of resident memory. */
 async function peakOf(work: () => Promise<void>): Promise<number> {
   writeFileSync(`/proc/${server.pid()}/clear_refs`, '5')
   const before = memory('VmRSS')
@@ -116,16 +116,16 @@ async function peakOf(work: () => Promise<void>): Promise<number> {
 
 const statusOf = ({ answer }: Sender): string => /^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? ''
 const statusesOf = (senders: readonly Sender[]): Set<string> => new Set(senders.map(statusOf).filter(Boolean))
-/** Who goes on sending after the answer may be cut off before reading it. */
+/** A client that keeps sending after the answer may be cut off before it reads it. */
 const isSettled = (sender: Sender): boolean => statusOf(sender) !== '' || sender.socket.destroyed
 
 describe(`${CONNECTIONS} connections that send 16.7 MB each and never finish`, () => {
-  test('of an account without money are refused from the head', async () => {
+  test('from an account without money are refused after the headers', async () => {
     const risen = await peakOf(async () => {
       const senders = Array.from({ length: CONNECTIONS }, () => announce(poor))
       expect((await chat(other, 'Hello')).status).toBe(200)
       await waitFor('every refusal', () => senders.every(isSettled))
-      // A database that is slow to tell the balance is a refusal too.
+      // A balance lookup that times out is a refusal too.
       expect([...statusesOf(senders)].filter((status) => status !== '503')).toEqual(['402'])
       expect(await heldBytes()).toBe(0)
       expect((await chat(other, 'x'.repeat(MB))).status).toBe(200)
@@ -135,11 +135,11 @@ describe(`${CONNECTIONS} connections that send 16.7 MB each and never finish`, (
     await noRoomIsHeld()
   })
 
-  test('of an account with money hold its share at most, and the others are told to come back', async () => {
+  test('from an account with money hold no more than its share, and the rest get a retryable error', async () => {
     const risen = await peakOf(async () => {
       const senders = Array.from({ length: CONNECTIONS }, () => announce(rich))
       expect((await chat(other, 'Hello')).status).toBe(200)
-      // Those that have room wait for their last byte.
+      // Those that got a share wait for their last byte.
       const waiting = Math.floor((ACCOUNT_MB * MB) / LARGEST_BODY)
       await waitFor('every refusal', () => senders.filter(isSettled).length >= CONNECTIONS - waiting)
       expect(statusesOf(senders)).toEqual(new Set(['503']))
@@ -154,11 +154,11 @@ describe(`${CONNECTIONS} connections that send 16.7 MB each and never finish`, (
   })
 })
 
-describe('bodies that do not say how long they are', () => {
+describe('bodies without Content-Length', () => {
   const MIB = Buffer.alloc(1_048_576, 'x')
   const chunk = Buffer.concat([Buffer.from('100000\r\n'), MIB, Buffer.from('\r\n')])
 
-  test('count as they come, and are refused when there is no more room', async () => {
+  test('are counted as they arrive, and refused when the budget is used up', async () => {
     const head = headOf(rich, '/v1/embeddings', 'Transfer-Encoding: chunked')
     const senders = Array.from({ length: 10 }, () => connect(head, Array<Buffer>(15).fill(chunk)))
     await waitFor('a refusal', () => senders.some((one) => statusOf(one) !== ''))
@@ -170,7 +170,7 @@ describe('bodies that do not say how long they are', () => {
     await noRoomIsHeld()
   })
 
-  test('are refused beyond the limit of the operation', async () => {
+  test('are refused above the operation’s limit', async () => {
     const head = headOf(rich, '/v2/ssh-keys', 'Transfer-Encoding: chunked')
     const sender = connect(head, [chunk, chunk])
     await waitFor('the refusal', () => statusOf(sender) !== '')
@@ -179,7 +179,7 @@ describe('bodies that do not say how long they are', () => {
     await noRoomIsHeld()
   })
 
-  test('cost what they hold when they come byte by byte', async () => {
+  test('are charged for the memory they hold when they arrive byte by byte', async () => {
     const bytes = Buffer.from('1\r\nx\r\n'.repeat(100_000))
     const risen = await peakOf(async () => {
       const senders = Array.from({ length: 8 }, () =>
@@ -193,7 +193,7 @@ describe('bodies that do not say how long they are', () => {
   })
 })
 
-test('a length that no operation takes is told to be too large, not to come back', async () => {
+test('answers a Content-Length above every limit with 413, not a retryable error', async () => {
   for (const path of ['/v1/chat/completions', '/v2/ssh-keys']) {
     const sender = connect(headOf(rich, path, 'Content-Length: 900000000'), [])
     await waitFor('the refusal', () => statusOf(sender) !== '')
@@ -202,7 +202,7 @@ test('a length that no operation takes is told to be too large, not to come back
   }
 })
 
-test('without a key there is room for a small body only', async () => {
+test('accepts only a small body without a key', async () => {
   const sender = connect(headOf(undefined, '/v1/chat/completions', `Content-Length: ${LARGEST_BODY}`), [])
   await waitFor('the refusal', () => statusOf(sender) !== '')
   expect([statusOf(sender), sender.answer]).toEqual(['401', expect.stringContaining('"reason":"missing_key"')])
@@ -211,11 +211,11 @@ test('without a key there is room for a small body only', async () => {
   expect([join.status, join.body.reason]).toEqual([413, 'body_too_large'])
 })
 
-test('room is given back after the answer and when a client goes away', async () => {
+test('returns a body’s share after the answer and when the client disconnects', async () => {
   const large = 'x'.repeat(MB)
   expect((await chat(rich, large)).status).toBe(200)
   await noRoomIsHeld()
-  // Chat that the full path answers, by a header that the fast path leaves to it.
+  // A header that the fast path does not handle sends this chat to the full path.
   const full = await rich.call('POST', '/v1/chat/completions', chatBody(large), { TE: 'trailers' })
   expect(full.status).toBe(200)
   await noRoomIsHeld()

@@ -1,4 +1,4 @@
-/** docs/sdk.md is a program: it compiles against the package that it tells to install, and runs against a server. */
+/** The code in docs/sdk.md compiles against the package and runs against a server. */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -26,7 +26,7 @@ afterAll(async () => {
   await removeFolder(folder)
 })
 
-test('the program of docs/sdk.md compiles against the package alone, and does what it says', async () => {
+test('the program in docs/sdk.md compiles against the package alone and prints the documented output', async () => {
   await run(process.execPath, ['scripts/build-sdk.mjs', path.join(folder, 'sdk')])
   const modules = path.join(folder, 'node_modules')
   await mkdir(path.join(modules, '@types'), { recursive: true })

@@ -1,4 +1,4 @@
-/** `berth serve` as a person starts and stops it. */
+/** Starting and stopping `berth serve` as a user does. */
 import { spawn } from 'node:child_process'
 import { chmod, mkdtemp, stat } from 'node:fs/promises'
 import { existsSync, readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { caller } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 const cleanUp: Array<() => Promise<unknown>> = []
-/** Of the tests that are not about a first start, which takes as long as ten others: it makes a PostgreSQL. */
+/** For tests that are not about a first start, which creates a PostgreSQL cluster and takes ten times as long. */
 let home: string
 beforeAll(async () => {
   home = await mkdtemp(path.join(os.tmpdir(), 'berth-start-'))
@@ -33,7 +33,7 @@ async function start(env: Record<string, string>) {
   return server
 }
 
-/** Runs to its end, for starts that are refused. */
+/** Runs until exit, for starts that are rejected. */
 async function run(env: Record<string, string>, args: string[] = []): Promise<{ code: number | null; text: string }> {
   const child = spawn(process.execPath, [inject('serverBundle'), ...args], {
     env: { PATH: process.env.PATH ?? '', ...env },
@@ -41,12 +41,12 @@ async function run(env: Record<string, string>, args: string[] = []): Promise<{ 
   let text = ''
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  // Not when it ends: then its last words may still be on their way.
+  // Not on `exit`: output may still be in the pipe then.
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
   return { code, text }
 }
 
-it('writes keys that only their owner can read, says what to try, and what it says works', async () => {
+it('writes keys that only their owner can read, and suggests commands that work', async () => {
   const dir = await folder()
   const server = await start({ BERTH_DATA_DIR: dir })
   for (const name of ['operator.key', 'demo.key', 'demo_ssh_key', 'secret.key']) {
@@ -55,7 +55,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   expect(server.output()).toMatch(/^Berth is ready at \S+ \(\d+\.\d s\)\.\n/)
   expect(server.output()).not.toContain('WARNING')
   expect(server.output()).toContain(`${server.url}/docs`)
-  // The models that need a download are left out, and so is what to try with them.
+  // Models that need a download are left out, and so are the suggestions for them.
   expect(server.output()).not.toContain('chat')
   expect(server.output()).toContain('demo.key')
   const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
@@ -77,7 +77,7 @@ it('writes keys that only their owner can read, says what to try, and what it sa
   })
 })
 
-it('warns of an address that others can reach, without TLS and with the demo account', async () => {
+it('warns about a public address without TLS and with the demo account', async () => {
   const server = await start({ BERTH_DATA_DIR: await folder(), BERTH_HOST: '0.0.0.0' })
   expect(server.output().match(/^WARNING: .*$/gm)).toEqual([
     expect.stringMatching(/0\.0\.0\.0 without TLS/),
@@ -85,7 +85,7 @@ it('warns of an address that others can reach, without TLS and with the demo acc
   ])
 })
 
-it('ends on SIGTERM within ten seconds, open streams and kept connections notwithstanding, and finds everything again', async () => {
+it('exits within ten seconds of SIGTERM despite open streams and idle connections, and keeps its data', async () => {
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   const key = readFileSync(path.join(dir, 'demo.key'), 'utf8').trim()
@@ -107,7 +107,7 @@ it('ends on SIGTERM within ten seconds, open streams and kept connections notwit
   expect(found.body.name).toBe(rented.body.name)
 })
 
-it('runs twice on one machine, and refuses a data folder or a port that is taken, in one sentence', async () => {
+it('runs twice on one machine, and rejects a data folder or port in use with a one-sentence error', async () => {
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   const second = await start({ BERTH_DATA_DIR: await folder() })
@@ -132,7 +132,7 @@ it('runs twice on one machine, and refuses a data folder or a port that is taken
   expect(existsSync(untouched)).toBe(false)
 })
 
-it('names the setting that is wrong', async () => {
+it('names the invalid setting', async () => {
   const dir = await folder()
   const bad = await run({ BERTH_DATA_DIR: dir, BERTH_PORT: 'eighty', BERTH_LOG_LEVEL: 'loud' })
   expect(bad.code).toBe(1)
@@ -141,7 +141,7 @@ it('names the setting that is wrong', async () => {
   expect((await run({}, ['--help'])).text).toContain('BERTH_DATA_DIR')
 })
 
-it('starts again after a kill -9 of everything, with the old lock files in place', async () => {
+it('starts again after kill -9 of all processes, with stale lock files in place', async () => {
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   await first.killTree()
@@ -149,7 +149,7 @@ it('starts again after a kill -9 of everything, with the old lock files in place
   expect((await caller(second.url, null)('GET', '/readyz')).status).toBe(200)
 })
 
-it('starts again when only the server was killed and its PostgreSQL runs on', async () => {
+it('starts again when only the server was killed and its PostgreSQL still runs', async () => {
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   process.kill(first.pid, 'SIGKILL')
@@ -158,7 +158,7 @@ it('starts again when only the server was killed and its PostgreSQL runs on', as
   expect((await caller(second.url, null)('GET', '/readyz')).status).toBe(200)
 })
 
-it('refuses another secret key than the one the database was set up under', async () => {
+it('rejects a secret key that differs from the database’s', async () => {
   const dir = home
   const first = await start({ BERTH_DATA_DIR: dir })
   await first.stop()

@@ -1,4 +1,4 @@
-/** How a server stops: by `npm start` as by itself, and after load balancers had time to notice. */
+/** Shutdown: through `npm start`, directly, and with a drain period for load balancers. */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { cp, mkdtemp, readdir, symlink } from 'node:fs/promises'
@@ -22,7 +22,7 @@ async function folder(): Promise<string> {
   return dir
 }
 
-/** The sources, for a build of its own beside them. */
+/** The sources, for a separate build next to them. */
 async function checkout(): Promise<string> {
   const dir = await folder()
   const large = ['node_modules', 'models']
@@ -41,7 +41,7 @@ function isAlive(pid: number): boolean {
   return existsSync(`/proc/${pid}`)
 }
 
-it('passes SIGTERM from npm start on to the server, which stops PostgreSQL and frees its lock', async () => {
+it('npm start passes SIGTERM on to the server, which stops PostgreSQL and releases its lock', async () => {
   const dir = await checkout()
   const data = path.join(dir, 'data')
   const npm = spawn('npm', ['start'], {
@@ -80,7 +80,7 @@ it('passes SIGTERM from npm start on to the server, which stops PostgreSQL and f
   expect(existsSync(path.join(data, 'postgres', 'postmaster.pid'))).toBe(false)
 })
 
-it('says that it drains while it still answers, and stops at a second signal', async () => {
+it('reports that it is draining while it still answers, and stops at a second signal', async () => {
   const database = await testDatabase()
   cleanUp.push(() => database.drop())
   const env = { DATABASE_URL: database.url, BERTH_ENGINES: 'mock' }
@@ -93,7 +93,7 @@ it('says that it drains while it still answers, and stops at a second signal', a
   await waitFor('the drain', async () => (await anyone('GET', '/readyz')).status === 503)
   expect((await anyone('GET', '/readyz')).body).toEqual({ status: 'not ready', reason: 'draining', checks: {} })
   expect((await anyone('GET', '/healthz')).status).toBe(200)
-  // On a connection of its own, as a client comes that does not know yet.
+  // On a new connection, like a client that has not noticed the drain yet.
   const late = await fetch(`${server.url}/openapi.json`, { headers: { Connection: 'close' } })
   expect(late.status).toBe(200)
   const again = await server.stop()
@@ -101,7 +101,7 @@ it('says that it drains while it still answers, and stops at a second signal', a
   expect((await stopped).code).toBe(0)
 })
 
-it('stops by itself when the time to drain is over', async () => {
+it('stops on its own when the drain period is over', async () => {
   const database = await testDatabase()
   cleanUp.push(() => database.drop())
   const env = { DATABASE_URL: database.url, BERTH_ENGINES: 'mock' }

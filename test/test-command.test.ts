@@ -1,4 +1,4 @@
-/** `npm test` retries failed files once, alone, and tells flaky tests from broken ones. */
+/** `npm test` retries failed files once, alone, and distinguishes flaky tests from broken ones. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,7 +21,7 @@ describe('the test command', () => {
   })
   afterEach(() => rmSync(project, { recursive: true }))
 
-  /** A test whose first `failures` runs fail: each run leaves a mark in a file. */
+  /** A test whose first `failures` runs fail; each run appends to a file. */
   const source = (name: string, failures: number): string => `
     import { appendFileSync, readFileSync } from 'node:fs'
     import { expect, test } from 'vitest'
@@ -48,7 +48,7 @@ describe('the test command', () => {
     return { code: status, lines: stdout.trimEnd().split('\n') }
   }
 
-  test('a test that passes alone is named as flaky and does not fail the run', () => {
+  test('reports a test that passes alone as flaky and does not fail the run', () => {
     write('steady.test.mjs', source('steady', 0))
     write('shaky.test.mjs', source('shaky', 1), source('firm', 0))
     const { code, lines } = run()
@@ -57,7 +57,7 @@ describe('the test command', () => {
     expect(code).toBe(0)
   })
 
-  test('a test that fails alone as well fails the run', () => {
+  test('fails the run when a test also fails alone', () => {
     write('steady.test.mjs', source('steady', 0))
     write('broken.test.mjs', source('broken', 9))
     const { code, lines } = run()
@@ -66,7 +66,7 @@ describe('the test command', () => {
     expect(code).toBe(1)
   })
 
-  test('a file that does not load fails the run', () => {
+  test('fails the run when a file does not load', () => {
     write('steady.test.mjs', source('steady', 0))
     write('unloadable.test.mjs', 'throw new Error("no")')
     const { code, lines } = run()
@@ -74,14 +74,14 @@ describe('the test command', () => {
     expect(code).toBe(1)
   })
 
-  test('a run with failures in many files is not retried', () => {
+  test('does not retry a run with failures in many files', () => {
     for (let at = 0; at < 11; at += 1) write(`shaky-${at}.test.mjs`, source(`shaky ${at}`, 1))
     const { code, lines } = run()
     expect(lines.at(-1)).toBe('0 passed, 11 failed')
     expect(code).toBe(1)
   })
 
-  test('a skipped test is named, and fails the run on a build machine', () => {
+  test('lists skipped tests, and fails the run on a CI machine', () => {
     write('absent.test.mjs', "import { test } from 'vitest'\ntest.skip('needs an engine', () => {})")
     write('steady.test.mjs', source('steady', 0))
     const local = run()

@@ -1,4 +1,4 @@
-/** The promise: behind the proxies that docs/operator.md configures, everything works as it does without them. */
+/** Everything works behind the proxies configured in docs/operator.md. */
 import { randomInt } from 'node:crypto'
 import https from 'node:https'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
@@ -16,13 +16,13 @@ interface Sent {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: unknown
-  /** From which address of this machine. */
+  /** The local source address to use. */
   readonly from?: string
 }
 
 describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
   const why = whyNoProxy(name)
-  describe.skipIf(why !== undefined)(`with TLS${why === undefined ? '' : ` (left out: ${why})`}`, () => {
+  describe.skipIf(why !== undefined)(`with TLS${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
     let server: TestServer
     let model: TestModel
     let proxy: TlsProxy
@@ -58,7 +58,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
 
     const asCustomer = () => ({ Authorization: `Bearer ${customer.key}` })
 
-    /** The first bytes of a stream that does not end. */
+    /** Reads the first bytes of an endless stream. */
     async function firstBytes(path: string, sent: Sent): Promise<{ headers: IncomingHttpHeaders; bytes: string }> {
       const response = await send(path, { ...sent, headers: { ...asCustomer(), ...sent.headers } })
       let bytes = ''
@@ -73,7 +73,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
     test.each([
       ['chat', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }] }],
       ['completion', '/v1/completions', { prompt: 'Hello' }],
-    ])('a %s stream arrives while its engine is still at it', async (_, path, input) => {
+    ])('passes on a %s stream while its engine is still generating', async (_, path, input) => {
       model.upstream.behaviour.fault = { kind: 'hang', afterEvents: 2 }
       const body = { model: model.name, stream: true, max_tokens: 50, ...input }
       const { bytes } = await firstBytes(path, { method: 'POST', body })
@@ -81,12 +81,12 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
       model.upstream.behaviour.fault = undefined
     })
 
-    test('an event stream arrives at once', async () => {
+    test('passes on an event stream immediately', async () => {
       const { headers } = await firstBytes('/v2/events/stream', {})
       expect(headers['content-type']).toBe('text/event-stream')
     })
 
-    test('a body of the largest size is taken', async () => {
+    test('accepts a body of the maximum size', async () => {
       const content = 'x'.repeat(16_777_216 - 200)
       const body = { model: model.name, max_tokens: 1, messages: [{ role: 'user', content }] }
       const response = await send('/v1/chat/completions', { method: 'POST', headers: asCustomer(), body })
@@ -96,7 +96,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
       ])
     })
 
-    test('the console signs in under the public name, with a cookie for https', async () => {
+    test('signs in to the console under the public name, with a secure cookie', async () => {
       const signIn = (origin: string) =>
         send('/console/session', {
           method: 'POST',
@@ -108,7 +108,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
       expect((await signIn('https://elsewhere.example')).statusCode).toBe(403)
     })
 
-    test('a terminal is a WebSocket in both directions', async () => {
+    test('carries a terminal over WebSocket in both directions', async () => {
       const host = await insertHost(server.app, `host-${name}`)
       const agent = await new TestAgent(server.url, host, (_, stream) => stream.pipe(stream)).enter()
       const key = await server.app.database.db
@@ -131,7 +131,7 @@ describe.each<ProxyName>(['nginx', 'caddy'])('behind %s', (name) => {
       await agent.end()
     })
 
-    test('wrong keys are limited by the address that the proxy sees', async () => {
+    test('rate-limits wrong keys by the client address the proxy forwards', async () => {
       const knock = async (from: string) => {
         const made = `10.${randomInt(256)}.${randomInt(256)}.${randomInt(256)}`
         const headers = { Authorization: 'Bearer wrong', 'X-Forwarded-For': made }

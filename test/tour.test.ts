@@ -1,18 +1,18 @@
 /**
- * Runs docs/tour.md as a newcomer does: its commands in their order, in one shell, beside a server that was started in
- * an empty folder, with a PostgreSQL of its own. A command that fails, fails the test.
+ * Runs docs/tour.md as a new user does: its commands in order, in one shell, next to a server started in an empty
+ * folder with its own PostgreSQL. A failing command fails the test.
  *
- * What is printed is held against the text block that follows, line by line; lines that the tour leaves out may come
- * between. In a line of the tour `…` stands for anything, a word with a digit in it or a name of three words
- * (`clear-pearl-stork`) for any word, and every other word for itself. How much space is between them does not matter.
+ * The output must match the text block that follows, line by line, with any other lines in between. In a line of the
+ * tour, `…` matches anything, a word with a digit or a three-word name (`clear-pearl-stork`) matches any word, and
+ * every other word matches itself. The amount of white space does not matter.
  *
- * Where this does otherwise than the tour says:
- * - `npm ci`: the packages are there, and what runs was built for this run of tests.
- * - `npm start`: `node bin/berth.mjs serve`, which it comes down to, in the background.
- * - 127.0.0.1:8420: a free port, since others may use that one.
- * - tinyllama-1.1b-chat: its file is one of 110 KB with random weights, instead of a download of 323 MB.
- * - Simulated machines boot at once.
- * - Blocks that are marked `needs-docker` are left out.
+ * Differences from the tour:
+ * - `npm ci` is skipped: dependencies are installed and the server was built for this test run.
+ * - `npm start` becomes `node bin/berth.mjs serve` in the background, the command it runs.
+ * - 127.0.0.1:8420 becomes a free port.
+ * - tinyllama-1.1b-chat uses a 110 KB file with random weights instead of a 323 MB download.
+ * - Simulated machines boot immediately.
+ * - Blocks marked `needs-docker` are skipped.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, readFile, symlink } from 'node:fs/promises'
@@ -34,11 +34,11 @@ const WHOLE_TOUR_MS = 240_000
 interface Step {
   readonly commands: string
   readonly needsDocker: boolean
-  /** undefined: the tour does not show what they print. */
+  /** undefined: the tour does not show the output. */
   readonly prints: string | undefined
 }
 
-/** A block of commands, with the block of text right after it. */
+/** A block of commands and the text block right after it. */
 function readSteps(tour: string): Step[] {
   const blocks = [...tour.matchAll(/^```(sh|text)( needs-docker)?\n(.*?)^```$/gms)]
   return blocks.flatMap(([, kind, mark, body = ''], at) => {
@@ -48,11 +48,11 @@ function readSteps(tour: string): Step[] {
   })
 }
 
-/** The first line of the tour that is not found, after those before it; undefined: all are there. */
+/** The first line of the tour missing from the output, in order; undefined if all are there. */
 function findMissing(expected: string, printed: string): string | undefined {
   const lines = printed.split('\n')
   let from = 0
-  // A line of nothing but `…` stands for any number of lines, which there may be everywhere.
+  // A line with only `…` matches any number of lines, which may occur anywhere.
   for (const line of expected.split('\n').filter((one) => !['', '…'].includes(one.trim()))) {
     const at = lines.slice(from).findIndex((one) => patternOf(line).test(one.trim()))
     if (at < 0) return line
@@ -111,7 +111,7 @@ describe('docs/tour.md', () => {
   })
 
   test(
-    'every command of it works, and prints what it shows',
+    'every command works and prints what the tour shows',
     async () => {
       const [start, ...rest] = steps
       expect(start?.commands).toBe(START)
@@ -131,7 +131,7 @@ describe('docs/tour.md', () => {
     WHOLE_TOUR_MS,
   )
 
-  test('a line that is not printed is missed', () => {
+  test('reports a line that was not printed', () => {
     const shown = 'first  vm  Running  $2.49\n…\n1 rental, named clear-pearl-stork'
     expect(findMissing(shown, 'NAME\nfirst vm Running $9.99\n\n7 rental, named true-blue-fox\n')).toBeUndefined()
     expect(findMissing(shown, 'first vm Failed $9.99\n7 rental, named true-blue-fox')).toContain('Running')
@@ -159,7 +159,7 @@ async function offerTinyModel(folder: string, url: string): Promise<void> {
   })
 }
 
-/** What each block has printed, on both streams. Throws with all of it when one fails. */
+/** The output of each block on both streams. Throws with all of it when one fails. */
 async function runInOneShell(cwd: string, blocks: readonly string[]): Promise<string[]> {
   const mark = (at: number): string => `=== block ${at} of the tour ===`
   const script = blocks.map((block, at) => `printf '\\n%s\\n' '${mark(at)}'\n${block}`).join('\n')

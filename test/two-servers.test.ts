@@ -1,4 +1,4 @@
-/** Two servers on one database share the work; when one is killed, the other goes on and nothing is lost. */
+/** Two servers on one database share the work; when one is killed, the other takes over and nothing is lost. */
 import { mkdtemp } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
 import os from 'node:os'
@@ -11,7 +11,10 @@ import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { caller, testSshKey, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-/** Far less than a cached key is believed, so only a notification is so quick; far more than a busy machine needs. */
+/**
+ * Far shorter than the lifetime of a cached key, so only a notification is this fast; far longer than a busy machine
+ * needs.
+ */
 const SOON_MS = 10_000
 
 let database: TestDatabase
@@ -33,9 +36,9 @@ async function start(dir: string): Promise<ServerProcess> {
 beforeAll(async () => {
   database = await testDatabase()
   dirs = await Promise.all([0, 1].map(() => mkdtemp(path.join(os.tmpdir(), 'berth-two-'))))
-  // Both at once, on a database that neither has seen.
+  // Both start at once on an empty database.
   servers = await Promise.all(dirs.map(start))
-  // Only the server that came first has made the operator, and only it keeps a key file.
+  // Only the first server created the operator, and only it has a key file.
   const keys = dirs.flatMap((dir) => {
     try {
       return [readFileSync(path.join(dir, 'operator.key'), 'utf8').trim()]
@@ -67,7 +70,7 @@ async function openAccount(): Promise<string> {
   return key
 }
 
-it('a key that is revoked on one server is refused there from then on, and stops on the other soon', async () => {
+it('a key revoked on one server is rejected there immediately and on the other within seconds', async () => {
   const key = await openAccount()
   const made = await on(0, key)('POST', '/v2/api-keys', { name: 'short-lived', scopes: ['billing:read'] })
   const brief = made.body.key as string
@@ -83,7 +86,7 @@ it('a key that is revoked on one server is refused there from then on, and stops
   )
 })
 
-it('a rate limit holds over both servers together', async () => {
+it('a rate limit applies across both servers', async () => {
   const key = await openAccount()
   const made = await on(0, key)('POST', '/v2/api-keys', {
     name: 'slow',
@@ -95,14 +98,14 @@ it('a rate limit holds over both servers together', async () => {
     Array.from({ length: 60 }, (_, i) => on(i % 2, slow)('GET', '/v2/customer/balance')),
   )
   const allowed = replies.filter((reply) => reply.status === 200).length
-  // The minute may turn over meanwhile, and then a second budget begins.
+  // A new minute may start meanwhile, with a second budget.
   expect(allowed).toBeLessThanOrEqual(40)
   const refused = replies.find((reply) => reply.status === 429)
   expect(refused?.headers.get('retry-after')).toMatch(/^\d+$/)
   expect(refused?.headers.get('x-ratelimit-limit')).toBe('20')
 })
 
-it('share the work, and one goes on when the other is killed', { timeout: 240_000 }, async () => {
+it('share the work, and one takes over when the other is killed', { timeout: 240_000 }, async () => {
   const key = await openAccount()
   const loads = [0, 1].map((index) => startLoad({ url: () => servers[index]?.url ?? '', key }, 3))
   const counts = () => loads.map((load) => load.told.created.size)

@@ -1,6 +1,6 @@
 /**
- * Virtual machines on hosts with our agent keep the promises of a driver: a real agent, real guests by QEMU, disks that
- * are really plugged in. A guest that must come up costs seconds of a processor, so only two run at a time.
+ * Driver conformance of virtual machines on hosts with our agent: a real agent, real QEMU guests and disks that are
+ * really plugged in. Booting a guest costs seconds of CPU time, so only two run at a time.
  */
 import { afterAll, beforeAll, describe, vi } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
@@ -21,7 +21,7 @@ const why = whyNoVmHosts()
 describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
   let machines: VmMachines
   let host: VmHost
-  /** As many as there are GPUs; each order takes the next. */
+  /** One per GPU; each order takes the next. */
   const GPUS = 8
 
   beforeAll(async () => {
@@ -69,7 +69,7 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
           'boot-fails': { spec: { nodes: [{ machineId: host.id, gpuIndexes: [GPUS] }] } },
           vanish: { arm: () => void (isVanishing = true) },
         },
-        // What a test has left behind would take the next one's processor.
+        // A machine left over from a test would slow down the next one.
         dispose: async () => {
           for (const { id } of await world.listWorkloads('host', '')) await world.requestDestroy(id)
           await waitFor('all guests are gone', async () => (await world.listWorkloads('host', '')).length === 0)
@@ -85,7 +85,9 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
   )
 })
 
-/** As someone with the keys of the host would: the process first, then its disk. False: nothing runs yet. */
+/**
+ * Simulates someone with root access to the host: kills the process, then removes its disk. False: nothing runs yet.
+ */
 async function destroyRunning(world: HostWorld, host: VmHost): Promise<boolean> {
   const running = (await world.listWorkloads('host', '')).find(({ nodes: [node] }) => node?.state === 'running')
   if (running === undefined) return false

@@ -1,6 +1,6 @@
 /**
- * Bare metal from a customer's and an operator's side, on hosts that are real but for their kernel: in by SSH, out with
- * proof, and what becomes of both when a host breaks. The two hosts are shared by all tests, which leave them ready.
+ * Bare metal from the customer's and the operator's side, on hosts that are real except for their kernel: SSH access,
+ * verified cleaning between tenants, and host failures. All tests share the two hosts and leave them ready.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
@@ -19,10 +19,10 @@ import { waitFor } from '../harness/wait.ts'
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
 const reason = whyNoMetalLab()
-/** Of one host: eight GPUs at $2. */
+/** One host: eight GPUs at $2. */
 const HOURLY = usd('16')
 const UNKNOWN_MS = 40_000
-/** After so long without a word a host counts as silent; it is asked for one so often. */
+/** The silence after which a host counts as offline, and the polling interval. */
 const [SILENT_MS, LOOK_EVERY_MS] = [12_000, 5_000]
 
 interface Rental {
@@ -39,7 +39,7 @@ interface Rental {
   }
 }
 
-describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out: ${reason})`}`, () => {
+describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped: ${reason})`}`, () => {
   let machines: MetalMachines
   let ada: Customer
 
@@ -76,7 +76,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     await terminate(by, rental)
     return until(by, rental.id, 'Terminated')
   }
-  /** The system's own client, to where the rental says. */
+  /** The system's SSH client, connected to the rental's address. */
   const ssh = async (by: Customer, rental: Rental, command: string, node = 0): Promise<string> => {
     const at = rental.providerData.sshNetworking[node]
     const ran = await by.ssh(`ssh ${at?.user}@${at?.host} -p ${at?.port}`, command)
@@ -106,7 +106,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     }
   }
 
-  test('a host is looked at before it is sold: what is not as declared is not taken in', async () => {
+  test('checks a host before it is sold, and rejects hardware that differs from its declaration', async () => {
     const { operator } = machines.server
     const listed = await succeed(operator, 'GET', '/v2/operator/hosts?limit=100')
     expect(listed.hosts).toMatchObject(
@@ -130,7 +130,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     await succeed(operator, 'PATCH', '/v2/operator/hosts/boastful', { action: 'remove', reason: 'it boasts' })
   })
 
-  test('a tenant logs in, works and goes; the next one on the same host finds nothing of it', async () => {
+  test('a tenant logs in, works and leaves; the next one on the same host finds no trace', async () => {
     const host = hostOf(0)
     await onlyOn(host, async () => {
       const rental = await run(ada)
@@ -170,7 +170,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     expect(await recountBooks(machines.server)).toEqual([])
   })
 
-  test('sixteen GPUs are two hosts that know each other, and go together', async () => {
+  test('sixteen GPUs are two hosts that can reach each other, and end together', async () => {
     const rental = await run(ada, { gpuCount: 16 })
     const [head, compute] = rental.providerData.nodes
     expect([head?.role, compute?.role]).toEqual(['head', 'compute'])
@@ -188,7 +188,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(dueFor(ended, 2))
   })
 
-  test('a host that cannot be cleaned ends the rental, is never offered again, and comes back by the operator', async () => {
+  test('a host that cannot be cleaned ends the rental and stays off sale until the operator releases it', async () => {
     const host = hostOf(1)
     await onlyOn(host, async () => {
       const rental = await run(ada)
@@ -200,14 +200,14 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
         stateReason: expect.stringMatching(/^remove: /),
         tenants: 0,
       })
-      // What it could not remove lets nobody in.
+      // The files it could not remove grant no access.
       await expect(ssh(ada, rental, 'true')).rejects.toThrow('Permission denied')
       const { found, candidates, rejected } = await placement()
       expect([found, candidates]).toEqual([false, []])
       expect(rejected.find((one: { machineId: string }) => one.machineId === host.id)?.reason).toBe('quarantined')
       const refused = await ada.call('POST', path, order)
       expect([refused.status, refused.body.reason]).toEqual([400, 'no_capacity'])
-      // Released too early it is tried, and is where it was.
+      // Released too early, it is checked and quarantined again.
       await act(host, 'release')
       await untilState(machines.server, host.id, 'quarantined')
 
@@ -222,7 +222,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     expect(await recountBooks(machines.server)).toEqual([])
   })
 
-  test('hardware that is gone fails the order, says so, and keeps the host from the next one', async () => {
+  test('missing hardware fails the order with a reason and keeps the host off sale', async () => {
     const host = hostOf(0)
     await onlyOn(host, async () => {
       await host.loseProcessors()
@@ -240,7 +240,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     expect(await recountBooks(machines.server)).toEqual([])
   })
 
-  test('a host that is off when its tenant ends waits for its cleaning, and is not shown as ready', async () => {
+  test('a host that is off when its rental ends is not offered until it has been cleaned', async () => {
     const host = hostOf(1)
     await onlyOn(host, async () => {
       const rental = await run(ada)
@@ -261,7 +261,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     })
   })
 
-  test('a host that is switched off: nobody knows of the rental and its bill stands still, until it is back', async () => {
+  test('a host that is switched off makes its rental Unknown and stops its charges until it is back', async () => {
     const host = hostOf(1)
     await onlyOn(host, async () => {
       const rental = await run(ada)
@@ -275,7 +275,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
         return events.find((one: { type: string }) => one.type === type)
       }
       const lost = await eventOf('rental.unknown')
-      // Up to when it was last seen, and no further.
+      // Up to the last observation, and no further.
       const seen = costBetween(rental.startedAt, lost.data.lastSeenAt)
       expect(usd(unknown.costSoFarUsd)).toBe(seen)
       expect(Date.parse(lost.at) - Date.parse(lost.data.lastSeenAt)).toBeGreaterThan(SILENT_MS - LOOK_EVERY_MS)
@@ -287,7 +287,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
       expect(found.data.restarted).toBe(true)
       const due = seen + costBetween(found.at, ended.terminateRequestedAt)
       const charged = await chargedFor(ada.call, { rentalId: rental.id })
-      // The event is written some moments after the look whose time counts.
+      // The event is written shortly after the observation whose time counts.
       expect(charged - due).toBeGreaterThanOrEqual(0n)
       expect(charged - due).toBeLessThan(costBetween('2026-01-01T00:00:00Z', '2026-01-01T00:00:10Z'))
       expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toEqual([
@@ -301,7 +301,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     })
   })
 
-  test('a server that goes away in the middle of a cleaning: the next one goes on with it', async () => {
+  test('a server that stops in the middle of a cleaning: the next one continues it', async () => {
     const [cleaned, kept] = [hostOf(0), hostOf(1)]
     const rentals = [await run(ada), await run(ada)]
     const on = (host: MetalLabHost): Rental => {
@@ -326,7 +326,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
     expect(cleaned.boots()).toBeGreaterThan(boots)
     expect(await cleaned.exec(['sh', '-c', `find ${SCRATCH} /home /var/lib/berth -mindepth 1`])).toBe('')
     expect(await chargedFor(ada.call, { rentalId: ended.id })).toBe(dueFor(ended))
-    // Who was not concerned has noticed nothing.
+    // The other tenant was not affected.
     expect((await until(ada, on(kept).id, 'Running')).startedAt).toBe(on(kept).startedAt)
     expect(await ssh(ada, on(kept), 'id -un')).toBe('tenant\n')
     const other = await end(ada, on(kept))
@@ -335,12 +335,12 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (left out
   })
 })
 
-/** From its start to the request. */
+/** From the start of the rental to the end request. */
 function dueFor({ startedAt, terminateRequestedAt }: Rental, hosts = 1): NanoUsd {
   return costBetween(startedAt, terminateRequestedAt, hosts)
 }
 
-/** Reckoned apart from our code. */
+/** Computed independently of our code. */
 function costBetween(from: string, to: string, hosts = 1): NanoUsd {
   const ms = Date.parse(to) - Date.parse(from)
   return nanoUsdOf((HOURLY * BigInt(hosts) * BigInt(ms)) / 3_600_000n)

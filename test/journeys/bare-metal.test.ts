@@ -1,4 +1,4 @@
-/** Bare-metal rentals with their volumes: everything that was asked for, or nothing at all. */
+/** Bare-metal rentals with their volumes: all or nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fingerprint } from '../harness/fingerprint.ts'
 import { LIST_LAG_MS, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
@@ -6,7 +6,7 @@ import type { Call } from '../harness/server.ts'
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
 const volumes = '/v2/alpha/on-demand/storage-volumes'
-/** Eight H100 with InfiniBand cost 8 × 2.79 an hour; storage 0.0001 a GB. */
+/** Eight H100 with InfiniBand cost 8 × $2.79/hr; storage costs $0.0001 per GB-hour. */
 const HOURLY = 22.32
 
 let journey: Journey
@@ -29,7 +29,7 @@ const end = async (rentalId: number) => {
   await journey.pass()
 }
 
-test('with a new volume: both come up, the volume is mounted, and it outlives the machine', async () => {
+test('with a new volume: both start, the volume is mounted, and it outlives the machine', async () => {
   const storageVolume = { isNew: true, label: 'datasets', sizeInGb: 512 }
   const { id } = await rent({ storageVolume, cudaVersion: 'cuda12.8', label: 'training' })
   await start()
@@ -88,7 +88,7 @@ test('with an existing volume: it is mounted on the new machine', async () => {
   await end(id)
 })
 
-test('sixteen GPUs are two machines of one cluster, with a network between them', async () => {
+test('sixteen GPUs are two machines of one cluster with a network between them', async () => {
   const { id } = await rent({ gpuCount: 16 })
   await start()
   const [rental] = await list()
@@ -105,12 +105,12 @@ test('sixteen GPUs are two machines of one cluster, with a network between them'
   await end(id)
 })
 
-test('more than any cluster has is refused, although several clusters have it together', async () => {
+test('rejects an order larger than any cluster, even if several clusters together have the GPUs', async () => {
   const reply = await ada.call('POST', path, { ...order, gpuCount: 40 })
   expect([reply.status, reply.body.reason]).toEqual([400, 'no_capacity'])
 })
 
-test('when the volume is elsewhere, is not there or is not ours, nothing is rented', async () => {
+test('rents nothing when the volume is in another region, missing or another account’s', async () => {
   const elsewhere = await succeed(ada.call, 'POST', volumes, { region: 'eu-west-3', label: 'far-away', sizeInGb: 256 })
   const bob = await journey.account({ usd: '100' })
   const his = await succeed(bob.call, 'POST', volumes, { region: 'us-central-1', label: 'his-own', sizeInGb: 256 })
@@ -129,7 +129,7 @@ test('when the volume is elsewhere, is not there or is not ours, nothing is rent
   expect(await fingerprint(journey.app)).toEqual(before)
 })
 
-test('when the balance covers the machine and not the volume, nothing is rented', async () => {
+test('rents nothing when the balance covers the machine but not the volume', async () => {
   const carl = await journey.account({ usd: '22.33' })
   const before = await fingerprint(journey.app)
   const storageVolume = { isNew: true, label: 'too-much', sizeInGb: 1024 }
@@ -145,7 +145,7 @@ test('when the balance covers the machine and not the volume, nothing is rented'
   expect(await succeed(carl.call, 'GET', '/v2/customer/balance')).toMatchObject({ availableUsd: '22.330000000' })
 })
 
-test('a rental that is not yet asked for is gone at once; the books agree', async () => {
+test('cancels a rental immediately when the engine has not started it; the ledger agrees', async () => {
   const { id } = await rent()
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: id, reason: 'changed my mind' })
   const rental = await succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
@@ -158,7 +158,7 @@ test('a rental that is not yet asked for is gone at once; the books agree', asyn
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('an order up to a price is refused with its volume when the machine was raised; the volume does not count', async () => {
+test('a price cap applies to the machine and not to the volume; a raised price rejects both', async () => {
   const storageVolume = { isNew: true, label: 'scratch', sizeInGb: 512 }
   const upTo = (maxCostPerHourUsd: string) => ada.call('POST', path, { ...order, storageVolume, maxCostPerHourUsd })
   const taken = await upTo(String(HOURLY))

@@ -1,4 +1,4 @@
-/** A chat from the client to the engine and into the books, on both paths. */
+/** A chat from client to engine to ledger, on both paths. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
@@ -51,7 +51,7 @@ async function costOf(response: Response): Promise<number | undefined> {
 }
 
 describe.each(paths)('by %s', (_path, more) => {
-  test('a plain answer has our id, our name of the model and an exact cost at once', async () => {
+  test('a plain answer has our id, our model name and an exact cost immediately', async () => {
     const response = await chat({ model: model.name, messages, ...more })
     const body = (await response.json()) as Record<string, unknown>
     expect(response.status).toBe(200)
@@ -65,7 +65,7 @@ describe.each(paths)('by %s', (_path, more) => {
     expect(sent).toMatchObject({ model: 'their-name', messages })
   })
 
-  test('a stream opens, speaks, ends and is done; usage comes only to those who asked', async () => {
+  test('a stream has a role, content, finish reason and [DONE]; usage only on request', async () => {
     const response = await chat({ model: model.name, messages, stream: true, ...more })
     const events = (await response.text()).split('\n\n').filter(Boolean)
     expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
@@ -91,7 +91,7 @@ describe.each(paths)('by %s', (_path, more) => {
     expect(await costOf(asked)).toBe(await costOf(response))
   })
 
-  test('what fails costs nothing and says why', async () => {
+  test('a failure is free and has a reason', async () => {
     model.upstream.behaviour.fault = {
       kind: 'status',
       status: 400,
@@ -107,7 +107,7 @@ describe.each(paths)('by %s', (_path, more) => {
     expect(broken.headers.get('retry-after')).toMatch(/^\d+$/)
   })
 
-  test('a trace goes on to the engine', async () => {
+  test('passes a trace header on to the engine', async () => {
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
     await (
       await chat({ model: model.name, messages, ...more }, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` })
@@ -118,12 +118,12 @@ describe.each(paths)('by %s', (_path, more) => {
   })
 })
 
-test('an unknown model is named, and a connection goes on by the full path', async () => {
+test('names an unknown model, and the connection continues on the full path', async () => {
   const response = await chat({ model: 'nobody/nothing', messages })
   expect([response.status, await response.json()]).toMatchObject([400, { reason: 'model_not_found', param: 'model' }])
 })
 
-test('every request is in the log of the account, and in the books once', async () => {
+test('every request is in the account’s log and once in the ledger', async () => {
   const response = await chat({ model: model.name, messages })
   await response.text()
   const requestId = response.headers.get('x-inference-request-id') ?? ''

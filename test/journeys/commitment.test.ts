@@ -1,11 +1,11 @@
-/** What a reserved order holds, what ending it early costs, and who pays when the end is not the customer's doing. */
+/** Reserved orders: what they set aside, the cost of ending early, and failures that are not the customer's fault. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
 import { chargedFor, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
-/** One H100 with Ethernet, and the same at 10, 18 and 30 % less. */
+/** One H100 with Ethernet, and with discounts of 10, 18 and 30 %. */
 const ON_DEMAND = usd('2.49')
 const MONTH = usd('2.241')
 const QUARTER = usd('2.0418')
@@ -27,7 +27,7 @@ const detail = (by: Call, id: number) => succeed(by, 'GET', `/v2/alpha/on-demand
 const end = (by: Call, id: number) => succeed(by, 'POST', `${path}/terminate`, { rentalId: id })
 const usedMs = (rental: { startedAt: string }): number => Date.parse(journey.now()) - Date.parse(rental.startedAt)
 
-/** As it is shown: the parts always add up. */
+/** As displayed: the parts always add up. */
 async function balance(
   by: Call,
 ): Promise<{ balance: NanoUsd; available: NanoUsd; held: NanoUsd; [name: string]: unknown }> {
@@ -38,7 +38,7 @@ async function balance(
 }
 
 describe('a reserved order', () => {
-  test('needs the price of the whole term, and holds it', async () => {
+  test('requires and holds the price of the whole term', async () => {
     const poor = await journey.account({ usd: '97' })
     const refused = await poor.call('POST', path, { gpuCount: 1, region: 'mock-region', ...year })
     expect([refused.status, refused.body.reason]).toEqual([403, 'insufficient_balance'])
@@ -57,7 +57,7 @@ describe('a reserved order', () => {
     await end(ada.call, rental.id)
   })
 
-  test('is quoted beforehand as it then is', async () => {
+  test('costs what its quote said', async () => {
     const ada = await journey.account({ usd: '1' })
     const shape = 'rentalType=virtual-machine&region=mock-region&gpuType=h100&networkType=ethernet&gpuCount=1'
     const quote = await succeed(ada.call, 'GET', `/v2/rental-quote?${shape}&termPeriodDays=90`)
@@ -83,7 +83,7 @@ describe('a reserved order', () => {
     expect([refused.status, refused.body.reason]).toEqual([400, 'term_not_offered'])
   })
 
-  test('counts as a whole against the limit of its key, and contradicts a lower limit of its own', async () => {
+  test('counts in full against its key’s limit, and conflicts with a lower limit of its own', async () => {
     const ada = await journey.account({ usd: '5000' })
     const made = await succeed(ada.call, 'POST', '/v2/api-keys', {
       name: 'limited',
@@ -107,7 +107,7 @@ describe('a reserved order', () => {
 })
 
 describe('ending a reserved rental early', () => {
-  test('after a minute costs that minute on demand, and the rest of the hold returns at once', async () => {
+  test('after a minute costs one minute on demand, and the rest of the hold is returned immediately', async () => {
     const ada = await journey.account({ usd: '20000' })
     const rental = await journey.rentVirtualMachine(ada.call, year)
     await journey.advance(MINUTE_MS)
@@ -130,7 +130,7 @@ describe('ending a reserved rental early', () => {
     ])
   })
 
-  test('after a shorter term was completed costs the price of that term', async () => {
+  test('after completing a shorter term costs that term’s price', async () => {
     const ada = await journey.account({ usd: '20000' })
     const rental = await journey.rentVirtualMachine(ada.call, quarter)
     await journey.advanceBy(DAY_MS, 31)
@@ -138,7 +138,7 @@ describe('ending a reserved rental early', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(MONTH, usedMs(rental)))
   })
 
-  test('late in the term costs the total and no more', async () => {
+  test('late in the term costs no more than the total', async () => {
     const ada = await journey.account({ usd: '20000' })
     const rental = await journey.rentVirtualMachine(ada.call, quarter)
     await journey.advanceBy(10 * DAY_MS, 8)
@@ -148,7 +148,7 @@ describe('ending a reserved rental early', () => {
     expect(await balance(ada.call)).toMatchObject({ available: usd('20000') - totalOf(QUARTER, 90), held: 0n })
   })
 
-  test('by its own end is early too', async () => {
+  test('by its own end time counts as early', async () => {
     const ada = await journey.account({ usd: '20000' })
     const autoTerminateAt = new Date(Date.parse(journey.now()) + 2 * HOUR_MS).toISOString()
     const rental = await journey.rentVirtualMachine(ada.call, { ...month, autoTerminateAt })
@@ -158,14 +158,14 @@ describe('ending a reserved rental early', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(ON_DEMAND, span))
   })
 
-  test('before it has started costs nothing', async () => {
+  test('before it has started is free', async () => {
     const ada = await journey.account({ usd: '20000' })
     const { id } = await succeed(ada.call, 'POST', path, { gpuCount: 1, region: 'mock-region', ...year })
     await end(ada.call, id)
     expect(await balance(ada.call)).toMatchObject({ available: usd('20000'), held: 0n })
   })
 
-  test('that is out of reach keeps the price of the term', async () => {
+  test('while unreachable keeps the term price', async () => {
     const ada = await journey.account({ usd: '20000' })
     const rental = await journey.rentVirtualMachine(ada.call, { ...year, label: 'fault-vanish' })
     await journey.advanceBy(20 * SECOND_MS, 3)
@@ -177,7 +177,7 @@ describe('ending a reserved rental early', () => {
     expect(await balance(ada.call)).toMatchObject({ held: 0n })
   })
 
-  test('that failed on our side keeps the price of the term', async () => {
+  test('after a failure on our side keeps the term price', async () => {
     const ada = await journey.account({ usd: '2000' })
     const rental = await journey.rentVirtualMachine(ada.call, { ...month, label: 'fault-vanish' })
     await journey.advanceBy(20 * SECOND_MS, 3)
@@ -193,7 +193,7 @@ describe('ending a reserved rental early', () => {
 })
 
 describe('the end of the term', () => {
-  test('gives back what the term did not use, and goes on from the balance', async () => {
+  test('returns the unused part of the hold and continues from the balance', async () => {
     const ada = await journey.account({ usd: '1700' })
     const rental = await journey.rentVirtualMachine(ada.call, month)
     const endsAt = Date.parse(rental.currentTerm.reservationEndsAt)
@@ -209,7 +209,7 @@ describe('the end of the term', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(inTerm + after)
   })
 
-  test('that nobody looked at before the customer ended it, is settled first', async () => {
+  test('is settled before a later end by the customer', async () => {
     const ada = await journey.account({ usd: '5000' })
     const goesOn = await journey.rentVirtualMachine(ada.call, month)
     const stops = await journey.rentVirtualMachine(ada.call, { ...month, convertToOnDemandOnExpiry: false })
@@ -226,13 +226,13 @@ describe('the end of the term', () => {
   })
 })
 
-test('what the balance does not cover after the term is not paid, however late anyone looks', async () => {
+test('charges no more than the balance after the term, however late the meter runs', async () => {
   const ada = await journey.account({ usd: formatUsd(nanoUsdOf(totalOf(MONTH, 30) + usd('1'))) })
   const rental = await journey.rentVirtualMachine(ada.call, month)
   journey.clock.advance(31 * DAY_MS)
   await end(ada.call, rental.id)
   const { balance: left, held } = await balance(ada.call)
-  // A nano-dollar or so: less than the next millisecond costs.
+  // About a nano-dollar: less than the next millisecond costs.
   expect(held === 0n && left < costOfSpan(ON_DEMAND, 2)).toBe(true)
 })
 
@@ -240,7 +240,7 @@ describe('a credit line', () => {
   const grant = (id: string, creditLineUsd: string) =>
     succeed(journey.operator, 'PATCH', `/v2/operator/accounts/${id}`, { creditLineUsd, reason: 'contract signed' })
 
-  test('funds what the balance lacks of a term, and is repaid by returns and payments before anything else', async () => {
+  test('funds the missing part of a term, and is repaid first by refunds and payments', async () => {
     const ada = await journey.account({ usd: '100' })
     const total = totalOf(MONTH, 30)
     const order = { gpuCount: 1, region: 'mock-region', ...month }
@@ -252,7 +252,7 @@ describe('a credit line', () => {
     const rental = await journey.rentVirtualMachine(ada.call, month)
     const used = nanoUsdOf(total - usd('100'))
     expect(await balance(ada.call)).toMatchObject({ available: 0n, held: total, creditUsedUsd: formatUsd(used) })
-    // It is for terms only: on demand and models are paid from the balance.
+    // It covers terms only: on-demand rentals and models are paid from the balance.
     const onDemand = await ada.call('POST', path, { gpuCount: 1, region: 'mock-region' })
     expect(onDemand.body.reason).toBe('insufficient_balance')
     await succeed(journey.operator, 'POST', `/v2/operator/accounts/${ada.id}/credit`, {
@@ -278,7 +278,7 @@ describe('a credit line', () => {
     )
   })
 
-  test('that was used up by charges is owed, and the next payment goes there', async () => {
+  test('that charges have used up is a debt, and the next payment repays it', async () => {
     const ada = await journey.account({ usd: '0.5' })
     await grant(ada.id, '2000')
     const rental = await journey.rentVirtualMachine(ada.call, month)
@@ -298,7 +298,7 @@ describe('a credit line', () => {
 })
 
 describe('hourly spend', () => {
-  test('is what is charged: not a machine that is out of reach, and the runway leaves reserved terms out', async () => {
+  test('excludes unreachable machines, and the runway excludes reserved terms', async () => {
     const ada = await journey.account({ usd: '1700' })
     const bound = await journey.rentVirtualMachine(ada.call, month)
     expect(await balance(ada.call)).toMatchObject({ hourlySpendUsd: formatUsd(MONTH), emptyAt: null })
@@ -316,7 +316,7 @@ describe('hourly spend', () => {
   })
 })
 
-test('all of it leaves the books in order', async () => {
+test('the ledger is consistent afterwards', async () => {
   await journey.advanceBy(5 * MINUTE_MS, 4)
   expect(await recountBooks(journey)).toEqual([])
 })

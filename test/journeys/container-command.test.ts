@@ -1,4 +1,4 @@
-/** What a newcomer types first: a command in a container, an image that is only on the host, one that is nowhere. */
+/** A new user's first commands: a command in a container, an image that only the host has, one that does not exist. */
 import { execFile } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { agentProgram } from '../harness/agent-process.ts'
@@ -17,10 +17,10 @@ import { startMachines, type ContainerHost, type Customer, type Machines, type R
 import { waitFor } from '../harness/wait.ts'
 
 const why = whyNoDockerLab()
-const leftOut = why === undefined ? '' : ` (left out: ${why})`
+const skipped = why === undefined ? '' : ` (skipped: ${why})`
 const COMMAND_MS = 60_000
 const RUNS = 10
-/** Seconds, on a busy machine. */
+/** Enough for a busy machine. */
 const GIVE_UP_MS = 40_000
 
 interface Failed {
@@ -28,7 +28,7 @@ interface Failed {
   readonly data: { readonly name?: string; readonly reason?: string }
 }
 
-describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`, () => {
+describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`, () => {
   let machines: Machines
   let host: ContainerHost
   let ada: Customer
@@ -44,7 +44,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
   }, 120_000)
   afterAll(() => machines.close())
 
-  /** The command as a person runs it in a script: without a terminal, and with nothing to read. */
+  /** Runs the command as in a script: no terminal and empty stdin. */
   function exec(name: string, ...command: string[]): Promise<Ran> {
     const env = { PATH: process.env['PATH'] ?? '', BERTH_URL: machines.server.url, BERTH_KEY: ada.key }
     return new Promise((resolve) => {
@@ -56,12 +56,12 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
     })
   }
 
-  test('an image that only the host has is rented by its name', async () => {
+  test('rents an image that only the host has, by its name', async () => {
     first = await rentOnline(ada, host, { name: 'only-here', tag: '2' })
     expect(first.instance.status).toBe('online')
   })
 
-  test('short commands end, with their exit codes', async () => {
+  test('short commands end with their exit codes', async () => {
     const { id } = first
     for (let n = 0; n < RUNS; n += 1) expect(await exec(id, 'true')).toMatchObject({ code: 0, out: '' })
     for (const code of [3, 0]) expect((await exec(id, 'sh', '-c', `exit ${code}`)).code).toBe(code)
@@ -69,14 +69,14 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
     await terminate(ada, id)
   })
 
-  test('ports need no image', async () => {
+  test('publishes ports without naming an image', async () => {
     const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, ports: [8080] }
     const { instance_id: name } = await succeed(ada.call, 'POST', `${instancesPath}/create`, body)
     expect((await untilStatus(ada, name, 'online')).portMappings).toHaveLength(1)
     await terminate(ada, name)
   })
 
-  test('what was allowed when the agent first ran is allowed after a restart without options', async () => {
+  test('a restarted agent keeps the images allowed on its first run', async () => {
     await host.stopAgent('stop')
     await host.startAgent('kept')
     for (const image of [{ name: 'only-here', tag: '2' }, machines.registry.images.busybox, undefined]) {
@@ -87,7 +87,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${leftOut}`
     }
   })
 
-  test('an image whose registry cannot be reached fails within seconds, and says why', async () => {
+  test('an image from an unreachable registry fails within seconds, with a reason', async () => {
     const startedMs = performance.now()
     const name = await rentInstance(ada, host, { name: `${machines.network.bridgeAddress}:9/x`, tag: '1' })
     await waitFor('its failure', async () => {

@@ -1,6 +1,6 @@
 /**
- * A customer rents containers on real hosts and uses them: logs in, reads a page, a log and a terminal, ends them and
- * is billed. The engine, the registry, the agents and the SSH client are real; only the GPUs are declared.
+ * A customer rents containers on real hosts and uses them: SSH, a web page, the log and a terminal, until they end and
+ * are billed. The engine, the registry, the agents and the SSH client are real; only the GPUs are declared.
  */
 import os from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -38,13 +38,13 @@ const rentals = '/v2/alpha/on-demand/rentals'
 const PAGE = 'a page from the inside\n'
 const PORT = 8080
 const FEE_PERCENT = 20
-/** As often as engines are looked at, and the time for one look on a busy machine. */
+/** The polling interval of engines plus the time for one poll on a busy machine. */
 const LOOK_MS = 10_000
 
 const why = whyNoDockerLab()
-const leftOut = why === undefined ? '' : ` (left out: ${why})`
+const skipped = why === undefined ? '' : ` (skipped: ${why})`
 
-describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, () => {
+describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, () => {
   let machines: Machines
   let ada: Customer
   let supplier: { id: string; call: Call }
@@ -79,7 +79,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     return `http://${mapping?.domain}:${mapping?.port}/`
   }
 
-  test('two instances on one host come online beside each other, each with a GPU of its own', async () => {
+  test('two instances start side by side on one host, each with its own GPU', async () => {
     expect(await listingOf(machines.server, supplied)).toMatchObject({
       gpus_total: 2,
       gpus_reserved: 0,
@@ -105,7 +105,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(await listingOf(machines.server, house)).toMatchObject({ gpus_total: 2, gpus_reserved: 0 })
   })
 
-  test('the printed command logs in and sees its share of the machine; another account’s key does not', async () => {
+  test('the printed SSH command logs in to its share of the machine; another account’s key does not', async () => {
     const cores = await ada.ssh(first.sshCommand, 'nproc')
     // One of two GPUs: half of the machine.
     expect([cores.code, cores.out.trim(), cores.error]).toEqual([
@@ -119,15 +119,15 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(refused.error).toContain('Permission denied')
   })
 
-  test('its page is read through the port mapping', async () => {
+  test('serves its page through the port mapping', async () => {
     for (const one of [first, second]) {
-      // What runs in it comes to listen when it likes.
+      // The process in the container may take a moment to listen.
       const page = await waitFor('its web server to answer', () => fetch(pageOf(one)).catch(() => undefined))
       expect(await page.text()).toBe(PAGE)
     }
   })
 
-  test('its log is read whole and followed as it grows', async () => {
+  test('returns the whole log and follows it as it grows', async () => {
     const whole = await ada.call('GET', `${rentals}/${first.id}/logs`)
     expect([whole.status, whole.body]).toEqual([200, expect.stringContaining('hello from berth-w-')])
     const control = new AbortController()
@@ -139,7 +139,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     const reading = (async () => {
       for await (const piece of followed.body?.pipeThrough(new TextDecoderStream()) ?? []) seen += piece
     })()
-    // The answer begins before the host has opened the log, so one line could come too early.
+    // The response starts before the host has opened the log, so a single line could be too early.
     await waitFor('the web server’s line about a request', async () => {
       await fetch(`${pageOf(first)}no-such-page`)
       return seen.includes('404')
@@ -149,7 +149,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(seen).not.toContain('hello from')
   })
 
-  test('a terminal over a WebSocket: a shell, its size, its exit code', async () => {
+  test('a terminal over WebSocket has a shell, a size and an exit code', async () => {
     const terminal = `${rentals}/${await rentalIdOf(ada, first)}/terminal?columns=101&rows=31`
     const url = `${machines.server.url.replace('http', 'ws')}${terminal}`
     const socket = new WebSocket(url, { headers: { Authorization: `Bearer ${ada.key}` } })
@@ -174,8 +174,8 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(exit).toEqual({ exitCode: 7 })
   })
 
-  test('the metrics of its own GPU are there, and say that nothing is measured of a GPU that is declared', async () => {
-    // A host measures every few seconds, and not at once.
+  test('reports metrics of its own GPU, and that a declared GPU has no measurements', async () => {
+    // A host measures every few seconds, not immediately.
     const { gpus, reason } = await waitFor('its host to have measured', async () => {
       const answer = await succeed(ada.call, 'GET', `${rentals}/${first.id}/metrics`)
       return answer.gpus.length > 0 && answer
@@ -187,7 +187,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     ])
   })
 
-  test('an end: the container and its network are gone, its ports closed, and the bill is right to the nano-dollar', async () => {
+  test('ending it removes the container and its network, closes its ports and bills to the nano-dollar', async () => {
     const before = systemClock.now()
     await terminate(ada, first.id)
     const after = systemClock.now()
@@ -197,7 +197,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     const cost = costOf(instantOf(first.start), requestedAt)
     expect(await charged(ada, first)).toBe(cost)
     const left = await supplied.ours()
-    // The other one runs on, with its network, which has the same name.
+    // The other instance keeps running, with its network of the same name.
     expect([left.length, new Set(left).size]).toEqual([2, 1])
     const host = new URL(machines.server.url).hostname
     for (const port of [sshPortOf(first), ...first.portMappings.map((one) => one.port)]) {
@@ -215,14 +215,14 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(await charged(ada, second)).toBe(otherCost)
     expect(await supplied.ours()).toEqual([])
 
-    // The supplier has the rest of each bill after the fee; parts of a nano-dollar stay with the house.
+    // The supplier gets each charge minus the fee; fractions of a nano-dollar stay with Berth.
     const shareOf = (amount: NanoUsd): bigint => (amount * BigInt(100 - FEE_PERCENT)) / 100n
     const earnings = await succeed(supplier.call, 'GET', '/v2/supply/earnings')
     expect(usd(earnings.unpaidUsd)).toBe(shareOf(cost) + shareOf(otherCost))
     expect(earnings.machines).toMatchObject([{ id: supplied.id, earnedUsd: earnings.unpaidUsd }])
   })
 
-  test('an image that is not there: failed with the reason, nothing is charged, and the GPU is free again', async () => {
+  test('a missing image fails with a reason, is free, and releases the GPU', async () => {
     const missing = `${machines.registry.address}/lab/nobody-has-this`
     const name = await rentInstance(ada, house, { name: missing, tag: '1' })
     const failed = await untilStatus(ada, name, 'failed')
@@ -236,10 +236,10 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(await findInstance(ada, name)).toBeUndefined()
   })
 
-  test('a process that ends: failed with its exit code, told, and paid for as long as it was seen to run', async () => {
+  test('a process that exits fails the instance with its exit code and is charged while it was seen running', async () => {
     const online = await rentOnline(ada, house, untilTold)
     const toldAt = systemClock.now()
-    // A session that ends with its container may say so, and one that never came about is begun again.
+    // A session that ends with its container may report that; one that never opened is retried.
     let told: Ran | undefined
     await waitFor(
       () => `it to have failed; SSH: ${JSON.stringify(told)}`,
@@ -260,7 +260,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
       .where('rental_id', '=', await rentalIdOf(ada, online))
       .executeTakeFirstOrThrow()
     if (endedAt === null) throw new Error('its bill goes on')
-    // The last look that showed it running, and never a moment after the one that showed its end.
+    // The last poll that saw it running, and never later than the one that saw its end.
     expect(endedAt).toBeGreaterThan(toldAt - LOOK_MS)
     expect(endedAt).toBeLessThanOrEqual(instantOf(events.at(-1)?.at))
     expect(await charged(ada, online)).toBe(costOf(instantOf(online.start), endedAt))
@@ -272,7 +272,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${leftOut}`, ()
     expect(await host.ours()).toEqual([])
   }
 
-  test('after all of it the books recount, and no engine has anything that they do not have', async () => {
+  test('the ledger is consistent afterwards, and no engine has anything unknown to the database', async () => {
     expect(await recountBooks(machines.server)).toEqual([])
     const { heldUsd } = await succeed(ada.call, 'GET', '/v2/customer/balance')
     expect(heldUsd).toBe('0.000000000')

@@ -1,4 +1,4 @@
-/** Many want what only a few can have: the few get it, the others are told so, and money and GPUs are counted once. */
+/** More orders than capacity: capacity is sold exactly once, the rest are refused, and money and GPUs add up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call, Reply } from '../harness/server.ts'
@@ -15,13 +15,13 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-/** All at once, the accounts in turn. */
+/** All at once, alternating between the accounts. */
 function rush(ask: (call: Call) => Promise<Reply>, count = CALLS): Promise<Reply[]> {
   const turns = Array.from({ length: count / ACCOUNTS }, () => callers).flat()
   return Promise.all(turns.map(({ call }) => ask(call)))
 }
 
-/** How often each status came, with its reason. */
+/** Counts responses by status and reason. */
 function tally(replies: readonly Reply[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { status, body } of replies) {
@@ -36,7 +36,7 @@ async function gpusInUse(machine: string): Promise<number> {
   return machines.find((one: { id: string }) => one.id === machine).gpusInUse
 }
 
-test('two hundred want the last eight GPUs of a region: eight get one, 192 hear that there is none', async () => {
+test('200 orders for the last eight GPUs of a region: eight succeed, 192 get no_capacity', async () => {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const replies = await rush((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
@@ -50,7 +50,7 @@ test('two hundred want the last eight GPUs of a region: eight get one, 192 hear 
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('two hundred want the eight GPUs of one marketplace machine', async () => {
+test('200 orders for the eight GPUs of one marketplace machine', async () => {
   const node = { cluster_name: 'mock-pdx', node_name: 'mock-pdx-h100-01', gpu_count: 1 }
   const replies = await rush((call) => call('POST', '/v1/marketplace/instances/create', node))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
@@ -59,7 +59,7 @@ test('two hundred want the eight GPUs of one marketplace machine', async () => {
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('many want whole machines of one cluster: nobody gets half of what they asked for', async () => {
+test('concurrent orders for whole machines of one cluster are filled completely or not at all', async () => {
   const path = '/v2/alpha/on-demand/bare-metal-rentals'
   const order = { gpuCount: 16, networkType: 'infiniband', gpuType: 'h200', region: 'uk-central-3' }
   const replies = await rush((call) => call('POST', path, order), 40)
@@ -67,7 +67,7 @@ test('many want whole machines of one cluster: nobody gets half of what they ask
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('fifty at once with a balance for exactly three: three run, and nothing is overdrawn', async () => {
+test('50 concurrent orders with a balance for three: three run and nothing is overdrawn', async () => {
   const poor = await journey.account({ usd: '7.47' })
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const order = { gpuCount: 1, region: 'mock-region' }
@@ -80,20 +80,20 @@ test('fifty at once with a balance for exactly three: three run, and nothing is 
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('one key with a limit for exactly two, from which fifty want to rent at once', async () => {
+test('50 concurrent orders on a key with a limit for two: two run', async () => {
   const rich = await journey.account({ usd: '1000' })
   const limited = { name: 'limited', scopes: ['compute:write'], totalLimitUsd: '6.38' }
   const { key } = await succeed(rich.call, 'POST', '/v2/api-keys', limited)
   const call = journey.as(key)
   const order = { gpuCount: 1, region: 'us-east-1', gpuType: 'h200' }
-  // An H200 costs 3.19 an hour.
+  // An H200 costs $3.19/hr.
   const replies = await Promise.all(
     Array.from({ length: 50 }, () => call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)),
   )
   expect(tally(replies)).toEqual({ '200 ok': 2, '403 key_spending_limit': 48 })
 })
 
-test('ending and renting at once: what is let go is sold again, once', async () => {
+test('ending and renting concurrently sells released GPUs once', async () => {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const running: Array<{ id: number; call: Call }> = []
   for (const { call } of callers) {

@@ -1,6 +1,6 @@
 /**
- * Orders on an engine that has offers instead of machines, through the whole server: capacity that is not there when it is
- * asked for, offers that cost too much, sell out, go stale and come back. Nothing is sold twice, and prices hold.
+ * Orders on an engine that sells offers instead of machines, through the whole server: missing capacity, offers that
+ * cost too much, sell out, go stale and come back. Nothing is sold twice, and prices hold.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { MINUTE_MS } from '../../src/base/instant.ts'
@@ -54,7 +54,7 @@ interface Option {
 describe('an order of two H100', () => {
   let id: number
 
-  test('goes to the next offer when the cheapest has no capacity, at the price of the order', async () => {
+  test('goes to the next offer when the cheapest has no capacity, at the order’s price', async () => {
     const rental = await succeed(ada, 'POST', path, twoH100)
     id = rental.id
     const first = await journey.app.database.db
@@ -77,8 +77,8 @@ describe('an order of two H100', () => {
     expect(await eventTypesOf(ada, `rental:${id}`)).toEqual(['rental.created', 'rental.running'])
   })
 
-  test('counts against its offer; offers that are not sold in parts or cost too much are not options', async () => {
-    // One unit left of two, and two of the offer that gives no count.
+  test('counts against its offer; indivisible or overpriced offers are not options', async () => {
+    // One of two units is left, plus two of the offer without a count.
     expect(await available('h100', 'ethernet', 2)).toBe(3)
     expect(await available('h100', 'ethernet', 1)).toBeUndefined()
     const { rejected } = await succeed(journey.operator, 'POST', '/v2/operator/placement', {
@@ -91,14 +91,14 @@ describe('an order of two H100', () => {
     expect(dear.map(({ machineId }) => machineId)).toContain('mock-cloud-h100x2-premium.1')
   })
 
-  test('fails without a charge when no place has capacity', async () => {
+  test('fails without a charge when no offer has capacity', async () => {
     const [second, third] = [await succeed(ada, 'POST', path, twoH100), await succeed(ada, 'POST', path, twoH100)]
     await journey.pass()
     await journey.advance(LIST_LAG_MS + bootMs)
     const statuses = await Promise.all(
       [second, third].map(async (one) => succeed(ada, 'GET', `/v2/alpha/on-demand/rentals/${one.id}`)),
     )
-    // Which of the two got the last unit is a matter of chance.
+    // Either of the two may get the last unit.
     const failed = statuses.find(({ status }) => status === 'Failed')
     expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set(['Failed', 'Running']))
     expect(failed.statusReason).toBe('no_capacity')
@@ -106,7 +106,7 @@ describe('an order of two H100', () => {
     expect(await recountBooks(journey)).toEqual([])
   })
 
-  test('gives its unit back at the end', async () => {
+  test('returns its unit at the end', async () => {
     expect(await available('h100', 'ethernet', 2)).toBe(2)
     await succeed(ada, 'POST', `${path}/terminate`, { rentalId: id })
     await journey.pass()
@@ -129,7 +129,7 @@ test('rents a node pool in parts, never more GPUs than its nodes have', async ()
   expect(gpus).toHaveLength(8)
 })
 
-test('sells nothing of offers that were not confirmed for five minutes, and everything again when they are', async () => {
+test('sells no offers that were unconfirmed for five minutes, until they are confirmed again', async () => {
   const engine = journey.app.drivers.get('mock')
   if (engine === undefined) throw new Error('there is no simulated engine')
   const away = { ...engine, inventory: () => Promise.reject(new Error('no route to the engine')) }

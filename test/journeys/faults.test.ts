@@ -1,6 +1,6 @@
 /**
- * Every way in which the simulated engine misbehaves, through the ordinary API: each ends in the state that it should,
- * costs what was used and no more, and leaves nothing behind, neither money nor GPUs nor a machine at the engine.
+ * Every fault of the simulated engine, through the public API: each ends in the right state, costs only what was used,
+ * and leaves no money, GPU or machine behind.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
@@ -20,10 +20,10 @@ import type { Call } from '../harness/server.ts'
 const path = '/v2/alpha/on-demand/virtual-machine-rentals'
 const volumes = '/v2/alpha/on-demand/storage-volumes'
 const faults = Object.keys(mockFaults) as MockFault[]
-/** Every loop passes a hundred times; on a busy machine that takes minutes. */
+/** Every loop runs a hundred times, which takes minutes on a busy machine. */
 const SLOW_MS = 600_000
 
-/** How a rental with the fault goes on when nobody touches it, and whether it was ever paid for. */
+/** The state a rental with each fault reaches on its own, and whether it was ever charged. */
 // oxfmt-ignore
 const outcomes: { readonly [Fault in MockFault]: { status: string; reason: string | null; paid: boolean; told: string } } = {
   'fault-create-refused':  { status: 'Failed',  reason: 'refused_by_engine', paid: false, told: 'rental.failed' },
@@ -76,7 +76,7 @@ describe('rentals, one with each fault, left alone for two hours', () => {
     expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toContain(told)
   })
 
-  test('what failed has let go of its money and its GPUs; the engine has no machine that the books do not have', async () => {
+  test('failed rentals have released their money and GPUs, and every machine at the engine is in the database', async () => {
     const running = faults.filter((fault) => outcomes[fault].status === 'Running')
     const { machines } = await succeed(journey.operator, 'GET', '/v2/operator/machines?limit=1000')
     const inUse = (machines as Array<{ gpusInUse: number }>).reduce((sum, machine) => sum + machine.gpusInUse, 0)
@@ -86,7 +86,7 @@ describe('rentals, one with each fault, left alone for two hours', () => {
   })
 })
 
-/** Machines of ours at the engine. */
+/** Our machines at the engine. */
 async function atTheEngine(): Promise<number> {
   const driver = journey.app.drivers.get('mock')
   const shown = await driver?.list(tagPrefix(journey.app.installationId), new AbortController().signal)
@@ -99,7 +99,7 @@ describe('all of them ended', () => {
     await journey.pass()
   })
 
-  test('one that the engine does not let go of is Terminating, and flagged when that lasts too long', async () => {
+  test('a machine the engine does not remove stays Terminating and is flagged as stuck after a while', async () => {
     expect(await rentalOf('fault-destroy-slow')).toMatchObject({ status: 'Terminating', stuckSince: null })
     const refused = await rentalOf('fault-destroy-refused')
     expect(refused.status).toBe('Terminating')
@@ -112,13 +112,13 @@ describe('all of them ended', () => {
     expect(await rentalOf('fault-destroy-slow')).toMatchObject({ status: 'Terminated', stuckSince: null })
   })
 
-  test.each(faults)('%s is Terminated, and nobody pays for the time it took', async (fault) => {
+  test.each(faults)('%s is Terminated, and the teardown time is free', async (fault) => {
     const rental = await rentalOf(fault)
     expect(rental.status).toBe('Terminated')
     expect(rental.events[0].type).toBe('rental.terminated')
   })
 
-  test('nothing is left: no machine, no claim, no money set aside', async () => {
+  test('nothing is left: no machine, no claim, no hold', async () => {
     expect(await atTheEngine()).toBe(0)
     const { machines } = await succeed(journey.operator, 'GET', '/v2/operator/machines?limit=1000')
     expect((machines as Array<{ gpusInUse: number }>).filter((machine) => machine.gpusInUse > 0)).toEqual([])
@@ -130,7 +130,7 @@ describe('all of them ended', () => {
   })
 })
 
-/** How a volume with the fault goes on; those that are left out are like any other. */
+/** The state a volume with each fault reaches; faults not listed here have no effect. */
 const volumeOutcomes: { readonly [Fault in MockFault]?: { status: 'inactive' | 'unknown'; reason: string } } = {
   'fault-create-refused': { status: 'inactive', reason: 'refused_by_engine' },
   'fault-no-capacity': { status: 'inactive', reason: 'no_storage_capacity' },
@@ -176,7 +176,7 @@ describe('volumes, one with each fault', () => {
     expect((await chargedFor(ada.call, { volumeId: made.get(fault) ?? 0 })) > 0n).toBe(!failed)
   })
 
-  test('one whose data has vanished costs nothing from when it was last seen', async () => {
+  test('a volume whose data vanished is free from its last observation on', async () => {
     const volumeId = made.get('fault-vanish') ?? 0
     const charged = await chargedFor(ada.call, { volumeId })
     const row = await journey.app.database.db
@@ -196,7 +196,7 @@ describe('volumes, one with each fault', () => {
     expect(await chargedFor(ada.call, { volumeId })).toBe(charged)
   })
 
-  test('all of them go when they are told to, and nothing of them is left', async () => {
+  test('all of them are deleted on request, and nothing is left', async () => {
     await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId: made.get('fault-attach-refused') })
     await journey.pass()
     for (const storageVolumeId of made.values())
@@ -210,7 +210,7 @@ describe('volumes, one with each fault', () => {
   })
 })
 
-test('an engine that cannot be reached stops the bill; when it is back, the time was use and is paid', async () => {
+test('an unreachable engine stops charges; once it is back, the time counts as use and is charged', async () => {
   const drivers = journey.app.drivers as Map<'mock', NonNullable<ReturnType<Journey['app']['drivers']['get']>>>
   const engine = drivers.get('mock')
   if (engine === undefined) throw new Error('no engine')

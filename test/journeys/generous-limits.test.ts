@@ -1,4 +1,4 @@
-/** Where the interface names no limit, ours is where no client meets it, and in the description. */
+/** Limits where the interface names none: far beyond any real client, and documented. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { limits, MAX_INT32 } from '../../src/base/limits.ts'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => journey.close())
 
-test('a long label is kept; one beyond the limit is refused by the number', async () => {
+test('accepts a long label; rejects one over the limit, naming the limit', async () => {
   const order = { gpuCount: 1, region: 'mock-region' }
   const label = 'é'.repeat(limits.labelChars)
   const made = await succeed(ada.call, 'POST', `${base}/virtual-machine-rentals`, { ...order, label })
@@ -23,13 +23,13 @@ test('a long label is kept; one beyond the limit is refused by the number', asyn
   expect(long.body.issues[0].message).toContain(String(limits.labelChars))
 })
 
-test('the answer to an order has its custom ports', async () => {
+test('the response to an order has its custom ports', async () => {
   const order = { gpuCount: 1, region: 'mock-region', customPorts: [8080, 9000] }
   const made = await succeed(ada.call, 'POST', `${base}/virtual-machine-rentals`, order)
   expect(made.providerData.customPorts).toEqual([8080, 9000])
 })
 
-test('a bare-metal rental on ethernet says which variant, one on infiniband does not', async () => {
+test('a bare-metal rental on Ethernet shows its variant, one on InfiniBand does not', async () => {
   for (const networkType of ['ethernet', 'infiniband']) {
     await succeed(ada.call, 'POST', `${base}/bare-metal-rentals`, { gpuCount: 8, networkType })
   }
@@ -45,7 +45,7 @@ test('a bare-metal rental on ethernet says which variant, one on infiniband does
   ])
 })
 
-test('any number of GPUs can be asked for', async () => {
+test('accepts any number of GPUs', async () => {
   for (const gpuCount of [1, 1.5, 1_000_001, MAX_INT32]) {
     const reply = await ada.call('POST', `${base}/request-reservation`, { gpuCount })
     expect([gpuCount, reply.status]).toEqual([gpuCount, 200])
@@ -54,7 +54,7 @@ test('any number of GPUs can be asked for', async () => {
   expect(events.map((event: { data: { gpuCount: number } }) => event.data.gpuCount)).toContain(2)
 })
 
-test('attaching takes a thousand rentals in one request', async () => {
+test('attaches a volume to a thousand rentals in one request', async () => {
   const rentalIds = Array.from({ length: limits.attachmentsPerVolume }, (_, at) => at + 1_000_000)
   const attach = (ids: number[]) =>
     ada.call('POST', `${base}/storage-volumes/attach`, { storageVolumeId: 1, rentalIds: ids })

@@ -1,6 +1,6 @@
 /**
- * A machine joins, is rented and used: what its customer sees of it, and nobody else. The agent here says what a real
- * one would say; what runs on it is another suite's matter.
+ * A machine joins, is rented and used, and only its customer can see it. The agent is simulated; other suites cover
+ * what runs on a host.
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ let server: TestServer
 let customer: { id: string; key: string; call: Call }
 let stranger: { id: string; key: string; call: Call }
 const agents: TestAgent[] = []
-/** Say again and again what there is, as agents do: a host that is not heard of counts as silent. */
+/** Keeps sending heartbeats as agents do: a silent host counts as offline. */
 const beats: NodeJS.Timeout[] = []
 
 beforeAll(async () => {
@@ -33,9 +33,9 @@ afterAll(() => server.close())
 interface Joined {
   readonly id: string
   readonly agent: TestAgent
-  /** Says how the one workload is that is wanted now. */
+  /** Reports the state of the one desired workload. */
   report(state: Observation['state'], more?: Partial<Observation>): Promise<void>
-  /** Says that nothing is left of it. */
+  /** Reports that the workload is gone. */
   reportGone(generation: number): void
 }
 
@@ -72,7 +72,7 @@ async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
   }
 }
 
-/** A machine that writes three lines. */
+/** A machine that writes three log lines. */
 function answerStream(request: unknown, stream: MuxStream): void {
   const asked = streamRequest.parse(request)
   if (asked.kind !== 'logs') return void stream.destroy()
@@ -87,7 +87,7 @@ const instanceOf = async (by: Call, name: string) => {
   )
 }
 
-test('a container on a joined machine: what it waits for, its ports, its log, its GPUs, its end', async () => {
+test('a container on a joined machine: wait reason, ports, log, GPU metrics, end', async () => {
   const host = await joinMachine('pier-1', testOffer)
   const { instances: listed } = await succeed(server.nobody, 'POST', '/v1/marketplace', {
     filters: { cluster_name: 'lab' },
@@ -148,7 +148,7 @@ test('a container on a joined machine: what it waits for, its ports, its log, it
     const answer = await succeed(customer.call, 'GET', `${path}/metrics`)
     return answer.gpus.length > 0 && answer
   })
-  // Its own GPU, and not the other one of the machine.
+  // Its own GPU, not the machine's other one.
   expect(seen).toEqual({
     rentalId: unmeasured.rentalId,
     gpus: [
@@ -194,7 +194,7 @@ const virtual: HostOffer = {
   priceUsdPerGpuHour: null,
 }
 
-test('a virtual machine goes to a real machine before a simulated one, and to the next engine when that is full', async () => {
+test('a virtual machine goes to a real host before a simulated one, and to the next engine when it is full', async () => {
   const host = await joinMachine('hall-1', virtual)
   const rentals = '/v2/alpha/on-demand'
   const explain = () => succeed(server.operator, 'POST', '/v2/operator/placement', { ...wish, gpuCount: 1 })
@@ -230,7 +230,7 @@ test('a virtual machine goes to a real machine before a simulated one, and to th
   )
   expect(new Set([...publicPorts, running.providerData.sshNetworking[0].port]).size).toBe(3)
   expect(running.statusMessage).toBeNull()
-  // A simulated machine has an address of its own, and no log.
+  // A simulated machine has its own address and no log.
   const simulated = await waitFor('the other one to run', async () => {
     const shown = await detail(second.id)
     return shown.status === 'Running' && shown
@@ -251,8 +251,8 @@ test('a virtual machine goes to a real machine before a simulated one, and to th
   })
 })
 
-test('where volumes are disks of hosts, anyone is told how large a one fits; simulated ones have no end', async () => {
-  // Promised a thousand times over here: 50 and 20 TB, each on a host of its own.
+test('volume options show the largest size where volumes are host disks; simulated ones have no maximum', async () => {
+  // Overcommitted a thousand times here: 50 and 20 TB, each on its own host.
   await joinMachine('hall-3', { ...virtual, region: 'ca-west-1' })
   await joinMachine('hall-4', { ...virtual, region: 'ca-west-1', hardware: { ...virtual.hardware, storageGb: 20 } })
   const options = await succeed(server.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
@@ -260,8 +260,8 @@ test('where volumes are disks of hosts, anyone is told how large a one fits; sim
   expect([roomIn('ca-west-1'), roomIn('us-central-1')]).toEqual([50_000, null])
 })
 
-test('an order that no engine can serve costs nothing', async () => {
-  // What is on hold shrinks while something runs; what is available changes only when money is set aside.
+test('an order that no engine can serve is free', async () => {
+  // A hold shrinks while something runs; the available balance changes only when money is set aside.
   const available = async (): Promise<string> =>
     (await succeed(customer.call, 'GET', '/v2/customer/balance')).availableUsd
   const before = await available()

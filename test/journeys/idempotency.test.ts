@@ -1,4 +1,4 @@
-/** A create that is sent again, by a client that heard no answer, happens once. */
+/** A create that a client repeats because it got no response happens once. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { api, type OperationId } from '../../src/contract/api.ts'
@@ -25,7 +25,7 @@ afterAll(() => journey.close())
 
 const heldBy = async (by: Call): Promise<string> => (await succeed(by, 'GET', '/v2/customer/balance')).heldUsd
 
-test('twenty at once with one key and one body: one rental, twenty times the same answer', async () => {
+test('twenty concurrent requests with one key and one body: one rental and twenty equal responses', async () => {
   const bob = await journey.account({ usd: '100' })
   const headers = { 'Idempotency-Key': 'order-1' }
   const replies = await Promise.all(Array.from({ length: 20 }, () => bob.call('POST', path, order, headers)))
@@ -35,7 +35,7 @@ test('twenty at once with one key and one body: one rental, twenty times the sam
   expect(await heldBy(bob.call)).toBe('2.490000000')
 })
 
-test('an answer with a secret is given again to the key that asked, and to no other', async () => {
+test('repeats a response with a secret to the same API key only', async () => {
   const headers = { 'Idempotency-Key': 'deploy-1' }
   const wanted = { name: 'deploy', scopes: ['compute:write'] }
   const lesser = await succeed(ada.call, 'POST', '/v2/api-keys', { name: 'lesser', scopes: ['keys'] })
@@ -46,7 +46,7 @@ test('an answer with a secret is given again to the key that asked, and to no ot
   expect(JSON.stringify(stolen.body)).not.toContain(made.key)
 })
 
-test('the same key for something else is refused, and the key of another account is another key', async () => {
+test('rejects a reused key with a different body; keys of other accounts are independent', async () => {
   const headers = { 'Idempotency-Key': 'order-2' }
   const first = await succeed(ada.call, 'POST', path, order, headers)
   const before = await fingerprint(journey.app)
@@ -62,14 +62,14 @@ test('the same key for something else is refused, and the key of another account
   )
   expect([elsewhere.status, elsewhere.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect(await fingerprint(journey.app)).toEqual(before)
-  // What is left out and what is spelled out as the default are the same order.
+  // An omitted field and its default value are the same order.
   const same = await succeed(ada.call, 'POST', path, { networkType: 'ethernet', gpuType: 'h100', ...order }, headers)
   expect(same).toEqual(first)
   const bob = await journey.account({ usd: '100' })
   expect((await succeed(bob.call, 'POST', path, order, headers)).id).not.toBe(first.id)
 })
 
-test('a create that was refused may be sent again under its key', async () => {
+test('a rejected create can be retried under its key', async () => {
   const poor = await journey.account()
   const headers = { 'Idempotency-Key': 'order-3' }
   expect((await poor.call('POST', path, order, headers)).status).toBe(403)
@@ -77,7 +77,7 @@ test('a create that was refused may be sent again under its key', async () => {
   expect((await poor.call('POST', path, order, headers)).status).toBe(200)
 })
 
-test('an answer is remembered for a day', async () => {
+test('remembers a response for a day', async () => {
   const headers = { 'Idempotency-Key': 'order-4' }
   const first = await succeed(ada.call, 'POST', path, order, headers)
   await journey.advance(DAY_MS - MINUTE_MS)
@@ -98,7 +98,7 @@ test.each(creates)('%s: sent twice with one key, it happens once', async (operat
   expect([first.status, first.body]).toEqual([200, first.body])
   const before = await fingerprint(journey.app)
   const second = await send(journey.url, endpoint, example, headers)
-  // Money says that it was moved before; the rest is the same to the letter, secrets that are shown once included.
+  // Payments report that they were already made; everything else is identical, including secrets shown only once.
   expect(second.body).toEqual('replayed' in first.body ? { ...first.body, replayed: true } : first.body)
   expect(await fingerprint(journey.app)).toEqual(before)
   const body = { ...(example.body as object), ...otherBody[operation] }
@@ -108,7 +108,7 @@ test.each(creates)('%s: sent twice with one key, it happens once', async (operat
   expect(await fingerprint(journey.app)).toEqual(before)
 })
 
-/** A change that makes it another request. */
+/** Turns it into a different request. */
 const otherBody: { readonly [Op in OperationId]?: object } = {
   createBareMetalRental: { label: 'other' },
   createVirtualMachineRental: { label: 'other' },
@@ -132,6 +132,6 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   addBaseImage: { loginUser: 'other' },
 }
 
-test('and the books are in order', async () => {
+test('the ledger is consistent afterwards', async () => {
   expect(await recountBooks(journey)).toEqual([])
 })

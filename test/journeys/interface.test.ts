@@ -1,6 +1,6 @@
 /**
- * The interface as its document has it: every operation once, in the document's order, as a customer's first client
- * would send it, with the fields and values of the answers compared to the document's tables.
+ * The interface as documented: every operation once, in the document's order, as a customer's first client would send
+ * it, with response fields and values compared to the document's tables.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, toDate } from '../../src/base/instant.ts'
@@ -8,7 +8,7 @@ import { LIST_LAG_MS, recountBooks, startJourney, succeed, type Journey } from '
 import type { Call, Reply } from '../harness/server.ts'
 
 const onDemand = '/v2/alpha/on-demand'
-/** The tables of fields, without those that are optional. */
+/** The required fields of each table. */
 const rentalFields =
   'id createdAt updatedAt deletedAt userId orgId startedAt terminatedAt externalId rentalId providerData rentalType name ' +
   'label region convertToOnDemandOnExpiry managedK8sClusterId gpuType gpuCount'
@@ -31,7 +31,7 @@ let metalId: number
 beforeAll(async () => {
   journey = await startJourney()
   ada = await journey.account({ usd: '500' })
-  // What the first operations of the document need, and only later ones make.
+  // Resources the first operations of the document need, but only later ones create.
   const region = 'us-central-1'
   volumeId = (
     await succeed(ada.call, 'POST', `${onDemand}/storage-volumes`, { region, label: 'models', sizeInGb: 256 })
@@ -65,7 +65,7 @@ describe('v2', () => {
     })
     expect((await ask(Array.from({ length: 100 }, (_, n) => `req_${n}`))).body).toEqual({ requests: [] })
     expect((await ask(Array.from({ length: 101 }, (_, n) => `req_${n}`))).status).toBe(400)
-    // It was never charged, and the recount would say so.
+    // It was never charged, and the ledger check would report that.
     await journey.app.database.db.deleteFrom('request_cost').execute()
   })
 
@@ -226,7 +226,7 @@ describe('v1', () => {
     await journey.advance(LIST_LAG_MS)
   })
 
-  test('the list, by POST as its heading says and by GET as its sample does', async () => {
+  test('the list works by POST, as its heading says, and by GET, as its sample does', async () => {
     const listed = await succeed(ada.call, 'POST', '/v1/marketplace/instances')
     expect(listed).toEqual(await succeed(ada.call, 'GET', '/v1/marketplace/instances'))
     expect(listed.instances).toHaveLength(1)
@@ -255,7 +255,7 @@ describe('v1', () => {
 
   test('GET /billing/get_current_balance', async () => {
     const balance = await succeed(ada.call, 'GET', '/billing/get_current_balance')
-    // Two bare-metal rentals, a virtual machine and two volumes run.
+    // Two bare-metal rentals, a virtual machine and two volumes are running.
     expect(balance).toEqual({
       credits: Number.parseInt(balance.balance_usd.replace('.', '').slice(0, -7), 10),
       balance_usd: expect.stringMatching(/^\d+\.\d{9}$/),
@@ -273,7 +273,7 @@ describe('v1', () => {
       'model_name',
     ],
     ['/v1/audio/generation', { text: 'Hello', model: 'no-such-model' }, 'model'],
-  ])('POST %s names a model that is not served, and costs nothing', async (path, body, param) => {
+  ])('POST %s with an unknown model names it and is free', async (path, body, param) => {
     const reply: Reply = await ada.call('POST', path, body)
     expect([reply.status, reply.body.reason, reply.body.param]).toEqual([400, 'model_not_found', param])
     const requestId = reply.headers.get('x-inference-request-id') ?? ''
@@ -283,7 +283,7 @@ describe('v1', () => {
     })
   })
 
-  test('and the books are in order', async () => {
+  test('the ledger is consistent afterwards', async () => {
     expect(await recountBooks(journey)).toEqual([])
   })
 })

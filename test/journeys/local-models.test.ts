@@ -1,7 +1,6 @@
 /**
- * A first start, as the README has it, and the models of this very machine: chat on a real engine with a real (tiny)
- * model, a voice, vectors, a picture. The download of the default chat model is left out; everything else is what a
- * newcomer meets.
+ * A first start as in the README, with the local models: chat on a real engine with a real (tiny) model, speech,
+ * embeddings and an image. Only the download of the default chat model is skipped.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
@@ -42,7 +41,7 @@ async function post(pathname: string, body: object): Promise<Response> {
   })
 }
 
-/** Engines start behind the server: what is not there yet says so, with 503 and when to ask again. */
+/** Engines start in the background: until one is ready, its model returns 503 with Retry-After. */
 async function whenReady(pathname: string, body: object): Promise<Response> {
   return waitFor(
     `${pathname} is answered`,
@@ -71,30 +70,26 @@ async function berth(...args: string[]): Promise<string> {
   return (await run(process.execPath, [cli, ...args], { env })).stdout
 }
 
-test(
-  'speech is an MP3 that plays, as long as it says, and costs by the character',
-  { timeout: STARTUP_MS },
-  async () => {
-    const text = 'Hello from Berth. The ship is in the harbour.'
-    const response = await whenReady('/v1/audio/generation', { text })
-    expect(response.status).toBe(200)
-    const spoken = (await response.json()) as { audio: string; duration: number; sample_rate: number; usage: number }
-    const file = path.join(folder, 'spoken.mp3')
-    await writeFile(file, Buffer.from(spoken.audio, 'base64'))
-    const entries = ['-show_entries', 'stream=codec_name,sample_rate:format=duration', '-of', 'json']
-    const probe = JSON.parse((await run('ffprobe', ['-v', 'error', ...entries, file])).stdout) as {
-      streams: Array<{ codec_name: string; sample_rate: string }>
-      format: { duration: string }
-    }
-    expect(probe.streams).toEqual([{ codec_name: 'mp3', sample_rate: String(spoken.sample_rate) }])
-    expect(Math.abs(Number.parseFloat(probe.format.duration) - spoken.duration)).toBeLessThan(0.15)
-    expect(spoken.duration).toBeGreaterThan(1.5)
-    expect(spoken.usage).toBe(text.length)
-    expect(await costOf(response)).toBeGreaterThan(0)
-  },
-)
+test('speech is a playable MP3 of the reported length and costs per character', { timeout: STARTUP_MS }, async () => {
+  const text = 'Hello from Berth. The ship is in the harbour.'
+  const response = await whenReady('/v1/audio/generation', { text })
+  expect(response.status).toBe(200)
+  const spoken = (await response.json()) as { audio: string; duration: number; sample_rate: number; usage: number }
+  const file = path.join(folder, 'spoken.mp3')
+  await writeFile(file, Buffer.from(spoken.audio, 'base64'))
+  const entries = ['-show_entries', 'stream=codec_name,sample_rate:format=duration', '-of', 'json']
+  const probe = JSON.parse((await run('ffprobe', ['-v', 'error', ...entries, file])).stdout) as {
+    streams: Array<{ codec_name: string; sample_rate: string }>
+    format: { duration: string }
+  }
+  expect(probe.streams).toEqual([{ codec_name: 'mp3', sample_rate: String(spoken.sample_rate) }])
+  expect(Math.abs(Number.parseFloat(probe.format.duration) - spoken.duration)).toBeLessThan(0.15)
+  expect(spoken.duration).toBeGreaterThan(1.5)
+  expect(spoken.usage).toBe(text.length)
+  expect(await costOf(response)).toBeGreaterThan(0)
+})
 
-test('vectors lie near each other when their texts do, and cost by the token', { timeout: STARTUP_MS }, async () => {
+test('embeddings of similar texts are close, and cost per token', { timeout: STARTUP_MS }, async () => {
   const input = ['a cat sleeps on the sofa', 'a kitten naps on the couch', 'the invoice is due on Friday']
   const response = await whenReady('/v1/embeddings', { model: 'all-minilm-l6-v2', input })
   const { data, usage } = (await response.json()) as {
@@ -106,25 +101,21 @@ test('vectors lie near each other when their texts do, and cost by the token', {
     a.reduce((sum, x, i) => sum + x * (b[i] ?? 0), 0)
   expect(cat).toHaveLength(384)
   expect(cosine(cat, kitten)).toBeGreaterThan(cosine(cat, invoice) + 0.3)
-  // $0.01 a million tokens: ten nano-dollars each.
+  // $0.01 per million tokens: ten nano-dollars each.
   expect(await costOf(response)).toBe(usage.prompt_tokens * 10)
 })
 
-test(
-  'a picture is there without any server elsewhere, and costs by its pixels and steps',
-  { timeout: STARTUP_MS },
-  async () => {
-    const body = { model_name: 'pictogram', prompt: 'a red apple', width: 128, height: 192, steps: 1 }
-    const response = await whenReady('/v1/image/generation', body)
-    const { images } = (await response.json()) as { images: Array<{ image: string }> }
-    const png = Buffer.from(images[0]?.image ?? '', 'base64')
-    expect([png.toString('latin1', 1, 4), png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual(['PNG', 128, 192])
-    // $0.0001 a million: a tenth of a nano-dollar each, and no fraction of one.
-    expect(await costOf(response)).toBe(Math.floor((128 * 192) / 10))
-  },
-)
+test('an image needs no other server and costs per pixel and step', { timeout: STARTUP_MS }, async () => {
+  const body = { model_name: 'pictogram', prompt: 'a red apple', width: 128, height: 192, steps: 1 }
+  const response = await whenReady('/v1/image/generation', body)
+  const { images } = (await response.json()) as { images: Array<{ image: string }> }
+  const png = Buffer.from(images[0]?.image ?? '', 'base64')
+  expect([png.toString('latin1', 1, 4), png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual(['PNG', 128, 192])
+  // $0.0001 per million: a tenth of a nano-dollar each, rounded to a whole one.
+  expect(await costOf(response)).toBe(Math.floor((128 * 192) / 10))
+})
 
-test('a GGUF file is on sale with one command, and chats', { timeout: STARTUP_MS }, async () => {
+test('one command puts a GGUF file on sale, and it answers chats', { timeout: STARTUP_MS }, async () => {
   const file = path.join(folder, 'tiny.gguf')
   await writeTinyGguf(file)
   await berth('models', 'add', 'house/tiny', '--gguf', file, '--input-price', '1', '--output-price', '2')
@@ -153,7 +144,7 @@ test('a GGUF file is on sale with one command, and chats', { timeout: STARTUP_MS
 })
 
 test(
-  'a client that goes away mid-stream stops the engine, which has room for the next',
+  'a client that disconnects mid-stream stops the engine, which is free for the next request',
   { timeout: STARTUP_MS },
   async () => {
     const messages = [{ role: 'user', content: 'Speak for ever' }]

@@ -1,4 +1,4 @@
-/** What provisioners that rent by themselves rely on: metadata that comes back, the cheapest machine, a clean list. */
+/** Automated provisioners rely on: metadata that is returned unchanged, the cheapest machine, and an accurate list. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { limits } from '../../src/base/limits.ts'
 import { LIST_LAG_MS, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
@@ -29,7 +29,7 @@ const historyNames = async (): Promise<string[]> =>
     (one: { instance_name: string }) => one.instance_name,
   )
 
-test('metadata is stored with an instance and comes back as it was, beside the label', async () => {
+test('stores metadata with an instance and returns it unchanged, next to the label', async () => {
   const userMetadata = { job: { id: 17, tags: ['a', 'ä'] }, empty: null }
   const { instance_id: id } = await succeed(ada.call, 'POST', `${instances}/create`, {
     ...node,
@@ -40,9 +40,9 @@ test('metadata is stored with an instance and comes back as it was, beside the l
   expect(await detail(id)).toMatchObject({ userMetadata, label: 'mine' })
 })
 
-test('metadata is an object of 4 KB at most', async () => {
+test('metadata is an object of up to 4 KB', async () => {
   const create = (userMetadata: unknown) => ada.call('POST', `${instances}/create`, { ...node, userMetadata })
-  // {"k":"…"} has eight characters beside the text, and é has two bytes.
+  // {"k":"…"} adds eight characters to the text, and é has two bytes.
   const text = (bytes: number): string => 'é'.repeat(bytes / 2 - 4)
   expect((await create({ k: text(limits.userMetadataBytes) })).status).toBe(200)
   const long = await create({ k: text(limits.userMetadataBytes + 2) })
@@ -53,12 +53,12 @@ test('metadata is an object of 4 KB at most', async () => {
   }
 })
 
-test('an instance leaves the list when its end is accepted, and is in the history when its machine is gone', async () => {
+test('an instance leaves the list when its end is accepted, and enters the history when its machine is gone', async () => {
   const { instance_id: id } = await succeed(ada.call, 'POST', `${instances}/create`, node)
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
   expect(await find(id)).toMatchObject({ instance: { status: 'online' } })
-  // No loop runs by itself here: the machine is still there.
+  // No loop runs on its own here: the machine still exists.
   await succeed(ada.call, 'POST', `${instances}/terminate`, { id })
   expect(await find(id)).toBeUndefined()
   expect(await historyNames()).not.toContain(id)
@@ -69,7 +69,7 @@ test('an instance leaves the list when its end is accepted, and is in the histor
   expect(await historyNames()).toContain(id)
 })
 
-test('the cheapest machine with so many free GPUs is rented, then the next, until there is none', async () => {
+test('rents the cheapest machine with enough free GPUs, then the next, until there is none', async () => {
   const { instances: machines } = await succeed(journey.nobody, 'POST', '/v1/marketplace', {
     filters: { gpu_model: '3090', available_only: true },
   })
@@ -110,7 +110,7 @@ test('the cheapest machine with so many free GPUs is rented, then the next, unti
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('orders of the same moment never share a GPU', async () => {
+test('concurrent orders never share a GPU', async () => {
   const before = (await list()).length
   const orders = Array.from({ length: 6 }, () => ada.call('POST', cheapest, { gpuModel: 'b200', gpuCount: 4 }))
   const replies = await Promise.all(orders)
@@ -121,7 +121,7 @@ test('orders of the same moment never share a GPU', async () => {
   expect(await recountBooks(journey)).toEqual([])
 })
 
-test('a count that is a text is read; one that is no number is mistyped, one out of range is not', async () => {
+test('accepts a count as a numeric string; text is a type error, a number out of range is not', async () => {
   const statusOf = async (gpu_count: unknown): Promise<number> =>
     (await ada.call('POST', `${instances}/create`, { ...node, gpu_count })).status
   expect(await statusOf('1')).toBe(200)

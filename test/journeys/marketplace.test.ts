@@ -1,4 +1,4 @@
-/** The marketplace from both sides: a customer finds, rents and ends instances; a supplier prices and earns. */
+/** The marketplace from both sides: a customer finds, rents and ends instances; a supplier sets prices and earns. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS } from '../../src/base/instant.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
@@ -45,7 +45,7 @@ const start = async () => {
 }
 const end = (id: string) => succeed(ada.call, 'POST', `${instances}/terminate`, { id })
 
-test('anyone sees the machines, each with what it has and what it costs', async () => {
+test('lists machines without a key, with their hardware and price', async () => {
   const [machine] = await search({ cluster_name: 'mock-fra', gpu_model: 'h100' })
   const gpu = { clock_speed: 1755, compute_power: 756, ram: 81_559, interface: 'PCIe 5.0 x16' }
   expect(machine).toEqual({
@@ -70,7 +70,7 @@ test('anyone sees the machines, each with what it has and what it costs', async 
   })
 })
 
-test('each filter does what it says, and they add up', async () => {
+test('filters work alone and combined', async () => {
   const all = await search({})
   expect(all).toHaveLength(28)
   expect(await namesOf({ gpu_model: 'B200' })).toEqual(['mock-pdx-b200-01', 'mock-pdx-b200-02'])
@@ -90,7 +90,7 @@ test('each filter does what it says, and they add up', async () => {
     await search({ has_persistent_storage: false }),
   ]
   expect(keeps.length + loses.length).toBe(28)
-  // One of its four GPUs is unwell, and not for sale.
+  // One of its four GPUs is unhealthy and not for sale.
   const [unwell] = await search({ cluster_name: 'mock-pdx', gpu_model: '4090', available_only: true, max_price: 0.35 })
   expect(unwell).toMatchObject({ id: 'mock-pdx-rtx4090-01', gpus_reserved: 0 })
   expect(all.find((machine) => machine.id === 'mock-pdx-rtx4090-02')).toMatchObject({ gpus_total: 4, gpus_reserved: 1 })
@@ -98,7 +98,7 @@ test('each filter does what it says, and they add up', async () => {
   expect(await namesOf({ max_price: 0 })).toEqual([])
 })
 
-test('a long list comes in pages that miss nothing', async () => {
+test('pages through a long list without gaps', async () => {
   const seen: string[] = []
   let cursor = ''
   do {
@@ -111,7 +111,7 @@ test('a long list comes in pages that miss nothing', async () => {
 
 let first: string
 
-test('an instance is created at once, with a count that is a text and no image', async () => {
+test('creates an instance immediately, with the count as a string and no image', async () => {
   const node = { cluster_name: 'mock-iad', node_name: 'mock-iad-h100-01' }
   const created = await succeed(ada.call, 'POST', `${instances}/create`, { ...node, gpu_count: '3', image: null })
   first = created.instance_id
@@ -150,7 +150,7 @@ test('an instance is created at once, with a count that is a text and no image',
   expect(machine).toMatchObject({ gpus_total: 8, gpus_reserved: 3, reserved: false, instances: [{ id: first }] })
 })
 
-test('an image brings its ports, and a full machine is reserved', async () => {
+test('an image publishes its ports, and a full machine is marked reserved', async () => {
   const image = { name: 'pytorch/pytorch', tag: '2.4', port: 8888, ports: [6006, 7860] }
   const id = await rent('mock-pdx-rtx3090-01', { gpu_count: 2, image, label: 'notebook' })
   await start()
@@ -170,7 +170,7 @@ test('an image brings its ports, and a full machine is reserved', async () => {
   await journey.pass()
 })
 
-test('a node of another cluster, and one that does not exist, is not there', async () => {
+test('a node of another cluster or an unknown node is not found', async () => {
   for (const [cluster_name, node_name] of [
     ['mock-fra', 'mock-iad-h100-01'],
     ['mock-iad', 'nowhere'],
@@ -188,7 +188,7 @@ test('a node of another cluster, and one that does not exist, is not there', asy
   expect([past.status, past.body.reason, past.body.param]).toEqual([400, 'end_in_the_past', 'auto_terminate_at'])
 })
 
-test('it is ended, ending it again succeeds, and the history tells of it', async () => {
+test('an instance ends, ending it again succeeds, and it is in the history', async () => {
   await journey.advance(HOUR_MS)
   const endedAt = journey.now()
   expect(await end(first)).toEqual({ status: 'success' })
@@ -212,7 +212,7 @@ test('it is ended, ending it again succeeds, and the history tells of it', async
   expect(unknown.body).toMatchObject({ error_code: 105, code: 404, error: { code: 404 }, type: 'not_found_error' })
 })
 
-test('the supplier changes the price: what runs keeps the old one; both sides are paid to the nano', async () => {
+test('a supplier’s price change leaves running instances alone; both sides are paid to the nano-dollar', async () => {
   const node = 'mock-sin-rtx3090-01'
   const change = (by: Call, path: string, body: object) => succeed(by, 'PATCH', `${path}/${node}`, body)
   await change(journey.operator, '/v2/operator/machines', { supplierId: supplier.id, reason: 'bought' })
@@ -229,7 +229,7 @@ test('the supplier changes the price: what runs keeps the old one; both sides ar
   await end(id)
   await journey.pass()
 
-  // 100 minutes at 0.333333333: 0.555555555, of which the house keeps a fifth; parts of a nano-dollar go down.
+  // 100 minutes at 0.333333333: 0.555555555, of which Berth keeps a fifth; fractions of a nano-dollar round down.
   const { byMachine, ...earnings } = await succeed(supplier.call, 'GET', '/v2/supply/earnings?days=2')
   const earnedUsd = '0.444444444'
   const today = journey.now().slice(0, 10)
@@ -258,7 +258,7 @@ test('the supplier changes the price: what runs keeps the old one; both sides ar
 
 const detailOf = (id: string | number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
 
-test('one instance tells where it runs, what it costs and what happened, by its name and by its number', async () => {
+test('an instance shows its host, cost and events, by name and by number', async () => {
   const image = { name: 'pytorch/pytorch', tag: '2.4', port: 8888 }
   const guards = { auto_terminate_at: '2026-03-01T00:00:00Z', spending_limit_usd: '40' }
   const orderedAt = journey.now()
@@ -293,7 +293,7 @@ test('one instance tells where it runs, what it costs and what happened, by its 
     gpuCount: 3,
     resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 84, ramGb: 768, storageGb: 11_520 },
     image: { name: 'pytorch/pytorch', tag: '2.4' },
-    // Three GPUs at 2.19 an hour, for a third of an hour.
+    // Three GPUs at $2.19/hr for 20 minutes.
     pricePerHourUsd: '6.570000000',
     costSoFarUsd: '2.190000000',
     sshCommand: listed.sshCommand,
@@ -355,7 +355,7 @@ test("another account's instance is not there, nor is a virtual machine an insta
 const change = (id: string | number, body: object, by: Call = ada.call) =>
   by('PATCH', `/v2/alpha/on-demand/instances/${id}`, body)
 
-test('the label, the end and the limit of an instance are changed, one by one and away again', async () => {
+test('sets and clears the label, end time and spending limit of an instance', async () => {
   const name = await rent('mock-iad-h100-01', { label: 'notebook' })
   await start()
   const { rentalId } = await detailOf(name)
@@ -382,7 +382,7 @@ test('the label, the end and the limit of an instance are changed, one by one an
   const events = await eventTypesOf(ada.call, `rental:${rentalId}`)
   expect(events.filter((type) => type === 'rental.changed')).toHaveLength(4)
 
-  // A limit that is reached ends it, at the instant at which it is.
+  // A limit ends the instance at the exact moment it is reached.
   expect((await change(name, { spendingLimitUsd: '1.095' })).status).toBe(200)
   await journey.advance(HOUR_MS)
   const ended = await detailOf(name)
@@ -408,7 +408,7 @@ test("nobody changes another account's instance, nor a virtual machine as an ins
   expect((await detailOf(name)).label).toBe(null)
 })
 
-test('an order up to a price is refused when it was raised, and its key can be used again', async () => {
+test('rejects an order whose price cap was exceeded by a price change, and its key can be reused', async () => {
   const node = 'mock-fra-rtx4090-01'
   const seen = (await search({ cluster_name: 'mock-fra' })).find((machine) => machine.id === node)
   expect(seen).toMatchObject({ pricing: { price: { amount: 0.39 } } })
@@ -439,7 +439,7 @@ const failures = [
   { label: 'fault-create-refused', reason: 'refused_by_engine', statusMessage: 'The engine refused the request.' },
 ]
 
-test('an instance that could not start says why, and has cost nothing', async () => {
+test('an instance that failed to start gives the reason and is free', async () => {
   for (const { label, reason, statusMessage } of failures) {
     const name = await rent('mock-iad-h100-01', { label })
     await start()

@@ -1,4 +1,4 @@
-/** What things cost and when the money ends, to the nano-dollar and the millisecond, on a clock that a test moves. */
+/** Charges and the end of the balance, to the nano-dollar and the millisecond, on a clock the test controls. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, spanAffordable, usd, type NanoUsd } from '../../src/base/money.ts'
@@ -26,8 +26,8 @@ const balanceOf = async (by: Call): Promise<NanoUsd> =>
 const credit = (id: string, amountUsd: string) =>
   succeed(journey.operator, 'POST', `/v2/operator/accounts/${id}/credit`, { amountUsd, reason: 'paid' })
 
-test('warnings come at 24, 6 and 1 hours of runway, each once, and anew after a payment', async () => {
-  // 25 hours and a little more.
+test('warns at 24, 6 and 1 hours of runway, once each, and again after a payment', async () => {
+  // Slightly more than 25 hours.
   const ada = await journey.account({ usd: '62.30' })
   const { id } = await journey.rentVirtualMachine(ada.call)
   const warned = async (): Promise<number[]> => {
@@ -54,7 +54,7 @@ test('warnings come at 24, 6 and 1 hours of runway, each once, and anew after a 
 test.each([
   ['every twenty minutes', 20 * MINUTE_MS, 13],
   ['once, hours late', 9 * HOUR_MS, 1],
-])('a meter that looks %s ends a rental at the very millisecond its money ends', async (_, stepMs, steps) => {
+])('a meter that runs %s ends a rental at the exact millisecond its money runs out', async (_, stepMs, steps) => {
   const ada = await journey.account({ usd: '10' })
   const started = await journey.rentVirtualMachine(ada.call)
   expect(started).toMatchObject({ status: 'Running', startedAt: journey.now() })
@@ -68,13 +68,13 @@ test.each([
     costSoFarUsd: formatUsd(costOfSpan(PRICE, span)),
   })
   expect(await chargedFor(ada.call, { rentalId: started.id })).toBe(costOfSpan(PRICE, span))
-  // What is left would not pay for one more millisecond, and is still the customer's.
+  // The rest would not pay for another millisecond, and stays the customer's.
   expect(await balanceOf(ada.call)).toBe(usd('10') - costOfSpan(PRICE, span))
   expect(await balanceOf(ada.call)).toBeLessThan(costOfSpan(PRICE, 1) + 1n)
   expect(await eventTypesOf(ada.call, `balance:${ada.id}`)).toContain('balance.empty')
 })
 
-test('two rentals share one balance, which ends both and never goes below zero', async () => {
+test('two rentals share one balance, which ends both and never falls below zero', async () => {
   const ada = await journey.account({ usd: '10' })
   const first = await journey.rentVirtualMachine(ada.call)
   const second = await journey.rentVirtualMachine(ada.call)
@@ -86,7 +86,7 @@ test('two rentals share one balance, which ends both and never goes below zero',
   for (const { id } of [first, second]) expect(await detail(ada.call, id)).toMatchObject({ status: 'Terminated' })
 })
 
-test('a spending limit ends its rental, also when it is lowered below what was spent', async () => {
+test('a spending limit ends its rental, also when lowered below the current cost', async () => {
   const ada = await journey.account({ usd: '100' })
   const limited = await journey.rentVirtualMachine(ada.call, { spendingLimitUsd: '1' })
   const other = await journey.rentVirtualMachine(ada.call)
@@ -118,13 +118,13 @@ test("a key's limit counts what its rentals have set aside, and ends them when i
   const span = spanAffordable(PRICE, usd('3'))
   expect(ended).toMatchObject({ status: 'Terminated', statusReason: 'spending_limit' })
   expect(ended.terminateRequestedAt).toBe(after(started.startedAt, span))
-  // Another key of the same account is not held back.
+  // Another key of the same account is not limited.
   const mine = await journey.rentVirtualMachine(ada.call)
   expect(mine.status).toBe('Running')
   await end(ada.call, mine.id)
 })
 
-test('a monthly limit of a key begins anew with the month', async () => {
+test('a key’s monthly limit resets with the month', async () => {
   const ada = await journey.account({ usd: '100' })
   journey.clock.set((Date.UTC(2026, 0, 31, 22) - 1_000) as ReturnType<typeof journey.clock.now>)
   const scopes = ['compute:read', 'compute:write']
@@ -142,7 +142,7 @@ test('a monthly limit of a key begins anew with the month', async () => {
   })
 })
 
-test('autoTerminateAt ends a rental at that time, however late we look', async () => {
+test('autoTerminateAt ends a rental at that time, however late the server checks', async () => {
   const ada = await journey.account({ usd: '100' })
   const autoTerminateAt = after(journey.now(), HOUR_MS)
   const started = await journey.rentVirtualMachine(ada.call, { autoTerminateAt })
@@ -156,7 +156,7 @@ test('autoTerminateAt ends a rental at that time, however late we look', async (
   expect(await chargedFor(ada.call, { rentalId: started.id })).toBe(costOfSpan(PRICE, span))
 })
 
-test('a refund gives back at most what was paid, once', async () => {
+test('refunds no more than was paid, once', async () => {
   const ada = await journey.account({ usd: '100' })
   const { id } = await journey.rentVirtualMachine(ada.call)
   await journey.advance(2 * HOUR_MS)
@@ -180,7 +180,7 @@ test('a refund gives back at most what was paid, once', async () => {
   expect(lines[0]).toMatchObject({ kind: 'refund', amountUsd: '0.980000000', reason: 'faulty', rentalId: id })
 })
 
-test('and after all of that the books are in order', async () => {
+test('the ledger is consistent afterwards', async () => {
   expect(await recountBooks(journey)).toEqual([])
 })
 

@@ -1,4 +1,4 @@
-/** A day of whoever runs the service: prices, money, quotas, machines, what hangs, and a log of who did what and why. */
+/** An operator's day: prices, money, quotas, machines, stuck rentals, and an audit log with actors and reasons. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
@@ -20,7 +20,7 @@ const operate = (method: string, where: string, body?: unknown, headers?: Record
   succeed(journey.operator, method, `/v2/operator/${where}`, body, headers)
 const order = { gpuCount: 1, region: 'mock-region' }
 
-test('an account is opened with an owner and a key that can do what a customer does', async () => {
+test('opens an account with an owner and a key that has customer access', async () => {
   const { account, key } = await operate('POST', 'accounts', {
     name: ' Harbour ',
     ownerEmail: 'h@example.test',
@@ -34,7 +34,7 @@ test('an account is opened with an owner and a key that can do what a customer d
   expect(accounts.map((one: { id: string }) => one.id)).toContain(account.id)
 })
 
-test('a price is changed: the new one is listed and charged, what runs keeps the old one', async () => {
+test('a price change is listed and charged; running rentals keep the old price', async () => {
   const before = await journey.rentVirtualMachine(ada.call)
   const row = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
   const gpus = [
@@ -76,7 +76,7 @@ test('a price is changed: the new one is listed and charged, what runs keeps the
   expect([twice.status, twice.body.reason, twice.body.issues[0].path]).toEqual([400, 'duplicate_row', ['gpus', 1]])
 })
 
-test('money is added, given and corrected, never below zero, and each change stands on the statement', async () => {
+test('adds, grants and corrects money, never below zero; each change is on the statement', async () => {
   const bob = await journey.account()
   const move = (what: string, body: object) => journey.operator('POST', `/v2/operator/accounts/${bob.id}/${what}`, body)
   const paid = await move('credit', { amountUsd: '50', reason: 'invoice 7 paid' })
@@ -119,7 +119,7 @@ test('money is added, given and corrected, never below zero, and each change sta
   expect(all.map((record: { action: string }) => record.action)).toContain('price_book.change')
 })
 
-test('a quota holds, and raising it lets the next order through', async () => {
+test('enforces a quota, and raising it allows the next order', async () => {
   await operate('PATCH', `accounts/${ada.id}`, { quota: { gpus: 1 }, reason: 'on trial' })
   const refused = await ada.call('POST', path, { ...order, gpuCount: 4 })
   expect([refused.status, refused.body.reason]).toEqual([403, 'quota_exceeded'])
@@ -130,7 +130,7 @@ test('a quota holds, and raising it lets the next order through', async () => {
   await journey.pass()
 })
 
-test('a suspended account is out at once, and back when it is let back in', async () => {
+test('a suspended account is locked out immediately until it is reinstated', async () => {
   const meets = (status: number) => async () => (await ada.call('GET', '/v2/users/me')).status === status
   await operate('PATCH', `accounts/${ada.id}`, { suspended: true, reason: 'chargeback' })
   await waitFor('the suspension to be heard', meets(403))
@@ -141,7 +141,7 @@ test('a suspended account is out at once, and back when it is let back in', asyn
   expect(self.status).toBe(400)
 })
 
-test('a machine is drained or loses a GPU: what runs goes on, nothing new comes', async () => {
+test('a drained machine or one that lost a GPU keeps its rentals and gets no new ones', async () => {
   const place = { region: 'eu-north-2', gpuType: 'h200' }
   const rental = await journey.rentVirtualMachine(ada.call, place)
   const change = (body: object) => operate('PATCH', 'machines/mock-eun2-h200-01', { ...body, reason: 'maintenance' })
@@ -165,7 +165,7 @@ test('a machine is drained or loses a GPU: what runs goes on, nothing new comes'
   await journey.pass()
 })
 
-test('what hangs is listed, with what the engine knows it by, until it ends', async () => {
+test('lists a stuck rental with its engine id until it ends', async () => {
   const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-destroy-slow' })
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
   await journey.pass()
@@ -188,7 +188,7 @@ test('what hangs is listed, with what the engine knows it by, until it ends', as
   expect(ended[0].id).toBe(rental.id)
 })
 
-test('the month ends: its invoice is final and adds up', async () => {
+test('the month ends with a final invoice that adds up', async () => {
   await journey.advance(31 * DAY_MS)
   const { invoices } = await succeed(ada.call, 'GET', '/v2/invoices')
   expect(invoices).toMatchObject([{ month: '2026-01', status: 'final' }])

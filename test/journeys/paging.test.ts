@@ -1,4 +1,4 @@
-/** Lists in pieces: the pieces are the whole, each row once. */
+/** Paged lists: the pages add up to the whole list, each row once. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-it.each(['virtual-machine-rentals', 'storage-volumes'])('%s are read by the id of the last one seen', async (list) => {
+it.each(['virtual-machine-rentals', 'storage-volumes'])('pages through %s by the id of the last row', async (list) => {
   const whole = (await call('GET', `/v2/alpha/on-demand/${list}`)).body as Array<{ id: number }>
   expect(whole).toHaveLength(3)
   const seen: number[] = []
@@ -37,16 +37,19 @@ it.each(['virtual-machine-rentals', 'storage-volumes'])('%s are read by the id o
   expect(seen).toEqual(whole.map((row) => row.id))
 })
 
-it.each(['GET', 'POST'])('instances by %s are read by cursor, which the whole list does not need', async (method) => {
-  const whole = (await call(method, '/v1/marketplace/instances')).body as { instances: Array<{ id: string }> }
-  expect(whole).not.toHaveProperty('next_cursor')
-  const seen: string[] = []
-  for (let cursor = ''; ;) {
-    const { body } = await call(method, `/v1/marketplace/instances?limit=1${cursor}`)
-    seen.push(...(body.instances as Array<{ id: string }>).map((row) => row.id))
-    if (body.next_cursor === undefined) break
-    cursor = `&cursor=${body.next_cursor as string}`
-  }
-  expect(seen).toEqual(whole.instances.map((row) => row.id))
-  expect((await call(method, '/v1/marketplace/instances?cursor=nonsense!')).status).toBe(400)
-})
+it.each(['GET', 'POST'])(
+  'pages through instances by %s with a cursor, and returns the whole list without one',
+  async (method) => {
+    const whole = (await call(method, '/v1/marketplace/instances')).body as { instances: Array<{ id: string }> }
+    expect(whole).not.toHaveProperty('next_cursor')
+    const seen: string[] = []
+    for (let cursor = ''; ;) {
+      const { body } = await call(method, `/v1/marketplace/instances?limit=1${cursor}`)
+      seen.push(...(body.instances as Array<{ id: string }>).map((row) => row.id))
+      if (body.next_cursor === undefined) break
+      cursor = `&cursor=${body.next_cursor as string}`
+    }
+    expect(seen).toEqual(whole.instances.map((row) => row.id))
+    expect((await call(method, '/v1/marketplace/instances?cursor=nonsense!')).status).toBe(400)
+  },
+)

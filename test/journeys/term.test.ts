@@ -1,11 +1,11 @@
-/** Reserved terms, and the time in which nobody can say whether a machine still runs. */
+/** Reserved terms, and periods when the state of a machine is unknown. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
 import { chargedFor, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
-/** One H100 with Ethernet, and the same less the tenth that thirty days earn. */
+/** One H100 with Ethernet, and with the 10 % discount of a 30-day term. */
 const PRICE = usd('2.49')
 const RESERVED = usd('2.241')
 const path = '/v2/alpha/on-demand/virtual-machine-rentals'
@@ -21,7 +21,7 @@ const after = (from: string, ms: number): string => new Date(Date.parse(from) + 
 const reserved = { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 }
 
 describe('a reserved term', () => {
-  test('is granted as reserve-options says, and no better', async () => {
+  test('gets exactly the price that reserve-options shows', async () => {
     const ada = await journey.account({ usd: '100' })
     expect(await succeed(ada.call, 'GET', '/v2/alpha/on-demand/reserve-options')).toEqual([
       { termPeriodDays: 30, discountPercentage: 10 },
@@ -42,7 +42,7 @@ describe('a reserved term', () => {
     }
   })
 
-  test('may be better by contract, for that account alone', async () => {
+  test('can have a better price by contract, for that account only', async () => {
     const [ada, bob] = [await journey.account({ usd: '3000' }), await journey.account({ usd: '3000' })]
     const contract = { accountId: ada.id, termPeriodDays: 30, discountPercentage: 33.33 }
     const change = { reserveOptions: [contract], reason: 'contract signed' }
@@ -59,7 +59,7 @@ describe('a reserved term', () => {
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
   })
 
-  test('goes over to the on-demand price at its very end, and both stretches are paid exactly', async () => {
+  test('switches to the on-demand price at its end, and both periods are charged exactly', async () => {
     const ada = await journey.account({ usd: '3000' })
     const ordered = journey.now()
     const rental = await journey.rentVirtualMachine(ada.call, reserved)
@@ -97,7 +97,7 @@ describe('a reserved term', () => {
     ])
   })
 
-  test('ends with its rental when the customer chose that, however late we look', async () => {
+  test('ends its rental when the customer chose that, however late the server checks', async () => {
     const ada = await journey.account({ usd: '3000' })
     const ordered = journey.now()
     const rental = await journey.rentVirtualMachine(ada.call, { ...reserved, convertToOnDemandOnExpiry: false })
@@ -113,8 +113,8 @@ describe('a reserved term', () => {
   })
 })
 
-describe('a machine that its engine no longer shows', () => {
-  test('is Unknown; when it comes back, that time was use and is paid', async () => {
+describe('a machine that its engine no longer lists', () => {
+  test('is Unknown; once it is back, the time counts as use and is charged', async () => {
     const ada = await journey.account({ usd: '100' })
     const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-flap' })
     await journey.advance(90 * SECOND_MS)
@@ -130,7 +130,7 @@ describe('a machine that its engine no longer shows', () => {
     expect(types.slice(2, 4)).toEqual(['rental.unknown', 'rental.recovered'])
   })
 
-  test('is Failed after an hour, and is paid up to when it was last seen', async () => {
+  test('is Failed after an hour, and is charged up to its last observation', async () => {
     const ada = await journey.account({ usd: '100' })
     const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-vanish' })
     await journey.advanceBy(20 * SECOND_MS, 3)
@@ -138,7 +138,7 @@ describe('a machine that its engine no longer shows', () => {
     await journey.advanceBy(20 * MINUTE_MS, 3)
     const failed = await detail(ada.call, rental.id)
     expect(failed).toMatchObject({ status: 'Failed', statusReason: 'machine_lost' })
-    // It was there 40 seconds after its start, and gone after 60.
+    // It was seen 40 seconds after its start, and missing after 60.
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
     expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
@@ -147,13 +147,13 @@ describe('a machine that its engine no longer shows', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
   })
 
-  test('can be ended by its customer, who pays up to when it was last seen', async () => {
+  test('can be ended by its customer, who pays up to its last observation', async () => {
     const ada = await journey.account({ usd: '100' })
     const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-vanish' })
     await journey.advanceBy(20 * SECOND_MS, 3)
     await journey.advance(30 * MINUTE_MS)
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
-    // That the list leaves it out proves nothing yet: it did so before the machine was asked to go.
+    // Its absence from the list proves nothing yet: it was missing before the teardown was requested.
     await journey.pass()
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminating' })
     await journey.advanceBy(4 * MINUTE_MS, 3)
@@ -161,24 +161,24 @@ describe('a machine that its engine no longer shows', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(PRICE, 40 * SECOND_MS))
   })
 
-  test('that is ended while it is hidden keeps its GPUs until it has really gone', async () => {
+  test('keeps its GPUs when ended while missing, until it is really gone', async () => {
     const ada = await journey.account({ usd: '100' })
     const rental = await journey.rentVirtualMachine(ada.call, { label: 'fault-flap fault-destroy-slow' })
     await journey.advanceBy(20 * SECOND_MS, 4)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Unknown' })
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
-    // Hidden for three minutes, then shown on its way out for the rest of twenty.
+    // Missing for three minutes, then listed as shutting down for the rest of twenty.
     await journey.advanceBy(2 * MINUTE_MS, 8)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminating' })
     await journey.advanceBy(2 * MINUTE_MS, 4)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Terminated' })
   })
 
-  test('when its term ends meanwhile, it is not paid for the time after it was last seen', async () => {
+  test('is not charged past its last observation when its term ends meanwhile', async () => {
     const ada = await journey.account({ usd: '3000' })
     const rental = await journey.rentVirtualMachine(ada.call, { ...reserved, label: 'fault-vanish' })
     await journey.advance(40 * SECOND_MS)
-    // The next look is minutes before the end of the term.
+    // The next observation is minutes before the end of the term.
     await journey.advance(30 * DAY_MS - 2 * MINUTE_MS)
     expect(await detail(ada.call, rental.id)).toMatchObject({ status: 'Unknown' })
     await journey.advance(10 * MINUTE_MS)
@@ -187,7 +187,7 @@ describe('a machine that its engine no longer shows', () => {
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(RESERVED, 40 * SECOND_MS))
   })
 
-  test('leaves the books in order', async () => {
+  test('leaves the ledger consistent', async () => {
     expect(await recountBooks(journey)).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 /**
- * A customer rents virtual machines on a real host and uses them: logs in, reads a page, plugs a disk into one and into
- * the next, lets them boot again, ends them and is billed. The agents, QEMU, the guests and the SSH client are real;
- * only the GPUs are declared.
+ * A customer rents virtual machines on a real host and uses them: logs in, reads a page, moves a disk from one to the
+ * next, reboots them, ends them and is billed. The agents, QEMU, the guests and the SSH client are real; only the GPUs
+ * are declared.
  */
 import { execFile, spawn } from 'node:child_process'
 import fs from 'node:fs/promises'
@@ -57,9 +57,9 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   let one: Rental
   let two: Rental
   let volumeId: number
-  /** The engine's name of the volume. */
+  /** The engine's name for the volume. */
   let disk: string
-  /** Between these two moments its bill has ended. */
+  /** Its charges ended between these two times. */
   let volumeEnd: { asked: Instant; answered: Instant }
   let volumeStart: Instant
 
@@ -108,7 +108,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   }
   const terminate = (id: number) =>
     succeed(ada.call, 'POST', `${rentals}/virtual-machine-rentals/terminate`, { rentalId: id })
-  /** What a command inside has written. */
+  /** The output of a command inside. */
   const inside = async (rental: Rental, command: string): Promise<string> => {
     const [where] = rental.providerData.sshNetworking
     const ran = await ada.ssh(`ssh -p ${where?.port} ${where?.user}@${where?.host}`, command)
@@ -127,7 +127,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   const onHost = async (...command: string[]): Promise<string> =>
     (await promisify(execFile)('nsenter', [`--net=/run/netns/${host.netns}`, ...command])).stdout
 
-  test('two are ordered, run on the host that takes tenants, and are logged into with the key', async () => {
+  test('two machines run on the host that accepts tenants, and accept the SSH key', async () => {
     const ordered = [await rent(), await rent()]
     const [first = 0, second = 0] = ordered.map(({ id }) => id)
     ;[one, two] = [await untilStatus(first, 'Running'), await untilStatus(second, 'Running')]
@@ -141,7 +141,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     expect([refused.code, refused.error]).toEqual([255, expect.stringContaining('Permission denied')])
   })
 
-  test('what listens inside is read through its public port', async () => {
+  test('a service inside is reachable through its public port', async () => {
     await inside(one, `mkdir /www && echo "a page from the inside" > /www/index.html && httpd -p ${PORT} -h /www`)
     const [mapping] = one.portMappings
     expect(mapping).toMatchObject({ port: PORT, host: machines.network.bridgeAddress })
@@ -154,7 +154,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     expect(body).toMatch(/berth: ready after [\d.]+ s/)
   })
 
-  test('a guest reaches others, and not the host that it runs on', async () => {
+  test('a guest reaches other machines but not its own host', async () => {
     const text = `require('node:net').createServer((s) => s.end('secret')).listen(0, '0.0.0.0', function () { console.log(this.address().port) })`
     const listener = spawn('nsenter', [`--net=/run/netns/${host.netns}`, process.execPath, '-e', text])
     const neighbour = net.createServer((socket) => socket.end('neighbour')).listen(0, machines.network.bridgeAddress)
@@ -167,7 +167,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
         [ask('10.0.2.2', port), ask(host.address, port), ask(machines.network.bridgeAddress, outside)].join('; '),
       )
       expect(heard.split('\n').slice(0, 3)).toEqual(['; 1', '; 1', 'neighbour; 0'])
-      // There was something to hear.
+      // Otherwise there was nothing to receive.
       for (const address of ['127.0.0.1', host.address])
         expect(await onHost('busybox', 'nc', '-w', '5', address, String(port))).toBe('secret')
     } finally {
@@ -180,12 +180,12 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     const { hosts } = await succeed(machines.server.operator, 'GET', '/v2/operator/hosts?limit=100')
     const { notes } = hosts.find(({ id }: { id: string }) => id === host.id)
     expect(notes).toContainEqual(expect.stringContaining('Virtual machines cannot connect to this host'))
-    // As the owner's own firewall does when it is loaded anew.
+    // Simulates the owner's firewall being reloaded.
     await onHost('nft', 'flush', 'ruleset')
     await waitFor('the rules to be back', async () => (await onHost('nft', 'list', 'tables')).includes('inet berth_vm'))
   })
 
-  test('a volume that is made for it is plugged in, under its name', async () => {
+  test('plugs in a volume created with it, under its name', async () => {
     const order = { region: VM_REGION, label: 'data-sets', sizeInGb: SIZE_GB }
     const none = await ada.call('POST', volumes, { ...order, rentalIds: [one.id, two.id] })
     expect([none.status, none.body.reason]).toEqual([400, 'disk_in_use'])
@@ -206,11 +206,11 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
       disk,
       '',
     ])
-    // It takes the room of what is written.
+    // The file only takes the space of the data written.
     expect((await fs.stat(host.volumeFile(disk))).blocks * 512).toBeLessThan(10_000_000)
   })
 
-  test('it goes into no other machine meanwhile, and into none elsewhere', async () => {
+  test('the volume can be attached neither to a second machine nor on another host', async () => {
     const second = await change('attach', two.id)
     expect([second.status, second.body.reason]).toEqual([400, 'disk_in_use'])
     await setState(other, 'ready')
@@ -239,24 +239,24 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     expect(await inside(one, 'ls /sys/block')).not.toContain('sda')
   })
 
-  test('its data is there in the next machine of the host', async () => {
+  test('its data is there in the next machine on the host', async () => {
     expect((await change('attach', two.id)).body.attachedRentalIds).toEqual([two.id])
     await untilEvent('volume.attached', 2)
     expect(await inside(two, `head -c ${DATA.length} /dev/sda`)).toBe(DATA)
   })
 
-  test('an agent that is killed leaves them running, and the next one goes on with them', async () => {
+  test('machines keep running when their agent is killed, and the next agent adopts them', async () => {
     const before = host.pids()
     await host.stopAgent('kill')
     expect(host.pids()).toEqual(before)
     await host.startAgent()
     expect(await inside(two, `head -c ${DATA.length} /dev/sda; cat /root/mine`)).toBe(`${DATA}of two\n`)
     expect(host.pids()).toEqual(before)
-    // A host that was away for long was not known of for a while.
+    // A host that was away for long was offline for a while.
     for (const { id } of [one, two]) await untilStatus(id, 'Running')
   })
 
-  test('one that boots again by itself runs on, with its disk', async () => {
+  test('a machine that reboots keeps running, with its disk', async () => {
     const bootId = 'cat /proc/sys/kernel/random/boot_id'
     const before = await inside(two, `${bootId}; (sleep 0.5; reboot) > /dev/null 2>&1 &`)
     await waitFor(
@@ -270,7 +270,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     expect(await inside(two, `head -c ${DATA.length} /dev/sda; cat /root/mine`)).toBe(`${DATA}of two\n`)
   })
 
-  test('when they end nothing of them is left, and the volume stays until it is told to go', async () => {
+  test('ending them leaves nothing behind, and the volume stays until it is deleted', async () => {
     const ids = [one, two].map(({ providerData }) => providerData.externalId)
     const attached = await ada.call('POST', `${volumes}/terminate`, { storageVolumeId: volumeId })
     expect([attached.status, attached.body.reason]).toEqual([400, 'volume_attached'])
@@ -294,7 +294,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     await untilEvent('volume.deleted')
   })
 
-  test('each has cost its price for its time, and the books agree', async () => {
+  test('each costs its price for its time, and the ledger agrees', async () => {
     for (const { id } of [one, two]) {
       const ended = await detail(id)
       const due = costOf(PRICE, instantOf(ended.startedAt), instantOf(ended.terminateRequestedAt))
@@ -308,7 +308,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   })
 })
 
-/** As the documentation says it, apart from our code. */
+/** As documented, computed independently of our code. */
 function costOf(perHour: NanoUsd, from: Instant, to: Instant): NanoUsd {
   return nanoUsdOf((perHour * BigInt(to - from)) / 3_600_000n)
 }

@@ -1,4 +1,4 @@
-/** A customer rents a virtual machine, uses it and lets it go, on a server that runs by itself. */
+/** A customer rents, uses and ends a virtual machine on a server that runs its own loops. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, usd } from '../../src/base/money.ts'
@@ -7,7 +7,7 @@ import { testServer, testSshKey, type Call, type TestServer } from '../harness/s
 import { waitFor } from '../harness/wait.ts'
 
 const path = '/v2/alpha/on-demand/virtual-machine-rentals'
-/** Four H100 with Ethernet, by the price book of a first start. */
+/** Four H100 with Ethernet at the default prices. */
 const PRICE = usd('9.96')
 
 let server: TestServer
@@ -27,7 +27,7 @@ const waitForStatus = (id: number, status: string) =>
   })
 const order = { gpuCount: 4, region: 'mock-region', label: 'notebook', customPorts: [8888], monitoringEnabled: true }
 
-test('without a way to log in, and then without money, there is no machine', async () => {
+test('rejects an order without an SSH key, and then without money', async () => {
   const noKey = await ada.call('POST', path, order)
   expect([noKey.status, noKey.body.code, noKey.body.reason]).toEqual([400, 'BAD_REQUEST', 'no_ssh_key'])
   await succeed(ada.call, 'POST', '/v2/ssh-keys', { name: 'laptop', publicKey: testSshKey })
@@ -41,7 +41,7 @@ test('without a way to log in, and then without money, there is no machine', asy
   expect(await succeed(ada.call, 'GET', path)).toEqual([])
 })
 
-test('what is offered says what it costs; only that can be ordered', async () => {
+test('options show their prices, and only options can be ordered', async () => {
   const options: Array<Record<string, unknown>> = await succeed(
     server.nobody,
     'GET',
@@ -68,7 +68,7 @@ test('what is offered says what it costs; only that can be ordered', async () =>
   expect([nowhere.status, nowhere.body.reason]).toEqual([400, 'no_capacity'])
 })
 
-test('it is created at once, runs soon, is ended, and costs exactly the time between', async () => {
+test('is created immediately, starts, ends, and costs exactly the time in between', async () => {
   const created = await succeed(ada.call, 'POST', path, order)
   rentalId = created.id
   expect(created).toMatchObject({
@@ -102,7 +102,7 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
   expect(running.currentTerm).toMatchObject({ termType: 'on-demand', costPerHour: 9.96, reservedUntil: null })
   const [listed] = await succeed(ada.call, 'GET', path)
   expect(listed).toMatchObject({ id: created.id, status: 'Running', supportsFeature: { attachedStorage: false } })
-  // An hour is on hold, and what has run up since the start is taken off it.
+  // An hour is on hold, less the cost since the start.
   const runUpUntil = (now: number) => costOfSpan(PRICE, now - Date.parse(running.startedAt))
   const least = runUpUntil(systemClock.now())
   const balance = await succeed(ada.call, 'GET', '/v2/customer/balance')
@@ -139,7 +139,7 @@ test('it is created at once, runs soon, is ended, and costs exactly the time bet
   expect(await succeed(ada.call, 'GET', path)).toEqual([])
 })
 
-test('every step of it stands in the events, in order', async () => {
+test('its events show every step in order', async () => {
   expect(await eventTypesOf(ada.call, `rental:${rentalId}`)).toEqual([
     'rental.created',
     'rental.running',
@@ -149,7 +149,7 @@ test('every step of it stands in the events, in order', async () => {
   expect(await recountBooks(server)).toEqual([])
 })
 
-test('an order up to the price that was shown is refused once that was raised; at the same price it goes through', async () => {
+test('rejects an order whose price cap was exceeded by a price change, and accepts the current price', async () => {
   await succeed(server.operator, 'POST', `/v2/operator/accounts/${ada.id}/credit`, { amountUsd: '50', reason: 'paid' })
   const upTo = (maxCostPerHourUsd: string) =>
     ada.call('POST', path, { ...order, maxCostPerHourUsd }, { 'Idempotency-Key': 'price-1' })
@@ -161,12 +161,12 @@ test('an order up to the price that was shown is refused once that was raised; a
   expect(await succeed(ada.call, 'GET', path)).toEqual([])
   expect(await succeed(ada.call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
 
-  // The key stands for nothing yet, so that another order may use it.
+  // The idempotency key was not used up, so another order may use it.
   const taken = await upTo('9.960000004')
   expect(taken.status).toBe(200)
   const { currentTerm } = await detail(taken.body.id)
   expect(currentTerm.costPerHour).toBe(9.960000004)
-  // Once ordered, the same request is answered as before, at whatever price.
+  // Once ordered, the same request gets the same response, whatever the price is now.
   await setPrice('3')
   expect((await upTo('9.960000004')).body).toEqual(taken.body)
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: taken.body.id })

@@ -1,4 +1,7 @@
-/** Storage volumes: made, attached and detached all or nothing, paid by the millisecond, kept a while when unpaid. */
+/**
+ * Storage volumes: created, attached and detached all or nothing, charged by the millisecond, kept for a while when
+ * unpaid.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
@@ -42,7 +45,7 @@ const find = async (id: number, by: Call = ada.call) => {
   return all.find((volume) => volume.id === id)
 }
 
-test('anyone is told where volumes can be made and what they cost, and an order goes by that', async () => {
+test('options show regions and prices without a key, and orders follow them', async () => {
   const read = () => succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
   const before = await read()
   expect(before.map((one: { region: string }) => one.region).sort()).toEqual([...storageRegion.options].sort())
@@ -71,7 +74,7 @@ test('anyone is told where volumes can be made and what they cost, and an order 
   await journey.pass()
 })
 
-test('an engine that cannot say how much room it has takes nothing but that number from the list', async () => {
+test('an engine that cannot report its free space lacks only that number in the list', async () => {
   const mock = journey.app.drivers.get('mock')
   if (mock?.volumes === undefined) throw new Error('the simulated engine makes volumes')
   const before = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
@@ -86,12 +89,12 @@ test('an engine that cannot say how much room it has takes nothing but that numb
   const options = await listStorageOptions({ ...journey.app, drivers, warn })
   expect(options.map(({ region }) => region)).toEqual(before.map((one: { region: string }) => one.region))
   const roomOf = (region: string) => options.find((one) => one.region === region)?.availableGb
-  // Machines of the first are there only.
+  // The first engine's machines are in that region only.
   expect([roomOf('us-central-1'), roomOf('mock-region')]).toEqual([null, 512])
   expect(options.find((one) => one.region === 'us-central-1')?.enabled).toBe(true)
   expect(warnings).toEqual([expect.stringMatching(/\bmock\b.*the file server is away/)])
 
-  // The same on the wire.
+  // The same in the HTTP response.
   Object.assign(mock.volumes, { roomGb: away.roomGb })
   try {
     expect(await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')).toEqual(before)
@@ -102,7 +105,7 @@ test('an engine that cannot say how much room it has takes nothing but that numb
 
 let kept: number
 
-test('a volume answers at once, and is active when the engine has made it', async () => {
+test('creating a volume returns immediately; it is active once the engine has created it', async () => {
   const created = await succeed(ada.call, 'POST', path, order)
   kept = created.storageVolumeId
   expect(created).toEqual({
@@ -138,7 +141,7 @@ test('a volume answers at once, and is active when the engine has made it', asyn
   })
 })
 
-test('it is attached to several machines, and detached from one or all of them', async () => {
+test('attaches to several machines, and detaches from one or all of them', async () => {
   const both = { storageVolumeId: kept, rentalIds: metal }
   expect(await succeed(ada.call, 'POST', `${path}/attach`, both)).toEqual({
     storageVolumeId: kept,
@@ -159,7 +162,7 @@ test('it is attached to several machines, and detached from one or all of them',
   expect(await find(kept)).toMatchObject({ attachedRentals: [] })
 })
 
-test('one rental that will not do keeps the volume from all of them', async () => {
+test('attaches to no rental when one of them is not eligible', async () => {
   const machine = '/v2/alpha/on-demand/virtual-machine-rentals'
   const virtual = (await succeed(ada.call, 'POST', machine, { gpuCount: 1 })).id
   const far = await succeed(ada.call, 'POST', rentals, { gpuCount: 8, networkType: 'ethernet', region: 'eu-west-3' })
@@ -182,7 +185,7 @@ test('one rental that will not do keeps the volume from all of them', async () =
   expect(await fingerprint(journey.app)).toEqual(before)
 })
 
-test('it cannot be deleted while it is attached; deleted, it costs nothing more and is gone', async () => {
+test('cannot be deleted while attached; once deleted it is free and gone', async () => {
   const id = await make({ label: 'scratch', rentalIds: [metal[0]] })
   await journey.pass()
   const attached = await ada.call('POST', `${path}/terminate`, { storageVolumeId: id })
@@ -207,13 +210,13 @@ test('it cannot be deleted while it is attached; deleted, it costs nothing more 
   expect([gone.status, gone.body.reason]).toEqual([404, 'volume_not_found'])
 })
 
-test('unpaid, it is kept for a week: paid again it goes on, else its data goes', async () => {
+test('unpaid, it is kept for a week: a payment resumes it, otherwise its data is deleted', async () => {
   const poor = await journey.account({ usd: '0.5' })
   const id = await make({ label: 'unpaid' }, poor.call)
   await journey.pass()
   await journey.advance(3 * HOUR_MS)
   expect(await find(id, poor.call)).toMatchObject({ status: 'inactive', meta: { termination_reason: 'balance_empty' } })
-  // Less is left than a millisecond costs.
+  // The rest is less than a millisecond costs.
   const { balanceUsd } = await succeed(poor.call, 'GET', '/v2/customer/balance')
   expect(usd(balanceUsd)).toBeLessThan(costOfSpan(usd('0.2048'), 1))
   const credit = { amountUsd: '1', reason: 'paid again' }

@@ -1,4 +1,4 @@
-/** A receiver of our own hears of a rental's whole life, each message signed, on a server that runs by itself. */
+/** A receiver gets every event of a rental as a signed message, from a server that runs its own loops. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Webhook } from 'standardwebhooks'
 import { recountBooks, succeed } from '../harness/journey.ts'
@@ -38,7 +38,7 @@ const rentAndEnd = async (): Promise<number> => {
   return id
 }
 
-test('every event of a rental arrives once, under the signature of the webhook', async () => {
+test('delivers every event of a rental once, signed with the webhook’s secret', async () => {
   const { secret, ...all } = await make('/all')
   expect(all).toMatchObject({ enabled: true, eventTypes: null, disabledReason: null })
   expect(secret).toMatch(/^whsec_/)
@@ -66,7 +66,7 @@ test('every event of a rental arrives once, under the signature of the webhook',
   for (const delivery of delivered) expect(delivery).toMatchObject({ attempts: 1, lastStatus: 200, lastError: null })
 })
 
-test('a receiver that fails is tried again, with the same message', async () => {
+test('retries a failing receiver with the same message', async () => {
   const { id, secret } = await make('/flaky', { eventTypes: ['rental.created'] })
   receiver.answer = (one, response) => status(one.path === '/flaky' ? 503 : 200)(one, response)
   await rentAndEnd()
@@ -74,11 +74,11 @@ test('a receiver that fails is tried again, with the same message', async () => 
     const { deliveries } = await succeed(ada.call, 'GET', `/v2/webhooks/${id}/deliveries`)
     return deliveries[0]?.lastStatus === lastStatus && deliveries[0]
   }
-  // Where the rental took its time, there was more than one.
+  // A slow rental sends more than one.
   const delivery = await waitFor('a failed attempt', answeredWith(503))
   expect(delivery).toMatchObject({ state: 'pending', lastError: expect.stringContaining('503') })
   receiver.answer = status(204)
-  // The next attempt is seconds away; whoever has mended the receiver need not wait.
+  // The next attempt is seconds away; a retry on request does not wait for it.
   await succeed(ada.call, 'POST', `/v2/webhooks/deliveries/${delivery.id}/redeliver`)
   expect(await waitFor('an attempt that succeeds', answeredWith(204))).toMatchObject({ state: 'delivered' })
   const sent = toPath('/flaky')
@@ -88,7 +88,7 @@ test('a receiver that fails is tried again, with the same message', async () => 
   expect(new Webhook(secret).verify(last?.body ?? '', last?.headers ?? {})).toMatchObject({ type: 'rental.created' })
 })
 
-test('a secret is rotated without a gap, a test is told from the rest, and off is off', async () => {
+test('rotates a secret without a gap, marks test messages, and stops when switched off', async () => {
   const { id, secret: old } = await make('/rotated', { eventTypes: ['webhook.test'] })
   const { secret } = await succeed(ada.call, 'POST', `/v2/webhooks/${id}/rotate-secret`)
   expect(await succeed(ada.call, 'POST', `/v2/webhooks/${id}/test`)).toMatchObject({ eventType: 'webhook.test' })
@@ -101,13 +101,13 @@ test('a secret is rotated without a gap, a test is told from the rest, and off i
     await succeed(ada.call, 'PATCH', `/v2/webhooks/${each}`, { enabled: false })
   }
   const rentalId = await rentAndEnd()
-  // What was on its way before may still come.
+  // Messages already under way may still arrive.
   expect(receiver.received.map((one) => read(one).data.rentalId)).not.toContain(rentalId)
   await succeed(ada.call, 'DELETE', `/v2/webhooks/${id}`)
   expect((await ada.call('POST', `/v2/webhooks/${id}/test`)).status).toBe(404)
 })
 
-test('events can be followed instead, from the first on', async () => {
+test('events can be followed from the first one on instead', async () => {
   const leave = new AbortController()
   const stream = await fetch(`${server.url}/v2/events/stream?after=0`, {
     headers: { Authorization: `Bearer ${ada.key}` },
@@ -122,7 +122,7 @@ test('events can be followed instead, from the first on', async () => {
     if (types.filter((type) => type === 'rental.terminated').length === 3) break
   }
   leave.abort()
-  // Without a body there is nothing to follow.
+  // Without a response body there is nothing to follow.
   const head = await fetch(`${server.url}/v2/events/stream`, { method: 'HEAD' })
   expect(head.status).toBe(404)
   expect(types.slice(0, 2)).toEqual(['key.created', 'balance.credited'])
