@@ -252,7 +252,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByLabel('SHA-256').fill('not a digest')
     await dialog.getByLabel('Login user').fill('debian')
     await dialog.getByRole('button', { name: 'Add image' }).click()
-    await dialog.getByText('64 hexadecimal digits in lower case').waitFor()
+    await dialog.getByText('Must be 64 lowercase hexadecimal digits').waitFor()
     await dialog.getByLabel('SHA-256').fill('AB'.repeat(32))
     await dialog.getByLabel('Default image').check()
     await dialog.getByRole('button', { name: 'Add image' }).click()
