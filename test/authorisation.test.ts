@@ -33,9 +33,9 @@ let untouched: Fingerprint
 
 beforeAll(async () => {
   journey = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
-  const wish = { usd: '5000', scopes: [...customerScopes], platformFeePercentage: 10 }
-  owner = await journey.account(wish)
-  stranger = await journey.account(wish)
+  const options = { usd: '5000', scopes: [...customerScopes], platformFeePercentage: 10 }
+  owner = await journey.account(options)
+  stranger = await journey.account(options)
   its = await makeOwned(journey, owner)
   wrongKeys = await makeWrongKeys()
   for (const [, { access }] of keyed) {

@@ -20,7 +20,7 @@ const LOOK_UP_MS = 2_000
 
 /** Queries DNS, so it runs before the transaction. */
 export async function checkUpstreamUrl(url: string, resolve: Resolve = lookUp): Promise<Failure | undefined> {
-  const refused = (message: string): Failure => failField(['url'], 'url_refused', { message })
+  const refused = (fault: string): Failure => failField(['url'], 'url_refused', { message: `${fault}.` })
   const flaw = await checkOutboundUrl(url, true)
   if (flaw !== undefined) return refused(flaw)
   const { href, hostname, search, hash } = new URL(url)

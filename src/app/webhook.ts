@@ -31,7 +31,7 @@ export type WebhookChange = Omit<WebhookInput, 'url'> & {
 /** Queries DNS, so it runs before the transaction. */
 export async function checkWebhookUrl(app: App, url: string): Promise<Failure | undefined> {
   const refusal = await checkOutboundUrl(url, app.allowPrivateAddresses)
-  return refusal === undefined ? undefined : failField(['url'], 'url_refused', { message: refusal })
+  return refusal === undefined ? undefined : failField(['url'], 'url_refused', { message: `${refusal}.` })
 }
 
 /** `input.url` has passed `checkWebhookUrl`. */

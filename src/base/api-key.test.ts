@@ -3,22 +3,22 @@ import { makeApiKey, parseApiKey } from './api-key.ts'
 
 const made = makeApiKey()
 
-test('a new key reads bk_<public id>_<secret and checksum>, and is never the same twice', () => {
+test('formats a new key as bk_<public id>_<secret><checksum>, different each time', () => {
   expect(made.text).toMatch(/^bk_[0-9A-Za-z]{14}_[0-9A-Za-z]{49}$/)
   expect(made.text.startsWith(`bk_${made.publicId}_`)).toBe(true)
   expect(made.text.endsWith(made.last4)).toBe(true)
   expect(makeApiKey().publicId).not.toBe(made.publicId)
 })
 
-test('a key is read back as what was stored of it, which is not the secret', () => {
+test('parses a key into its stored parts, without the secret', () => {
   const { publicId, secretHash } = made
   expect(parseApiKey(made.text)).toEqual({ kind: 'key', key: { publicId, secretHash } })
   expect(secretHash).toHaveLength(32)
   expect(made.text).not.toContain(secretHash.toString('base64url'))
 })
 
-describe('a typo is told from another text', () => {
-  test('wherever it is: each character, changed to another, breaks the checksum', () => {
+describe('detects a typo', () => {
+  test('in any character of the key', () => {
     const { length } = made.text
     for (let i = 'bk_'.length; i < length; i += 1) {
       const character = made.text.charAt(i)
@@ -28,8 +28,8 @@ describe('a typo is told from another text', () => {
     }
   })
 
-  test('also when two neighbours have changed places', () => {
-    // The first two of the secret that differ.
+  test('when two adjacent characters are swapped', () => {
+    // The first two adjacent characters of the secret that differ.
     const secretAt = made.text.lastIndexOf('_') + 1
     const at = secretAt + made.text.slice(secretAt).search(/([0-9A-Za-z])(?!\1)/)
     const mistyped = made.text.slice(0, at) + made.text.charAt(at + 1) + made.text.charAt(at) + made.text.slice(at + 2)

@@ -1,5 +1,5 @@
 /**
- * The form of an API key: `bk_<public id>_<secret><checksum>`. The checksum tells a typo from a revoked key without a
+ * The format of an API key: `bk_<public id>_<secret><checksum>`. The checksum tells a typo from a revoked key without a
  * look-up and lets secret scanners match with certainty. Only the SHA-256 of the secret is ever stored.
  */
 import { randomBytes } from 'node:crypto'

@@ -1,4 +1,4 @@
-/** Makes a switch exhaustive: a case that is not handled does not compile. */
+/** Makes a switch exhaustive: an unhandled case does not compile. */
 export function assertNever(value: never): never {
   throw new Error(`unhandled case: ${JSON.stringify(value)}`)
 }

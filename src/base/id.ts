@@ -17,7 +17,7 @@ export function base62(bytes: Uint8Array): string {
 
 export type IdPrefix = 'acc' | 'usr' | 'ssh' | 'whk' | 'req' | 'dep'
 
-/** 120 random bits behind a prefix that says what it names: `acc_4Yt…`. */
+/** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {
   return `${prefix}_${base62(randomBytes(15))}`
 }
@@ -39,7 +39,7 @@ const animals =
     ' ',
   )
 
-/** A name that people can say: `brave-teal-otter`. About 250,000 of them, so the caller retries on a collision. */
+/** A pronounceable name: `brave-teal-otter`. There are about 250,000, so the caller retries on a collision. */
 export function randomName(): string {
   return [adjectives, colours, animals].map((words) => words[randomInt(words.length)]).join('-')
 }

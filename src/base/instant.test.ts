@@ -22,15 +22,15 @@ const at = instantOf(Date.UTC(2028, 1, 29, 23, 59, 59, 7))
 /** Years 1970 to 9999. */
 const anyInstant = fc.integer({ min: 0, max: 253_402_300_799_999 }).map(instantOf)
 
-describe('as a text', () => {
-  test('an instant is UTC with milliseconds', () => {
+describe('text format', () => {
+  test('is UTC with milliseconds', () => {
     expect(formatInstant(at)).toBe('2028-02-29T23:59:59.007Z')
     expect(formatInstantWithOffset(at)).toBe('2028-02-29T23:59:59.007+00:00')
     expect(formatInstantOrNull(at)).toBe(formatInstant(at))
     expect(formatInstantOrNull(null)).toBeNull()
   })
 
-  test('is read back to the millisecond', () => {
+  test('round-trips to the millisecond', () => {
     fc.assert(
       fc.property(anyInstant, (instant) => {
         expect(parseInstant(formatInstant(instant))).toBe(instant)
@@ -39,7 +39,7 @@ describe('as a text', () => {
     )
   })
 
-  test('another offset is the same instant', () => {
+  test('accepts other offsets', () => {
     expect(parseInstant('2028-03-01T01:59:59.007+02:00')).toBe(at)
   })
 
@@ -51,18 +51,18 @@ describe('as a text', () => {
   )
 })
 
-test('for the store an instant is a date', () => {
+test('converts an instant to a Date for the store and back', () => {
   expect(toDate(at).getTime()).toBe(at)
   expect(toDateOrNull(at)?.getTime()).toBe(at)
   expect(toDateOrNull(null)).toBeNull()
 })
 
-test('earlier and later choose between two', () => {
+test('returns the earlier and the later of two instants', () => {
   const next = addMs(at, 1)
   expect([earlier(at, next), earlier(next, at), later(at, next), later(next, at)]).toEqual([at, at, next, next])
 })
 
-describe('days and months are those of UTC', () => {
+describe('days and months in UTC', () => {
   test('across the end of a leap February', () => {
     expect(formatInstant(startOfDay(at))).toBe('2028-02-29T00:00:00.000Z')
     expect(formatInstant(startOfMonth(at))).toBe('2028-02-01T00:00:00.000Z')
@@ -74,7 +74,7 @@ describe('days and months are those of UTC', () => {
     expect(formatInstant(startOfNextMonth(last))).toBe('2028-01-01T00:00:00.000Z')
   })
 
-  test('every instant is in its day and in its month', () => {
+  test('contain every instant that they start for', () => {
     fc.assert(
       fc.property(anyInstant, (instant) => {
         const day = startOfDay(instant)
@@ -88,7 +88,7 @@ describe('days and months are those of UTC', () => {
   })
 })
 
-test('the system clock goes on and gives whole milliseconds', () => {
+test('the system clock advances in whole milliseconds', () => {
   const now = systemClock.now()
   expect(Number.isSafeInteger(now)).toBe(true)
   expect(systemClock.now()).toBeGreaterThanOrEqual(now)

@@ -1,6 +1,6 @@
 /**
- * A point in time is a whole number of milliseconds since 1970 (UTC). Nothing asks the machine for the time but
- * `systemClock`; everything else is handed a `Clock`, so that a test can live through thirty days in a millisecond.
+ * A point in time is a whole number of milliseconds since 1970 (UTC). Only `systemClock` reads
+ * the machine's time; everything else gets a `Clock`, so a test can simulate thirty days in a millisecond.
  */
 
 declare const instant: unique symbol
@@ -42,12 +42,12 @@ export function formatInstantOrNull(at: Instant | null): string | null {
   return at === null ? null : formatInstant(at)
 }
 
-/** The same with the offset spelled `+00:00`, for the one client that does not read `Z`. */
+/** The same with the offset written as `+00:00`, for the one client that cannot parse `Z`. */
 export function formatInstantWithOffset(at: Instant): string {
   return formatInstant(at).replace('Z', '+00:00')
 }
 
-/** A day that its month does not have is none, whereas `Date.parse` would go on into the next month. */
+/** Rejects days such as February 30, which `Date.parse` would move to the next month. */
 export function parseInstant(text: string): Instant | undefined {
   const [day = text] = text.split('T')
   const [midnight, ms] = [Date.parse(day), Date.parse(text)]

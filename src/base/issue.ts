@@ -1,4 +1,4 @@
-/** One fault in an input, with the path of the field at fault. */
+/** One fault in an input, with the path of the field. */
 export interface Issue {
   readonly code: string
   readonly path: ReadonlyArray<string | number>

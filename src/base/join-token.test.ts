@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { sha256 } from './id.ts'
 import { hashJoinToken, makeJoinToken } from './join-token.ts'
 
-test('a word is known by the hash of its secret, and a typo in it is seen', () => {
+test('identifies a token by the hash of its secret, and detects a typo', () => {
   const { id, text, hash } = makeJoinToken()
   expect(id).toMatch(/^jtk_[0-9A-Za-z]{21}$/)
   expect(hashJoinToken(text)).toEqual(hash)

@@ -1,6 +1,5 @@
 /**
- * The word that lets a machine join: `bj_<secret><checksum>`. The checksum tells a typo from a word that was used up,
- * without a look-up. Only the SHA-256 of the secret is ever stored.
+ * A join token: `bj_<secret><checksum>`. The checksum distinguishes a typo from a used token without a lookup. Only the SHA-256 of the secret is ever stored.
  */
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -12,7 +11,7 @@ const form = new RegExp(`^bj_([0-9A-Za-z]{${SECRET_CHARS}})([0-9A-Za-z]{${CHECKS
 
 export interface NewJoinToken {
   readonly id: string
-  /** The whole word, shown once. */
+  /** The whole token, shown once. */
   readonly text: string
   readonly hash: Buffer
 }
@@ -26,7 +25,7 @@ export function makeJoinToken(): NewJoinToken {
   }
 }
 
-/** The hash under which it is stored. undefined: it is no such word, or mistyped. */
+/** The hash that is stored. undefined: not a join token, or mistyped. */
 export function hashJoinToken(text: string): Buffer | undefined {
   const [, secret, sum] = form.exec(text) ?? []
   return secret === undefined || checksum(secret) !== sum ? undefined : sha256(secret)

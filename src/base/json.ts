@@ -1,19 +1,19 @@
 /**
- * JSON from outside: how its bytes become text, and what no schema sees in a value. Every path by which a body comes in
- * uses these, so that no two of them can disagree about what is acceptable.
+ * JSON from outside: decodes its bytes, and checks what no schema covers. Every path that accepts a body uses these, so
+ * all paths accept the same bodies.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { limits } from './limits.ts'
 import type { Issue } from './issue.ts'
 
-/** undefined: not UTF-8. Never replaces what cannot be decoded, since the text would no longer be what was sent. */
+/** undefined: not UTF-8. Never inserts replacement characters: the text would differ from what was sent. */
 export function decodeUtf8(bytes: Buffer): string | undefined {
   // Node decodes latin1 many times faster than UTF-8, and most bodies are ASCII.
   if (isAscii(bytes)) return bytes.toString('latin1')
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined
 }
 
-/** How many members all objects in the value have together. -1: `findFlaw` must look closer. */
+/** The total number of members in all objects of the value. -1: `findFlaw` must look closer. */
 export function countMembers(value: unknown, depth = 0): number {
   if (typeof value === 'string') return isSound(value) ? 0 : -1
   if (typeof value === 'number') return Number.isFinite(value) ? 0 : -1
@@ -38,8 +38,8 @@ export function countMembers(value: unknown, depth = 0): number {
 }
 
 /**
- * The first thing that no schema sees: PostgreSQL keeps neither U+0000 nor half a surrogate pair in texts, a number
- * that is too large becomes infinite and then null, and nesting without end breaks whoever walks it.
+ * The first flaw that no schema covers: PostgreSQL stores neither U+0000 nor a lone surrogate, a number that is too
+ * large becomes infinite and then null, and unlimited nesting overflows the stack of every recursive function.
  */
 export function findFlaw(value: unknown): Issue | undefined {
   return countMembers(value) === -1 ? findFlawAt(value, []) : undefined

@@ -1,17 +1,17 @@
-/** Every list, body, queue, retry and time-out has a limit, and the limit has a name. */
+/** The limits of every list, body, queue, retry and timeout. */
 
 export const limits = {
   bodyBytes: 1_048_576,
-  /** Prompts are long, and pictures in them longer. */
+  /** Prompts can contain images. */
   inferenceBodyBytes: 16_777_216,
-  /** Of a request's body, in objects and lists. */
+  /** Nesting of objects and lists in a request body. */
   jsonDepth: 64,
   pageRows: 1_000,
   pageRowsDefault: 100,
-  /** The plain list calls of the interface answer in one piece; past this many rows a cursor is needed. */
+  /** The interface's plain lists are not paged; beyond this many rows a cursor is required. */
   plainListRows: 10_000,
   requestIds: 100,
-  /** Far beyond what clients send: the interface gives labels and attachments no limit. */
+  /** Far more than clients send: the interface sets no limit for labels and attachments. */
   labelChars: 4_096,
   reasonChars: 500,
   nameChars: 255,
@@ -30,21 +30,21 @@ export const limits = {
   sseBufferedBytes: 1_048_576,
   sseHeartbeatMs: 15_000,
   keyCacheEntries: 50_000,
-  /** Of what is typed to sign in; a key has 67. */
+  /** Length of the key in a sign-in request; a valid key has 67 characters. */
   apiKeyChars: 1_000,
   consoleSessionsPerKey: 20,
   consoleSessionMs: 7 * 24 * 3_600_000,
   consoleFiles: 2_000,
   consoleFileBytes: 16_777_216,
-  /** A longer answer is sent as it is. */
+  /** Longer responses are sent uncompressed. */
   packedAnswerBytes: 67_108_864,
-  /** While so many are packed, others are sent as they are. */
+  /** While this many responses are being compressed, others are sent uncompressed. */
   packedAnswersAtOnce: 2,
   models: 1_000,
   deploymentsPerModel: 100,
-  /** How far the operator's view of traffic goes back. */
+  /** History of the operator's traffic view. */
   trafficMinutes: 180,
-  /** How far a supplier's earnings by day go back. */
+  /** History of a supplier's daily earnings. */
   earningsDays: 90,
   rateSubjects: 100_000,
   drainMs: 8_000,
@@ -55,7 +55,7 @@ export const limits = {
 /** Ids of rentals and volumes are 32-bit on the wire and in the schema. */
 export const MAX_INT32 = 2_147_483_647
 
-/** What one account may hold unless the operator raises it. */
+/** Default quota of an account; the operator can raise it. */
 export const defaultQuota = {
   gpus: 256,
   volumes: 100,

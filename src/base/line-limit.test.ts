@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { makeLineLimit } from './line-limit.ts'
 
-test('each may cause so many lines a minute, and the next one says how many were left out', () => {
+test('limits lines per minute and key, and the next line gives the number left out', () => {
   let nowMs = 0
   const limit = makeLineLimit({ perMinute: 2, nowMs: () => nowMs })
   expect([limit.take('a'), limit.take('a'), limit.take('a'), limit.take('a')]).toEqual([{}, {}, undefined, undefined])
@@ -12,7 +12,7 @@ test('each may cause so many lines a minute, and the next one says how many were
   expect(limit.take('a')).toBeUndefined()
 })
 
-test('ten thousand names are told apart, and all others share one limit', () => {
+test('tracks ten thousand keys; all others share one limit', () => {
   let nowMs = 0
   const limit = makeLineLimit({ perMinute: 1, nowMs: () => nowMs })
   for (let n = 0; n < 10_000; n += 1) expect(limit.take(`name ${n}`)).toEqual({})

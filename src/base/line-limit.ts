@@ -1,14 +1,14 @@
 /**
- * Log lines that somebody outside can cause as often as they like: so many a minute for each of them. The first line
- * after a silence says how many were left out.
+ * Rate limit for log lines that outsiders can cause at will, per minute and key. The first line after a gap gives the
+ * number left out.
  */
 
 export interface LineLimit {
-  /** What to add to the line. undefined: leave it out. */
+  /** Fields to add to the line. undefined: do not log it. */
   take(key: string): { readonly leftOut?: number } | undefined
 }
 
-/** More than so many at once share one limit. */
+/** Keys beyond this number share one limit. */
 const MAX_KEYS = 10_000
 const MINUTE_MS = 60_000
 const FORGET_MS = 10 * MINUTE_MS
@@ -19,7 +19,7 @@ export function makeLineLimit(options: { readonly perMinute: number; readonly no
   return {
     take: (key) => {
       const now = nowMs()
-      // Each use puts a key last, so those that were quiet for longest come first.
+      // Each use moves a key to the end, so the longest unused come first.
       for (const [one, { startedMs }] of counts) {
         if (now - startedMs < FORGET_MS) break
         counts.delete(one)

@@ -5,7 +5,7 @@ async function linesOf(metrics: Metrics): Promise<string[]> {
   return (await metrics.text()).split('\n')
 }
 
-test('a counter adds up, by its labels', async () => {
+test('counts per set of labels', async () => {
   const metrics = new Metrics()
   const requests = metrics.counter('requests_total', 'Requests')
   requests.add()
@@ -20,7 +20,7 @@ test('a counter adds up, by its labels', async () => {
   ])
 })
 
-test('a gauge shows what it was set to last', async () => {
+test('a gauge shows its last value', async () => {
   const metrics = new Metrics()
   const rentals = metrics.gauge('rentals', 'Rentals')
   rentals.set(7, { status: 'Running' })
@@ -28,7 +28,7 @@ test('a gauge shows what it was set to last', async () => {
   expect(await linesOf(metrics)).toContain('rentals{status="Running"} 3')
 })
 
-test('a histogram counts into each bucket that is large enough, and sums', async () => {
+test('a histogram counts cumulative buckets and the sum', async () => {
   const metrics = new Metrics()
   const seconds = metrics.histogram('seconds', 'Time', [0.1, 1])
   for (const value of [0.1, 0.5, 7]) seconds.observe(value, { path: '/' })
@@ -42,7 +42,7 @@ test('a histogram counts into each bucket that is large enough, and sums', async
   ])
 })
 
-test('what collects is asked before each scrape', async () => {
+test('runs collectors before each scrape', async () => {
   const metrics = new Metrics()
   const asked = metrics.gauge('asked', 'Times')
   let times = 0
@@ -51,14 +51,14 @@ test('what collects is asked before each scrape', async () => {
   expect(await linesOf(metrics)).toContain('asked 2')
 })
 
-describe('what would break the format', () => {
-  test('in a label is escaped', async () => {
+describe('input that would break the format', () => {
+  test('is escaped in a label', async () => {
     const metrics = new Metrics()
     metrics.counter('odd_total', 'Odd').add({ text: 'a"b\\c\nd' })
     expect(await linesOf(metrics)).toContain('odd_total{text="a\\"b\\\\c\\nd"} 1')
   })
 
-  test('as a second declaration of one name is refused', () => {
+  test('such as a second declaration of a name is rejected', () => {
     const metrics = new Metrics()
     metrics.counter('twice_total', 'Once')
     expect(() => metrics.counter('twice_total', 'Again')).toThrow('metric declared twice: twice_total')

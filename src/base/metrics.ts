@@ -1,6 +1,6 @@
 /**
- * Counters, gauges and histograms in Prometheus text format. A metric is declared once, by name; labels are a small
- * closed set chosen by us (never a customer's text), so memory is bounded.
+ * Counters, gauges and histograms in Prometheus text format. A metric is declared once, by name; labels come from a
+ * small closed set (never from customers' text), so memory is bounded.
  */
 
 type Labels = Readonly<Record<string, string>>
@@ -14,11 +14,11 @@ interface Metric {
 
 export interface Counter {
   add(labels?: Labels, amount?: number): void
-  /** The same for one set of labels, which is then not put together each time. */
+  /** The same for one set of labels, which is then formatted only once. */
   bind(labels: Labels): (amount?: number) => void
 }
 
-/** A counter that is kept elsewhere and read at each scrape. It falls only when what it counts begins anew. */
+/** A counter kept elsewhere and read at each scrape. It decreases only when its source restarts. */
 export interface ReadCounter {
   set(value: number, labels?: Labels): void
 }
@@ -77,7 +77,7 @@ export class Metrics {
       const one = series.get(key) ?? { labels, counts: buckets.map(() => 0), sum: 0, count: 0 }
       series.set(key, one)
       return (value) => {
-        // Buckets hold all that is at most their bound, so the smallest that fits and all above it count.
+        // Buckets are cumulative: the smallest that fits and all larger ones count.
         for (let i = buckets.length - 1; i >= 0 && value <= (buckets[i] ?? 0); i--)
           one.counts[i] = (one.counts[i] ?? 0) + 1
         one.sum += value
@@ -87,7 +87,7 @@ export class Metrics {
     return { observe: (value, labels = {}) => bind(labels)(value), bind }
   }
 
-  /** Runs before each scrape, to set gauges that are cheaper to ask for than to keep. */
+  /** Runs before each scrape, for gauges that are cheaper to query than to maintain. */
   collect(collector: () => void | Promise<void>): void {
     this.#collectors.push(collector)
   }
@@ -97,7 +97,7 @@ export class Metrics {
       try {
         await collector()
       } catch {
-        // Without the database the rest is still worth knowing, and the counter says that something is missing.
+        // Without the database the other metrics are still useful; the counter shows that some are missing.
         this.#missing ??= this.counter('berth_scrape_errors_total', 'Parts of a scrape that could not be read')
         this.#missing.add()
       }
@@ -113,7 +113,7 @@ export class Metrics {
   }
 
   #register(metric: Metric): void {
-    // What Prometheus expects of names; a scraper that checks them would refuse all of it.
+    // A scraper that validates names would reject the whole response.
     if (!/^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(metric.name)) throw new Error(`not a metric name: ${metric.name}`)
     if ((metric.type === 'counter') !== metric.name.endsWith('_total'))
       throw new Error(`counters, and only they, end in _total: ${metric.name}`)

@@ -56,7 +56,7 @@ describe('texts', () => {
     expect(() => usd(text)).toThrow('not an amount')
   })
 
-  test('what is written is read back the same', () => {
+  test('round-trips', () => {
     fc.assert(
       fc.property(anyAmount, (amount) => {
         expect(parseUsd(formatUsd(amount))).toBe(amount)
@@ -86,8 +86,8 @@ describe('texts', () => {
 })
 
 describe('JSON numbers', () => {
-  test('a price with nine decimals survives the way out and back in', () => {
-    // Below $8 million a double tells neighbouring nano-dollars apart.
+  test('round-trips a price with nine decimals', () => {
+    // Below $8 million a double can distinguish adjacent nano-dollars.
     const exact = fc.bigInt({ min: -(8n * 10n ** 15n), max: 8n * 10n ** 15n }).map(nanoUsdOf)
     fc.assert(
       fc.property(exact, (amount) => {
@@ -96,7 +96,7 @@ describe('JSON numbers', () => {
     )
   })
 
-  test('what is no amount is refused', () => {
+  test('rejects invalid amounts', () => {
     for (const number of [Number.NaN, Number.POSITIVE_INFINITY, 1e10, 1e21, -1e21]) {
       expect(usdFromNumber(number)).toBeUndefined()
     }
@@ -104,7 +104,7 @@ describe('JSON numbers', () => {
     expect(usdFromNumber(2.3)).toBe(2_300_000_000n)
   })
 
-  test('nano-dollars that a JSON number cannot hold are a bug, not a rounding', () => {
+  test('throws rather than rounds nano-dollars beyond a safe integer', () => {
     expect(nanoUsdToNumber(nanoUsdOf(9_007_199_254_740_991n))).toBe(9_007_199_254_740_991)
     expect(() => nanoUsdToNumber(nanoUsdOf(9_007_199_254_740_992n))).toThrow(RangeError)
   })
@@ -119,14 +119,14 @@ describe('JSON numbers', () => {
 })
 
 describe('spans', () => {
-  test('a part of a nano-dollar is the customer’s', () => {
+  test('rounds a fraction of a nano-dollar in favour of the customer', () => {
     expect(costOfSpan(usd('3.60'), 1)).toBe(1_000n)
     expect(costOfSpan(nanoUsdOf(3_599_999n), 1)).toBe(0n)
     expect(costOfSpan(nanoUsdOf(3_600_000n), 1)).toBe(1n)
     expect(costOfSpan(usd('23.92'), 3_600_000)).toBe(usd('23.92'))
   })
 
-  test('two parts never cost more than the whole, and less by one nano-dollar at most', () => {
+  test('two parts cost as much as the whole, or one nano-dollar less', () => {
     fc.assert(
       fc.property(somePrice, someMs, someMs, (price, a, b) => {
         const apart = costOfSpan(price, a) + costOfSpan(price, b)
@@ -136,7 +136,7 @@ describe('spans', () => {
     )
   })
 
-  test('what can be afforded is paid to the millisecond, and not one more', () => {
+  test('finds the last millisecond that a budget covers', () => {
     const price = fc.bigInt({ min: 1n, max: 10n ** 13n }).map(nanoUsdOf)
     fc.assert(
       fc.property(price, someAmount, (price, budget) => {
@@ -149,7 +149,7 @@ describe('spans', () => {
     )
   })
 
-  test('what costs nothing lasts, and what is owed buys nothing', () => {
+  test('a price of zero lasts forever, and a negative budget covers nothing', () => {
     expect(spanAffordable(usd('0'), usd('0'))).toBe(Number.MAX_SAFE_INTEGER)
     expect(spanAffordable(nanoUsdOf(1n), usd('999999999'))).toBe(Number.MAX_SAFE_INTEGER)
     expect(spanAffordable(usd('1'), usd('-1'))).toBe(0)
@@ -158,7 +158,7 @@ describe('spans', () => {
 })
 
 describe('shares', () => {
-  test('a share and the rest never make more than the whole', () => {
+  test('a share and the rest never exceed the whole', () => {
     fc.assert(
       fc.property(someAmount, fc.integer({ min: 0, max: 10_000 }), (amount, bp) => {
         const rest = amount - shareOf(amount, bp) - shareOf(amount, 10_000 - bp)
@@ -188,7 +188,7 @@ describe('shares', () => {
     expect(floorDivide(dividend, divisor)).toBe(quotient)
   })
 
-  test('the least, the most and the sum', () => {
+  test('computes minimum, maximum and sum', () => {
     expect(minUsd(usd('1'), usd('2'))).toBe(usd('1'))
     expect(maxUsd(usd('1'), usd('2'))).toBe(usd('2'))
     expect(sumUsd([usd('0.1'), usd('0.2'), usd('-0.05')])).toBe(usd('0.25'))

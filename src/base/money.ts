@@ -1,6 +1,6 @@
 /**
- * Money is whole nano-USD (1e-9 USD) in a bigint. Floats appear only at the very edge, where the wire format demands a
- * JSON number, and never go back into arithmetic. Each division says which way it rounds.
+ * Money is whole nano-USD (1e-9 USD) in a bigint. Floats appear only at the edge, where the wire format requires a
+ * JSON number, and never re-enter arithmetic. Each division documents its rounding.
  */
 
 declare const nanoUsd: unique symbol
@@ -17,8 +17,8 @@ export function nanoUsdOf(amount: bigint): NanoUsd {
 }
 
 /**
- * Reads a decimal text such as `12.50` or `-0.000000001`, of any amount that `formatUsd` writes for a ledger or a sum of
- * ledgers. More than nine decimals is refused, not rounded. How much may be asked for is the contract's matter.
+ * Parses a decimal text such as `12.50` or `-0.000000001`, up to the largest sum of ledgers that `formatUsd` writes.
+ * Rejects more than nine decimals instead of rounding. Limits for requests are in the contract.
  */
 export function parseUsd(text: string): NanoUsd | undefined {
   const match = /^(-)?(\d{1,12})(?:\.(\d{1,9}))?$/.exec(text)
@@ -28,14 +28,14 @@ export function parseUsd(text: string): NanoUsd | undefined {
   return nanoUsdOf(minus ? -magnitude : magnitude)
 }
 
-/** For literals in code and seeds, where a bad text is our own mistake. */
+/** For literals in code and seeds: throws on invalid text. */
 export function usd(text: string): NanoUsd {
   const amount = parseUsd(text)
   if (amount === undefined) throw new Error(`not an amount in USD: ${text}`)
   return amount
 }
 
-/** A JSON number, read back as exact nano-USD (e.g. a price). Above a billion it has not the digits for that. */
+/** Converts a JSON number, such as a price, to exact nano-USD. Above a billion a double lacks the digits. */
 export function usdFromNumber(amount: number): NanoUsd | undefined {
   return Math.abs(amount) < 1e9 ? parseUsd(amount.toFixed(9)) : undefined
 }
@@ -48,8 +48,8 @@ export function formatUsd(amount: NanoUsd): string {
 }
 
 /**
- * For people: `$1,234.50`. Cents from a dollar on, up to four decimals below, rounded to the nearest. A smaller amount
- * reads `<$0.0001`, so that a cost never looks like nothing.
+ * For people: `$1,234.50`. Two decimals from one dollar up, up to four below, rounded to the nearest. A smaller
+ * amount is `<$0.0001`, so that a cost never looks like zero.
  */
 export function formatUsdForPeople(amount: NanoUsd): string {
   const magnitude = amount < 0n ? 0n - amount : amount
@@ -59,7 +59,7 @@ export function formatUsdForPeople(amount: NanoUsd): string {
   return formatUsdExactly(nanoUsdOf(amount < 0n ? -rounded : rounded))
 }
 
-/** Every digit of it, for tooltips and unit prices: `$0.00005`. At least two decimals. */
+/** All digits, for tooltips and unit prices: `$0.00005`. At least two decimals. */
 export function formatUsdExactly(amount: NanoUsd): string {
   const [whole = '0', fraction = ''] = formatUsd(amount < 0n ? nanoUsdOf(0n - amount) : amount).split('.')
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
@@ -72,7 +72,7 @@ export function usdToNumber(amount: NanoUsd): number {
   return Number.parseFloat(formatUsd(amount))
 }
 
-/** nano-USD as a JSON number, for the wire only. Larger than a safe integer ($9 million) is a bug of the caller. */
+/** nano-USD as a JSON number, for the wire only. More than a safe integer ($9 million) is a bug in the caller. */
 export function nanoUsdToNumber(amount: NanoUsd): number {
   const value = Number(amount)
   if (!Number.isSafeInteger(value)) throw new RangeError('an amount of nano-USD does not fit a JSON number')
@@ -84,7 +84,7 @@ export function centsRoundedDown(amount: NanoUsd): number {
   return Number(floorDivide(amount, NANO_PER_CENT))
 }
 
-/** What `ms` milliseconds cost at a price per hour, rounded down: a part of a nano-dollar is the customer's. */
+/** The cost of `ms` milliseconds at a price per hour, rounded down in the customer's favour. */
 export function costOfSpan(pricePerHour: NanoUsd, ms: number): NanoUsd {
   return nanoUsdOf(floorDivide(pricePerHour * BigInt(ms), MS_PER_HOUR))
 }
@@ -93,7 +93,7 @@ export function costOfSpan(pricePerHour: NanoUsd, ms: number): NanoUsd {
 export function spanAffordable(pricePerHour: NanoUsd, budget: NanoUsd): number {
   if (pricePerHour <= 0n) return Number.MAX_SAFE_INTEGER
   if (budget < 0n) return 0
-  // costOfSpan rounds down, so the span may run until the next whole nano-dollar would be owed.
+  // costOfSpan rounds down, so the span can run until the next whole nano-dollar is due.
   const ms = ((budget + 1n) * MS_PER_HOUR - 1n) / pricePerHour
   return ms > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(ms)
 }

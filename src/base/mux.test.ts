@@ -1,4 +1,4 @@
-/** The promises: what is written on a stream arrives on that stream, whole and in order, whatever the others do. */
+/** Bytes written to a stream arrive on that stream, complete and in order, independently of the other streams. */
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ interface Pair {
   readonly failures: string[]
 }
 
-/** Two ends; frames travel one at a time, later than they are sent. */
+/** Two ends; frames are delivered one at a time, asynchronously. */
 function makePair(accept: Accept, clientAccept: Accept = () => {}): Pair {
   const failures: string[] = []
   const wire = (to: () => Mux) => {
@@ -43,7 +43,7 @@ function makePair(accept: Accept, clientAccept: Accept = () => {}): Pair {
   return { client, server, failures }
 }
 
-/** The bytes of a stream from an offset on: no two streams have the same. */
+/** The bytes of a stream from an offset; different for every stream. */
 function bytesOf(seed: number, from: number, length: number): Buffer {
   const bytes = Buffer.allocUnsafe(length)
   for (let i = 0; i < length; i++) bytes[i] = ((from + i) * 31 + ((from + i) >> 8) * 7 + seed * 101) & 255
@@ -60,7 +60,7 @@ async function writeAll(stream: MuxStream, seed: number, sizes: readonly number[
   stream.end()
 }
 
-/** Reads to the end, and stops for a while after each piece whose number is in `pauses`. */
+/** Reads to the end, and pauses after each piece whose number is in `pauses`. */
 function readAll(stream: MuxStream, pauses: ReadonlySet<number>): Promise<Buffer> {
   const pieces: Buffer[] = []
   const goOnAfter = (turns: number): void => {
@@ -88,7 +88,7 @@ const script = fc.record({
 })
 
 describe('streams over one connection', () => {
-  test('whatever is written on many streams arrives whole, in order, on the right one; ends are told apart', async () => {
+  test('delivers the bytes of many streams complete, in order, on the right stream, and each end separately', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(script, { minLength: 1, maxLength: 8 }), async (scripts) => {
         const taken: Array<Promise<void>> = []
@@ -122,7 +122,7 @@ describe('streams over one connection', () => {
     if (!got.equals(bytesOf(seed, 0, length))) throw new Error(`stream ${seed}: ${got.length} of ${length} bytes`)
   }
 
-  test('a reader that stands still holds back its own stream only, and keeps no more than a window', async () => {
+  test('a stalled reader blocks only its own stream and buffers at most one window', async () => {
     const streams: MuxStream[] = []
     const { client } = makePair((_, stream) => void streams.push(stream))
     const slow = client.open('slow')
@@ -140,7 +140,7 @@ describe('streams over one connection', () => {
     const got = readAll(reader as MuxStream, new Set())
     await writeAll(quick, 1, [100_000, 300_000, 500_000])
     expect((await got).equals(bytesOf(1, 0, 900_000))).toBe(true)
-    // What the window lets through, and a piece that waits.
+    // One window, and one piece that waits.
     expect(written).toBeLessThanOrEqual(WINDOW / 32_768)
     expect(slow.writableLength).toBeLessThanOrEqual(2 * 32_768)
     expect(streams[0]?.readableLength).toBeLessThanOrEqual(32_768 * 2)
@@ -148,7 +148,7 @@ describe('streams over one connection', () => {
     await waitFor('the rest', () => written === 64)
   })
 
-  test('streams that have much to send take turns', async () => {
+  test('busy streams take turns', async () => {
     let backlog = 1_000_000
     const order: number[] = []
     const send = (frame: Buffer): void => void (frame[0] === DATA_FRAME && order.push(frame.readUInt32BE(1)))
@@ -161,7 +161,7 @@ describe('streams over one connection', () => {
     mux.close()
   })
 
-  test('with too much under way in the transport nothing is sent, and later it goes on by itself', async () => {
+  test('pauses while the transport is backlogged, and resumes by itself', async () => {
     let backlog = 10_000_000
     const sent: Buffer[] = []
     const mux = makeMux({ send: (frame) => sent.push(frame), backlog: () => backlog, side: 'client', accept: () => {} })
@@ -172,7 +172,7 @@ describe('streams over one connection', () => {
     mux.close()
   })
 
-  test('a signal arrives beside the bytes, in both directions', async () => {
+  test('sends signals beside the bytes, in both directions', async () => {
     const { client } = makePair((_, stream) => {
       stream.on('signal', (value) => stream.sendSignal({ heard: value }))
     })
@@ -183,7 +183,7 @@ describe('streams over one connection', () => {
     stream.destroy()
   })
 
-  test('a stream that is destroyed on one side ends on the other, which learns why', async () => {
+  test('destroying a stream ends it on the other side with the reason', async () => {
     const streams: MuxStream[] = []
     const { client, server } = makePair((_, stream) => void streams.push(stream))
     const stream = client.open('x')
@@ -195,7 +195,7 @@ describe('streams over one connection', () => {
     expect([client.streams, server.streams]).toEqual([0, 0])
   })
 
-  test('the other side may reset a stream that nobody listens on', async () => {
+  test('survives a reset of a stream without an error listener', async () => {
     const { client, server, failures } = makePair((_, stream) => void stream.destroy(new Error('no')))
     const stream = client.open('x')
     await waitFor('the end', () => stream.destroyed)
@@ -203,7 +203,7 @@ describe('streams over one connection', () => {
     expect(failures).toEqual([])
   })
 
-  test('a mux that is closed ends all its streams with an error, and opens none', async () => {
+  test('closing a mux ends all its streams with an error, and it opens no more', async () => {
     const { client } = makePair(() => {})
     const stream = client.open('x')
     const why = new Promise<Error>((resolve) => stream.once('error', resolve))
@@ -213,7 +213,7 @@ describe('streams over one connection', () => {
     expect((await new Promise<Error>((resolve) => late.once('error', resolve))).message).toContain('closed')
   })
 
-  test('there are 1,024 streams at most, on either side', async () => {
+  test('allows at most 1,024 streams per side', async () => {
     const { client, server, failures } = makePair(() => {})
     const streams = Array.from({ length: 1_024 }, (_, at) => client.open(at))
     expect(client.open('one more').destroyed).toBe(true)
@@ -235,7 +235,7 @@ describe('streams over one connection', () => {
     return bytes
   }
 
-  test('of a side that opens more, the streams beyond are reset, and the others go on', () => {
+  test('resets streams beyond the limit and keeps the others', () => {
     const sent: Buffer[] = []
     const mux = makeMux({ send: (one) => void sent.push(one), side: 'server', accept: () => {} })
     for (let at = 0; at < 1_030; at++) mux.receive(frame(1, 2 * at + 1, '{}'))
@@ -246,7 +246,7 @@ describe('streams over one connection', () => {
     mux.close()
   })
 
-  test('a side that does not read and makes the other answer is left, before the answers fill its memory', () => {
+  test('closes when the other side sends but does not read, before replies fill the memory', () => {
     const FRAME_BYTES = 1_000
     let [sent, fault] = [0, '']
     const mux = makeMux({
@@ -260,7 +260,7 @@ describe('streams over one connection', () => {
     expect(fault).toBe('the other side does not read')
     expect(sent).toBe(Math.ceil((16 * 1_048_576) / FRAME_BYTES))
     expect(mux.open('x').destroyed).toBe(true)
-    // Signals are no way around it.
+    // Signals count as well.
     let [signals, clogged] = [0, false]
     const other = makeMux({
       send: (one) => (signals += one[0] === 6 ? 1 : 0),
@@ -274,7 +274,7 @@ describe('streams over one connection', () => {
     expect([signals, stream.destroyed]).toEqual([1, true])
   })
 
-  test('where streams go one way only, the first that is opened the other way closes the mux', () => {
+  test('closes when the other side opens a stream that is not accepted', () => {
     const sent: Buffer[] = []
     const failures: string[] = []
     const mux = makeMux({
@@ -319,7 +319,7 @@ describe('streams over one connection', () => {
     expect(streams.every((stream) => stream.destroyed)).toBe(true)
   })
 
-  test('random bytes never throw, and never leave a stream behind a closed mux', () => {
+  test('random bytes never throw, and a closed mux has no streams', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 20 }), (frames) => {
         let failed = 0

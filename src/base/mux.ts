@@ -1,29 +1,29 @@
 /**
- * Many streams over one connection that carries messages. Each stream is a Duplex with both sides ended apart, and may
- * carry small JSON values (signals) beside its bytes. What a reader has not taken yet counts against its own stream
- * only: the other side may send a window's worth, and more when it is told so, hence a slow reader holds up nobody else
- * and memory is bounded. Streams that have something to send take turns, a frame each.
+ * Multiplexes streams over one message connection. Each stream is a Duplex whose sides end separately, and can carry
+ * small JSON values (signals) beside its bytes. Flow control is per stream: the sender may send one window, and more
+ * when the reader grants credit, so a slow reader blocks no other stream and memory is bounded. Streams with data to
+ * send take turns, one frame each.
  *
- * A frame is a byte for its type, four for the stream, and what belongs to the type:
+ * A frame is one byte for the type, four for the stream, and the payload:
  *
- *   open    what it is for, as JSON         end     no more bytes from this side
- *   data    bytes                           reset   gone, both ways; why, as text
- *   credit  how much more may be sent       signal  JSON
+ *   open    request, as JSON                end     no more bytes from this side
+ *   data    bytes                           reset   closed both ways; reason, as text
+ *   credit  number of bytes granted         signal  JSON
  *
- * A stream that one side opened has an odd number (the client) or an even one, each larger than the one before.
+ * Streams opened by the client have odd numbers, those opened by the server even ones, always increasing.
  */
 import { Duplex } from 'node:stream'
 
 export interface MuxStream extends Duplex {
-  /** A small value beside the bytes, which may overtake them. The other side has it as the event `signal`. */
+  /** Sends a small value beside the bytes, which it can overtake. The other side emits it as `signal`. */
   sendSignal(value: unknown): void
 }
 
 export interface Mux {
-  /** The first thing that the other side sees of the stream is `request`. Where none can be had, it ends with an error. */
+  /** Opens a stream; the other side receives `request`. If none can be opened, the stream ends with an error. */
   open(request: unknown): MuxStream
   receive(frame: Buffer): void
-  /** The transport has room again. Without a call it is looked at a moment later. */
+  /** Call when the transport has drained. Otherwise the mux checks a moment later. */
   flush(): void
   /** Ends all streams with an error. Nothing more is sent. */
   close(reason?: string): void
@@ -32,29 +32,29 @@ export interface Mux {
 
 export interface MuxOptions {
   send(frame: Buffer): void
-  /** How many bytes the transport has taken and not passed on: with too many, streams wait. */
+  /** Bytes buffered in the transport; above the limit, streams wait. */
   backlog?(): number
   readonly side: 'client' | 'server'
-  /** Without it the other side may open none: one that does has sent what makes no sense. */
+  /** Without it the other side cannot open streams; trying to is a protocol error. */
   accept?(request: unknown, stream: MuxStream): void
-  /** The other side has sent what makes no sense, or does not read. The mux is closed; the transport should be, too. */
+  /** Protocol error, or the other side does not read. The mux is closed; the caller should close the transport. */
   failed?(error: Error): void
 }
 
 const STREAMS = 1_024
 const DATA_BYTES = 32_768
-/** What may be under way in one direction of a stream, in bytes and so much a frame. */
+/** Maximum in flight in one direction of a stream: bytes plus an overhead per frame. */
 const WINDOW = 262_144
-/** A frame of one byte takes memory, too. */
+/** Even a frame of one byte takes memory. */
 const FRAME_COST = 64
-/** Room is told in steps of this size, not with every read. */
+/** Credit is granted in steps of this size, not with every read. */
 const CREDIT_STEP = WINDOW / 4
 const OPEN_BYTES = 65_536
 const SIGNAL_BYTES = 16_384
 const REASON_BYTES = 2_000
 const BACKLOG_BYTES = 262_144
 const BACKLOG_LOOK_MS = 5
-/** Bytes wait for room; what opens, ends and answers does not. Who makes us do that and does not read is left. */
+/** Control frames do not wait for room, so a peer that triggers them without reading is disconnected here. */
 const MAX_BACKLOG_BYTES = 16_777_216
 const LAST_ID = 0xffff_ffff
 const HEAD_BYTES = 5
@@ -78,7 +78,7 @@ export function makeMux(options: MuxOptions): Mux {
 class MuxOfStreams implements Mux {
   readonly #options: MuxOptions
   readonly #all = new Map<number, Stream>()
-  /** Those that may have something to send, in the order of their turns. */
+  /** Streams that may have data to send, in turn order. */
   readonly #ready = new Set<Stream>()
   #nextId: number
   #lastTheirs = 0
@@ -171,7 +171,7 @@ class MuxOfStreams implements Mux {
         const piece = stream.takePiece()
         if (piece === undefined) continue
         this.send('data', stream.id, piece)
-        // At the end of the line, which this loop reaches too.
+        // Moves to the end of the queue, which this loop reaches too.
         if (stream.hasMore) this.#ready.add(stream)
         stream.wasSent()
       }
@@ -187,7 +187,7 @@ class MuxOfStreams implements Mux {
     }, BACKLOG_LOOK_MS)
   }
 
-  /** What is wrong with the frame, if anything. */
+  /** Returns the fault in the frame, if any. */
   #take(frame: Buffer): string | undefined {
     if (frame.length < HEAD_BYTES) return 'a frame was too short'
     const type = typeOf.get(frame.readUInt8(0))
@@ -197,7 +197,7 @@ class MuxOfStreams implements Mux {
     if (payload.length > maxBytes[type]) return `a frame of type ${type} was too long`
     if (type === 'open') return this.#takeOpen(id, payload)
     const stream = this.#all.get(id)
-    // Frames and a reset may cross on their way.
+    // Frames and a reset can cross in flight.
     if (stream === undefined) return this.#wasOpen(id) ? undefined : `stream ${id} was never opened`
     switch (type) {
       case 'data':
@@ -241,14 +241,14 @@ class MuxOfStreams implements Mux {
 class Stream extends Duplex implements MuxStream {
   readonly id: number
   readonly #mux: MuxOfStreams
-  /** How much the other side takes at the moment. */
+  /** Bytes the other side currently accepts. */
   #credit = WINDOW
   #outgoing: Buffer | undefined
   #written: ((error?: Error) => void) | undefined
   readonly #incoming: Buffer[] = []
-  /** Of what the other side has sent: not yet read, and read without having said so. */
+  /** Received bytes: not yet read, and read but not yet credited. */
   #unread = 0
-  #untold = 0
+  #uncredited = 0
   #isWanted = false
   #endSent = false
   #endTaken = false
@@ -257,11 +257,11 @@ class Stream extends Duplex implements MuxStream {
     super({ allowHalfOpen: true, readableHighWaterMark: DATA_BYTES, writableHighWaterMark: DATA_BYTES })
     this.id = id
     this.#mux = mux
-    // The other side may reset a stream at any time: where nobody listens, that must not end the process.
+    // The other side can reset a stream at any time; without a listener the error would crash the process.
     this.on('error', () => {})
   }
 
-  /** Both sides have ended it: there is nothing left to say. */
+  /** Both sides have ended it: nothing more is sent. */
   get isOver(): boolean {
     return this.#endSent && this.#endTaken
   }
@@ -275,14 +275,14 @@ class Stream extends Duplex implements MuxStream {
     if (!this.destroyed && !this.isOver) this.#mux.send('signal', this.id, payload)
   }
 
-  /** Ends it from the other side: nothing is sent for it. */
+  /** Ends it on behalf of the other side: sends nothing. */
   cut(error: Error): void {
     this.#endSent = true
     this.#endTaken = true
     this.destroy(error)
   }
 
-  /** What may be sent next. undefined: nothing, or the other side has no room. */
+  /** The next bytes to send. undefined: none, or no credit. */
   takePiece(): Buffer | undefined {
     const room = Math.min(DATA_BYTES, this.#credit - FRAME_COST)
     if (this.#outgoing === undefined || room <= 0) return undefined
@@ -303,7 +303,7 @@ class Stream extends Duplex implements MuxStream {
     if (this.#endTaken) return 'bytes came after the end of their stream'
     if (piece.length === 0) return 'a frame of type data was empty'
     this.#unread += costOf(piece)
-    if (this.#unread + this.#untold > WINDOW) return 'more bytes came than there was room for'
+    if (this.#unread + this.#uncredited > WINDOW) return 'more bytes came than there was room for'
     this.#incoming.push(piece)
     this.#deliver()
     return undefined
@@ -356,7 +356,7 @@ class Stream extends Duplex implements MuxStream {
       const piece = this.#incoming.shift()
       if (piece === undefined) break
       this.#unread -= costOf(piece)
-      this.#untold += costOf(piece)
+      this.#uncredited += costOf(piece)
       this.#isWanted = this.push(piece)
     }
     if (this.destroyed) return
@@ -364,10 +364,10 @@ class Stream extends Duplex implements MuxStream {
       if (this.#incoming.length === 0) this.push(null)
       return
     }
-    if (this.#untold < CREDIT_STEP) return
+    if (this.#uncredited < CREDIT_STEP) return
     const credit = Buffer.alloc(4)
-    credit.writeUInt32BE(this.#untold)
-    this.#untold = 0
+    credit.writeUInt32BE(this.#uncredited)
+    this.#uncredited = 0
     this.#mux.send('credit', this.id, credit)
   }
 }

@@ -56,7 +56,7 @@ describe('checkOutboundUrl', () => {
     'https://169.254.169.254/latest/meta-data/',
     'https://0/',
   ]
-  test.each(odd)('%s is refused without asking DNS', async (url) => {
+  test.each(odd)('%s is rejected without a DNS lookup', async (url) => {
     expect(await checkOutboundUrl(url, false, nobody)).toBe('The host has no public address')
     expect(await checkOutboundUrl(url, true, nobody)).toBeUndefined()
   })
@@ -68,12 +68,12 @@ describe('checkOutboundUrl', () => {
     expect(await of('http://example.com/')).toBe('The URL must start with https://')
     expect(await of('http://example.com/', true)).toBeUndefined()
     expect(await of('ftp://example.com/', true)).toBe('The URL must start with https://')
-    expect(await of('https://me:secret@example.com/')).toBe('The URL must not hold a user name or a password')
-    expect(await of('https://me@example.com/', true)).toBe('The URL must not hold a user name or a password')
+    expect(await of('https://me:secret@example.com/')).toBe('The URL must not contain a user name or password')
+    expect(await of('https://me@example.com/', true)).toBe('The URL must not contain a user name or password')
     expect(await of('https://example.com:8443/hook?x=1')).toBeUndefined()
   })
 
-  test('refuses a name with any private address, and says the same of a name that does not exist', async () => {
+  test('rejects a name with any private address, with the same text as a name that does not exist', async () => {
     const failing =
       (code: string): Resolve =>
       () =>
@@ -94,7 +94,7 @@ describe('guardedLookup', () => {
       ),
     )
 
-  test('hands on what is public, in both forms that sockets ask for', async () => {
+  test('returns public addresses in both forms that sockets request', async () => {
     const both = answers('1.1.1.1', '2606:4700::1')
     expect(await look(both, {})).toEqual(['1.1.1.1', 4])
     expect(await look(both, { family: 6 })).toEqual(['2606:4700::1', 6])
@@ -108,7 +108,7 @@ describe('guardedLookup', () => {
     expect(await look(answers('1.1.1.1'), { family: 6 })).toMatchObject({ code: 'ENOTFOUND' })
   })
 
-  test('one private address among public ones refuses the name', async () => {
+  test('rejects a name with one private address among public ones', async () => {
     expect(await look(answers('1.1.1.1', '192.168.0.1'), { all: true })).toBeInstanceOf(OutboundRefused)
     expect(await look(answers('1.1.1.1', '::ffff:127.0.0.1'), {})).toBeInstanceOf(OutboundRefused)
   })
@@ -128,7 +128,7 @@ describe('outboundAgent', () => {
   })
   afterAll(() => new Promise((done) => server.close(done)))
 
-  test('a name that is public when checked and private when called is refused at the call', async () => {
+  test('rejects a name at connect time that was public when checked and is private now', async () => {
     let lookups = 0
     const rebinding: Resolve = () => {
       lookups += 1
@@ -143,14 +143,14 @@ describe('outboundAgent', () => {
     await agent.close()
   })
 
-  test.each(['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '2130706433'])('the address %s is refused', async (host) => {
+  test.each(['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '2130706433'])('rejects the address %s', async (host) => {
     const agent = outboundAgent({ allowPrivate: false, timeoutMs: 2_000, resolve: nobody })
     await expect(request(`http://${host}:${port}/`, { dispatcher: agent })).rejects.toBeInstanceOf(OutboundRefused)
     expect(asked).toBe(0)
     await agent.close()
   })
 
-  test('lets private addresses through where the operator says so', async () => {
+  test('allows private addresses if the operator permits them', async () => {
     const agent = outboundAgent({ allowPrivate: true, timeoutMs: 2_000 })
     const answer = await request(`http://localhost:${port}/`, { dispatcher: agent })
     expect(await answer.body.text()).toBe('inside')

@@ -1,9 +1,9 @@
 /**
- * The guard in front of every call to a URL that a customer chose. Berth stands inside a network that the customer does
- * not, so such a call may only reach addresses of the public internet. The decision that counts is made at connect
- * time, on the address that is connected to: a name that answers a public address to the check and a private one to the
- * call (DNS rebinding) gains nothing. `https:` is required, and redirects are never followed. An operator whose
- * customers are inside sets `allowPrivate`, which lets private addresses and plain `http:` through.
+ * The guard for every call to a URL chosen by a customer. Berth runs inside a network that customers must not reach, so
+ * such a call may only go to public addresses. The check that counts runs at connect time, on the address being
+ * connected to, so DNS rebinding (a public address for the check, a private one for the call) does not work. `https:`
+ * is required, and redirects are never followed. An operator whose customers are on the internal network sets
+ * `allowPrivate`, which allows private addresses and plain `http:`.
  */
 import dns from 'node:dns'
 import net, { type LookupFunction } from 'node:net'
@@ -18,12 +18,12 @@ const NO_PUBLIC_ADDRESS = 'The host has no public address'
 
 export class OutboundRefused extends Error {
   constructor() {
-    // Not which address: the sentence reaches the customer, who shall not learn what our names resolve to.
+    // Without the address: customers read this and must not learn what internal names resolve to.
     super(NO_PUBLIC_ADDRESS)
   }
 }
 
-/** Which kind of not public an address is. undefined: it is public. */
+/** The non-public range an address is in. undefined: it is public. */
 export function refusedAddress(ip: string): string | undefined {
   if (!ipaddr.isValid(ip)) return 'not an address'
   const address = ipaddr.parse(ip)
@@ -32,18 +32,18 @@ export function refusedAddress(ip: string): string | undefined {
   const embedded = embeddedIpv4(address, range)
   if (embedded !== undefined) return refusedAddress(embedded.toString())
   if (range !== 'unicast') return range
-  // Only 2000::/3 is given out; the rest is kept, and holds old forms such as ::127.0.0.1.
+  // Only 2000::/3 is allocated; the rest is reserved and contains old forms such as ::127.0.0.1.
   return ((address.parts[0] ?? 0) & 0xe000) === 0x2000 ? undefined : 'reserved'
 }
 
-/** Mapped and NAT64 addresses reach the IPv4 address inside them, so that is the one to judge. 6to4 is refused whole. */
+/** Mapped and NAT64 addresses reach the IPv4 address inside them, so that one is checked. 6to4 is always rejected. */
 function embeddedIpv4(address: ipaddr.IPv6, range: string): ipaddr.IPv4 | undefined {
   const wellKnownNat64 = range === 'rfc6052' && address.parts.slice(2, 6).every((part) => part === 0)
   if (range !== 'ipv4Mapped' && !wellKnownNat64) return undefined
   return new ipaddr.IPv4(address.toByteArray().slice(12))
 }
 
-/** A `lookup` for sockets that checks every address it found. One bad address refuses the name. */
+/** A `lookup` for sockets that checks every resolved address. One private address rejects the name. */
 export function guardedLookup(allowPrivate: boolean, resolve: Resolve = resolverOf(allowPrivate)): LookupFunction {
   const look = callbackify((host: string) => guardedAddresses(host, allowPrivate, resolve))
   return (host, options, callback) => {
@@ -58,7 +58,7 @@ export function guardedLookup(allowPrivate: boolean, resolve: Resolve = resolver
   }
 }
 
-/** An agent whose connections pass the guard, by name or by address. It follows no redirects. */
+/** An agent that guards connections by name and by address. It follows no redirects. */
 export function outboundAgent(options: { allowPrivate: boolean; timeoutMs: number; resolve?: Resolve }): Agent {
   const connect = buildConnector({
     timeout: options.timeoutMs,
@@ -68,14 +68,14 @@ export function outboundAgent(options: { allowPrivate: boolean; timeoutMs: numbe
     headersTimeout: options.timeoutMs,
     bodyTimeout: options.timeoutMs,
     connect: (to, callback) => {
-      // A socket asks nobody about a host that is an address already.
+      // A socket does not call `lookup` for a literal address.
       if (isRefusedLiteral(to.hostname, options.allowPrivate)) callback(new OutboundRefused(), null)
       else connect(to, callback)
     },
   })
 }
 
-/** Why a URL cannot be called, told when it is given to us. undefined: as far as can be seen now, it can. */
+/** Early check of a URL: the reason it cannot be called. undefined: no fault found yet. */
 export async function checkOutboundUrl(
   url: string,
   allowPrivate: boolean,
@@ -85,15 +85,15 @@ export async function checkOutboundUrl(
   // WHATWG parsing turns 2130706433, 0x7f.1 and 0177.0.0.1 into 127.0.0.1 before we look.
   const { protocol, username, password, hostname } = new URL(url)
   if (protocol !== 'https:' && !(allowPrivate && protocol === 'http:')) return 'The URL must start with https://'
-  if (username !== '' || password !== '') return 'The URL must not hold a user name or a password'
+  if (username !== '' || password !== '') return 'The URL must not contain a user name or password'
   if (isRefusedLiteral(hostname, allowPrivate)) return NO_PUBLIC_ADDRESS
   if (allowPrivate || net.isIP(bare(hostname)) !== 0) return undefined
   try {
     await guardedAddresses(hostname, allowPrivate, resolve)
     return undefined
   } catch (error) {
-    // A name that does not exist and one that is private get the same answer, so that nobody can list our names. DNS
-    // that fails for now refuses nothing: the guard at connect time decides.
+    // A missing name and a private one get the same answer, so that nobody can enumerate internal names. A temporary DNS
+    // failure passes: the guard at connect time decides.
     return error instanceof OutboundRefused || isNoSuchName(error) ? NO_PUBLIC_ADDRESS : undefined
   }
 }
@@ -117,9 +117,9 @@ const DNS_TIMEOUT_MS = 2_000
 const DNS_TRIES = 2
 
 /**
- * Public names are asked from DNS directly: the system's resolver occupies a thread of the few that the process has for
- * as long as a name server hangs, and a customer's name server may hang on purpose. Private ones may stand in the
- * machine's own tables, which only the system reads.
+ * Public names are resolved by DNS directly: the system resolver blocks one of the process's few worker threads while a
+ * name server hangs, and a customer's name server can hang on purpose. Private names may be in the machine's hosts file,
+ * which only the system resolver reads.
  */
 function resolverOf(allowPrivate: boolean): Resolve {
   return allowPrivate ? (host) => dns.promises.lookup(host, { all: true }) : resolvePublicly

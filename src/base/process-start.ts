@@ -1,10 +1,10 @@
-/** Tells a process from a later one with the same pid. */
+/** Distinguishes a process from a later one with the same pid. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 /**
- * The same text for as long as the process runs, and another one for a later process; undefined when no such process
- * runs. A zombie counts as ended: it holds no file, and in a container without an init it would stay for ever.
+ * A text that is constant while the process runs and differs for a later process; undefined: no such process. A zombie
+ * counts as ended: it has no open files, and in a container without an init it would stay forever.
  */
 export function processStart(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined
@@ -14,10 +14,10 @@ export function processStart(pid: number): string | undefined {
   }
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The name, in brackets, may itself hold spaces and brackets. After it: state is field 3, the start time field 22.
+    // The name, in brackets, can contain spaces and brackets. After it, field 3 is the state and field 22 the start time.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     if (fields[0] === 'Z' || fields[0] === 'X') return undefined
-    // Start times count from boot, and after a reboot the same pid may well start at the same tick.
+    // Start times count from boot, so after a reboot the same pid can start at the same tick.
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${fields[19] ?? ''}`
   } catch {
     return undefined

@@ -1,6 +1,6 @@
 /**
- * The file in which a server keeps its address beside its keys, so that a command with such a key finds the server
- * that it belongs to. A server that was killed leaves the file behind, so it names the process too.
+ * The file beside a server's keys with its address, so that a command with such a key finds the server. A killed server
+ * leaves the file behind, so it also identifies the process.
  */
 import os from 'node:os'
 import { processStart } from './process-start.ts'
@@ -9,19 +9,19 @@ export const ADDRESS_FILE = 'server.json'
 
 export interface ServerAddress {
   readonly url: string
-  /** `unknown`: it was started on another machine or in a container, whose processes cannot be seen from here. */
+  /** `unknown`: started on another machine or in a container, whose processes are not visible here. */
   readonly state: 'running' | 'ended' | 'unknown'
 }
 
-/** Of the server that is this process. */
+/** Writes the address of this process. */
 export function formatAddress(url: string): string {
   const { pid } = process
-  // A server that listens everywhere is reached on this machine by its loopback address.
+  // A server that listens on all addresses is reachable on this machine by loopback.
   const reachable = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   return `${JSON.stringify({ url: reachable, pid, started: processStart(pid) ?? null, host: os.hostname() })}\n`
 }
 
-/** undefined: this is no such file. */
+/** undefined: not an address file. */
 export function parseAddress(text: string): ServerAddress | undefined {
   try {
     const { url, pid, started, host } = JSON.parse(text) as Record<string, unknown>

@@ -3,7 +3,7 @@ import { makeSharedRead } from './shared-read.ts'
 
 const limits = { maxAgeMs: 1_000, refreshAfterMs: 400 }
 
-/** Reads that end when they are told to. */
+/** Reads that the test completes. */
 function lab() {
   let nowMs = 0
   const pending: Array<{ resolve: (value: string) => void; reject: (error: Error) => void }> = []
@@ -31,7 +31,7 @@ function lab() {
   }
 }
 
-it('reads once for all who ask at the same time', async () => {
+it('shares one read among concurrent callers', async () => {
   const { shared, reads, finish } = lab()
   const answers = Promise.all(Array.from({ length: 8 }, () => shared.get()))
   await finish('a')
@@ -39,7 +39,7 @@ it('reads once for all who ask at the same time', async () => {
   expect(reads()).toBe(1)
 })
 
-it('refreshes ahead of time without making anyone wait, and never serves what is older than the maximum', async () => {
+it('refreshes early without blocking callers, and never serves a value older than the maximum', async () => {
   const { shared, reads, pass, finish } = lab()
   const first = shared.get()
   await finish('a')
@@ -61,7 +61,7 @@ it('refreshes ahead of time without making anyone wait, and never serves what is
   expect(reads()).toBe(2)
 })
 
-it('waits for a read that began after a change, and not for more than one of them', async () => {
+it('after a change waits for at most one new read', async () => {
   const { shared, reads, finish } = lab()
   const before = shared.get()
   shared.changed()
@@ -77,7 +77,7 @@ it('waits for a read that began after a change, and not for more than one of the
   expect(await shared.get()).toBe('new')
 })
 
-it('passes a failure on to those who wait, and reads again for the next', async () => {
+it('passes a failure to the waiting callers, and reads again for the next', async () => {
   const { shared, pass, finish, fail } = lab()
   const failed = shared.get().catch((error: unknown) => error)
   await fail()
@@ -85,7 +85,7 @@ it('passes a failure on to those who wait, and reads again for the next', async 
   const first = shared.get()
   await finish('a')
   expect(await first).toBe('a')
-  // A refresh that fails in the background hurts nobody until the value is too old.
+  // A failed background refresh has no effect until the value is too old.
   pass(500)
   expect(await shared.get()).toBe('a')
   await fail()

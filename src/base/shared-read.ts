@@ -1,18 +1,18 @@
 /**
- * One expensive read that many ask for at the same time. They share it: while one runs nobody starts another, and its
- * value serves everybody until it is too old or known to have changed. Age counts from the start of the read, so the
- * value is never older than `maxAgeMs` plus the time of one read.
+ * Shares one expensive read among concurrent callers: at most one read runs at a time, and its value is served until it
+ * is too old or known to have changed. Age counts from the start of the read, so the value is never older than
+ * `maxAgeMs` plus the time of one read.
  */
 export interface SharedRead<T> {
-  /** The value as it was no longer than the maximum age ago, with every change that was made known before this call. */
+  /** A value within the maximum age that includes every change announced before this call. */
   get(): Promise<T>
-  /** What was read until now is out of date. */
+  /** Announces a change: earlier reads are out of date. */
   changed(): void
 }
 
 interface Reading<T> {
   readonly begunAt: number
-  /** How many changes were known when it began. */
+  /** Number of announced changes when it started. */
   readonly changes: number
   readonly value: Promise<T>
 }
@@ -29,13 +29,13 @@ export function makeSharedRead<T>(
   const begin = (): Reading<T> => {
     const mine: Reading<T> = { begunAt: now(), changes, value: read() }
     running = mine
-    // A failure reaches those who wait for it; the next one to ask tries again.
+    // A failure goes to the waiting callers; the next call tries again.
     void (async () => {
       try {
         await mine.value
         done = mine
       } catch {
-        // Told to those who wait.
+        // Reported to the waiting callers.
       } finally {
         running = undefined
       }
@@ -49,11 +49,11 @@ export function makeSharedRead<T>(
       const wanted = changes
       if (done !== undefined && done.changes >= wanted) {
         const ageMs = now() - done.begunAt
-        // Refreshed ahead of time while somebody asks, so that in the steady state nobody waits.
+        // Refreshed early while in use, so that callers do not wait in the steady state.
         if (ageMs > limits.refreshAfterMs && running === undefined) begin()
         if (ageMs <= limits.maxAgeMs) return done.value
       }
-      // One that began before the change must be waited for, but does not count: two reads at most.
+      // A read that started before the change must finish first but does not count: at most two reads.
       if (running !== undefined && running.changes < wanted) await running.value.catch(() => {})
       return (running ?? begin()).value
     },

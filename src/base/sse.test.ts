@@ -11,6 +11,6 @@ test.each([
   expect(formatSse(message)).toBe(text)
 })
 
-test('a heartbeat is a comment, which readers pass over', () => {
+test('a heartbeat is a comment, which readers ignore', () => {
   expect(sseHeartbeat).toMatch(/^:[^\n]*\n\n$/)
 })

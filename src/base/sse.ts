@@ -1,6 +1,6 @@
-/** Server-sent events, written by hand because it is three lines of format. */
+/** Formats server-sent events. */
 
-/** On every stream: asks proxies such as nginx not to collect what we write. */
+/** On every stream: keeps proxies such as nginx from buffering it. */
 export const unbuffered = { name: 'X-Accel-Buffering', value: 'no' } as const
 
 export interface SseMessage {

@@ -1,6 +1,6 @@
 /**
- * An Ed25519 key pair in OpenSSH's own format, so that the first login works without `ssh-keygen`. ssh2 can make keys too,
- * but some of them (three in a thousand) it cannot read itself.
+ * An Ed25519 key pair in OpenSSH's own format, so that the first login works without `ssh-keygen`. ssh2 can generate
+ * keys too, but cannot read 3 in 1,000 of its own.
  */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 
@@ -15,7 +15,7 @@ export function makeSshKeyPair(comment: string): SshKeyPair {
   const d = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url')
   const type = field('ssh-ed25519')
   const publicBlob = Buffer.concat([type, field(x)])
-  // The check number stands twice: after decryption (here there is none) the two must agree.
+  // The format repeats the check number: after decryption (not used here) the two must match.
   const check = randomBytes(4)
   const secret = Buffer.concat([check, check, type, field(x), field(Buffer.concat([d, x])), field(comment)])
   const padding = Buffer.from(Array.from({ length: (8 - (secret.length % 8)) % 8 }, (_, i) => i + 1))
@@ -36,7 +36,7 @@ export function makeSshKeyPair(comment: string): SshKeyPair {
   }
 }
 
-/** Length first, as all of SSH writes strings. */
+/** An SSH string: length first. */
 function field(value: string | Buffer): Buffer {
   const bytes = Buffer.from(value)
   const length = Buffer.alloc(4)

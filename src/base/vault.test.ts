@@ -4,7 +4,7 @@ import { makeVault } from './vault.ts'
 
 const vault = makeVault('the secret key of a test')
 
-test('what is sealed is opened again, whatever it holds', () => {
+test('round-trips any text', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       expect(makeVault('the secret key of a test').open(vault.seal(text))).toBe(text)
@@ -12,21 +12,21 @@ test('what is sealed is opened again, whatever it holds', () => {
   )
 })
 
-test('a seal does not show what it holds, and is another each time', () => {
+test('a sealed text does not reveal its content, and differs each time', () => {
   const sealed = vault.seal('whsec_secret')
   expect(sealed).toMatch(/^v1\.[\w-]+$/)
   expect(Buffer.from(sealed.slice(3), 'base64url').toString('latin1')).not.toContain('secret')
   expect(vault.seal('whsec_secret')).not.toBe(sealed)
 })
 
-describe('is not opened', () => {
+describe('rejects a sealed text', () => {
   const sealed = vault.seal('text')
 
   test('under another key', () => {
     expect(() => makeVault('another secret key').open(sealed)).toThrow(Error)
   })
 
-  test('with a single bit changed, wherever it is', () => {
+  test('with any single bit changed', () => {
     const bytes = Buffer.from(sealed.slice(3), 'base64url')
     for (let i = 0; i < bytes.length; i += 1) {
       const changed = Buffer.from(bytes)
@@ -35,7 +35,7 @@ describe('is not opened', () => {
     }
   })
 
-  test.each(['', 'v1.', 'v1.AAAA', sealed.slice(0, -2)])('when it is cut to %j', (text) => {
+  test.each(['', 'v1.', 'v1.AAAA', sealed.slice(0, -2)])('truncated to %j', (text) => {
     expect(() => vault.open(text)).toThrow(Error)
   })
 })

@@ -5,7 +5,7 @@ export interface Vault {
   seal(text: string): string
   /** Throws when the text was sealed under another key or was changed. */
   open(sealed: string): string
-  /** A key for one purpose, the same on every server; it tells nothing of the secret or of other purposes. */
+  /** A key for one purpose, the same on every server; it reveals neither the secret nor other purposes' keys. */
   derive(purpose: string): Buffer
 }
 

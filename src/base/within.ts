@@ -1,4 +1,4 @@
-/** A promise with a time limit. The work itself goes on: only the waiting ends. */
+/** Waits for a promise with a timeout. The work itself continues. */
 
 export async function within<T>(ms: number, work: Promise<T>, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -5,7 +5,7 @@ import { addMs, formatInstant, HOUR_MS, systemClock } from '../base/instant.ts'
 import { formatUsd, formatUsdForPeople, usd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
-import { endNowWords } from '../domain/commitment.ts'
+import { endNowText } from '../domain/commitment.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { shortRentalKinds } from '../view/rental.ts'
 import { NONE, parseWhole } from './flag.ts'
@@ -154,7 +154,7 @@ async function readEarlyEnds(client: Client, machines: readonly OwnMachine[]): P
     const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
     if (!commitment?.endNow) continue
     lines.push(
-      `${printable(displayName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowWords(commitment.endNow)}`,
+      `${printable(displayName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowText(commitment.endNow)}`,
     )
   }
   return lines

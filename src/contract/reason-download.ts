@@ -45,7 +45,7 @@ export const downloadReasons = {
     ({ model, owner }: { readonly model: string; readonly owner: string }) =>
       `The folder of ${model} belongs to ${owner}.`,
   ),
-  address_refused: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}`),
+  address_refused: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
   unreachable: unavailable(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
   bad_redirect: invalid(({ url, max }: FromUrl & { readonly max: number | undefined }) =>
     max === undefined ? `${url} redirects to an invalid address.` : `${url} redirects more than ${max} times.`,

@@ -3,7 +3,7 @@ import { scopes } from '../contract/endpoint.ts'
 import { effectiveScopes, holdsScope, withoutRepeats } from './api-key.ts'
 
 describe('scopes', () => {
-  test('operator contains every scope, and no other contains another', () => {
+  test('operator includes every scope, and no other scope includes another', () => {
     for (const scope of scopes) {
       expect(holdsScope(['operator'], scope)).toBe(true)
       for (const other of scopes) {
@@ -12,14 +12,14 @@ describe('scopes', () => {
     }
   })
 
-  test('the keys of a viewer only read, whatever stands in them', () => {
+  test("limits a viewer's keys to the read scopes", () => {
     expect(effectiveScopes('viewer', ['operator'])).toEqual(['compute:read', 'billing:read'])
     expect(effectiveScopes('viewer', ['keys', 'billing:read'])).toEqual(['billing:read'])
     expect(effectiveScopes('viewer', ['inference'])).toEqual([])
     expect(effectiveScopes('member', ['keys'])).toEqual(['keys'])
   })
 
-  test('scopes are kept once each', () => {
+  test('removes repeated scopes', () => {
     expect(withoutRepeats(['keys', 'inference', 'keys'])).toEqual(['inference', 'keys'])
   })
 })

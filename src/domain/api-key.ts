@@ -1,8 +1,8 @@
-/** What a key may do: its scopes, cut to what its person may do in the account. */
+/** Effective permissions of a key: its scopes, limited by the role of its member. */
 import type { Role } from '../contract/account.ts'
 import { scopes, type Scope } from '../contract/endpoint.ts'
 
-/** All that a viewer's keys can have. */
+/** The scopes that a viewer's keys can have. */
 export const viewerScopes = ['compute:read', 'billing:read'] as const satisfies readonly Scope[]
 
 /** `operator` contains everything. */
@@ -10,12 +10,12 @@ export function holdsScope(held: readonly Scope[], wanted: Scope): boolean {
   return held.includes(wanted) || held.includes('operator')
 }
 
-/** The scopes that count. A member who was made a viewer keeps old keys, but these only read from then on. */
+/** The effective scopes. A member demoted to viewer keeps their keys, which are then read-only. */
 export function effectiveScopes(role: Role, held: readonly Scope[]): readonly Scope[] {
   return role === 'viewer' ? viewerScopes.filter((scope) => holdsScope(held, scope)) : held
 }
 
-/** A key as a rank: who it acts for, their role in the account, and its scopes. */
+/** The rank of a key: its member, their role, and its scopes. */
 export interface KeyRank {
   readonly personId: string
   readonly role: Role
@@ -25,8 +25,8 @@ export interface KeyRank {
 const roleRanks: Readonly<Record<Role, number>> = { viewer: 0, member: 1, owner: 2 }
 
 /**
- * Why one key may not take another one's rights away (revoke it, or demote or remove its person). Otherwise a leaked
- * `keys` key of a plain member could shut the owner and the operator out. Your own keys are always yours to revoke.
+ * Why a key must not revoke another key, or demote or remove its member. Otherwise a leaked `keys` key of a plain member
+ * could lock out the owner and the operator. Members can always revoke their own keys.
  */
 export function whyNotManageKey(by: KeyRank, victim: KeyRank): 'role_too_low' | 'scope_not_held' | undefined {
   if (by.personId === victim.personId) return undefined

@@ -3,7 +3,7 @@ import { actionLabel, auditDetails, auditSummary } from './audit.ts'
 
 const money = (usd: string): string => `$${usd}`
 
-test('labels an action, and shows an unknown one as it is', () => {
+test('labels an action, and shows an unknown one unchanged', () => {
   expect([actionLabel('host.join'), actionLabel('old_noun.verb')]).toEqual(['Host joined', 'old noun verb'])
 })
 

@@ -41,7 +41,7 @@ const actionLabels = {
 /** `noun.verb`. */
 export type AuditAction = keyof typeof actionLabels
 
-/** Actions of older releases are shown as they are. */
+/** Actions of older releases are shown unchanged. */
 export function actionLabel(action: string): string {
   return (actionLabels as Readonly<Record<string, string>>)[action] ?? action.replaceAll(/[._]/g, ' ')
 }

@@ -26,7 +26,7 @@ const segment = fc
       settled: costOfSpan(pricePerHour, settled),
       supplierPaid: zeroUsd,
       platformFeeBp: null,
-      // A term holds all that it can cost.
+      // A term holds its maximum cost.
       held: committed ? nanoUsdOf(held + costOfSpan(pricePerHour, 2 * DAY_MS)) : held,
       chargedUntil: lostMs === null ? null : addMs(startedAt, Math.min(lostMs, ranMs)),
       committed,
@@ -44,7 +44,7 @@ const standing = fc
     segments,
   }))
 
-test('whatever runs, balance = available + on hold, nothing is below zero, and only what is charged is spent', () => {
+test('balance = available + on hold, no amount is negative, and hourly spend counts only charged segments', () => {
   fc.assert(
     fc.property(standing, (standing) => {
       const is = balanceOf(standing, NOW)
@@ -55,13 +55,13 @@ test('whatever runs, balance = available + on hold, nothing is below zero, and o
         return costOfSpan(one.pricePerHour, until - one.startedAt) - one.settled
       })
       const left = standing.available + standing.held - runUp.reduce((sum, one) => sum + one, 0n)
-      // A meter that is late by more than there is shows no less than the holds that are not its own.
+      // A meter that is late by more than the balance leaves the other holds untouched.
       expect(is.balance >= left && (is.available === 0n || is.balance === left)).toBe(true)
       const charged = standing.segments.filter(({ chargedUntil }) => chargedUntil === null)
       expect(is.hourlySpend).toBe(sumUsd(charged.map(({ pricePerHour }) => pricePerHour)))
       const onDemand = charged.filter(({ committed }) => !committed)
       expect(is.runway.hourlySpend).toBe(sumUsd(onDemand.map(({ pricePerHour }) => pricePerHour)))
-      // The holds of terms are no funds: taking them away changes no date.
+      // Holds of terms do not count as funds: removing them changes no date.
       const without = { ...standing, held: nanoUsdOf(standing.held - standing.committed), committed: zeroUsd }
       const segments = standing.segments.filter(({ committed }) => !committed)
       expect(balanceOf({ ...without, segments }, NOW).emptyAt).toBe(is.emptyAt)
@@ -70,7 +70,7 @@ test('whatever runs, balance = available + on hold, nothing is below zero, and o
   )
 })
 
-describe('a machine at $2/hr and $10 in all', () => {
+describe('a machine at $2/hr with a balance of $10', () => {
   const running: RunningSegment = {
     startedAt: addMs(NOW, -HOUR_MS),
     pricePerHour: usd('2'),
@@ -92,17 +92,17 @@ describe('a machine at $2/hr and $10 in all', () => {
     segments: [running],
   }
 
-  test('has used an hour of its hold, and lasts for four more', () => {
+  test('uses one hour of its hold, and lasts for four more', () => {
     expect(balanceOf(account, NOW)).toMatchObject({ balance: usd('8'), available: usd('8'), held: zeroUsd })
     expect(balanceOf(account, NOW)).toMatchObject({ hourlySpend: usd('2'), emptyAt: addMs(NOW, 4 * HOUR_MS) })
   })
 
-  test('that is out of reach costs nothing from then on, and does not count', () => {
+  test('costs nothing while unreachable, and is not in the hourly spend', () => {
     const lost = { ...account, segments: [{ ...running, chargedUntil: addMs(NOW, -HOUR_MS / 2) }] }
     expect(balanceOf(lost, NOW)).toMatchObject({ balance: usd('9'), hourlySpend: zeroUsd, emptyAt: null })
   })
 
-  test('whose meter is late takes what its hold lacks from what is available', () => {
+  test('takes what its hold lacks from the available balance when the meter is late', () => {
     const late = {
       ...account,
       segments: [{ ...running, startedAt: addMs(NOW, -3 * HOUR_MS), settledUntil: addMs(NOW, -3 * HOUR_MS) }],

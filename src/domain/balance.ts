@@ -1,7 +1,7 @@
 /**
- * What an account has. `available` and `held` of the ledger are as of the last charges; here the cost that has run up
- * since is taken off where the meter will take it, so that Balance = Available + On hold at every moment. Every
- * screen, the API and the runway warnings read these numbers from here.
+ * The balance of an account. `available` and `held` in the ledger are as of the last charges; here the cost accrued
+ * since then is deducted where the meter will charge it, so that Balance = Available + On hold at every moment. The API,
+ * the console and the runway warnings all use these numbers.
  */
 import { earlier, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -11,18 +11,18 @@ import { emptyAt, type Runway } from './runway.ts'
 export interface RunningSegment extends OpenSegment {
   /** In its hold. */
   readonly held: NanoUsd
-  /** Set while its machine is unreachable: nothing is charged past that instant. */
+  /** Set while its machine is unreachable: nothing is charged after that instant. */
   readonly chargedUntil: Instant | null
   /** Paid from the hold of a reserved term. */
   readonly committed: boolean
 }
 
-/** What the ledger and the meters say of an account, read at one moment. */
+/** Amounts and running segments of an account, read at one moment. */
 export interface Standing {
   readonly available: NanoUsd
   readonly held: NanoUsd
   readonly earnings: NanoUsd
-  /** Of `held`, what belongs to reserved terms. */
+  /** The part of `held` for reserved terms. */
   readonly committed: NanoUsd
   readonly creditLine: NanoUsd
   readonly creditUsed: NanoUsd
@@ -37,11 +37,11 @@ export interface Balance {
   readonly earnings: NanoUsd
   readonly creditLine: NanoUsd
   readonly creditUsed: NanoUsd
-  /** What is charged now. Unreachable machines are not. */
+  /** Current charges; unreachable machines are not charged. */
   readonly hourlySpend: NanoUsd
-  /** Reserved terms are paid for already, and no part of it. */
+  /** Without reserved terms, which are already paid for. */
   readonly runway: Runway
-  /** When on-demand charges have used up the balance. null: nothing is charged, or it lasts longer than anyone plans. */
+  /** When on-demand charges use up the balance. null: nothing is charged, or after the year 9999. */
   readonly emptyAt: Instant | null
 }
 
@@ -52,7 +52,7 @@ export function balanceOf(standing: Standing, now: Instant): Balance {
     return { segment, fromHold, fromAvailable: nanoUsdOf(cost - fromHold) }
   })
   const held = nanoUsdOf(standing.held - sumUsd(runUp.map(({ fromHold }) => fromHold)))
-  // A late meter may show more than there is; it will charge no more than there is.
+  // A late meter can show more than the balance, but never charges more.
   const owed = sumUsd(runUp.map(({ fromAvailable }) => fromAvailable))
   const available = maxUsd(nanoUsdOf(standing.available - owed), zeroUsd)
   const balance = nanoUsdOf(available + held)

@@ -5,8 +5,8 @@ import { BodyBudget, BodyBuffer, FREE_BODY_BYTES, type BodyRoom } from './body-b
 const totalBytes = 10 * FREE_BODY_BYTES
 const accountBytes = 4 * FREE_BODY_BYTES
 
-describe('room for bodies', () => {
-  test('never exceeds the total or an account’s share, and all of it comes back', () => {
+describe('memory for bodies', () => {
+  test('never exceeds the total or an account’s share, and is fully released', () => {
     const step = fc.record({
       room: fc.nat(5),
       bytes: fc.integer({ min: 1, max: 3 * FREE_BODY_BYTES }),
@@ -40,7 +40,7 @@ describe('room for bodies', () => {
     )
   })
 
-  test('the first bytes of a request are free, and a refusal says why and when to come back', () => {
+  test('the first bytes of a request are free, and a rejection gives the reason and the retry time', () => {
     const budget = new BodyBudget({ totalBytes, accountBytes })
     expect(budget.open('acc_1').grow(accountBytes)).toBeUndefined()
     const next = budget.open('acc_1')
@@ -52,7 +52,7 @@ describe('room for bodies', () => {
   })
 })
 
-test('a body is what was added, whatever the pieces and whatever was announced', () => {
+test('joins the added pieces, whatever length was announced', () => {
   const pieces = fc.array(fc.integer({ min: 0, max: 90_000 }), { maxLength: 8 })
   fc.assert(
     fc.property(pieces, fc.boolean(), (sizes, isAnnounced) => {

@@ -1,10 +1,9 @@
 /**
- * Memory for request bodies: so many bytes in total and so many per account. A request takes room for the length that
- * it announces before its body is read, so that whoever has begun to send can finish; a body of unknown length takes
- * room as it arrives. Memory itself is used only for bytes that have arrived. Room is kept until the request has been
- * answered, since retries and records need the body that long. A body of up to 64 KiB takes no room: a connection may
- * hold that much anyway, so small requests are answered while all room is taken, and a sender without an account gets
- * no more than that.
+ * Memory budget for request bodies, in total and per account. A request reserves its announced length before its body is
+ * read, so that a sender that has started can finish; a body of unknown length reserves as it arrives. Memory is
+ * allocated only for bytes that have arrived. The reservation lasts until the response is complete, since retries and
+ * records need the body. A body of up to 64 KiB needs no reservation: a connection may buffer that much anyway, so small
+ * requests are answered while the budget is used up, and senders without an account get no more than that.
  */
 import { fail, type Failure } from '../contract/result.ts'
 
@@ -34,7 +33,7 @@ export class BodyBudget {
     return new BodyRoom(this, accountId)
   }
 
-  /** Takes so many more bytes, or nothing and says why. */
+  /** Reserves more bytes, or returns the reason and reserves nothing. */
   take(accountId: string, bytes: number): Failure | undefined {
     const refused = this.#refusal(accountId, bytes)
     if (refused === undefined) this.#add(accountId, bytes)
@@ -62,7 +61,7 @@ export class BodyBudget {
   }
 }
 
-/** The room of one request. */
+/** The reservation of one request. */
 export class BodyRoom {
   readonly #budget: BodyBudget
   readonly #accountId: string
@@ -75,7 +74,7 @@ export class BodyRoom {
     this.#accountId = accountId
   }
 
-  /** Takes room for so many more bytes, or nothing and says why. */
+  /** Reserves more bytes, or returns the reason and reserves nothing. */
   grow(bytes: number): Failure | undefined {
     const all = this.#bytes + bytes
     if (all > FREE_BODY_BYTES && !this.#isReleased) {
@@ -87,7 +86,7 @@ export class BodyRoom {
     return undefined
   }
 
-  /** Gives everything back; once and for all. */
+  /** Releases everything; later calls do nothing. */
   release(): void {
     if (this.#isReleased) return
     this.#isReleased = true
@@ -96,7 +95,7 @@ export class BodyRoom {
 }
 
 /**
- * A body as it arrives, copied into blocks: pieces of a single byte, as chunked encoding allows, would otherwise cost a
+ * Collects an arriving body in blocks: pieces of a single byte, which chunked encoding allows, would otherwise cost a
  * hundred bytes each.
  */
 export class BodyBuffer {
@@ -106,7 +105,7 @@ export class BodyBuffer {
   #filledOfLast = 0
   #bytes = 0
 
-  /** `expectedBytes`: undefined where the sender has not said. */
+  /** `expectedBytes`: undefined if the sender did not announce a length. */
   constructor(expectedBytes: number | undefined) {
     this.#expectedBytes = expectedBytes
   }

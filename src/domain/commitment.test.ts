@@ -9,7 +9,7 @@ import { commitmentOf, grantTerm, quoteTerms, type ReserveOption } from './term.
 
 const START = instantOf(Date.UTC(2026, 10, 14, 12))
 
-/** A reserved rental, its hold and its bill, moved by the meter's plans as the store moves them. */
+/** A reserved rental, its hold and its bill, updated by the meter's plans as in the store. */
 class Reserved {
   readonly segments: UsedSegment[] = []
   readonly commitment: Commitment
@@ -17,8 +17,8 @@ class Reserved {
   charged = zeroUsd
   #open: OpenSegment | undefined
 
-  constructor(listPrice: NanoUsd, options: readonly ReserveOption[], wish: ReserveOption) {
-    const term = grantTerm({ termType: 'reserved', ...wish }, listPrice, options, START)
+  constructor(listPrice: NanoUsd, options: readonly ReserveOption[], option: ReserveOption) {
+    const term = grantTerm({ termType: 'reserved', ...option }, listPrice, options, START)
     assert(term.ok)
     const commitment = commitmentOf(term.value, options)
     assert(commitment !== null)
@@ -38,7 +38,7 @@ class Reserved {
     assert(plan.endsAt === null && plan.dueAt > now)
   }
 
-  /** The machine stood still from `from` to `until`: that time is in the ledger at no price. */
+  /** The machine was down from `from` to `until`: that time is in the ledger at a price of zero. */
   standStill(from: Instant, until: Instant): void {
     this.close(from)
     this.start(from, zeroUsd)
@@ -55,7 +55,7 @@ class Reserved {
   }
 
   #funds(): Funds {
-    // Whatever else the account has or may spend is of no account.
+    // Other funds and limits of the account do not matter.
     return { held: this.held, available: usd('1000'), allowance: zeroUsd, committed: true }
   }
 
@@ -82,13 +82,13 @@ const option = fc.record({
   discountPercentage: fc.integer({ min: 0, max: 10_000 }).map((bp) => bp / 100),
 })
 const options = fc.array(option, { minLength: 1, maxLength: 5 })
-/** How long each step lasts, and whether the machine stands still in it. */
+/** The length of each step, and whether the machine is down in it. */
 const steps = fc.array(fc.record({ ms: fc.integer({ min: 0, max: 8 * DAY_MS }), still: fc.boolean() }), {
   minLength: 1,
   maxLength: 12,
 })
 
-describe('whatever the prices, terms, outages and instants', () => {
+describe('for all prices, terms, outages and instants', () => {
   test('the hold pays everything, the end is rated by the longest completed term, and nothing exceeds the total', () => {
     fc.assert(
       fc.property(
@@ -99,11 +99,11 @@ describe('whatever the prices, terms, outages and instants', () => {
         steps,
         fc.integer({ min: 0, max: HOUR_MS }),
         fc.boolean(),
-        (listPrice, options, which, wished, steps, bootMs, atFault) => {
+        (listPrice, options, which, fraction, steps, bootMs, atFault) => {
           const offered = options[which % options.length]
           assert(offered !== undefined)
-          // A customer may ask for less than is granted.
-          const discountPercentage = Math.floor(offered.discountPercentage * wished * 100) / 100
+          // A customer can request less than the offered discount.
+          const discountPercentage = Math.floor(offered.discountPercentage * fraction * 100) / 100
           const rental = new Reserved(listPrice, options, { ...offered, discountPercentage })
           const { commitment } = rental
           const { total, perHour, endsAt } = commitment
@@ -132,7 +132,7 @@ describe('whatever the prices, terms, outages and instants', () => {
           expect(ending.extra >= 0n && ending.extra <= rental.held).toBe(true)
           expect(ending.cost <= total).toBe(true)
           expect(ending.cost).toBe(rental.charged + ending.extra)
-          // From first principles: which terms were over by now, and what the longest of them costs an hour.
+          // From first principles: the price per hour of the longest term completed by now.
           const completed = options.filter(
             ({ termPeriodDays: days }) => days < offered.termPeriodDays && START + days * DAY_MS <= now,
           )
@@ -152,7 +152,7 @@ describe('whatever the prices, terms, outages and instants', () => {
     )
   })
 
-  test('until the end, ending later never costs more than the total and never less than the time at the price of the term', () => {
+  test('ending early costs at least the time at the price of the term, and at most the total', () => {
     fc.assert(
       fc.property(listPrice, options, fc.nat(), fc.nat({ max: 40 * DAY_MS }), (listPrice, options, which, ms) => {
         const terms = quoteTerms(options, listPrice)
@@ -171,7 +171,7 @@ describe('whatever the prices, terms, outages and instants', () => {
   })
 })
 
-describe('a year at $1.743/hr, 30 % below $2.49, with shorter terms of 30 and 90 days at 10 and 18 %', () => {
+describe('one year at $1.743/hr, 30% below $2.49, with shorter terms of 30 and 90 days at 10% and 18%', () => {
   const options = [
     { termPeriodDays: 30, discountPercentage: 10 },
     { termPeriodDays: 90, discountPercentage: 18 },
@@ -187,7 +187,7 @@ describe('a year at $1.743/hr, 30 % below $2.49, with shorter terms of 30 and 90
     [30 * DAY_MS - 1, '2.49', '1792.799999308', '13475.880000692'],
     [30 * DAY_MS, '2.241', '1613.52', '13655.16'],
     [90 * DAY_MS, '2.0418', '4410.288', '10858.392'],
-    // At 2.0418 an hour the total is reached after 311.6 days; from there on the end costs nothing more.
+    // At $2.0418/hr the total is reached after 311.6 days; from then on ending costs nothing extra.
     [312 * DAY_MS, '2.0418', '15268.68', '0'],
     [365 * DAY_MS, '1.743', '15268.68', '0'],
   ])('after %s ms', (ms, rate, cost, returned) => {
@@ -201,7 +201,7 @@ describe('a year at $1.743/hr, 30 % below $2.49, with shorter terms of 30 and 90
     expect(planEnding(commitment, used, end, { atFault: true }).extra).toBe(0n)
   })
 
-  test('a machine that comes late is used for less, and its days count from the order', () => {
+  test('a machine that starts late is charged for less time, and its days count from the order', () => {
     const started = addMs(START, DAY_MS)
     const end = addMs(START, 30 * DAY_MS)
     const used = usageOf([{ startedAt: started, endedAt: null, pricePerHour: year.perHour }], end)
@@ -209,7 +209,7 @@ describe('a year at $1.743/hr, 30 % below $2.49, with shorter terms of 30 and 90
     expect(rateAt(commitment, end)).toBe(usd('2.241'))
   })
 
-  test('the rule names every price and the most it can cost', () => {
+  test('the rule names every price and the maximum cost', () => {
     const rule = earlyEndRule(year)
     for (const amount of ['$2.49/hr', '$2.241/hr from day 30', '$2.0418/hr from day 90', '$15,268.68']) {
       expect(rule).toContain(amount)

@@ -1,8 +1,8 @@
 /**
  * The commitment behind a reserved term. The price of the whole term is held with the order and charges are drawn from
  * that hold. Ending early re-rates the time used at the price of the longest term that was completed by then (on demand
- * if none), never above the total of the term, and the rest of the hold returns. Rates are fixed at the order, so the
- * cost of ending is known before it and no later price change reaches it.
+ * if none), never above the total of the term, and the rest of the hold is released. Rates are fixed at the order,
+ * so the cost of ending is known in advance and later price changes do not affect it.
  */
 import { addMs, DAY_MS, later, type Instant } from '../base/instant.ts'
 import {
@@ -33,10 +33,10 @@ export interface Commitment {
   readonly rates: readonly EarlyEndRate[]
 }
 
-/** What a reserved rental has used. */
+/** Usage of a reserved rental. */
 export interface Usage {
   readonly ms: number
-  /** For that time, at the price of the term. */
+  /** Cost of that time at the price of the term. */
   readonly charged: NanoUsd
 }
 
@@ -47,7 +47,7 @@ export interface UsedSegment {
   readonly pricePerHour: NanoUsd
 }
 
-/** The segments of a rental in its term, an open one up to `until`. Time at no price (an outage) was not used. */
+/** The segments of a rental in its term, an open one up to `until`. Time at a price of zero (an outage) does not count. */
 export function usageOf(segments: readonly UsedSegment[], until: Instant): Usage {
   const spans = segments.map((segment) => ({ segment, end: segment.endedAt ?? later(until, segment.startedAt) }))
   return {
@@ -58,11 +58,11 @@ export function usageOf(segments: readonly UsedSegment[], until: Instant): Usage
 
 export interface Ending {
   readonly rate: NanoUsd
-  /** What the whole rental costs, ended like this. */
+  /** Total cost of the rental. */
   readonly cost: NanoUsd
-  /** Of it, what is charged on top of the price of the term. */
+  /** The part charged on top of the price of the term. */
   readonly extra: NanoUsd
-  /** What returns from the hold. */
+  /** Released from the hold. */
   readonly returned: NanoUsd
 }
 
@@ -82,7 +82,7 @@ export function earlyEndRates(
   }))
 }
 
-/** What it costs to end at `end`: the price of the longest term that was completed by then. */
+/** The rate for ending at `end`: the price of the longest term completed by then. */
 export function rateAt(commitment: Commitment, end: Instant): NanoUsd {
   if (end >= commitment.endsAt) return commitment.perHour
   const completed = commitment.rates.findLast(({ days }) => addMs(commitment.startsAt, days * DAY_MS) <= end)
@@ -91,8 +91,8 @@ export function rateAt(commitment: Commitment, end: Instant): NanoUsd {
 }
 
 /**
- * What ending costs. `atFault`: it ends because of the machine, its host or us, and the time used keeps the price of
- * the term.
+ * The cost of ending. `atFault`: the machine, its host or Berth caused the end, so the time used keeps the price of the
+ * term.
  */
 export function planEnding(
   commitment: Commitment,
@@ -102,13 +102,13 @@ export function planEnding(
 ): Ending {
   const rate = options.atFault ? commitment.perHour : rateAt(commitment, end)
   const rated = minUsd(costOfSpan(rate, used.ms), commitment.total)
-  // At the price of the term there is nothing to re-rate, not even what rounding down each segment left over.
+  // At the price of the term nothing is re-rated, not even the remainders of rounding down each segment.
   const extra = rate === commitment.perHour ? zeroUsd : maxUsd(nanoUsdOf(rated - used.charged), zeroUsd)
   const cost = nanoUsdOf(used.charged + extra)
   return { rate, cost, extra, returned: nanoUsdOf(commitment.total - cost) }
 }
 
-/** The rule in one sentence, as every front end shows it before the order and before the end. */
+/** The rule as one sentence, shown before the order and before the end. */
 export function earlyEndRule({
   total,
   rates,
@@ -117,7 +117,7 @@ export function earlyEndRule({
   readonly rates: readonly EarlyEndRate[]
 }): string {
   const steps = rates
-    // A step that changes nothing is not worth a word.
+    // Leaves out steps with the same price.
     .filter(({ perHour }, index) => index === 0 || perHour !== rates[index - 1]?.perHour)
     .map(({ days, perHour }) => {
       const price = `${formatUsdForPeople(perHour)}/hr`
@@ -126,8 +126,8 @@ export function earlyEndRule({
   return `If you end it early, the time used is charged ${steps.join(', ')}, ${formatUsdForPeople(total)} at most; the rest of the hold returns at once.`
 }
 
-/** What ending now means, in one sentence, from the amounts in the detail of a rental. */
-export function endNowWords(endNow: {
+/** The effect of ending now as one sentence, from the amounts in a rental's details. */
+export function endNowText(endNow: {
   readonly costUsd: string
   readonly extraUsd: string
   readonly returnedUsd: string

@@ -1,10 +1,10 @@
-/** Hosts: what they are called in which state, and when one that says nothing counts as silent. */
+/** Hosts: states, operator actions, and when a host counts as offline. */
 import { addMs, type Instant } from '../base/instant.ts'
 import type { Desired } from '../contract/agent.ts'
 
 export type HostState = Desired['state']
 
-/** From which states an operator's action leads elsewhere. To be removed, a host has to be empty as well. */
+/** The states in which an operator's action has an effect. Removal also requires an empty host. */
 export const hostActions = {
   drain: ['ready'],
   resume: ['draining'],
@@ -13,7 +13,7 @@ export const hostActions = {
   remove: ['ready', 'draining', 'cleaning', 'quarantined'],
 } as const satisfies Readonly<Record<string, readonly HostState[]>>
 
-/** Where tenants and neighbours find a host that has an address of its own. */
+/** Address of a host for tenants and other hosts. */
 export interface HostAddress {
   readonly hostname: string
   readonly publicIp: string
@@ -21,9 +21,9 @@ export interface HostAddress {
   readonly sshPort: number
 }
 
-/** How often a host says that it is there. */
+/** Interval of a host's heartbeat. */
 export const HEARTBEAT_MS = 3_000
-/** Three heartbeats and the time for a busy machine to send one. What runs there is then no longer known to run. */
+/** Three heartbeats plus the time for a busy machine to send one. After that its workloads count as unknown. */
 export const SILENT_MS = 12_000
 
 export function isSilent(seenAt: Instant | null, now: Instant): boolean {

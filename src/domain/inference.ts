@@ -1,6 +1,6 @@
 /**
- * What inference costs. Every price is for a million units, so a request is priced by one sum and one division, which
- * rounds down: the customer keeps the fraction of a nano-dollar.
+ * The cost of inference. All prices are per million units, so a request is priced by one sum and one division, which
+ * rounds down in the customer's favour.
  */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 
@@ -15,12 +15,12 @@ export interface ModelPrices {
   readonly character: NanoUsd
 }
 
-/** What a request used. `inputTokens` counts all tokens of the prompt, the cached ones among them. */
+/** Usage of a request. `inputTokens` counts all prompt tokens, including cached ones. */
 export interface InferenceUnits {
   readonly inputTokens: number
   readonly cachedTokens: number
   readonly outputTokens: number
-  /** Width × height × steps, of all pictures. */
+  /** Width × height × steps, summed over all images. */
   readonly pixelSteps: number
   readonly characters: number
 }

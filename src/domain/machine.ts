@@ -1,4 +1,4 @@
-/** Machines: what they are made of, what of them is real, and what share of one a rental gets. */
+/** Machines: hardware, simulated parts, and the share that a rental gets. */
 /** As its engine reports it. */
 export interface MachineHardware {
   readonly cpuModel: string
@@ -12,11 +12,11 @@ export interface MachineHardware {
   readonly gpuDriver?: string | undefined
   readonly cudaVersion?: string | undefined
   readonly cpuArch?: 'x64' | 'arm64' | undefined
-  /** The GPUs were declared by the supplier, not found: there are no such devices. */
+  /** The supplier declared the GPUs; the devices do not exist. */
   readonly simulated?: boolean
 }
 
-/** CPU, memory and disk follow the share of the GPUs. */
+/** CPU, memory and disk in proportion to the GPUs. */
 export function shareOfMachine(
   hardware: Pick<MachineHardware, 'cpuModel' | 'virtualCores' | 'ramGb' | 'storageGb'>,
   gpus: number,

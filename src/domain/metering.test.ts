@@ -26,7 +26,7 @@ import {
 
 const START = instantOf(Date.UTC(2026, 10, 14, 12))
 
-/** A stretch, its hold and its account's balance, moved by settlements as the store moves them. */
+/** A segment, its hold and its account's balance, updated by settlements as in the store. */
 class Meter {
   segment: OpenSegment
   funds: Funds
@@ -54,7 +54,7 @@ class Meter {
 
   #apply(plan: Settlement): Settlement {
     const { segment, funds } = this
-    // What the ledger's constraints would refuse: no balance goes below zero, in the order of the postings.
+    // Like the ledger's constraints: no balance goes below zero, in the order of the postings.
     assert(plan.topUp >= 0n && plan.topUp <= funds.available)
     assert(plan.charge >= 0n && plan.charge <= funds.held + plan.topUp)
     assert(plan.supplierShare >= 0n && plan.supplierShare <= plan.charge)
@@ -79,15 +79,15 @@ class Meter {
 }
 
 const amount = (max: bigint) => fc.bigInt({ min: 0n, max }).map(nanoUsdOf)
-/** From a nano-dollar to a few hundred dollars an hour, the odd ones included. */
+/** From one nano-dollar to a few hundred dollars per hour, including odd amounts. */
 const price = fc.oneof(amount(500_000_000_000n), amount(10_000n), fc.constantFrom(usd('0'), usd('2'), usd('23.92')))
 const fee = fc.option(fc.integer({ min: 0, max: 10_000 }))
 const steps = fc.array(fc.record({ ms: fc.integer({ min: 0, max: 3 * HOUR_MS }), deposit: amount(usd('50')) }), {
   maxLength: 30,
 })
 
-describe('whatever the instants, prices and funds', () => {
-  test('the parts add up to the whole, nothing goes below zero, and the end is the last millisecond that is paid', () => {
+describe('for all instants, prices and funds', () => {
+  test('parts add up to the whole, no balance goes below zero, and the end is the last paid millisecond', () => {
     fc.assert(
       fc.property(price, fee, amount(usd('30')), amount(usd('100')), steps, (price, fee, held, available, steps) => {
         const meter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
@@ -112,7 +112,7 @@ describe('whatever the instants, prices and funds', () => {
           if (ends) break
           expect(plan.dueAt).toBeGreaterThan(now)
           expect(plan.dueAt).toBeLessThanOrEqual(now + SETTLE_EVERY_MS)
-          // What was charged is not charged again.
+          // Nothing is charged twice.
           expect(planSettlement(meter.segment, meter.funds, now)).toMatchObject({ charge: 0n, supplierShare: 0n })
           expect(accrued(meter.segment, now)).toBe(0n)
         }
@@ -121,7 +121,7 @@ describe('whatever the instants, prices and funds', () => {
     )
   })
 
-  test('a late meter changes nothing but the moment of writing', () => {
+  test('a late meter charges the same amounts, later', () => {
     const often = fc.array(fc.integer({ min: 0, max: HOUR_MS }), { minLength: 1, maxLength: 40 })
     fc.assert(
       fc.property(price, fee, amount(usd('30')), amount(usd('60')), often, (price, fee, held, available, often) => {
@@ -145,7 +145,7 @@ describe('whatever the instants, prices and funds', () => {
     )
   })
 
-  test('a limit is never exceeded, and says that it was the limit', () => {
+  test('never exceeds a limit, and names the limit as the reason', () => {
     fc.assert(
       fc.property(price, amount(usd('20')), steps, (price, allowance, steps) => {
         const meter = new Meter(price, { held: usd('30'), available: usd('1000'), allowance, committed: false })
@@ -166,7 +166,7 @@ describe('whatever the instants, prices and funds', () => {
     )
   })
 
-  test('closing charges the whole stretch up to the end, or as far as the money goes', () => {
+  test('closing charges the whole segment, or as far as the money lasts', () => {
     fc.assert(
       fc.property(price, fee, amount(usd('30')), amount(usd('60')), steps, (price, fee, held, available, steps) => {
         const meter = new Meter(price, { held, available, allowance: null, committed: false }, fee)
@@ -186,7 +186,7 @@ describe('whatever the instants, prices and funds', () => {
     )
   })
 
-  test('between two looks the hold covers what runs, or there is nothing more to set aside', () => {
+  test('the hold covers the time to the next settlement, or the balance is empty', () => {
     fc.assert(
       fc.property(price, amount(usd('30')), amount(usd('300')), steps, (price, held, available, steps) => {
         const meter = new Meter(price, { held, available, allowance: null, committed: false })
@@ -205,7 +205,7 @@ describe('whatever the instants, prices and funds', () => {
     )
   })
 
-  test('a clock that goes back charges nothing', () => {
+  test('charges nothing when the clock goes back', () => {
     const meter = new Meter(usd('6'), { held: usd('6'), available: usd('6'), allowance: null, committed: false })
     meter.settle(addMs(START, 10 * MINUTE_MS))
     expect(meter.settle(addMs(START, 5 * MINUTE_MS))).toMatchObject({ charge: 0n, until: START + 10 * MINUTE_MS })
@@ -214,8 +214,8 @@ describe('whatever the instants, prices and funds', () => {
 })
 
 /**
- * One line is one settlement of a stretch at $6.00 an hour whose first hour is set aside: ten cents a minute.
- * `deposit` comes in just before it; `held` and `available` are what is left behind it.
+ * One line is one settlement of a segment at $6.00/hr ($0.10 per minute) that starts with a hold for one hour.
+ * `deposit` arrives just before it; `held` and `available` are the amounts after it.
  */
 const scenarios = {
   'a balance runs out between two looks': `

@@ -1,19 +1,18 @@
 /**
- * The meter. Money is set aside before it is spent: what runs has a hold, the meter charges the time that has passed
- * out of the hold and tops the hold up from the balance. When there is nothing left to top it up with, the time that
- * the hold still covers is known to the millisecond, and that is when the thing ends. So an account never goes below
- * zero, and a late meter changes nothing but the moment of writing.
+ * The meter. Money is held before it is spent: every running segment has a hold, the meter charges elapsed time to the
+ * hold and tops the hold up from the balance. When the balance is empty, the time that the hold still covers is known to
+ * the millisecond, and the segment ends then. So an account never goes below zero, and a late meter charges the same
+ * amounts, only later.
  *
- * The cost of a stretch is always the cost of the whole stretch so far, less what was charged before: parts never add
- * up to more or less than the whole.
+ * A charge is always the cost of the whole segment so far minus earlier charges, so the parts add up to exactly the whole.
  */
 import { addMs, earlier, HOUR_MS, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, maxUsd, minUsd, nanoUsdOf, shareOf, spanAffordable, zeroUsd, type NanoUsd } from '../base/money.ts'
 
-/** How much time a hold should cover after a top-up, and below what it is topped up. */
+/** The time a hold should cover after a top-up, and the threshold for a top-up. */
 export const HOLD_COVERS_MS = HOUR_MS
 const TOP_UP_BELOW_MS = HOUR_MS / 2
-/** How often a running stretch is charged when nothing forces it earlier. */
+/** Interval between charges of a running segment, unless it must be charged earlier. */
 export const SETTLE_EVERY_MS = 5 * MINUTE_MS
 
 export interface OpenSegment {
@@ -31,9 +30,9 @@ export interface Funds {
   readonly held: NanoUsd
   /** In the account's balance, free for a top-up. */
   readonly available: NanoUsd
-  /** What limits (of the rental, of its key) still allow in all, from `settled` on. null: none is set. */
+  /** Total that the limits of the rental and its key still allow, from `settled` on. null: no limits. */
   readonly allowance: NanoUsd | null
-  /** The hold covers the whole term, which limits were checked against at the order: nothing can end it early. */
+  /** The hold covers the whole term, and limits were checked at the order: money cannot end it early. */
   readonly committed: boolean
 }
 
@@ -43,10 +42,10 @@ export interface Settlement {
   readonly charge: NanoUsd
   readonly supplierShare: NanoUsd
   readonly topUp: NanoUsd
-  /** Set when the money (or the allowance) ends: the stretch ends at that very instant. */
+  /** Set when the money or the limit runs out: the segment ends at that instant. */
   readonly endsAt: Instant | null
   readonly endReason: 'balance_empty' | 'spending_limit' | null
-  /** When the meter should look again. */
+  /** When the meter should run again. */
   readonly dueAt: Instant
 }
 
@@ -54,12 +53,12 @@ export function costUntil(segment: Pick<OpenSegment, 'startedAt' | 'pricePerHour
   return costOfSpan(segment.pricePerHour, Math.max(0, until - segment.startedAt))
 }
 
-/** What has run up since the last charge. */
+/** Cost since the last charge. */
 export function accrued(segment: OpenSegment, now: Instant): NanoUsd {
   return nanoUsdOf(costUntil(segment, later(now, segment.settledUntil)) - segment.settled)
 }
 
-/** Plans the charge up to `now` (or earlier, where the money ends earlier) and the top-up behind it. */
+/** Plans the charge up to `now`, or until the money runs out, and the top-up after it. */
 export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant): Settlement {
   const { until, total, ceiling, lastAffordable, ends, endReason } = chargeable(segment, funds, now)
   const charge = nanoUsdOf(total - segment.settled)
@@ -79,7 +78,7 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
   }
 }
 
-/** Closes a stretch at `end`, or earlier where the money ended earlier. Tops up only what a late meter left open. */
+/** Closes a segment at `end`, or when the money ran out. Tops up only what a late meter left uncovered. */
 export function planClosing(segment: OpenSegment, funds: Funds, end: Instant): Settlement {
   const { until, total, endReason } = chargeable(segment, funds, end)
   const charge = nanoUsdOf(total - segment.settled)
@@ -87,14 +86,14 @@ export function planClosing(segment: OpenSegment, funds: Funds, end: Instant): S
   return { until, charge, supplierShare: supplierShare(segment, total), topUp, endsAt: until, endReason, dueAt: until }
 }
 
-/** How far and how much can be charged: the whole time up to `now` unless the money or an allowance ends before. */
+/** The time and amount that can be charged: up to `now`, unless the money or a limit runs out earlier. */
 function chargeable(segment: OpenSegment, funds: Funds, now: Instant) {
   const wanted = later(now, segment.settledUntil)
   const payable = nanoUsdOf(segment.settled + funds.held + funds.available)
   const allowed = funds.allowance === null ? null : nanoUsdOf(segment.settled + maxUsd(funds.allowance, zeroUsd))
   const limited = allowed !== null && allowed < payable
   const ceiling = limited ? allowed : payable
-  // The last instant whose cost can still be paid.
+  // The last instant that the funds cover.
   const lastAffordable = addMs(segment.startedAt, spanAffordable(segment.pricePerHour, ceiling))
   const ends = !funds.committed && lastAffordable <= wanted
   const until = ends ? later(lastAffordable, segment.settledUntil) : wanted
@@ -102,7 +101,7 @@ function chargeable(segment: OpenSegment, funds: Funds, now: Instant) {
   return { until, total: costUntil(segment, until), ceiling, lastAffordable, ends, endReason }
 }
 
-/** The supplier gets the price less the fee, reckoned on the whole so far, so that roundings do not pile up. */
+/** The supplier gets the price minus the fee, computed on the total so far, so that rounding errors do not add up. */
 function supplierShare(segment: Pick<OpenSegment, 'platformFeeBp' | 'supplierPaid'>, total: NanoUsd): NanoUsd {
   if (segment.platformFeeBp === null) return zeroUsd
   return nanoUsdOf(shareOf(total, 10_000 - segment.platformFeeBp) - segment.supplierPaid)

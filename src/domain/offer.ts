@@ -1,6 +1,6 @@
 /**
- * What a host may offer. A host says of itself what it likes, and what it says is written into the tables that
- * everyone rents from: what these could not hold, or nobody could order, is refused where it comes in.
+ * Validates a host's offer. A host reports its own data, which goes into the tables that everyone rents from: values that
+ * do not fit them, or that nobody could order, are rejected on arrival.
  */
 import { MAX_INT32 } from '../base/limits.ts'
 import { parseUsd, usd } from '../base/money.ts'
@@ -8,15 +8,15 @@ import type { HostOffer } from '../contract/agent.ts'
 import { bareMetalRegion, virtualMachineRegion } from '../contract/region.ts'
 
 export interface OfferFault {
-  /** Of the offer. */
+  /** Path in the offer. */
   readonly path: readonly string[]
   readonly message: string
 }
 
-/** Most that an hour of a GPU may cost, as everywhere. */
+/** Maximum price per GPU-hour, as everywhere. */
 const HIGHEST_PRICE = usd('1000')
 
-/** The first thing that is wrong with it. undefined: it can be sold. */
+/** The first fault. undefined: it can be sold. */
 export function findOfferFault(offer: HostOffer): OfferFault | undefined {
   const isMarketplace = offer.offering === 'marketplace'
   if (!isMarketplace) {
@@ -49,7 +49,7 @@ function findGpuFault(offer: HostOffer): OfferFault | undefined {
   return undefined
 }
 
-/** More than any machine has; what is made of it is written as whole numbers of 32 bits. */
+/** More than any machine has; derived values are stored as 32-bit integers. */
 const MAX_AMOUNT = 1_000_000_000
 
 function findHardwareFault(hardware: HostOffer['hardware']): OfferFault | undefined {

@@ -1,4 +1,4 @@
-/** An order: what is rented, for which term, within which guards, and on which machines. */
+/** An order: spec, term, limits, and candidate machines. */
 import type { Instant } from '../base/instant.ts'
 import { costOfSpan, type NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -15,7 +15,7 @@ export interface Order {
   readonly places: readonly Place[]
 }
 
-/** Without the fields that are assigned with the GPUs, and without the account's SSH keys. */
+/** Without the fields assigned together with the GPUs, and without the account's SSH keys. */
 export type OrderSpec = Omit<EngineSpec, 'name' | 'clusterName' | 'nodes' | 'sshKeys' | 'monitoringEnabled'> & {
   readonly driver: ProviderId
   readonly monitoringEnabled: boolean | null
@@ -28,7 +28,7 @@ export interface OrderTerm extends Term {
   readonly convertOnExpiry: boolean | null
 }
 
-/** Limits that the customer sets. null: none. */
+/** Limits set by the customer. null: none. */
 export interface Guards {
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
@@ -41,7 +41,7 @@ export interface Place {
   readonly machines: ReadonlyArray<{ readonly machineId: string; readonly gpus: number }>
 }
 
-/** The money that an order holds: the price of a reserved term, or the first hour on demand. */
+/** The amount an order holds: the price of a reserved term, or the first hour on demand. */
 export function holdOf(term: {
   readonly commitment: Pick<Commitment, 'total'> | null
   readonly costPerHour: NanoUsd

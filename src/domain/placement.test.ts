@@ -18,7 +18,7 @@ function machine(machineId: string, gpusFree: number, clusterName = 'one', gpusT
   return { machineId, clusterName, gpusTotal, gpusFree }
 }
 
-/** `a7` is the machine a with seven of its eight GPUs free. */
+/** `a7` is machine a with seven of eight GPUs free. */
 function machines(text: string): Candidate[] {
   return text.split(' ').map((one) => machine(one.slice(0, 1), Number.parseInt(one.slice(1), 10)))
 }
@@ -37,18 +37,18 @@ const anyMachines = fc.uniqueArray(
 
 describe('a part of a machine', () => {
   test.each([
-    // order, machines, in which order they are tried
+    // GPUs, machines, order of attempts
     [1, 'a8 b2 c1 d0', 'c b a'],
     [2, 'a8 b2 c1 d0', 'b a'],
     [8, 'a7 b8 c8', 'b c'],
     [4, 'c4 a4 b4', 'a b c'],
     [9, 'a8 b8', ''],
-  ])('%i of %s: the fullest that fits comes first', (gpuCount, all, order) => {
+  ])('%i of %s: tries the fullest machine that fits first', (gpuCount, all, order) => {
     const ranked = rankForShare(machines(all), gpuCount)
     expect(ranked.map((one) => one.machineId).join(' ')).toBe(order)
   })
 
-  test('every machine with room is tried, and no other', () => {
+  test('tries every machine with room, and no other', () => {
     fc.assert(
       fc.property(anyMachines, fc.integer({ min: 1, max: 8 }), (all, gpuCount) => {
         const ranked = rankForShare(all, gpuCount)
@@ -60,13 +60,13 @@ describe('a part of a machine', () => {
 })
 
 describe('whole machines', () => {
-  test('come from one cluster, the one with the least to spare first', () => {
+  test('come from one cluster, the one with the fewest spare machines first', () => {
     const all = [machine('a', 8, 'big'), machine('c', 8, 'big'), machine('b', 8, 'big'), machine('d', 8, 'small')]
     const groups = groupForWhole([...all, machine('e', 7, 'small'), machine('f', 8, 'small')], 16)
     expect(groups.map((group) => group.map((one) => one.machineId).join(' '))).toEqual(['d f', 'a b c'])
   })
 
-  test('are never taken in part, and a cluster that is too small is left out', () => {
+  test('are never split, and a cluster that is too small is left out', () => {
     fc.assert(
       fc.property(anyMachines, fc.constantFrom(4, 8, 16, 24), (all, gpuCount) => {
         const before = structuredClone(all)
@@ -84,7 +84,7 @@ describe('whole machines', () => {
   })
 })
 
-describe('why a machine would not do', () => {
+describe('why a machine does not match', () => {
   const drivers = new Set<ProviderId>(['mock', 'host'])
   const free: PlacementMachine = {
     ...machine('a', 8),
@@ -148,7 +148,7 @@ describe('why a machine would not do', () => {
     expect(rejectionOf({ ...free, offerId: 'o', cost: usd('2.01') }, part, drivers)?.reason).toBe('costs_too_much')
   })
 
-  test('what is not rejected is what is ranked', () => {
+  test('ranks exactly the machines that are not rejected', () => {
     fc.assert(
       fc.property(anyMachines, fc.integer({ min: 1, max: 8 }), (all, gpuCount) => {
         const machines = all.map((one) => ({ ...free, ...one, gpusClaimed: one.gpusTotal - one.gpusFree }))
@@ -172,12 +172,12 @@ test('tries real machines before simulated ones, our own before bought ones, and
   expect(ranked).toEqual(['host', 'private-cloud', 'lambda', 'crusoe', 'mock'])
 })
 
-test('of a cluster as many machines are taken as the order needs', () => {
+test('takes only as many machines of a cluster as the order needs', () => {
   const cluster = ['a', 'b', 'c'].map((id) => machine(id, 8))
   expect(takeWhole(cluster, 16).map((one) => one.machineId)).toEqual(['a', 'b'])
 })
 
-test('whole machines are priced by their size, parts by exactly theirs', () => {
+test('prices whole machines by their size, and parts by their GPU count', () => {
   const priced = (pricedGpus: number, machineType: Demand['machineType'], gpuCount: number) =>
     isPricedBy(pricedGpus, { machineType, gpuCount })
   expect([priced(8, 'bare-metal', 24), priced(8, 'bare-metal', 12)]).toEqual([true, false])

@@ -1,7 +1,7 @@
 /**
- * Which machines to try for an order, in which order, and why the others would not do. The claim itself is made by the
- * database, machine by machine; this only ranks, so a machine that fills up meanwhile costs one more try and never a
- * double sale. Orders and the report for operators (app/placement-report.ts) go by the same rules.
+ * Ranks the machines for an order, and says why the others do not match. The database makes the claim, machine by
+ * machine; this only ranks, so a machine that fills up meanwhile costs another attempt and never a double sale. Orders
+ * and the operator's report (app/placement-report.ts) use the same rules.
  */
 import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import type { PlacementReason } from '../contract/host.ts'
@@ -15,14 +15,14 @@ export interface Candidate {
   readonly gpusFree: number
 }
 
-/** One machine with room for all: the fullest that fits comes first, so that whole machines stay whole. */
+/** One machine with room for all GPUs, fullest first, so that empty machines stay whole. */
 export function rankForShare<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[] {
   return candidates
     .filter((candidate) => candidate.gpusFree >= gpuCount)
     .sort((a, b) => a.gpusFree - b.gpusFree || (a.machineId < b.machineId ? -1 : 1))
 }
 
-/** Whole machines of one cluster, since their private network ends there. The cluster with the least to spare first. */
+/** Whole machines of one cluster, since their private network ends there. The cluster with the fewest spare machines first. */
 export function groupForWhole<T extends Candidate>(candidates: readonly T[], gpuCount: number): T[][] {
   const clusters = new Map<string, T[]>()
   for (const candidate of candidates) {
@@ -46,19 +46,19 @@ export interface Demand {
   readonly gpuCount: number
   /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
   readonly machineGpus: number | null
-  /** What the customer pays per GPU-hour: nothing is bought for more. null: any price. */
+  /** The customer's price per GPU-hour; offers that cost more do not match. null: any price. */
   readonly pays: NanoUsd | null
 }
 
 export interface PlacementMachine extends Candidate {
   readonly driver: ProviderId
-  /** There is no such machine, whatever its GPUs are. */
+  /** The machine itself is simulated, not only its GPUs. */
   readonly isSimulated: boolean
-  /** The offer that it is a unit of. null: it is a machine. */
+  /** The offer it is a unit of. null: a machine of its own. */
   readonly offerId: string | null
-  /** Rented with all its GPUs or not at all; bare metal always is. */
+  /** Rented only with all its GPUs; always true for bare metal. */
   readonly soldWhole: boolean
-  /** What its engine charges per GPU-hour. null: it is ours. */
+  /** Its engine's price per GPU-hour. null: our own machine. */
   readonly cost: NanoUsd | null
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
@@ -128,7 +128,7 @@ function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Deman
   return { reason: 'sick_gpus', detail: `${gpusTotal - gpusFree} of ${gpusTotal} GPUs are not fit for sale` }
 }
 
-/** Whether a row of the price book, for machines or parts of so many GPUs, prices an order. */
+/** Whether a price book row for this GPU count applies to an order. */
 export function isPricedBy(
   pricedGpus: number,
   { machineType, gpuCount }: Pick<Demand, 'machineType' | 'gpuCount'>,
@@ -136,7 +136,7 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** The order in which engines and offers are tried: real before simulated, our own before bought, then the cheapest. */
+/** Sort order of engines and offers: real before simulated, our own before bought, then cheapest first. */
 export function compareEngines(a: Origin, b: Origin): number {
   const [cost, other] = [a.cost ?? 0n, b.cost ?? 0n]
   return (
@@ -149,7 +149,7 @@ export function compareEngines(a: Origin, b: Origin): number {
 
 type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost'>
 
-/** Machines of one engine are tried together, and so are units of one offer: they cost the same. */
+/** Machines of one engine, or units of one offer, cost the same and are tried together. */
 export function originOf({ driver, offerId }: Pick<PlacementMachine, 'driver' | 'offerId'>): string {
   return `${driver} ${offerId ?? ''}`
 }
@@ -158,7 +158,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** The machines of an order for whole ones: the first of the cluster, until they have enough GPUs. */
+/** The first machines of the cluster that together have enough GPUs. */
 export function takeWhole<T extends Candidate>(cluster: readonly T[], gpuCount: number): T[] {
   const taken: T[] = []
   let gpus = 0

@@ -1,9 +1,9 @@
-/** What a gateway needs of the money: purses that it spends from in memory, and a place for what was spent. */
+/** Money in a gateway: purses that it spends from in memory, and the interface that records spending. */
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { InferenceUnits } from './inference.ts'
 
-/** Whose money: the account's, or the part of it that one key with a spending limit may still spend. */
+/** The owner of a purse: the account, or one key with a spending limit. */
 export interface PurseOwner {
   readonly accountId: string
   /** null: keys without limits of their own share the account's purse. */
@@ -15,19 +15,19 @@ export type Topped =
   /** The account (or the key's limit) has less than `needed`. */
   | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' }
 
-/** Implemented over the database. A rejection means that it cannot be reached. */
+/** Implemented over the database. A rejection means that the database is unreachable. */
 export interface Treasury {
   /** Moves up to `wanted`, and at least `needed`, from the account into this gateway's purse. */
   topUp(owner: PurseOwner, amounts: { wanted: NanoUsd; needed: NanoUsd }): Promise<Topped>
   /** Writes costs and log, charges the purses. Each request id counts once, however often it is sent. */
   settle(records: readonly InferenceRecord[]): Promise<void>
-  /** Gives `amount` of what is left in a purse back to the account, and keeps the rest for longer. */
+  /** Returns `amount` from a purse to the account, and extends the rest. */
   giveBack(holdKey: string, amount: NanoUsd): Promise<void>
-  /** Purses that are still in use are not to expire. */
+  /** Keeps purses in use from expiring. */
   renew(holdKeys: readonly string[]): Promise<Instant>
 }
 
-/** One request that has ended: what the journal keeps and the database is told. JSON-safe, money as decimal text. */
+/** A finished request, as written to the journal and the database. JSON-safe, with money as decimal text. */
 export interface InferenceRecord {
   readonly requestId: string
   readonly accountId: string
@@ -43,7 +43,7 @@ export interface InferenceRecord {
   readonly reason: string | null
   readonly streamed: boolean
   readonly units: InferenceUnits
-  /** nano-USD in decimal. */
+  /** nano-USD as decimal text. */
   readonly cost: string
   readonly firstByteMs: number | null
   readonly totalMs: number

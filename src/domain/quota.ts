@@ -1,8 +1,8 @@
-/** How much one account may hold: the defaults of base/limits, with what the operator has set for it on top. */
+/** The quota of an account: the defaults of base/limits, overridden by the operator. */
 import { defaultQuota, type Quota } from '../base/limits.ts'
 import { fail, type Failure } from '../contract/result.ts'
 
-/** What an operator names of a quota; the rest stays as it is. */
+/** The fields an operator changes; the others stay the same. */
 export type QuotaChange = { readonly [noun in keyof Quota]?: Quota[noun] | undefined }
 
 const nouns = Object.keys(defaultQuota) as Array<keyof Quota>
@@ -19,12 +19,12 @@ const labels: Readonly<Record<keyof Quota, string>> = {
   streams: 'concurrent inference requests',
 }
 
-/** `overrides` is what stands in the account's row. */
+/** `overrides` is the value in the account's row. */
 export function quotaOf(overrides: Partial<Quota>): Quota {
   return { ...defaultQuota, ...overrides }
 }
 
-/** What to store after a change: only what differs from the defaults, so that a raised default reaches everyone else. */
+/** The value to store after a change: only differences, so that a raised default reaches the other accounts. */
 export function mergeQuota(stored: Partial<Quota>, change: QuotaChange): Partial<Quota> {
   const merged: Partial<Record<keyof Quota, number>> = {}
   for (const noun of nouns) {

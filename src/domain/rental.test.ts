@@ -1,4 +1,4 @@
-/** The table of moves, walked whole: what it does not allow is as much a promise as what it does. */
+/** Checks every pair of states: forbidden moves matter as much as allowed ones. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instantOf } from '../base/instant.ts'
@@ -19,7 +19,7 @@ import {
 
 const states = rentalStatus.options
 
-/** From the row's state to the column's: x may, . may not. Written by hand, so that a change of the table shows here. */
+/** From row to column: x is allowed, . is not. Written by hand, so that a change of the table shows here. */
 const grid = `
                Pending Running Unknown Failed Terminating Terminated
 Pending        .       x       .       x      x           .
@@ -40,7 +40,7 @@ function readGrid(): Array<readonly [RentalStatus, RentalStatus, boolean]> {
 }
 
 describe('moves', () => {
-  test('the grid above is whole', () => {
+  test('the grid above is complete', () => {
     const cells = readGrid().map(([from, to]) => `${from} ${to}`)
     expect(cells.toSorted()).toEqual(states.flatMap((from) => states.map((to) => `${from} ${to}`)).toSorted())
   })
@@ -62,12 +62,12 @@ describe('moves', () => {
 })
 
 describe('kinds of states', () => {
-  test('what lives can be ended and can fail', () => {
+  test('every living state can end and can fail', () => {
     expect(states.filter(isLiving)).toEqual(states.filter((state) => mayMove(state, 'Failed')))
     for (const state of livingStates) expect(mayMove(state, 'Terminating')).toBe(true)
   })
 
-  test('a limit that fails a state is on a state that can fail, and every passing state has a limit', () => {
+  test('only states that can fail have a failing limit, and every transient state has a limit', () => {
     for (const [state, limit] of Object.entries(stateLimits)) {
       expect(limit.ms).toBeGreaterThan(0)
       expect(mayMove(state as RentalStatus, 'Failed')).toBe(limit.past === 'fail')
@@ -76,7 +76,7 @@ describe('kinds of states', () => {
   })
 })
 
-test('the marketplace has a word of its own for each state', () => {
+test('maps each state to the marketplace status', () => {
   const at = instantOf(0)
   expect(states.map((state) => [state, instanceStatus(state, null), instanceStatus(state, at)])).toEqual([
     ['Failed', 'failed', 'failed'],
@@ -93,7 +93,7 @@ test('the marketplace has a word of its own for each state', () => {
 describe('tags', () => {
   const installation = 'a1b2c3'
 
-  test('a rental is found again by its tag, and only by its own', () => {
+  test('finds a rental by its own tag only', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2_147_483_647 }), (id) => {
         const row = { id, nonce: '0badcafe' }
@@ -114,7 +114,7 @@ describe('tags', () => {
     'berth-a1b2c3--1',
     'berth-a1b2c3-17',
     'someone-else-17',
-  ])('%j names no rental', (tag) => {
+  ])('%j is not the tag of a rental', (tag) => {
     expect(idOfTag(installation, 'rental', tag)).toBeUndefined()
   })
 })

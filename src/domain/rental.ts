@@ -1,6 +1,6 @@
 /**
- * The life of a rental. The table of moves is the only place that says which state may follow which: SQL updates, the
- * reconcilers, the API and the console all read it.
+ * The life cycle of a rental. The table of moves is the only definition of which state can follow which: SQL updates,
+ * the reconcilers, the API and the console all use it.
  */
 import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { InstanceStatus } from '../contract/marketplace.ts'
@@ -10,7 +10,7 @@ import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
 
-/** From each state, the states that may come next. */
+/** For each state, the possible next states. */
 export const rentalMoves = {
   Pending: ['Running', 'Failed', 'Terminating'],
   Running: ['Unknown', 'Failed', 'Terminating'],
@@ -30,7 +30,7 @@ export function statesBefore(to: RentalStatus): RentalStatus[] {
   return (Object.keys(rentalMoves) as RentalStatus[]).filter((from) => mayMove(from, to))
 }
 
-/** How long a state may last. `fail`: it becomes Failed. `flag`: it is shown as stuck until it ends by itself. */
+/** Time limits of states. `fail`: it becomes Failed. `flag`: it is shown as stuck until it changes by itself. */
 export const stateLimits = {
   Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
   Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
@@ -45,11 +45,11 @@ export function isLiving(status: RentalStatus): boolean {
   return (livingStates as readonly RentalStatus[]).includes(status)
 }
 
-/** What the marketplace calls the states. Before the engine was asked, an instance is `creating`, then `starting`. */
-export function instanceStatus(status: RentalStatus, createAskedAt: Instant | null): InstanceStatus {
+/** The marketplace status of a state: `creating` before the request to the engine, `starting` after it. */
+export function instanceStatus(status: RentalStatus, createRequestedAt: Instant | null): InstanceStatus {
   switch (status) {
     case 'Pending':
-      return createAskedAt === null ? 'creating' : 'starting'
+      return createRequestedAt === null ? 'creating' : 'starting'
     case 'Running':
       return 'online'
     case 'Unknown':
@@ -68,7 +68,7 @@ export interface NodeClaim {
   readonly gpuIndexes: readonly number[]
 }
 
-/** What an engine is asked for. Written once, with the intent; a retry asks for exactly the same. */
+/** The request to an engine. Stored once, with the intent, so that a retry sends exactly the same. */
 export interface EngineSpec {
   readonly kind: RentalKind
   readonly name: string
@@ -88,18 +88,18 @@ export interface EngineSpec {
   readonly image: { name: string; tag: string | null } | null
   readonly cudaVersion: string | null
   readonly monitoringEnabled: boolean
-  /** Units of an offer: an engine that charges more by now refuses with `no_capacity`. */
+  /** For units of an offer: an engine whose price has risen since rejects it with `no_capacity`. */
   readonly maxCostUsdPerGpuHour?: string
 }
 
-/** The size of all nodes together; `resources` is that of one. */
+/** The total size of all nodes; `resources` is for one. */
 export function wholeOf(spec: Pick<EngineSpec, 'resources' | 'nodes'>): EngineSpec['resources'] {
   const nodes = Math.max(1, spec.nodes.length)
   const { cpuModel, cpuCount, ramGb, storageGb } = spec.resources
   return { cpuModel, cpuCount: nodes * cpuCount, ramGb: nodes * ramGb, storageGb: nodes * storageGb }
 }
 
-/** The mark that we leave on everything at an engine. Whatever carries it and is not in our books is ours to end. */
+/** The tag on everything we create at an engine. Anything tagged that is not in the database can be removed. */
 export function tagOf(installationId: string, noun: 'rental' | 'volume', row: { id: number; nonce: string }): string {
   return `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}${row.id}-${row.nonce}`
 }
@@ -108,7 +108,7 @@ export function tagPrefix(installationId: string): string {
   return `berth-${installationId}-`
 }
 
-/** The row that a tag may belong to; it does when it is that row's tag to the letter. */
+/** The ID in a tag. The caller must compare the tag with that row's tag. */
 export function idOfTag(installationId: string, noun: 'rental' | 'volume', tag: string): number | undefined {
   const prefix = `${tagPrefix(installationId)}${noun === 'rental' ? '' : 'v'}`
   const match = tag.startsWith(prefix) ? /^(\d{1,10})-[0-9a-f]+$/.exec(tag.slice(prefix.length)) : null

@@ -1,4 +1,4 @@
-/** How long requests to models are kept one by one; their sums stay for ever. */
+/** Retention of single inference requests; their totals are kept forever. */
 export interface Retention {
   readonly requestLogDays: number
   readonly requestCostDays: number

@@ -7,7 +7,7 @@ import { emptyAt, runwayChange, type RunwayChange } from './runway.ts'
 const NOW = instantOf(Date.UTC(2026, 10, 14, 12))
 
 describe('emptyAt', () => {
-  test('is the last instant that is paid', () => {
+  test('is the last paid instant', () => {
     expect(emptyAt(usd('48'), usd('2'), NOW)).toBe(NOW + 24 * HOUR_MS)
     expect(emptyAt(usd('0'), usd('2'), NOW)).toBe(NOW)
     const price = fc.bigInt({ min: 3_600_000n, max: 10n ** 13n }).map(nanoUsdOf)
@@ -22,7 +22,7 @@ describe('emptyAt', () => {
     )
   })
 
-  test('is never where nothing is spent, or so little that no calendar shows the day', () => {
+  test('is null without spend, or after the year 9999', () => {
     expect(emptyAt(usd('48'), usd('0'), NOW)).toBeNull()
     expect(emptyAt(usd('999999999'), nanoUsdOf(1n), NOW)).toBeNull()
     const far = emptyAt(usd('69000'), usd('0.001'), NOW)
@@ -38,13 +38,13 @@ describe('runwayChange', () => {
   const relax = (hours: number): RunwayChange => ({ kind: 'relax', hours })
 
   test.each([
-    // hours of runway, warned before, what follows
+    // hours of runway, last warning, expected change
     ['25', null, none],
     ['24', null, none],
     ['23.99', null, warn(24)],
     ['23.99', 24, none],
     ['5', 24, warn(6)],
-    // Topped up, but not past the first warning: told again when it falls again.
+    // Topped up, but not above the first threshold: warns again when it falls again.
     ['20', 1, relax(24)],
     ['5', 1, relax(6)],
     ['5', null, warn(6)],
@@ -58,20 +58,20 @@ describe('runwayChange', () => {
     expect(change(hours, warned)).toEqual(expected)
   })
 
-  test('where nothing is spent there is nothing to warn of', () => {
+  test('does not warn without spend', () => {
     expect(runwayChange(usd('0'), usd('0'), null)).toEqual(none)
     expect(runwayChange(usd('0'), usd('0'), 6)).toEqual(clear)
   })
 
-  test('a balance that only falls is told of each threshold once, in turn', () => {
+  test('warns once per threshold while a balance falls', () => {
     let warned: number | null = null
-    const told: number[] = []
+    const warnings: number[] = []
     for (let hours = 30; hours >= 0; hours -= 1) {
       const step = runwayChange(usd(String(hours)), usd('1'), warned)
       if (step.kind !== 'warn') continue
       warned = step.hours
-      told.push(step.hours)
+      warnings.push(step.hours)
     }
-    expect(told).toEqual([24, 6, 1])
+    expect(warnings).toEqual([24, 6, 1])
   })
 })

@@ -8,11 +8,11 @@ const runwayWarningsH = [24, 6, 1] as const
 export function emptyAt(balance: NanoUsd, hourlySpend: NanoUsd, now: Instant): Instant | null {
   if (hourlySpend <= 0n) return null
   const ms = spanAffordable(hourlySpend, balance)
-  // Past the year 9999 nobody needs a date.
+  // The API cannot represent dates after the year 9999.
   return ms > 250_000_000_000_000 ? null : addMs(now, ms)
 }
 
-/** What on-demand charges are paid from, and how much they are an hour. */
+/** Funds for on-demand charges, and their total per hour. */
 export interface Runway {
   readonly funds: NanoUsd
   readonly hourlySpend: NanoUsd
@@ -26,7 +26,7 @@ export function lastsWith(runway: Runway, perHour: NanoUsd): number {
 
 export type RunwayChange = { kind: 'warn' | 'relax'; hours: number } | { kind: 'clear' } | { kind: 'none' }
 
-/** Each threshold is told once. A balance that lasts longer again takes the mark back, silently, to where it belongs. */
+/** Warns once per threshold. When the balance lasts longer again, the mark moves back without an event. */
 export function runwayChange(balance: NanoUsd, hourlySpend: NanoUsd, warnedH: number | null): RunwayChange {
   const crossed =
     hourlySpend <= 0n ? [] : runwayWarningsH.filter((hours) => spanAffordable(hourlySpend, balance) < hours * HOUR_MS)

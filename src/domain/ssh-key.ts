@@ -1,4 +1,4 @@
-/** OpenSSH public keys: read strictly, named by their SHA-256 fingerprint. */
+/** OpenSSH public keys: parsed strictly, identified by their SHA-256 fingerprint. */
 import { createHash } from 'node:crypto'
 
 const types = new Set([
@@ -17,7 +17,7 @@ export interface SshPublicKey {
   readonly fingerprint: string
 }
 
-/** One key on one line, as `ssh-keygen` writes it; options in front of the type are refused. */
+/** One key on one line, as `ssh-keygen` writes it; options before the type are rejected. */
 export function parseSshPublicKey(text: string): SshPublicKey | undefined {
   const match = /^(\S+) +([A-Za-z0-9+/]+={0,2})(?: +([^\r\n]*))?$/.exec(text.trim())
   if (!match) return undefined

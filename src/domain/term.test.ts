@@ -9,13 +9,13 @@ const list = usd('23.92')
 const options = [
   { termPeriodDays: 30, discountPercentage: 10 },
   { termPeriodDays: 90, discountPercentage: 15 },
-  // A contract of the account beside the offer to everyone.
+  // The account's own contract, beside the public offer.
   { termPeriodDays: 90, discountPercentage: 27.5 },
 ]
-const grant = (wish: TermRequest) => grantTerm(wish, list, options, NOW)
+const grant = (request: TermRequest) => grantTerm(request, list, options, NOW)
 
-describe('an on-demand wish', () => {
-  test('gets the list price and no bond', () => {
+describe('an on-demand request', () => {
+  test('gets the list price and no reservation', () => {
     expect(grant({ termType: 'on-demand', discountPercentage: 0 })).toEqual({
       ok: true,
       value: { termType: 'on-demand', effectiveAt: NOW, costPerHour: list, reservation: null },
@@ -32,18 +32,18 @@ describe('an on-demand wish', () => {
   })
 })
 
-describe('a reserved wish', () => {
+describe('a reserved request', () => {
   const reserved = (termPeriodDays: number | undefined, discountPercentage: number) =>
     grant({ termType: 'reserved', termPeriodDays, discountPercentage })
 
   test.each([
-    // days, wished, an hour
+    // days, requested discount, price per hour
     [30, 0, '23.92'],
     [30, 10, '21.528'],
     [90, 27.5, '17.342'],
     [90, 12.25, '20.9898'],
-  ])('of %s days gets %s percent off', (days, wished, costs) => {
-    expect(reserved(days, wished)).toEqual({
+  ])('of %s days gets %s percent off', (days, discount, costs) => {
+    expect(reserved(days, discount)).toEqual({
       ok: true,
       value: {
         termType: 'reserved',
@@ -52,7 +52,7 @@ describe('a reserved wish', () => {
         reservation: {
           endsAt: NOW + days * DAY_MS,
           periodDays: days,
-          discountPercentage: wished,
+          discountPercentage: discount,
           originalCostPerHour: list,
         },
       },
@@ -60,7 +60,7 @@ describe('a reserved wish', () => {
   })
 
   test.each([
-    // days, wished, field, reason
+    // days, requested discount, field, reason
     [undefined, 0, 'termPeriodDays', 'term_period_missing'],
     [7, 0, 'termPeriodDays', 'term_not_offered'],
     [30, 10.01, 'discountPercentage', 'discount_not_granted'],
@@ -68,11 +68,11 @@ describe('a reserved wish', () => {
     [90, -1, 'discountPercentage', 'discount_not_granted'],
     [90, 1.005, 'discountPercentage', 'discount_not_granted'],
     [90, Number.NaN, 'discountPercentage', 'discount_not_granted'],
-  ])('of %s days with %s percent is refused at %s', (days, wished, field, reason) => {
-    expect(reserved(days, wished)).toMatchObject({ ok: false, kind: 'invalid', reason, issues: [{ path: [field] }] })
+  ])('of %s days with %s percent is refused at %s', (days, discount, field, reason) => {
+    expect(reserved(days, discount)).toMatchObject({ ok: false, kind: 'invalid', reason, issues: [{ path: [field] }] })
   })
 
-  test('that is not offered is told what is, each term once', () => {
+  test('for a term that is not offered lists the offered terms, each once', () => {
     const refused = (offered: number[]) => failField(['termPeriodDays'], 'term_not_offered', { days: 7, offered })
     expect(reserved(7, 0)).toEqual(refused([30, 90]))
     expect(grantTerm({ termType: 'reserved', termPeriodDays: 7, discountPercentage: 0 }, list, [], NOW)).toEqual(
@@ -81,13 +81,13 @@ describe('a reserved wish', () => {
   })
 
   // Not kept yet: one discount in ten is refused, since 16.1 * 100 is 1610.0000000000002 (term.ts compares the two).
-  test('with two decimals is granted, whatever a double makes of it', () => {
-    const refused = Array.from({ length: 2_751 }, (_, n) => n / 100).filter((wished) => !reserved(90, wished).ok)
+  test('is granted with any two decimals, despite rounding in doubles', () => {
+    const refused = Array.from({ length: 2_751 }, (_, n) => n / 100).filter((discount) => !reserved(90, discount).ok)
     expect(refused).toEqual([])
   })
 })
 
-test('after a reserved term comes its list price, from the very instant it ends', () => {
+test('continues at the list price from the instant a reserved term ends', () => {
   const term = grant({ termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 })
   if (!term.ok) throw new Error(term.message)
   expect(onDemandAfter(term.value)).toEqual({
@@ -99,12 +99,12 @@ test('after a reserved term comes its list price, from the very instant it ends'
   expect(() => onDemandAfter(onDemandAfter(term.value))).toThrow('only a reserved term')
 })
 
-test('the price of several GPUs is their sum', () => {
+test('multiplies the price by the number of GPUs', () => {
   expect(pricePerHour(usd('2.99'), 8)).toBe(usd('23.92'))
   expect(pricePerHour(nanoUsdOf(1n), 3)).toBe(3n)
 })
 
-test('each term is quoted once, at the best discount that the account has', () => {
+test('quotes each term once, at the best discount of the account', () => {
   expect(quoteTerms(options.toReversed(), list)).toEqual([
     {
       days: 30,

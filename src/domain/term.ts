@@ -1,4 +1,4 @@
-/** Terms and prices: the hourly price of an order, what a reserved term commits to, and when it ends. */
+/** Terms and prices: the hourly price of an order, and the commitment and end of a reserved term. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
@@ -8,7 +8,7 @@ export interface Term {
   readonly termType: 'on-demand' | 'reserved' | 'private-cloud'
   readonly effectiveAt: Instant
   readonly costPerHour: NanoUsd
-  /** Only a reserved term is bound. */
+  /** null: on demand. */
   readonly reservation: {
     readonly endsAt: Instant
     readonly periodDays: number
@@ -28,7 +28,7 @@ export interface ReserveOption {
   readonly discountPercentage: number
 }
 
-/** The term that a request gets at a list price, or the field that is at fault. */
+/** The term granted for a request at a list price, or the invalid field. */
 export function grantTerm(
   request: TermRequest,
   listPrice: NanoUsd,
@@ -75,13 +75,13 @@ export interface TermQuote {
   readonly days: number
   readonly percentage: number
   readonly perHour: NanoUsd
-  /** The price of the whole term: held with the order, and the most that the term can cost. */
+  /** The price of the whole term: held with the order, and its maximum cost. */
   readonly total: NanoUsd
-  /** The price of the time used when it ends early. */
+  /** Rates for the time used when it ends early. */
   readonly rates: readonly EarlyEndRate[]
 }
 
-/** One term at the discount that was granted. */
+/** One term at the granted discount. */
 export function quoteTerm(
   term: { readonly days: number; readonly percentage: number },
   options: readonly ReserveOption[],
@@ -99,7 +99,7 @@ export function quoteTerm(
   }
 }
 
-/** Each term at its best discount, the shortest first: an account may have one of its own beside everyone's. */
+/** Each term at its best discount, shortest first: an account can have its own discounts beside the public ones. */
 export function quoteTerms(options: readonly ReserveOption[], listPrice: NanoUsd): TermQuote[] {
   return bestDiscounts(options).map((term) => quoteTerm(term, options, listPrice))
 }
@@ -112,7 +112,7 @@ function bestDiscounts(options: readonly ReserveOption[]): Array<{ days: number;
   return [...best].map(([days, percentage]) => ({ days, percentage })).toSorted((one, other) => one.days - other.days)
 }
 
-/** What an order under this term commits to. null: it is on demand. */
+/** The commitment of an order under this term. null: on demand. */
 export function commitmentOf(term: Term, options: readonly ReserveOption[]): Commitment | null {
   const { reservation } = term
   if (reservation === null) return null
@@ -121,7 +121,7 @@ export function commitmentOf(term: Term, options: readonly ReserveOption[]): Com
   return { perHour, total, rates, startsAt: term.effectiveAt, endsAt: reservation.endsAt }
 }
 
-/** What follows a reserved term when the customer chose to go on: its list price of the day it was made. */
+/** The on-demand term after a reserved one, at the list price fixed with the order. */
 export function onDemandAfter(term: Term): Term {
   if (term.reservation === null) throw new Error('only a reserved term is followed by another')
   return {

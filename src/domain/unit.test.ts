@@ -2,13 +2,13 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { offerOfUnit, unitId, unitsOf } from './unit.ts'
 
-test('tells a unit of an offer from a machine', () => {
+test('distinguishes a unit of an offer from a machine', () => {
   expect(offerOfUnit(unitId('cloud-h100x8', 12))).toBe('cloud-h100x8')
   expect(offerOfUnit(unitId('cloud.1', 2))).toBe('cloud.1')
   expect(offerOfUnit('mock-lab-h100-01')).toBeUndefined()
 })
 
-test('keeps rented units, adds as many free ones as the engine could still make, and counts nothing twice', () => {
+test('keeps rented units, adds as many free ones as the engine can still create, and counts nothing twice', () => {
   const rented = fc.uniqueArray(fc.integer({ min: 1, max: 40 }), { maxLength: 12 })
   fc.assert(
     fc.property(rented, fc.nat({ max: 12 }), fc.nat({ max: 100 }), (numbers, unconfirmed, available) => {

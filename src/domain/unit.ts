@@ -1,19 +1,19 @@
 /**
- * Offers of elastic engines. An engine such as a cloud does not name machines, it says what it could still make. Each
- * unit that it could make is a machine in the database, so claims, placement and listings know no second kind. A unit
- * stays with its rental; the free ones come and go with what the engine reports.
+ * Offers of elastic engines. An engine such as a cloud does not list machines, but reports what it can still create.
+ * Each unit it could create is a machine in the database, so claims, placement and listings need no special case. A unit
+ * stays with its rental; free units follow the engine's reports.
  */
 
-/** Units on sale of an offer whose engine gives no number. Its create tells; a refusal sends the order elsewhere. */
+/** Units on sale if the engine reports no number. If its create fails, the order tries another machine. */
 const UNITS_WHEN_UNKNOWN = 2
-/** More free units than this are not written down: they would be rows that nobody rents before the next report. */
+/** Maximum number of free units stored: more would not be rented before the next report. */
 const MAX_FREE_UNITS = 64
 
 export function unitId(offerId: string, n: number): string {
   return `${offerId}.${n}`
 }
 
-/** The offer that a machine is a unit of. undefined: it is a machine of its own. */
+/** The offer that a machine is a unit of. undefined: a machine of its own. */
 export function offerOfUnit(machineId: string): string | undefined {
   return /^(.+)\.\d+$/.exec(machineId)?.[1]
 }
@@ -25,7 +25,7 @@ export interface KnownUnit {
   readonly isUnconfirmed: boolean
 }
 
-/** The units of an offer that exist or are on sale now. `available`: what the engine could still make; null: unknown. */
+/** The units of an offer that exist or are on sale. `available`: how many the engine can create; null: unknown. */
 export function unitsOf(offerId: string, available: number | null, known: readonly KnownUnit[]): string[] {
   const rented = known.filter(({ isRented }) => isRented).map(({ id }) => id)
   const unconfirmed = known.filter(({ isUnconfirmed }) => isUnconfirmed).length

@@ -4,7 +4,7 @@ import { volumeMoves, volumePricePerHour, volumeStatus, type VolumeState } from 
 
 const states = Object.keys(volumeMoves) as VolumeState[]
 
-/** From the row's state to the column's: x may, . may not. */
+/** From row to column: x is allowed, . is not. */
 const grid = `
             creating active suspended unknown deleting deleted failed
 creating    .        x      .         .       x        .       x
@@ -20,7 +20,7 @@ describe('moves', () => {
   const [head = '', ...rows] = grid.trim().split('\n')
   const columns = head.trim().split(/\s+/)
 
-  test('the grid is whole', () => {
+  test('the grid is complete', () => {
     expect(columns).toEqual(states)
     expect(rows.map((row) => row.split(/\s+/)[0])).toEqual(states)
   })
@@ -31,13 +31,13 @@ describe('moves', () => {
     expect(columns.filter((_, i) => marks[i] === 'x').toSorted()).toEqual([...next].toSorted())
   })
 
-  test('only an active volume is shown as active, and only one whose data is not found as unknown', () => {
+  test('shows only active volumes as active, and only volumes with missing data as unknown', () => {
     expect(states.filter((state) => volumeStatus(state) === 'active')).toEqual(['active'])
     expect(states.filter((state) => volumeStatus(state) === 'unknown')).toEqual(['unknown'])
   })
 })
 
-test('a volume costs its size times the price of a GB, exactly', () => {
+test('a volume costs exactly its size times the price per GB', () => {
   expect(volumePricePerHour(usd('0.000137'), 1_024)).toBe(usd('0.140288'))
   expect(volumePricePerHour(usd('0.000000001'), 64_000)).toBe(usd('0.000064'))
 })

@@ -1,9 +1,9 @@
-/** The life of a volume, and what the interface calls its states. */
+/** The life cycle of a volume, and the API names of its states. */
 import { DAY_MS } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { VolumeStatus } from '../contract/volume.ts'
 
-/** `unknown`: its engine no longer shows its data. It costs nothing until it is shown again. */
+/** `unknown`: the engine no longer reports its data. It is free until the data is reported again. */
 export type VolumeState = 'creating' | 'active' | 'suspended' | 'unknown' | 'deleting' | 'deleted' | 'failed'
 
 export const volumeMoves = {
@@ -16,7 +16,7 @@ export const volumeMoves = {
   failed: ['deleting'],
 } as const satisfies Record<VolumeState, readonly VolumeState[]>
 
-/** A volume that can no longer be paid is kept this long before its data goes. */
+/** Time until the data of an unpaid volume is deleted. */
 export const SUSPENDED_KEPT_MS = 7 * DAY_MS
 
 export function volumeStatus(state: VolumeState): VolumeStatus {

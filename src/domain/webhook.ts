@@ -1,8 +1,8 @@
-/** When a delivery is tried again, and when a webhook has failed for so long that it is turned off. */
+/** Retry delays of deliveries, and when a failing webhook is disabled. */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 
-/** After the first failed attempt, the second and so on; the last holds for all further ones. About 20 hours in all. */
+/** After the first failed attempt, the second and so on; the last applies to all further ones. About 20 hours in total. */
 const retryStepsMs = [
   5 * SECOND_MS,
   30 * SECOND_MS,
@@ -14,21 +14,21 @@ const retryStepsMs = [
   4 * HOUR_MS,
 ] as const
 const LONGEST_STEP_MS = 4 * HOUR_MS
-/** Each step is taken with up to this share more or less, so that what failed together does not come back together. */
+/** Random variation of each delay, so that deliveries that failed together are not retried together. */
 const JITTER = 0.2
 
 const FAILED_IN_A_ROW = 50
 const FAILING_MS = 5 * DAY_MS
 
-/** Both secrets sign for this long after a rotation. */
+/** After a rotation both secrets sign for this long. */
 export const secretOverlapMs = DAY_MS
 
-/** `gone`: the endpoint said so. `failing`: nothing has arrived for long. */
+/** `gone`: the endpoint answered 410. `failing`: no delivery has succeeded for a long time. */
 export type DisabledReason = 'gone' | 'failing'
 
 /**
- * How long to wait after attempt number `attempts` has failed. undefined: that was the last. What the endpoint asks for
- * (`Retry-After`) makes the wait longer, never shorter, and no longer than the longest step.
+ * The delay after attempt number `attempts` has failed. undefined: it was the last. The endpoint's `Retry-After` makes
+ * the delay longer, never shorter, up to the longest step.
  */
 export function retryDelayMs(
   attempts: number,
@@ -48,7 +48,7 @@ export function parseRetryAfter(header: string | undefined, now: Instant): numbe
   return Number.isNaN(ms) || ms < 0 ? undefined : ms
 }
 
-/** `failed` deliveries since the last one that arrived (or the last change of the webhook), the first of them then. */
+/** `failed`: failures since the last success or change of the webhook; `since`: the first of them. */
 export function isFailing(streak: { failed: number; since: Instant | null }, now: Instant): boolean {
   return streak.failed >= FAILED_IN_A_ROW || (streak.since !== null && now - streak.since >= FAILING_MS)
 }

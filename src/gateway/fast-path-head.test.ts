@@ -29,7 +29,7 @@ describe('the head of a chat request', () => {
     ['two lengths', head('Content-Length: 13')],
     ['two keys', head('Authorization: Bearer bk_y')],
     ['two hosts', head('Host: other')],
-    ['a wish to close', head('Connection: close')],
+    ['Connection: close', head('Connection: close')],
     ['an upgrade', head('Upgrade: websocket')],
     ['an expectation', head('Expect: 100-continue')],
     ['a folded line', head('X-A: b', ' c')],

@@ -109,7 +109,7 @@ export async function buy(books: Books, accountId: string, amount: NanoUsd, memo
   )
 }
 
-export interface RentalWish {
+export interface RentalOrder {
   readonly pricePerHour: NanoUsd
   readonly kind?: RentalKind
   readonly label?: string
@@ -119,15 +119,15 @@ export interface RentalWish {
 }
 
 /** A rental that runs from now on, its first hour or its whole term set aside. */
-export async function startRental(books: Books, actor: Actor, wish: RentalWish): Promise<number> {
+export async function startRental(books: Books, actor: Actor, order: RentalOrder): Promise<number> {
   return transact(books.database, async (tx) => {
     const now = tx.clock.now()
     const { id } = await insertBareRental(tx, {
       account_id: actor.accountId,
       person_id: actor.personId,
       api_key_id: actor.keyId,
-      kind: wish.kind ?? 'virtual-machine',
-      label: wish.label ?? null,
+      kind: order.kind ?? 'virtual-machine',
+      label: order.label ?? null,
       region: 'mock-region',
       cluster_name: 'mock',
       gpu_type: 'h100',
@@ -136,9 +136,9 @@ export async function startRental(books: Books, actor: Actor, wish: RentalWish):
       driver: 'mock',
     })
     const metered = { rentalId: id, volumeId: null }
-    const term = termFor(wish, now)
+    const term = termFor(order, now)
     await insertTerm(tx, id, 1, term)
-    const commitment = commitmentOf(term, wish.reserved ?? [])
+    const commitment = commitmentOf(term, order.reserved ?? [])
     if (commitment !== null) {
       await insertCommitment(tx, id, commitment)
       if ((await drawCredit(tx, actor.accountId, commitment.total)) === 'insufficient')
@@ -151,7 +151,7 @@ export async function startRental(books: Books, actor: Actor, wish: RentalWish):
       accountId: actor.accountId,
       startedAt: now,
       pricePerHour: term.costPerHour,
-      supplier: wish.supplier ?? null,
+      supplier: order.supplier ?? null,
       dueAt: now,
     })
     return id
@@ -187,11 +187,11 @@ export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd
   })
 }
 
-function termFor({ pricePerHour, reserved = [] }: RentalWish, now: Instant): Term {
+function termFor({ pricePerHour, reserved = [] }: RentalOrder, now: Instant): Term {
   const longest = reserved.toSorted((one, other) => one.termPeriodDays - other.termPeriodDays).at(-1)
-  const wish: TermRequest =
+  const request: TermRequest =
     longest === undefined ? { termType: 'on-demand', discountPercentage: 0 } : { termType: 'reserved', ...longest }
-  const granted = grantTerm(wish, pricePerHour, reserved, now)
+  const granted = grantTerm(request, pricePerHour, reserved, now)
   if (!granted.ok) throw new Error(granted.message)
   return granted.value
 }

@@ -183,7 +183,7 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
 })
 
 const order = { gpuCount: 1, region: 'mock-region', gpuType: 'h100', customPorts: [8888, 8889] }
-const wish = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
+const demand = { machineType: 'virtual-machine', region: 'mock-region', gpuType: 'h100', networkType: 'ethernet' }
 const virtual: HostOffer = {
   ...testOffer,
   offering: 'virtual-machine',
@@ -197,7 +197,7 @@ const virtual: HostOffer = {
 test('a virtual machine goes to a real host before a simulated one, and to the next engine when it is full', async () => {
   const host = await joinMachine('hall-1', virtual)
   const rentals = '/v2/alpha/on-demand'
-  const explain = () => succeed(server.operator, 'POST', '/v2/operator/placement', { ...wish, gpuCount: 1 })
+  const explain = () => succeed(server.operator, 'POST', '/v2/operator/placement', { ...demand, gpuCount: 1 })
   const before = await explain()
   expect([before.found, before.price]).toEqual([true, 'found'])
   const drivers = before.candidates.map((one: { driver: string }) => one.driver)
@@ -269,7 +269,7 @@ test('an order that no engine can serve is free', async () => {
   const small = { ...order, region: 'jp-east-1', gpuCount: 8 }
   const refused = await customer.call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', small)
   const report = await succeed(server.operator, 'POST', '/v2/operator/placement', {
-    ...wish,
+    ...demand,
     region: 'jp-east-1',
     gpuCount: 8,
   })

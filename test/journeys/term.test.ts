@@ -36,8 +36,8 @@ describe('a reserved term', () => {
       [{ ...reserved, discountPercentage: 0.001 }, 'discount_not_granted', 'discountPercentage'],
       [{ discountPercentage: 5 }, 'discount_not_granted', 'discountPercentage'],
     ] as const
-    for (const [wish, reason, field] of cases) {
-      const reply = await ada.call('POST', path, { gpuCount: 1, region: 'mock-region', ...wish })
+    for (const [term, reason, field] of cases) {
+      const reply = await ada.call('POST', path, { gpuCount: 1, region: 'mock-region', ...term })
       expect([reply.status, reply.body.reason, reply.body.issues[0].path]).toEqual([400, reason, [field]])
     }
   })
@@ -47,14 +47,14 @@ describe('a reserved term', () => {
     const contract = { accountId: ada.id, termPeriodDays: 30, discountPercentage: 33.33 }
     const change = { reserveOptions: [contract], reason: 'contract signed' }
     await succeed(journey.operator, 'PUT', '/v2/operator/price-book', change)
-    const wish = { ...reserved, discountPercentage: 33.33 }
-    const rental = await journey.rentVirtualMachine(ada.call, wish)
+    const term = { ...reserved, discountPercentage: 33.33 }
+    const rental = await journey.rentVirtualMachine(ada.call, term)
     expect(rental.currentTerm).toMatchObject({
       costPerHour: 1.660083,
       discountPercentage: 33.33,
       originalCostPerHour: 2.49,
     })
-    const refused = await bob.call('POST', path, { gpuCount: 1, region: 'mock-region', ...wish })
+    const refused = await bob.call('POST', path, { gpuCount: 1, region: 'mock-region', ...term })
     expect(refused.body.reason).toBe('discount_not_granted')
     await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
   })

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
-import { endNowWords } from '../../../src/domain/commitment.ts'
+import { endNowText } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { missingScope, useMay } from '../../api/me.ts'
@@ -54,7 +54,7 @@ export function TerminateDialog({ name, cost, commitment, onConfirm, onClose, ..
         </p>
         {commitment !== null && commitment.endNow !== null && (
           <p className="text-warn">
-            It is reserved until {localDate(commitment.endsAt)}. {endNowWords(commitment.endNow)}
+            It is reserved until {localDate(commitment.endsAt)}. {endNowText(commitment.endNow)}
           </p>
         )}
       </div>

@@ -23,8 +23,8 @@ afterAll(() => journey.close())
 function newKey(): string {
   return generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x ?? ''
 }
-const tokenOf = async (by: Call, wish = {}): Promise<string> =>
-  (await succeed(by, 'POST', '/v2/supply/join-tokens', wish)).token
+const tokenOf = async (by: Call, options = {}): Promise<string> =>
+  (await succeed(by, 'POST', '/v2/supply/join-tokens', options)).token
 const join = (body: object) =>
   journey.nobody('POST', '/v2/agent/join', { publicKey: newKey(), offer: testOffer, ...body })
 const joined = async (body: object): Promise<string> =>
