@@ -1,8 +1,8 @@
-/** Text out of the bytes of tokens. */
+/** Converting token bytes to text. */
 import { expect, test } from 'vitest'
 import { AnswerText } from './answer-text.ts'
 
-test('a character comes out when its last byte is there, together with all its tokens', () => {
+test('emits a character with all its tokens once its last byte arrives', () => {
   const text = new AnswerText<number>([])
   const [a = 0, b = 0, c = 0, d = 0] = Buffer.from('😀')
   expect(text.push(Buffer.of(0x61, a), 1)).toEqual({ text: 'a', tokens: [1], stopped: false })
@@ -11,19 +11,19 @@ test('a character comes out when its last byte is there, together with all its t
   expect(text.offset).toBe(3)
 })
 
-test('bytes that are no character are shown as one that says so', () => {
+test('replaces invalid bytes with U+FFFD', () => {
   const text = new AnswerText<number>([])
   expect(text.push(Buffer.of(0xff), 1).text).toBe('\uFFFD')
   expect(text.push(Buffer.of(0xe2), 2)).toMatchObject({ text: '', tokens: [] })
   expect(text.end()).toEqual({ text: '\uFFFD', tokens: [2], stopped: false })
 })
 
-test('a byte order mark in the middle of an answer stays', () => {
+test('keeps a byte order mark inside an answer', () => {
   const text = new AnswerText<number>([])
   expect(text.push(Buffer.from('\uFEFFa')).text).toBe('\uFEFFa')
 })
 
-test('tokens of which all lies in the stop text are left out, one of which a part lies before it is not', () => {
+test('drops tokens entirely inside the stop text and keeps one that starts before it', () => {
   const text = new AnswerText<number>(['xyz'])
   expect(text.push(Buffer.from('ax'), 1)).toMatchObject({ text: 'a', tokens: [1] })
   expect(text.push(Buffer.from('y'), 2)).toMatchObject({ text: '', tokens: [] })
@@ -31,7 +31,7 @@ test('tokens of which all lies in the stop text are left out, one of which a par
   expect(text.end()).toMatchObject({ text: '', tokens: [] })
 })
 
-test('at the end, what was held back for a stop text comes out with its tokens', () => {
+test('emits held-back text with its tokens at the end', () => {
   const text = new AnswerText<number>(['xyz'])
   text.push(Buffer.from('x'), 1)
   text.push(Buffer.from('y'), 2)

@@ -1,4 +1,4 @@
-/** What answers look like, and where they end, on the real engine. */
+/** The format and the end of answers, on the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { joinContent, startTinyEngine, type ChatChunk, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
@@ -22,17 +22,20 @@ const finishOf = (chunks: readonly ChatChunk[]): unknown =>
   chunks.flatMap(({ choices }) => choices).findLast(({ index }) => index === 0)?.finish_reason
 
 describe('the length of an answer', () => {
-  test.each(['max_tokens', 'max_completion_tokens'])('%s is met to the token', async (name) => {
-    for (const count of [1, 17]) {
-      const { choices, usage } = await engine.chat({ ...greedy, [name]: count })
-      expect(choices[0]?.finish_reason).toBe('length')
-      // Each letter is a token of the tiny model.
-      expect(choices[0]?.message.content).toHaveLength(count)
-      expect(usage).toMatchObject({ completion_tokens: count, total_tokens: usage.prompt_tokens + count })
-    }
-  })
+  test.each(['max_tokens', 'max_completion_tokens'])(
+    '%s limits the answer to exactly that many tokens',
+    async (name) => {
+      for (const count of [1, 17]) {
+        const { choices, usage } = await engine.chat({ ...greedy, [name]: count })
+        expect(choices[0]?.finish_reason).toBe('length')
+        // The tiny model has one token per letter.
+        expect(choices[0]?.message.content).toHaveLength(count)
+        expect(usage).toMatchObject({ completion_tokens: count, total_tokens: usage.prompt_tokens + count })
+      }
+    },
+  )
 
-  test('without a limit it may fill what is left of the context', async () => {
+  test('an answer without a limit fills the rest of the context', async () => {
     const content = 'a'.repeat(1_900)
     const { choices, usage } = await engine.chat({ ...greedy, messages: [{ role: 'user', content }] })
     expect(choices[0]?.finish_reason).toBe('length')
@@ -40,7 +43,7 @@ describe('the length of an answer', () => {
     expect(usage.prompt_tokens).toBeGreaterThan(1_900)
   })
 
-  test.each([2_000, 1_000_000])('a prompt of %i letters and more is refused by its name', async (count) => {
+  test.each([2_000, 1_000_000])('rejects a prompt of more than %i letters and names the field', async (count) => {
     const content = 'a'.repeat(count) + 'b'.repeat(100)
     const chat = await engine.refuse(CHAT, { model: 'tiny', messages: [{ role: 'user', content }] })
     expect(chat).toMatchObject({ status: 400, error: { param: 'messages', code: 'context_length_exceeded' } })
@@ -51,7 +54,7 @@ describe('the length of an answer', () => {
 })
 
 describe('stop', () => {
-  test('the answer ends before the stop text, which lies across tokens', async () => {
+  test('ends the answer before a stop text that spans tokens', async () => {
     const text = await greedyText()
     const stop = text.slice(30, 34)
     const { choices } = await engine.chat({ ...greedy, max_tokens: 80, stop })
@@ -61,7 +64,7 @@ describe('stop', () => {
     })
   })
 
-  test('in a stream no part of the stop text is seen, and what looked like one is delivered', async () => {
+  test('streams no part of the stop text, and delivers text that only resembles it', async () => {
     const text = await greedyText()
     const stop = [`${text.slice(5, 8)}\u0001`, text.slice(30, 34)]
     const chunks = await engine.chatChunks({ ...greedy, max_tokens: 80, stop })
@@ -69,14 +72,14 @@ describe('stop', () => {
     expect(finishOf(chunks)).toBe('stop')
   })
 
-  test('a stop text that does not come changes nothing', async () => {
+  test('leaves the answer unchanged if the stop text does not occur', async () => {
     const { choices } = await engine.chat({ ...greedy, max_tokens: 80, stop: ['\u0001\u0002'] })
     expect(choices[0]).toMatchObject({ message: { content: await greedyText() }, finish_reason: 'length' })
   })
 })
 
 describe('n', () => {
-  test('choices differ, and each is what its own seed gives', async () => {
+  test('gives each choice its own seed', async () => {
     const body = { seed: 40, max_tokens: 40, logit_bias: endless }
     const { choices, usage } = await engine.chat({ ...body, n: 3 })
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2])
@@ -86,13 +89,13 @@ describe('n', () => {
     expect(usage).toMatchObject({ prompt_tokens: alone.usage.prompt_tokens, completion_tokens: 120 })
   })
 
-  test('streamed choices carry their index', async () => {
+  test('includes the index in streamed choices', async () => {
     const body = { seed: 40, max_tokens: 40, logit_bias: endless, n: 2 }
     const [plain, chunks] = [await engine.chat(body), await engine.chatChunks(body)]
     for (const { index, message } of plain.choices) expect(joinContent(chunks, index)).toBe(message.content)
   })
 
-  test('several prompts of a completion have their choices one after the other', async () => {
+  test('orders the choices of a completion by prompt', async () => {
     const body = { ...greedy, max_tokens: 5 }
     const { choices, usage } = await engine.complete({ ...body, prompt: ['abc', 'xyz'], n: 2 })
     const [abc, xyz] = [
@@ -106,7 +109,7 @@ describe('n', () => {
 })
 
 describe('streams', () => {
-  test('begin with the role, end with the reason, and say the same as a plain answer', async () => {
+  test('start with the role, end with the finish reason, and match the plain answer', async () => {
     const body = { seed: 3, max_tokens: 30 }
     const [plain, chunks] = [await engine.chat(body), await engine.chatChunks(body)]
     expect(chunks[0]?.choices).toEqual([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
@@ -116,27 +119,27 @@ describe('streams', () => {
     expect(chunks.every(({ usage }) => usage === undefined)).toBe(true)
   })
 
-  test('of completions have no opening', async () => {
+  test('have no opening chunk for completions', async () => {
     const body = { ...greedy, prompt: 'abc', max_tokens: 4 }
     const [plain, chunks] = [await engine.complete(body), await engine.completeChunks(body)]
     expect(chunks.map(({ choices }) => choices[0]?.text).join('')).toBe(plain.choices[0]?.text)
     expect(chunks.map(({ choices }) => choices[0]?.finish_reason)).toEqual([null, null, null, null, 'length'])
   })
 
-  test('include_usage adds a last chunk without choices', async () => {
+  test('end with a chunk without choices if include_usage is set', async () => {
     const chunks = await engine.chatChunks({ ...greedy, max_tokens: 5, stream_options: { include_usage: true } })
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 5 } })
     expect(chunks.slice(0, -1).every(({ usage }) => usage === undefined)).toBe(true)
   })
 
-  test('continuous_usage_stats counts in every chunk', async () => {
+  test('report usage in every chunk if continuous_usage_stats is set', async () => {
     const stream_options = { include_usage: true, continuous_usage_stats: true }
     const chunks = await engine.chatChunks({ ...greedy, max_tokens: 4, stream_options })
-    // The opening goes out with the first token.
+    // The opening chunk is sent with the first token.
     expect(chunks.map(({ usage }) => usage?.completion_tokens)).toEqual([1, 1, 2, 3, 4, 4, 4])
   })
 
-  test('a character of several tokens comes whole', async () => {
+  test('send a character of several tokens in one chunk', async () => {
     const schema = { const: 'é—😀' }
     const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
     const chunks = await engine.chatChunks({ ...greedy, response_format })
@@ -148,7 +151,7 @@ describe('streams', () => {
 describe('logprobs', () => {
   const letters = { ...greedy, max_tokens: 20, logprobs: true }
 
-  test('rate each token of the answer, with the likeliest beside it', async () => {
+  test('list each token of the answer and its likeliest alternatives', async () => {
     const { choices } = await engine.chat({ ...letters, top_logprobs: 5 })
     const content = choices[0]?.logprobs?.content ?? []
     expect(content.map(({ token }) => token).join('')).toBe(choices[0]?.message.content)
@@ -156,16 +159,16 @@ describe('logprobs', () => {
       expect(logprob).toBeLessThanOrEqual(0)
       expect(Buffer.from(bytes).toString()).toBe(token)
       expect(top).toHaveLength(5)
-      // Without temperature the likeliest is taken.
+      // At temperature 0 the likeliest token is taken.
       expect(top[0]).toEqual({ token, logprob, bytes })
       expect(top.map((one) => one.logprob)).toEqual(top.map((one) => one.logprob).toSorted((a, b) => b - a))
       expect(top.reduce((sum, one) => sum + Math.exp(one.logprob), 0)).toBeLessThanOrEqual(1.000_01)
     }
   })
 
-  test('are those before the temperature', async () => {
+  test('are independent of the temperature', async () => {
     const first = async (temperature: number): Promise<number[]> => {
-      // The first token must not be the end, which has no rating.
+      // The first token must not be the end token, which has no log-probability.
       const drawn = { temperature, seed: 1, max_tokens: 1, logit_bias: endless }
       const { choices } = await engine.chat({ ...drawn, logprobs: true, top_logprobs: 8 })
       return choices[0]?.logprobs?.content[0]?.top_logprobs.map(({ logprob }) => logprob) ?? []
@@ -183,7 +186,7 @@ describe('logprobs', () => {
     expect(without.choices[0]?.logprobs).toBeNull()
   })
 
-  test('stream together with their text, and none of a stop text', async () => {
+  test('are streamed with their text and omit the stop text', async () => {
     const text = await greedyText()
     const chunks = await engine.chatChunks({ ...letters, max_tokens: 80, stop: text.slice(30, 34) })
     for (const { choices } of chunks) {
@@ -192,7 +195,7 @@ describe('logprobs', () => {
     }
   })
 
-  test('of completions have the older shape', async () => {
+  test('have the older format for completions', async () => {
     const { choices } = await engine.complete({ ...greedy, prompt: 'abc', max_tokens: 3, logprobs: 2 })
     const { text = '', logprobs } = choices[0] ?? {}
     expect(logprobs?.tokens).toEqual(Array.from(text))
@@ -204,7 +207,7 @@ describe('logprobs', () => {
   })
 })
 
-describe('what cannot be had is refused by its name', () => {
+describe('names the field of an unsupported or invalid value', () => {
   const image = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:' } }] }]
   const tools = [{ type: 'function', function: { name: 'f' } }]
   test.each<[string, object]>([
@@ -234,7 +237,7 @@ describe('what cannot be had is refused by its name', () => {
     expect(refused).toMatchObject({ status: 400, error: { param, code: 'unsupported_parameter' } })
   })
 
-  test('another model, no JSON, another path', async () => {
+  test('rejects another model, invalid JSON and another path', async () => {
     expect(await engine.refuse(CHAT, { model: 'other', messages })).toMatchObject({
       status: 404,
       error: { param: 'model' },
@@ -243,7 +246,7 @@ describe('what cannot be had is refused by its name', () => {
     expect(await engine.refuse('/v1/embeddings', {})).toMatchObject({ status: 404 })
   })
 
-  test('null is the same as nothing', async () => {
+  test('treats null like an absent field', async () => {
     const nothing = { stop: null, seed: null, tools: null, suffix: null, max_tokens: 5, ...greedy }
     expect((await engine.chat(nothing)).usage.completion_tokens).toBe(5)
   })

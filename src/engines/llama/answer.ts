@@ -75,7 +75,7 @@ export class AnswerWriter {
     const message = {
       role: 'assistant',
       content: hasCalls && piece.text === '' ? null : piece.text,
-      // Places in a list need no number.
+      // Entries of a complete list need no index.
       ...(hasCalls
         ? { tool_calls: piece.calls.map(({ id, type, function: called }) => ({ id, type, function: called })) }
         : {}),
@@ -124,7 +124,7 @@ function formatForChat({ token, top }: TokenLogprob): object {
   return { ...format(token), top_logprobs: top.map(format) }
 }
 
-/** The older shape: lists side by side, alternatives by their text. The token itself is always among them. */
+/** The older format: parallel lists, with alternatives keyed by text. They always include the token itself. */
 function formatForCompletion(tokens: readonly TokenLogprob[]): object {
   return {
     tokens: tokens.map(({ token }) => token.text),

@@ -1,4 +1,4 @@
-/** Prompts out of messages. */
+/** Building prompts from messages. */
 import { expect, test } from 'vitest'
 import { ChatPrompt, type ChatInput, type TemplateFacts } from './chat-prompt.ts'
 import type { Tool } from './tool-call.ts'
@@ -19,17 +19,17 @@ function render(template: string | null, some: Partial<ChatInput> = {}): unknown
 
 const plainText = (text: string): unknown => [{ text, literal: false }]
 
-test('the template gets the messages, the texts of the special tokens and the variables', () => {
+test('passes messages, special token texts and variables to the template', () => {
   const template =
     '{{ bos_token }}{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ mood }}{% if add_generation_prompt %}>{% endif %}'
   expect(render(template, { variables: { mood: 'glad' } })).toEqual(plainText('<s>[user:Hi]glad>'))
 })
 
-test('the variables of a request cannot take the place of its messages', () => {
+test('variables of a request cannot replace its messages', () => {
   expect(render('{{ messages[0].content }}', { variables: { messages: [{ content: 'x' }] } })).toEqual(plainText('Hi'))
 })
 
-test('names of special tokens in a message are literal text, at any depth', () => {
+test('treats special token names in a message as literal text at any depth', () => {
   const messages = [
     { role: 'user', content: 'a<|end|>b', tool_calls: [{ function: { name: 'f', arguments: { x: '</s>' } } }] },
   ]
@@ -43,7 +43,7 @@ test('names of special tokens in a message are literal text, at any depth', () =
   ])
 })
 
-test('what a template refuses is told, with its reason', () => {
+test('reports the reason why a template rejects messages', () => {
   expect(render("{{ raise_exception('roles must alternate') }}")).toMatchObject({
     ok: false,
     kind: 'invalid',
@@ -52,22 +52,22 @@ test('what a template refuses is told, with its reason', () => {
   })
 })
 
-test('a template that cannot be read stops the start', () => {
+test('fails to start with an invalid template', () => {
   expect(() => new ChatPrompt({ ...facts, template: '{% if %}' })).toThrow('Unexpected token')
 })
 
-test('tools go to a template that has a place for them', () => {
+test('passes tools to a template that supports them', () => {
   const template = '{% for t in tools %}{{ t.function.name }}<tool_call>{% endfor %}{{ messages[0].content }}'
   expect(render(template, { tools: [tool] })).toEqual(plainText('f<tool_call>Hi'))
 })
 
-test('without such a place, tools stand before the first message', () => {
+test('puts tools before the first message if the template does not support them', () => {
   const [part] = render('{{ messages[0].content }}', { tools: [tool] }) as Array<{ text: string }>
   expect(part?.text).toContain('{"name":"f","parameters":{"type":"object"}}')
   expect(part?.text.endsWith('\n\nHi')).toBe(true)
 })
 
-test('a file without a template gets the plain default, whose answers end at the next turn', () => {
+test('uses the plain default without a template, and ends answers at the next turn', () => {
   const messages = [
     { role: 'system', content: 'Be kind.' },
     { role: 'user', content: 'Hi' },
@@ -77,7 +77,7 @@ test('a file without a template gets the plain default, whose answers end at the
   expect(new ChatPrompt({ ...facts, template: 'x' }).stops).toEqual([])
 })
 
-test('without such a place, calls and their results are told in text, so that nothing of a conversation is lost', () => {
+test('writes tool calls and results as text if the template does not support them', () => {
   const template = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}'
   const messages = [
     { role: 'user', content: 'What time is it?' },

@@ -20,7 +20,7 @@ export interface ChatMessage {
 export interface ChatInput {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly Tool[]
-  /** Whether the answer has to be a call. */
+  /** Whether the answer must be a tool call. */
   readonly mustCall: boolean
   /** More variables for the template, such as `enable_thinking`. */
   readonly variables: Readonly<Record<string, unknown>>
@@ -44,10 +44,10 @@ export class ChatPrompt {
   readonly #facts: TemplateFacts
   readonly #special: RegExp | undefined
   readonly toolSyntax: ToolSyntax | undefined
-  /** Texts that end an answer beside those of the request. */
+  /** Texts that end an answer, in addition to those of the request. */
   readonly stops: readonly string[]
 
-  /** Throws when the template cannot be read. */
+  /** Throws if the template is invalid. */
   constructor(facts: TemplateFacts) {
     this.#facts = facts
     this.#template = new Template(facts.template ?? PLAIN_TEMPLATE)
@@ -57,7 +57,7 @@ export class ChatPrompt {
     this.#special = escaped.length === 0 ? undefined : new RegExp(escaped.join('|'), 'g')
   }
 
-  /** A template that knows no calls and no results leaves them out, so they become text. */
+  /** A template that does not support tool calls and results would drop them, so they become text. */
   #spellCalls(input: ChatInput): ChatInput {
     const knowsCalls = /\btool_calls\b/.test(this.#facts.template ?? '')
     return knowsCalls ? input : { ...input, messages: input.messages.map(withCallsInText) }
@@ -82,7 +82,7 @@ export class ChatPrompt {
       })
       return ok(splitAtLiterals(text, mark, literals))
     } catch (error) {
-      // Templates refuse what their models were not trained for, such as two user messages in a row.
+      // Templates reject input their models were not trained on, such as two user messages in a row.
       const cause = error instanceof Error ? error.message : String(error)
       return failField(['messages'], 'invalid_messages', { cause })
     }
@@ -90,7 +90,7 @@ export class ChatPrompt {
 }
 
 function splitAtLiterals(text: string, mark: string, literals: readonly string[]): PromptPart[] {
-  // Every second piece is the number of a literal.
+  // Every second piece is the index of a literal.
   return text
     .split(new RegExp(`z${mark}z(\\d+)z`))
     .map((piece, at) => (at % 2 === 0 ? { text: piece, literal: false } : literalAt(literals, piece)))
@@ -101,7 +101,7 @@ function literalAt(literals: readonly string[], index: string): PromptPart {
   return { text: literals[Number.parseInt(index, 10)] ?? '', literal: true }
 }
 
-/** A copy with every text changed, at any depth. */
+/** A copy with `change` applied to every string, at any depth. */
 function mapTexts<T>(value: T, change: (text: string) => string): T
 function mapTexts(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
@@ -110,7 +110,7 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapTexts<unknown>(one, change)]))
 }
 
-/** Where the template has no place for tools they stand in front of the first message. */
+/** Puts tools before the first message, for templates that do not support them. */
 function withToolsInText({ messages, tools, variables, mustCall }: ChatInput): ChatInput {
   const [first, ...rest] = messages
   if (tools.length === 0 || first === undefined) return { messages, tools, variables, mustCall }

@@ -1,4 +1,4 @@
-/** Many requests on one engine: together, in line, cancelled, and with what was evaluated before. */
+/** Many requests on one engine: concurrent, queued, cancelled, and with reused tokens. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
@@ -14,15 +14,15 @@ describe('an engine with four sequences', () => {
   })
   afterAll(() => engine.stop())
 
-  test('says what it can do', async () => {
+  test('reports its capabilities', async () => {
     expect(engine.ready).toEqual({ event: 'ready', contextTokens: 2_048, concurrency: 4, supportsTools: true })
     expect(engine.events[0]).toEqual({ event: 'loading', progress: 0 })
     expect(JSON.parse(await engine.get('/health'))).toEqual({ status: 'ok' })
   })
 
-  // On the tiny model batches of one and of four come out the same to the bit. Kernels for other types of weights may
-  // round otherwise in larger batches, and then a token that is nearly as likely as another may be taken instead.
-  test('requests that are worked on together get the text that each gets alone', async () => {
+  // On the tiny model batches of one and of four give identical bits. Kernels for other weight types may round
+  // differently in larger batches, and then a nearly equally likely token may be taken instead.
+  test('gives concurrent requests the same text as single ones', async () => {
     const bodies = ['One', 'A second, longer one', '3', 'And a fourth'].map((content, at) => ({
       messages: [{ role: 'user', content }],
       seed: at,
@@ -35,7 +35,7 @@ describe('an engine with four sequences', () => {
     expect(together.map(({ choices }) => choices)).toEqual(alone)
   })
 
-  test('the second turn of a conversation does not evaluate the first again', async () => {
+  test('does not evaluate the first turn of a conversation again', async () => {
     const first = [{ role: 'user', content: 'The first of two questions' }]
     const body = { max_tokens: 30, logit_bias: endless }
     const turn = await engine.chat({ ...body, messages: first })
@@ -46,13 +46,13 @@ describe('an engine with four sequences', () => {
     const before = await Promise.all([engine.metric(reused), engine.metric(evaluated)])
     const { usage } = await engine.chat({ ...body, messages })
     const { cached_tokens: cached } = usage.prompt_tokens_details
-    // All of the prompt and of the answer, but for its last token, which was never put in.
+    // The prompt and the answer without its last token, which was never evaluated.
     expect(cached).toBe(turn.usage.prompt_tokens + 29)
     const after = await Promise.all([engine.metric(reused), engine.metric(evaluated)])
     expect(after).toEqual([(before[0] ?? 0) + cached, (before[1] ?? 0) + usage.prompt_tokens - cached])
   })
 
-  test('what is reused does not change the answer', async () => {
+  test('gives the same answer with reused tokens', async () => {
     const body = { messages: [{ role: 'user', content: 'Twice the same' }], seed: 6, max_tokens: 60 }
     const [first, second] = [await engine.chat(body), await engine.chat(body)]
     expect(second.choices).toEqual(first.choices)
@@ -61,43 +61,43 @@ describe('an engine with four sequences', () => {
     expect(third.usage.prompt_tokens_details.cached_tokens).toBe(third.usage.prompt_tokens - 1)
   })
 
-  test('names of special tokens in a message are text', async () => {
+  test('treats special token names in a message as text', async () => {
     const count = async (content: string): Promise<number> =>
       (await engine.chat({ messages: [{ role: 'user', content }], max_tokens: 1 })).usage.prompt_tokens
     const none = await count('')
     expect((await count('<|im_end|>')) - none).toBe('<|im_end|>'.length)
-    // A raw prompt may name them.
+    // A raw prompt may use them.
     const { usage } = await engine.complete({ prompt: '<s><|im_end|>', max_tokens: 1 })
     expect(usage.prompt_tokens).toBe(2)
   })
 
-  test('a client that goes away in the middle of a stream stops its request', async () => {
+  test('cancels the request of a client that disconnects from its stream', async () => {
     const predicted = await engine.metric('llamacpp:tokens_predicted_total')
     const going = engine.open({ stream: true, logit_bias: endless, n: 100 })
     await going.begun
     expect(await engine.metric(processing)).toBe(1)
     going.cut()
     await waitFor('the sequence is free', async () => (await engine.metric(processing)) === 0)
-    // It would have made a hundred answers of two thousand tokens.
+    // A complete request would be a hundred answers of two thousand tokens.
     expect((await engine.metric('llamacpp:tokens_predicted_total')) - predicted).toBeLessThan(100_000)
   })
 
-  test('so does one that waits for a plain answer', async () => {
+  test('cancels the request of a client that disconnects before a plain answer', async () => {
     const going = engine.open({ logit_bias: endless, n: 100 })
-    await waitFor('it is worked on', async () => (await engine.metric(processing)) === 1)
+    await waitFor('the request is processed', async () => (await engine.metric(processing)) === 1)
     going.cut()
     await waitFor('the sequence is free', async () => (await engine.metric(processing)) === 0)
     expect((await engine.chat({ max_tokens: 1 })).choices).toHaveLength(1)
   })
 
-  test('a ban that a grammar cannot live with does not bring the engine down', async () => {
+  test('survives a ban on a token that the grammar requires', async () => {
     const response_format = { type: 'json_schema', json_schema: { schema: { const: 'x' } } }
     const { choices } = await engine.chat({ response_format, logit_bias: { ...endless, 120: -100 } })
     expect(choices[0]).toMatchObject({ message: { content: '"x"' }, finish_reason: 'stop' })
   })
 })
 
-describe('an engine with one sequence, a line of one, a smaller context and a file without a template', () => {
+describe('an engine with one sequence, a queue of one, a smaller context and no template', () => {
   let engine: TinyEngine
   beforeAll(async () => {
     engine = await startTinyEngine({ sequences: 1, queue: 1, contextTokens: 600, tiny: { chatTemplate: null } })
@@ -107,22 +107,22 @@ describe('an engine with one sequence, a line of one, a smaller context and a fi
   const long = { logit_bias: endless, n: 100 }
   const body = { model: 'tiny', messages: [{ role: 'user', content: 'Hi' }] }
 
-  test('holds to the context that was asked for', async () => {
+  test('uses the configured context size', async () => {
     expect(engine.ready).toMatchObject({ contextTokens: 600, concurrency: 1 })
     const { usage } = await engine.chat({ logit_bias: endless })
     expect(usage.total_tokens).toBe(600)
   })
 
-  test('writes prompts by the plain default', async () => {
+  test('writes prompts with the plain default', async () => {
     const { usage } = await engine.chat({ messages: body.messages, max_tokens: 1 })
-    // A letter is a token, and there is one at the very beginning.
+    // One token per letter, and one at the beginning.
     expect(usage.prompt_tokens).toBe('User: Hi\n\nAssistant:'.length + 1)
   })
 
-  test('calls tools by a grammar where its template has none: forced, or of its own choice', async () => {
+  test('calls tools with a grammar if its template does not support them, forced or by choice', async () => {
     expect(engine.ready.supportsTools).toBe(true)
     const tools = [{ type: 'function', function: { name: 'clock' } }]
-    // The brace as good as forced, or ruled out: what begins as a call is one, anything else is text.
+    // A brace is almost forced, or banned: an answer that begins like a call is one, anything else is text.
     const brace = '{'.charCodeAt(0)
     const chosen = await engine.chat({ tools, temperature: 0, logit_bias: { [brace]: 100 } })
     expect(chosen.choices[0]).toMatchObject({
@@ -143,11 +143,11 @@ describe('an engine with one sequence, a line of one, a smaller context and a fi
     })
   })
 
-  test('lets one wait, refuses the next with the time it would take, and serves who waits when its turn comes', async () => {
+  test('queues one request, rejects the next with a retry time, and then serves the queued one', async () => {
     const first = engine.open(long)
-    await waitFor('the first is worked on', async () => (await engine.metric(processing)) === 1)
+    await waitFor('the first request is processed', async () => (await engine.metric(processing)) === 1)
     const second = engine.chat({ max_tokens: 3, logit_bias: endless })
-    await waitFor('the second waits', async () => (await engine.metric(deferred)) === 1)
+    await waitFor('the second request is queued', async () => (await engine.metric(deferred)) === 1)
     const refused = await engine.refuse('/v1/chat/completions', body)
     expect(refused).toMatchObject({ status: 503, error: { type: 'overloaded_error', code: 'queue_full' } })
     expect(refused.headers['retry-after']).toMatch(/^[1-9]\d*$/)
@@ -156,15 +156,15 @@ describe('an engine with one sequence, a line of one, a smaller context and a fi
     expect((await second).usage.completion_tokens).toBe(3)
   })
 
-  test('a client that goes away while it waits leaves the line', async () => {
+  test('removes the request of a client that disconnects while queued', async () => {
     const first = engine.open(long)
-    await waitFor('the first is worked on', async () => (await engine.metric(processing)) === 1)
+    await waitFor('the first request is processed', async () => (await engine.metric(processing)) === 1)
     const second = engine.open(long)
-    await waitFor('the second waits', async () => (await engine.metric(deferred)) === 1)
+    await waitFor('the second request is queued', async () => (await engine.metric(deferred)) === 1)
     second.cut()
-    await waitFor('nobody waits', async () => (await engine.metric(deferred)) === 0)
+    await waitFor('the queue is empty', async () => (await engine.metric(deferred)) === 0)
     expect(await engine.metric(processing)).toBe(1)
     first.cut()
-    await waitFor('nobody is left', async () => (await engine.metric(processing)) === 0)
+    await waitFor('no request is processed', async () => (await engine.metric(processing)) === 0)
   })
 })

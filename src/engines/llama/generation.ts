@@ -19,7 +19,7 @@ export interface AnswerPiece {
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls'
 
-/** Called as things happen, so that counters are right at any moment. */
+/** Called immediately, so that counters are always current. */
 export interface Tally extends PromptTally {
   generated(): void
 }
@@ -34,7 +34,7 @@ export interface Generation {
   readonly signal: AbortSignal
 }
 
-/** Returns undefined when it was cancelled. */
+/** Returns undefined if it is cancelled. */
 export async function* generateAnswer(
   loaded: LoadedModel,
   generation: Generation,
@@ -108,6 +108,6 @@ async function* generatePieces(
 
 interface GeneratedToken {
   readonly token: Token
-  /** undefined: not asked for. */
+  /** undefined: not requested. */
   readonly probabilities?: ReadonlyMap<Token, number>
 }

@@ -1,4 +1,4 @@
-/** Headers that cannot be true. */
+/** Invalid headers. */
 import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -22,16 +22,16 @@ async function check(bytes: Buffer): Promise<void> {
   await checkGgufHeader(file)
 }
 
-test('a true one passes', async () => {
+test('accepts a valid header', async () => {
   await expect(check(tiny)).resolves.toBeUndefined()
 })
 
 test.each<[string, (header: Buffer) => Buffer, string]>([
   ['other first bytes', () => Buffer.from('PK and then what is no model at all'), 'not a GGUF file'],
   ['too few bytes', (header) => header.subarray(0, 10), 'not a GGUF file'],
-  ['text where the numbers are', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
+  ['text in place of numbers', () => Buffer.from('GGUF and then nothing that could be read'), 'GGUF version'],
   ['more entries than bytes', (header) => header.fill(0x7f, 16, 24), 'more data than the file has'],
-])('%s', async (_, spoil, why) => {
+])('rejects %s', async (_, spoil, why) => {
   await expect(check(spoil(Buffer.from(tiny)))).rejects.toThrow(why)
 })
 

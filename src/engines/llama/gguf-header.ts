@@ -3,10 +3,10 @@ import fs from 'node:fs/promises'
 
 const HEADER_BYTES = 24
 const VERSIONS = [2, 3]
-/** The least that an entry of either table takes: a name's length, and its type or its number of dimensions. */
+/** Minimum size of an entry in either table: the length of a name, and a type or number of dimensions. */
 const MIN_ENTRY_BYTES = 12
 
-/** Throws a message for the operator. */
+/** Throws an error whose message is for the operator. */
 export async function checkGgufHeader(file: string): Promise<void> {
   const handle = await fs.open(file)
   try {

@@ -31,7 +31,7 @@ export class GrammarRules {
     return only !== undefined && others.length === 0 ? only : this.add([...new Set(names)].join(' | '))
   }
 
-  /** A name whose body is set later, for rules that hold themselves. */
+  /** A name whose body is set later, for recursive rules. */
   reserve(): string {
     this.#count += 1
     return `r${this.#count}`
@@ -49,13 +49,13 @@ export class GrammarRules {
   }
 }
 
-/** A text between quotation marks, to be matched as it is. */
+/** A quoted literal. */
 export function escapeLiteral(text: string): string {
   const escaped = text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n').replaceAll('\r', '\\r')
   return `"${escaped}"`
 }
 
-/** What every grammar may refer to. White space is bounded: a model could go on with it for ever. */
+/** Rules available to every grammar. White space is bounded, or a model could write it forever. */
 const sharedRules = {
   space: '(" " | "\\n" [ ]{0,16})?',
   comma: '"," space',

@@ -11,13 +11,13 @@ import type { PromptPart } from './vocabulary.ts'
 export interface Job {
   readonly prompts: ReadonlyArray<readonly Token[]>
   readonly choicesPerPrompt: number
-  /** Beside what the context sets. */
+  /** In addition to the limit of the context. */
   readonly maxTokens: number
   readonly sampling: Sampling
   readonly stops: readonly string[]
   readonly alternatives: number | undefined
   readonly grammar: LlamaGrammar | undefined
-  /** undefined: calls are not looked for. */
+  /** undefined: the answer is not searched for tool calls. */
   readonly calls: { readonly syntax: ToolSyntax; readonly tools: readonly Tool[] } | undefined
 }
 
@@ -94,7 +94,7 @@ async function makeGrammar(
   syntax: ToolSyntax,
 ): Promise<Result<LlamaGrammar | undefined>> {
   const isForced = toolChoice.kind === 'required' || toolChoice.kind === 'named'
-  // Without a template that teaches calls, a grammar sees to it that what begins as a call is one.
+  // If the template does not explain tool calls, a grammar ensures that an answer which begins like a call is one.
   const mayCall = toolChoice.kind === 'auto' && loaded.chatPrompt.toolSyntax === undefined
   const callable = tools.filter(({ function: { name } }) => toolChoice.kind !== 'named' || name === toolChoice.name)
   const param = isForced || mayCall ? 'tools' : 'response_format'
@@ -104,13 +104,13 @@ async function makeGrammar(
       : format.kind === 'json_schema'
         ? grammarOfSchema(format.schema, 'response_format')
         : ok(format.kind === 'json_object' ? grammarOfAnyObject() : undefined)
-  // Where a call is the model's choice, one that no grammar can express may still be written freely.
+  // If the call is optional, the model may still write one that no grammar can express.
   if (mayCall && !text.ok) return ok(undefined)
   if (!text.ok || text.value === undefined) return text.ok ? ok(undefined) : text
   try {
     return ok(await loaded.llama.createGrammar({ grammar: text.value }))
   } catch {
-    // llama.cpp says no more than that; the usual cause is a schema that is itself without anything around it.
+    // llama.cpp gives no details. The usual cause is a schema that only refers to itself.
     return failField([param], 'unsupported_schema', {
       message: `${param}: the schema cannot be turned into a grammar.`,
     })

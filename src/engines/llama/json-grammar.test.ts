@@ -1,4 +1,4 @@
-/** Grammars of schemas, held against texts by llama.cpp itself. */
+/** Grammars of schemas, matched against texts by llama.cpp itself. */
 import { getLlama, type Llama } from 'node-llama-cpp'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { grammarOfAnyObject, grammarOfSchema } from './json-grammar.ts'
@@ -10,7 +10,7 @@ beforeAll(async () => {
 
 async function accepts(grammar: string, text: string): Promise<boolean> {
   const made = await llama.createGrammar({ grammar })
-  // Not public, and the only way to ask without a model.
+  // Not public, but the only way to match without a model.
   const testText = Reflect.get(made, '_testText') as (text: string) => boolean
   return testText.call(made, text)
 }
@@ -45,7 +45,7 @@ const shape = {
   ],
 }
 
-describe('what a schema lets through', () => {
+describe('accepts only texts that match the schema', () => {
   test.each<[string, unknown, string[], string[]]>([
     ['a string', { type: 'string' }, ['""', '"é\\n\\u00e9"'], ['1', '"', '"a\n"', '"\\x"']],
     ['lengths', { type: 'string', minLength: 2, maxLength: 3 }, ['"ab"', '"é\\n😀"'], ['"a"', '"abcd"']],
@@ -83,7 +83,7 @@ describe('what a schema lets through', () => {
       ['{"b":null,"a":null}', '{"a":null "b":null}', '[]'],
     ],
     ['a map', { type: 'object', additionalProperties: { type: 'integer' } }, ['{}', '{"x":1,"y":2}'], ['{"x":"1"}']],
-    ['nothing in it', { type: 'object', additionalProperties: false }, ['{}', '{ }'], ['{"a":1}']],
+    ['an empty object', { type: 'object', additionalProperties: false }, ['{}', '{ }'], ['{"a":1}']],
     ['a required name without a schema', { type: 'object', required: ['x'] }, ['{"x":[1]}'], ['{}']],
     ['itself', tree, ['{"next":null}', '{"next":{"next":{"next":null}}}'], ['{"next":{}}']],
     ['one of several', shape, ['{"kind":"dot"}', '{"kind":"disc","r":2}'], ['{"kind":"disc"}', '{"kind":"square"}']],
@@ -95,14 +95,14 @@ describe('what a schema lets through', () => {
       ['"2026-02-28"'],
     ],
     ['anything', {}, ['1', '"a"', '{"a":[true,{}]}', '[]', 'null'], ['', 'x', '{a:1}']],
-    ['anything of no kind that rules it out', { type: 'integer', pattern: 'x', minLength: 3 }, ['1'], ['"abc"']],
+    ['ignores keywords of other types', { type: 'integer', pattern: 'x', minLength: 3 }, ['1'], ['"abc"']],
   ])('%s', async (_, schema, matching, others) => {
     const grammar = grammarOf(schema)
     for (const text of matching) expect([text, await accepts(grammar, text)]).toEqual([text, true])
     for (const text of others) expect([text, await accepts(grammar, text)]).toEqual([text, false])
   })
 
-  test('any object, whatever is in it', async () => {
+  test('any object', async () => {
     expect(await accepts(grammarOfAnyObject(), '{ "a": {"b": [1, "x", null]},\n  "c": -1.5e3 }')).toBe(true)
     for (const text of ['[]', '1', '{"a"}', '{"a":1', "{'a':1}"])
       expect(await accepts(grammarOfAnyObject(), text)).toBe(false)
@@ -130,15 +130,15 @@ const doubling = (depth: number): unknown =>
     ? { type: 'null' }
     : { anyOf: [1, 2].map((maxItems) => ({ type: 'array', items: doubling(depth - 1), maxItems })) }
 
-describe('a schema whose texts could be read in ever more ways', () => {
+describe('an ambiguous schema', () => {
   test.each<[string, unknown]>([
-    ['because it holds itself', { ...node, $defs: { node: { anyOf: alike } } }],
-    ['because it is deep', doubling(9)],
-  ])('is refused %s', (_, schema) => {
+    ['if it is recursive', { ...node, $defs: { node: { anyOf: alike } } }],
+    ['if it is deep', doubling(9)],
+  ])('is rejected %s', (_, schema) => {
     expect(grammarOfSchema(schema, 'x')).toMatchObject({ ok: false, reason: 'unsupported_schema' })
   })
 
-  test('is not one whose alternatives are told apart at once, or that is small', async () => {
+  test('is accepted if its alternatives differ at once or it is small', async () => {
     const grammar = grammarOf(leafOrNode)
     expect(await accepts(grammar, '{"left":{"leaf":1},"right":{"left":{"leaf":2},"right":{"leaf":3}}}')).toBe(true)
     expect(await accepts(grammarOf(doubling(3)), '[[[null,null],[]]]')).toBe(true)
@@ -147,7 +147,7 @@ describe('a schema whose texts could be read in ever more ways', () => {
 
 const nested = (depth: number): unknown => (depth === 0 ? {} : { type: 'array', items: nested(depth - 1) })
 
-describe('what a grammar cannot express is refused with its place', () => {
+describe('names the path of a keyword that a grammar cannot express', () => {
   test.each<[unknown, string]>([
     [{ type: 'object', properties: { a: { type: 'string', pattern: '^x' } } }, 'properties.a.pattern'],
     [{ type: 'string', format: 'email' }, 'format'],
@@ -180,7 +180,7 @@ describe('what a grammar cannot express is refused with its place', () => {
     })
   })
 
-  test('schemas that are too deep or too large', () => {
+  test('rejects schemas that are too deep or too large', () => {
     expect(grammarOfSchema(nested(100), 'x')).toMatchObject({
       ok: false,
       message: expect.stringContaining('levels deep'),

@@ -7,11 +7,11 @@ import { failField, ok, type Result } from '../../contract/result.ts'
 import { GrammarRules, escapeLiteral } from './grammar-rules.ts'
 import { alikeMembers, areDisjoint, isObject, resolveRef, typesOf, type JsonType, type Schema } from './json-schema.ts'
 
-/** Deeper schemas, longer lists and texts, and larger grammars are refused: they would cost more than the answer. */
+/** Deeper schemas, longer lists and texts, and larger grammars are rejected: they would cost more than the answer. */
 const MAX_DEPTH = 64
 const MAX_REPEATS = 1_000
 const MAX_LISTED_INTEGERS = 256
-/** In how many ways a text may be read at once. Ways multiply with the depth, and each is followed for every token. */
+/** Maximum ambiguity: parses multiply with the depth, and llama.cpp follows each of them for every token. */
 const MAX_READINGS = 256
 
 export function grammarOfAnyObject(): string {
@@ -26,12 +26,12 @@ export function grammarOfSchema(schema: unknown, param: string): Result<string> 
   return fault === undefined ? ok(rules.format(root)) : failField([param], 'unsupported_schema', { message: fault })
 }
 
-/** Words that rule something out and cannot be put together with a list of alternatives. */
+/** Restricting keywords that cannot be combined with a list of alternatives. */
 const ruling =
   'properties required additionalProperties items prefixItems minItems maxItems minLength maxLength format minimum maximum exclusiveMinimum exclusiveMaximum'.split(
     ' ',
   )
-/** Words that no grammar expresses, with the type whose values they rule out. null: of any. */
+/** Keywords that no grammar can express, with the type they restrict. null: any type. */
 const inexpressible: Readonly<Record<string, JsonType | null>> = {
   not: null,
   if: null,
@@ -49,12 +49,12 @@ const inexpressible: Readonly<Record<string, JsonType | null>> = {
   dependentSchemas: 'object',
 }
 
-/** Reads schemas into rules. The first fault is kept; what comes after it no longer matters. */
+/** Converts schemas to rules. Only the first error is kept. */
 export class SchemaReader {
   readonly #rules: GrammarRules
-  /** Schemas that are named by `$ref`, so that one may hold itself. */
+  /** Schemas that a `$ref` refers to; they may be recursive. */
   readonly #named = new Map<unknown, Named>()
-  /** In how many ways a text can have been read up to the schema at hand, and to any schema so far. */
+  /** Number of possible parses up to the current schema, and the maximum so far. */
   #readings = 1
   #maxReadings = 1
   #fault: string | undefined
@@ -67,7 +67,7 @@ export class SchemaReader {
     return this.#fault ?? (this.#rules.isTooLarge ? 'The schema needs too large a grammar.' : undefined)
   }
 
-  /** The name of the rule for `schema`. `$ref` counts from `root`. */
+  /** The name of the rule for `schema`. `$ref` is resolved in `root`. */
   rule(schema: unknown, root: unknown, path: readonly string[] = []): string {
     if (schema === true) return 'value'
     if (!isObject(schema)) return this.#refuse(path, 'must be a schema')
@@ -77,7 +77,7 @@ export class SchemaReader {
     if (types.length === 0) return this.#refuse([...path, 'type'], 'is not known')
     const rules = (one: JsonType): boolean => types.includes(one) || (one === 'number' && types.includes('integer'))
     for (const [word, type] of Object.entries(inexpressible)) {
-      // `false` rules nothing out.
+      // `false` restricts nothing.
       if (!Object.hasOwn(schema, word) || schema[word] === false || (type !== null && !rules(type))) continue
       return this.#refuse([...path, word], 'cannot be enforced by this engine')
     }
@@ -86,7 +86,7 @@ export class SchemaReader {
     return this.#rules.addAny(types.map((type) => this.#ofType(type, schema, root, path)))
   }
 
-  /** What does not go by types. */
+  /** Keywords that do not depend on types. */
   #alternatives(schema: Schema, root: unknown, path: readonly string[]): string | undefined {
     const [word, ...others] = ['$ref', 'enum', 'const', 'anyOf', 'oneOf', 'allOf'].filter((one) => one in schema)
     if (word === undefined) return undefined
@@ -220,7 +220,7 @@ export class SchemaReader {
       const member = `string colon ${value}`
       return this.#bracket('{', `(${member} (comma ${member})*)?`, '}')
     }
-    // From the last to the first: what may follow when something stands before it, and when nothing does.
+    // Backwards: the rest of the object after a property, and the rest at the beginning (no comma).
     let after = ''
     let first = ''
     for (const [name, member] of members.toReversed()) {
@@ -257,9 +257,9 @@ export class SchemaReader {
 
 interface Named {
   readonly name: string
-  /** Where it was met first. */
+  /** Parses where it was first used. */
   readonly readings: number
-  /** By how much the readings multiply inside of it. undefined: it is being read. */
+  /** Factor by which the parses multiply inside it. undefined: still being converted. */
   growth: number | undefined
 }
 

@@ -1,4 +1,4 @@
-/** What can be read off a JSON schema without making a grammar of it. */
+/** Facts about a JSON schema that need no grammar: types, references, and how far alternatives are ambiguous. */
 
 export type Schema = Readonly<Record<string, unknown>>
 
@@ -10,19 +10,19 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Where no type is said, the words tell; where they do not, it is any. Empty: a type is said that there is not. */
+/** Without `type` the other keywords decide, and if they do not, any type is possible. Empty: an unknown type. */
 export function typesOf(schema: Schema): JsonType[] {
-  const types = 'type' in schema ? saidTypes(schema.type) : toldTypes(schema)
+  const types = 'type' in schema ? declaredTypes(schema.type) : impliedTypes(schema)
   return schema.nullable === true && !types.includes('null') ? [...types, 'null'] : types
 }
 
-function saidTypes(type: unknown): JsonType[] {
+function declaredTypes(type: unknown): JsonType[] {
   const said: unknown[] = Array.isArray(type) ? type : [type]
   const known = [...allTypes, 'integer' as const].filter((one) => said.includes(one))
   return known.length < said.length ? [] : known
 }
 
-function toldTypes(schema: Schema): JsonType[] {
+function impliedTypes(schema: Schema): JsonType[] {
   if ('properties' in schema || 'required' in schema) return ['object']
   return 'items' in schema ? ['array'] : [...allTypes]
 }
@@ -37,13 +37,13 @@ export function resolveRef(ref: unknown, root: unknown): unknown {
     .reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root)
 }
 
-/** Whether no value can match two of these, as far as types and fixed values show it. */
+/** Whether no value can match two of these, judged by types and constants. */
 export function areDisjoint(schemas: readonly unknown[], root: unknown): boolean {
   const resolved = resolveAll(schemas, root)
   return resolved.every((one, at) => resolved.slice(at + 1).every((other) => differ(one, other)))
 }
 
-/** How many of these, at most, a text can be read as while it is being written. */
+/** Maximum number of these that an incomplete text can match at once. */
 export function alikeMembers(schemas: readonly unknown[], root: unknown): number {
   const resolved = resolveAll(schemas, root)
   const alike = (one: unknown, other: unknown): boolean => !differ(one, other) && !beginOtherwise(one, other)
@@ -54,7 +54,7 @@ function resolveAll(schemas: readonly unknown[], root: unknown): unknown[] {
   return schemas.map((schema) => (isObject(schema) && '$ref' in schema ? resolveRef(schema.$ref, root) : schema))
 }
 
-/** Objects whose first properties have other names are told apart by them, since properties come in order. */
+/** Properties come in order, so objects with different first properties are distinguished by those. */
 function beginOtherwise(one: unknown, other: unknown): boolean {
   const [names, others] = [firstNames(one), firstNames(other)]
   return names !== undefined && others !== undefined && !names.some((name) => others.includes(name))
@@ -78,7 +78,7 @@ function differ(one: unknown, other: unknown): boolean {
   if (types.length > 1 || otherTypes.length > 1 || types[0] !== 'object') return false
   const [properties, otherProperties] = [one.properties, other.properties]
   if (!isObject(properties) || !isObject(otherProperties)) return false
-  // A property that both must have, with values that are never the same.
+  // A property that both require, with values that never match both.
   return requiredOf(one)
     .filter((name) => requiredOf(other).includes(name))
     .some((name) => {
@@ -93,7 +93,7 @@ function requiredOf(schema: Schema): string[] {
   return Array.isArray(schema.required) ? schema.required.map(String) : []
 }
 
-/** As JSON, so that they can be compared. undefined: its values are not counted up. */
+/** The possible values as JSON, so that they can be compared. undefined: they are not listed. */
 function fixedValues(schema: Schema): string[] | undefined {
   if ('const' in schema) return [JSON.stringify(schema.const)]
   return Array.isArray(schema.enum) ? schema.enum.map((value) => JSON.stringify(value)) : undefined

@@ -65,7 +65,7 @@ export async function loadModel(
     sequences: options.sequences,
     contextSize: wanted ?? { max: model.trainContextSize },
     threads,
-    // Without it, models with sliding windows could not go on from the beginning of a prompt.
+    // Without it, models with sliding windows could not reuse the beginning of a prompt.
     swaFullCache: true,
   })
   return {

@@ -1,4 +1,4 @@
-/** The life of the process. */
+/** Starting and stopping the process. */
 import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
 import { spawnEngine, startTinyEngine } from '../../../test/harness/tiny-engine.ts'
 
-test('a file that ends too early is a failure that says so', async () => {
+test('fails with a clear error on a truncated file', async () => {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))
   const file = path.join(folder, 'bad.gguf')
   await writeTinyGguf(file)
@@ -20,13 +20,13 @@ test('a file that ends too early is a failure that says so', async () => {
   await engine.stop()
 })
 
-test('a start without its options is a failure that names them', async () => {
+test('fails without options and names them', async () => {
   const engine = await spawnEngine({ sequences: 0 })
   expect(await engine.settled).toEqual({ event: 'failed', message: expect.stringContaining('sequences') })
   await engine.stop()
 })
 
-test('the socket is private, one that was left behind is replaced, and the end of the input ends it at once', async () => {
+test('uses a private socket, replaces a stale one, and exits at once when stdin closes', async () => {
   const killed = await startTinyEngine()
   expect((await fs.stat(killed.socketPath)).mode & 0o077).toBe(0)
   killed.kill('SIGKILL')
@@ -44,7 +44,7 @@ test('the socket is private, one that was left behind is replaced, and the end o
   await engine.stop()
 })
 
-test('SIGTERM ends it while it loads', async () => {
+test('exits on SIGTERM while it loads', async () => {
   const engine = await spawnEngine()
   engine.kill('SIGTERM')
   expect(await engine.ended).toEqual({ code: null, signal: 'SIGTERM' })

@@ -30,7 +30,7 @@ await runEngine(llamaStart, async (start, onProgress) => {
   const engine = new ChatEngine(start.model, loaded, start.queue)
   return {
     contextTokens: loaded.contextTokens,
-    // By the model's template, or else by a grammar.
+    // Through the model's template or, failing that, a grammar.
     supportsTools: true,
     queue: engine,
     maxBodyBytes: MAX_BODY_BYTES,

@@ -1,4 +1,4 @@
-/** Prompts in parts, on a sequence that only writes down what it is told. */
+/** Prompts in parts, on a sequence that only records its calls. */
 import type { Token } from 'node-llama-cpp'
 import { expect, test } from 'vitest'
 import { evaluatePrompt, type PromptSequence } from './prompt-evaluation.ts'
@@ -43,7 +43,7 @@ async function evaluate(
   return { rest: await evaluatePrompt(sequence, { prompt, repeatable, tally, signal }), ...counts }
 }
 
-test('a long prompt is evaluated in parts, and its end is left for the first token', async () => {
+test('evaluates a long prompt in parts and leaves its end for the first token', async () => {
   const sequence = new Recorder(0)
   const { rest, reused, evaluated } = await evaluate(sequence, range(75))
   expect(sequence.evaluated).toEqual([32, 32])
@@ -51,7 +51,7 @@ test('a long prompt is evaluated in parts, and its end is left for the first tok
   expect({ reused, evaluated }).toEqual({ reused: 0, evaluated: 75 })
 })
 
-test('a request that is cancelled in the middle of its prompt is left after the part at hand', async () => {
+test('stops a cancelled request after the current part of its prompt', async () => {
   const sequence = new Recorder(0)
   const gone = new AbortController()
   sequence.onPart = () => gone.abort()
@@ -63,30 +63,30 @@ test('a request that is cancelled in the middle of its prompt is left after the 
   expect(sequence.evaluated).toEqual([32])
 })
 
-test('what the sequence holds of the prompt is kept, and the rest of it forgotten', async () => {
+test('keeps the shared beginning of a sequence and drops the rest', async () => {
   const sequence = new Recorder(100)
   const prompt = [...range(60), ...range(20, 9_000)]
   expect(await evaluate(sequence, prompt)).toEqual({ rest: range(20, 9_000), reused: 60, evaluated: 20 })
   expect(sequence.contextTokens).toEqual(range(60))
 })
 
-test('of a prompt that is all there, the last token is evaluated again', async () => {
+test('evaluates the last token of a fully cached prompt again', async () => {
   const sequence = new Recorder(100)
   expect(await evaluate(sequence, range(50))).toEqual({ rest: range(1, 49), reused: 49, evaluated: 1 })
 })
 
-test('a state that only goes forward is kept as a whole or not at all', async () => {
+test('keeps a recurrent state as a whole or not at all', async () => {
   expect(await evaluate(new Recorder(40, true), range(50))).toMatchObject({ reused: 40 })
   expect(await evaluate(new Recorder(60, true), range(50))).toMatchObject({ reused: 0, evaluated: 50 })
 })
 
-/** Puts an answer behind the prompt, a token at a time, as generating does. */
+/** Appends an answer to the prompt token by token, as generation does. */
 async function answer(sequence: Recorder, prompt: Token[], tokens: Token[]): Promise<void> {
   const { rest } = await evaluate(sequence, prompt)
   sequence.contextTokens.push(...(rest ?? []), ...tokens)
 }
 
-test('a repeatable request reuses whole parts of prompts only, so that its batches are the same as from nothing', async () => {
+test('a repeatable request reuses only whole parts of prompts, so its batches match a fresh sequence', async () => {
   const sequence = new Recorder(0)
   const prompt = range(100)
   await answer(sequence, prompt, range(50, 500))
@@ -101,12 +101,12 @@ test('a repeatable request reuses whole parts of prompts only, so that its batch
   const again = new Recorder(0)
   await answer(again, prompt, range(50, 500))
   expect(await evaluate(again, next)).toMatchObject({ reused: 150 })
-  // That prompt went on in the middle of a part: of it nothing more is exact.
+  // That prompt continued in the middle of a part, so nothing after it is exact.
   again.contextTokens.push(...range(30, 900))
   expect(await evaluate(again, next, { repeatable: true })).toMatchObject({ reused: 96 })
 })
 
-test('what was exact is forgotten with what the sequence held', async () => {
+test('forgets the exact parts when the sequence is cleared', async () => {
   const sequence = new Recorder(0)
   await answer(sequence, range(100), [])
   sequence.contextTokens = []

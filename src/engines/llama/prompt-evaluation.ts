@@ -6,36 +6,36 @@ import type { LlamaContextSequence, Token } from 'node-llama-cpp'
 import { commonPrefix } from './scheduler.ts'
 
 /**
- * Of each sequence, how many tokens from its beginning were evaluated as whole parts that begin at a multiple of
- * `PART_TOKENS`. The same tokens in batches of another size come out slightly different (kernels round otherwise), and
- * then a token that is nearly as likely as another may be taken instead.
+ * For each sequence: how many tokens from its beginning were evaluated as whole parts that start at a multiple of
+ * `PART_TOKENS`. Batches of another size give slightly different results (kernels round differently), and then a nearly
+ * equally likely token may be taken instead.
  */
 const exactTokens = new WeakMap<object, number>()
 
-/** What is asked of a sequence here. */
+/** The part of a sequence's interface used here. */
 export type PromptSequence = Pick<
   LlamaContextSequence,
   'contextTokens' | 'needsCheckpoints' | 'eraseContextTokenRanges' | 'evaluateWithoutGeneratingNewTokens'
 >
 
 export interface PromptTally {
-  /** So many tokens were there already. */
+  /** The number of tokens reused. */
   reused(tokens: number): void
   evaluated(tokens: number): void
 }
 
 export interface PromptWork {
   readonly prompt: readonly Token[]
-  /** The answer must not depend on what the sequence held before: only whole parts are reused, none of an answer. */
+  /** The answer must not depend on earlier use of the sequence: only whole parts of prompts are reused. */
   readonly repeatable: boolean
   readonly tally: PromptTally
   readonly signal: AbortSignal
 }
 
-/** On a CPU larger parts are hardly faster, and a part is how long a cancelled request stays, and all others wait. */
+/** On a CPU larger parts are hardly faster, and a cancelled request blocks the others until its part ends. */
 const PART_TOKENS = 32
 
-/** Gives back the tokens that are left for the first sampling; undefined: cancelled. */
+/** Returns the tokens left for the first sampling. undefined: cancelled. */
 export async function evaluatePrompt(sequence: PromptSequence, work: PromptWork): Promise<Token[] | undefined> {
   const { prompt, repeatable, tally, signal } = work
   if (signal.aborted) return undefined
@@ -55,14 +55,14 @@ export async function evaluatePrompt(sequence: PromptSequence, work: PromptWork)
   return rest
 }
 
-/** Forgets what the sequence holds beyond the beginning of this prompt, and says how much is left. */
+/** Drops everything after the beginning shared with this prompt, and returns the number of tokens kept. */
 async function keepPrefix(sequence: PromptSequence, prompt: readonly Token[], repeatable: boolean): Promise<number> {
   const held = sequence.contextTokens
   const exact = exactTokens.get(sequence) ?? 0
-  // The last token has to be evaluated, for what comes after it.
+  // The last token must be evaluated to predict the next one.
   const common = Math.min(commonPrefix(held, prompt), prompt.length - 1)
   const shared = repeatable ? wholeParts(Math.min(common, exact)) : common
-  // Models with a state that only goes forward can keep all of it or nothing.
+  // Models with a recurrent state can keep all of it or nothing.
   const kept = sequence.needsCheckpoints && shared < held.length ? 0 : shared
   if (kept < held.length) await sequence.eraseContextTokenRanges([{ start: kept, end: held.length }])
   exactTokens.set(sequence, wholeParts(Math.min(kept, exact)))

@@ -15,15 +15,15 @@ export interface GenerationRequest {
   readonly messages: readonly ChatMessage[]
   /** Empty for a chat. A list of numbers is a prompt in tokens of the model. */
   readonly prompts: ReadonlyArray<string | readonly number[]>
-  /** How many answers to each prompt. */
+  /** Answers per prompt. */
   readonly choices: number
   readonly stream: boolean
   readonly usage: 'none' | 'last' | 'always'
-  /** undefined: what is left of the context. */
+  /** undefined: the rest of the context. */
   readonly maxTokens: number | undefined
   readonly sampling: Sampling
   readonly stops: readonly string[]
-  /** How many alternatives to each token. undefined: no probabilities are asked for. */
+  /** Alternatives per token. undefined: no log-probabilities are requested. */
   readonly alternatives: number | undefined
   readonly format: AnswerFormat
   readonly tools: readonly Tool[]
@@ -107,12 +107,12 @@ const sharedBody = z.object({
     .optional(),
   n: z.int().min(1).max(MAX_CHOICES).default(1),
   max_tokens: z.int().min(1).optional(),
-  // Small, strongly quantised models write gibberish when every token of the vocabulary has a chance.
+  // Small, strongly quantised models write gibberish if every token of the vocabulary can be chosen.
   temperature: z.number().min(0).max(2).default(0.7),
   top_p: z.number().min(0).max(1).default(0.95),
   top_k: z.int().min(-1).default(40),
   min_p: z.number().min(0).max(1).default(0.05),
-  // Clients send seeds of 64 bits, which are no safe integers.
+  // Clients send 64-bit seeds, which exceed the safe integers.
   seed: z.number().refine(Number.isInteger, 'must be a whole number').optional(),
   frequency_penalty: z.number().min(-2).max(2).default(0),
   presence_penalty: z.number().min(-2).max(2).default(0),

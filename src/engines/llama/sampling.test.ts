@@ -1,4 +1,4 @@
-/** Every parameter that chooses tokens, on the real engine: each test fails when the parameter is not followed. */
+/** Every sampling parameter, on the real engine: each test fails if the parameter is ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
 
@@ -9,7 +9,7 @@ beforeAll(async () => {
 afterAll(() => engine.stop())
 
 const [EOS, END_OF_TURN] = [257, 260]
-/** So that answers are as long as they may be. */
+/** Makes answers as long as their limit. */
 const endless = { [EOS]: -100, [END_OF_TURN]: -100 }
 
 async function say(body: Readonly<Record<string, unknown>>): Promise<string> {
@@ -26,29 +26,29 @@ async function firstToken(body: Readonly<Record<string, unknown>>): Promise<Map<
   return new Map(choices[0]?.logprobs?.content[0]?.top_logprobs.map(({ token, logprob }) => [token, logprob]))
 }
 
-/** How often the letter that is used most is used. */
+/** The count of the most frequent letter. */
 function mostUsed(text: string): number {
   return Math.max(...[...new Set(text)].map((letter) => text.split(letter).length - 1))
 }
 
 describe('seed', () => {
-  test('the same seed gives the same text, another one another', async () => {
+  test('gives the same text for the same seed, and another for another', async () => {
     const text = await say({ seed: 7 })
     expect(await say({ seed: 7 })).toBe(text)
     expect(await say({ seed: 8 })).not.toBe(text)
   })
 
-  test('without one each answer is another', async () => {
+  test('gives different answers without a seed', async () => {
     expect(await say({})).not.toBe(await say({}))
   })
 
-  test('numbers of any size and sign are seeds', async () => {
+  test('accepts integers of any size and sign', async () => {
     for (const seed of [-1, 2 ** 32 - 1, Number.MAX_SAFE_INTEGER]) expect(await say({ seed })).toBe(await say({ seed }))
   })
 })
 
 describe('temperature, top_k, top_p, min_p', () => {
-  test('temperature 0 always takes the likeliest, whatever the seed', async () => {
+  test('temperature 0 always takes the likeliest token, for any seed', async () => {
     const text = await say({ ...greedy, seed: 1 })
     expect(await say({ ...greedy, seed: 2 })).toBe(text)
     expect(await say({ seed: 1 })).not.toBe(text)
@@ -60,23 +60,23 @@ describe('temperature, top_k, top_p, min_p', () => {
     expect(await say({ temperature: 2, seed: 3 })).not.toBe(await say({ temperature: 1, seed: 3 }))
   })
 
-  test.each([{ top_k: 1 }, { top_p: 0.000_1 }, { min_p: 1 }])('%o leaves only the likeliest', async (one) => {
+  test.each([{ top_k: 1 }, { top_p: 0.000_1 }, { min_p: 1 }])('%o allows only the likeliest token', async (one) => {
     expect(await say({ ...one, seed: 4 })).toBe(await say(greedy))
   })
 
   const off = { top_k: -1, top_p: 1, min_p: 0, temperature: 1 }
-  // The vocabulary has fewer tokens, and none of them is as unlikely.
-  test.each([{ top_k: 10_000 }, { min_p: 1e-30 }])('all three off leave all, as does %o', async (one) => {
+  // The vocabulary has fewer tokens, and none is that unlikely.
+  test.each([{ top_k: 10_000 }, { min_p: 1e-30 }])('%o allows all tokens, like all three switched off', async (one) => {
     expect(await say({ ...off, ...one, seed: 4 })).toBe(await say({ ...off, seed: 4 }))
   })
 
-  test('without parameters the unlikely tokens are left out', async () => {
+  test('the defaults exclude unlikely tokens', async () => {
     const usual = { temperature: 0.7, top_p: 0.95, top_k: 40, min_p: 0.05 }
     expect(await say({ seed: 4 })).toBe(await say({ ...usual, seed: 4 }))
     expect(await say({ seed: 4 })).not.toBe(await say({ ...off, seed: 4 }))
   })
 
-  test('top_k 3 takes one of the three likeliest', async () => {
+  test('top_k 3 takes one of the three likeliest tokens', async () => {
     const likeliest = [...(await firstToken({})).keys()].slice(0, 3)
     const { choices } = await engine.chat({ top_k: 3, max_tokens: 1, n: 12, seed: 1 })
     const taken = new Set(choices.map(({ message }) => message.content ?? ''))
@@ -95,7 +95,7 @@ describe('logit_bias', () => {
     expect(await say({ seed: 5, max_tokens: 20, logit_bias: { [code('Q')]: 100 } })).toBe('Q'.repeat(20))
   })
 
-  test('a bias of b makes a token e^b times as likely, beside the others', async () => {
+  test('a bias of b makes a token e^b times as likely relative to the others', async () => {
     const before = await firstToken({})
     const [[first = '', most = 0] = [], [second = '', less = 0] = []] = before
     const after = await firstToken({ logit_bias: { [code(second)]: 1.5 } })
@@ -109,7 +109,7 @@ describe('logit_bias', () => {
   })
 
   test('the end can be banned', async () => {
-    // Some seed ends early by itself; with the ban it does not.
+    // Without the ban some seed ends early.
     for (let seed = 1; ; seed += 1) {
       const { choices, usage } = await engine.chat({ seed, max_tokens: 1_000 })
       if (choices[0]?.finish_reason === 'length') continue
@@ -121,7 +121,7 @@ describe('logit_bias', () => {
     }
   })
 
-  test('a token that the model does not have is refused', async () => {
+  test('rejects an unknown token', async () => {
     const body = { model: 'tiny', messages: [{ role: 'user', content: 'x' }], logit_bias: { 99_999: 1 } }
     expect(await engine.refuse('/v1/chat/completions', body)).toMatchObject({
       status: 400,
@@ -140,12 +140,12 @@ describe('penalties', () => {
     },
   )
 
-  test('a negative frequency penalty makes it repeat itself more', async () => {
+  test('a negative frequency penalty makes the answer repeat itself more', async () => {
     expect(mostUsed(await say({ ...often, frequency_penalty: -2 }))).toBeGreaterThan(mostUsed(await say(often)))
   })
 
-  test('frequency counts each use, presence only the first', async () => {
-    // The forced letter has been used three times when the fourth token is rated.
+  test('frequency counts every use, presence only the first', async () => {
+    // The forced letter has been used three times when the fourth token is sampled.
     const fourth = async (penalty: object): Promise<number> => {
       const body = { ...greedy, ...penalty, max_tokens: 4, logprobs: true, logit_bias: { [code('Q')]: 14 } }
       const { choices } = await engine.chat(body)

@@ -1,8 +1,8 @@
 /**
  * Sampling parameters translated for the library.
  *
- * Frequency and presence penalties count what was generated, the repetition penalty also the prompt, as the convention
- * has it; the library has one list for all three. So the first two are given as biases, which are anew for each token.
+ * By convention frequency and presence penalties count generated tokens only, and the repetition penalty also the
+ * prompt. The library has one list for all three, so the first two are applied as biases, set anew for each token.
  */
 import { randomInt } from 'node:crypto'
 import {
@@ -14,7 +14,7 @@ import {
 } from 'node-llama-cpp'
 
 export interface Sampling {
-  /** 0: always the likeliest. */
+  /** 0: always the likeliest token. */
   readonly temperature: number
   readonly topP: number
   /** 0: all. */
@@ -32,11 +32,11 @@ export interface Sampling {
 export interface SamplingState {
   readonly model: LlamaModel
   readonly prompt: readonly Token[]
-  /** Grows while the answer does. */
+  /** Grows with the answer. */
   readonly generated: readonly Token[]
   readonly grammar: LlamaGrammarEvaluationState | undefined
   readonly contextTokens: number
-  /** Of several choices each has a seed of its own. */
+  /** Each choice has its own seed. */
   readonly choice: number
 }
 
@@ -65,7 +65,7 @@ export function samplingOptions(sampling: Sampling, state: SamplingState): Seque
   }
 }
 
-/** The last 32-bit number means a random seed to llama.cpp, so ours are one fewer. */
+/** The last 32-bit number means a random seed to llama.cpp, so it is excluded. */
 const SEEDS = 2 ** 32 - 1
 
 function seedOf(seed: number | undefined, choice: number): number {
@@ -83,8 +83,8 @@ function biasNow({ logitBias, frequencyPenalty, presencePenalty }: Sampling, sta
   }
   const bias = TokenBias.for(state.model)
   const all = biasesOf(bias)
-  // Under a grammar the banned token may be the only one left, often the end. A model without a choice brings the whole
-  // engine down, so there the bias is as strong as it says and no stronger.
+  // Under a grammar the banned token, often the end, may be the only one left. A model with no token to choose crashes
+  // the engine, so with a grammar the bias is applied as given, without turning it into a ban.
   const never = state.grammar === undefined ? -Infinity : NEVER
   for (const [token, value] of biases) all.set(token, logitBias.get(token) === NEVER ? never : value)
   return bias
@@ -93,8 +93,8 @@ function biasNow({ logitBias, frequencyPenalty, presencePenalty }: Sampling, sta
 const NEVER = -100
 
 /**
- * The library leaves out the tokens that end an answer when it is asked in public, but clients may forbid or force
- * these too. Its version is pinned, and a test shows that this works.
+ * The library's public method ignores tokens that end an answer, but clients may ban or force these too. Its version is
+ * pinned, and a test covers this.
  */
 function biasesOf(bias: TokenBias): Map<number, number> {
   const biases: unknown = Reflect.get(bias, '_biases')

@@ -1,4 +1,4 @@
-/** Who gets which sequence, and when. */
+/** Assigning sequences to requests. */
 import { expect, test } from 'vitest'
 import { Scheduler, type Place } from './scheduler.ts'
 
@@ -25,13 +25,13 @@ async function enter(scheduler: Scheduler<Sequence>, prompt: number[] = [], sign
   return place
 }
 
-test('a prompt goes to the idle sequence that holds most of its beginning', async () => {
+test('assigns the idle sequence that shares most of the prompt', async () => {
   const scheduler = new Scheduler([sequence('a'), sequence('b', range(20)), sequence('c', range(30))], 0)
   expect((await enter(scheduler, range(40))).sequence.name).toBe('c')
   expect((await enter(scheduler, range(40))).sequence.name).toBe('b')
 })
 
-test('a few common tokens are no reason to throw away what an idle sequence holds', async () => {
+test('does not discard an idle sequence for a few shared tokens', async () => {
   const scheduler = new Scheduler([sequence('long', range(1_000)), sequence('empty')], 0)
   const first = await enter(scheduler)
   first.leave()
@@ -39,7 +39,7 @@ test('a few common tokens are no reason to throw away what an idle sequence hold
   expect((await enter(scheduler, [0, 1, 2, ...range(100, 5_000)])).sequence.name).toBe('empty')
 })
 
-test('an opening that all conversations share does not cost one of them its place', async () => {
+test('does not discard a conversation for a shared system prompt', async () => {
   const opening = range(200)
   const mine = [...opening, ...range(800, 10_000)]
   const scheduler = new Scheduler([sequence('mine', mine), sequence('free')], 0)
@@ -49,7 +49,7 @@ test('an opening that all conversations share does not cost one of them its plac
   expect((await enter(scheduler, [...mine, ...range(100, 30_000)])).sequence.name).toBe('mine')
 })
 
-test('among equals the one that was idle longest is given away', async () => {
+test('among equals uses the sequence that was idle longest', async () => {
   const scheduler = new Scheduler([sequence('a'), sequence('b')], 0)
   const [a, b] = [await enter(scheduler), await enter(scheduler)]
   b.leave()
@@ -57,7 +57,7 @@ test('among equals the one that was idle longest is given away', async () => {
   expect((await enter(scheduler)).sequence.name).toBe('a')
 })
 
-test('those who wait come in the order in which they came', async () => {
+test('serves waiting requests in order', async () => {
   const scheduler = new Scheduler([sequence('a')], 3)
   const first = await enter(scheduler)
   const order: number[] = []
@@ -73,7 +73,7 @@ test('those who wait come in the order in which they came', async () => {
   expect([scheduler.processing, scheduler.deferred]).toEqual([0, 0])
 })
 
-test('who is cancelled leaves the line, and the next moves up', async () => {
+test('removes a cancelled request from the queue', async () => {
   const scheduler = new Scheduler([sequence('a')], 2)
   const first = await enter(scheduler)
   const gone = new AbortController()
@@ -86,14 +86,14 @@ test('who is cancelled leaves the line, and the next moves up', async () => {
   expect((await next).sequence.name).toBe('a')
 })
 
-test('who has gone before it begins gets no place', async () => {
+test('gives no sequence to a request cancelled before it starts', async () => {
   const scheduler = new Scheduler([sequence('a')], 2)
   const entered = scheduler.enter([], AbortSignal.abort())
   expect(entered.ok && (await entered.value)).toBeUndefined()
   expect(scheduler.processing).toBe(0)
 })
 
-test('past the limit of the line there is a refusal that says when to come back', async () => {
+test('rejects requests beyond the queue limit with a retry time', async () => {
   const scheduler = new Scheduler([sequence('a')], 1)
   await enter(scheduler)
   scheduler.enter([], going)
@@ -101,12 +101,12 @@ test('past the limit of the line there is a refusal that says when to come back'
     ok: false,
     kind: 'unavailable',
     reason: 'queue_full',
-    // Two before it, each of which is guessed to take five seconds.
+    // Two requests ahead, each estimated at five seconds.
     retryAfterMs: 10_000,
   })
 })
 
-test('to leave twice frees one place', async () => {
+test('releasing twice frees one place', async () => {
   const scheduler = new Scheduler([sequence('a'), sequence('b')], 0)
   const [a] = [await enter(scheduler), await enter(scheduler)]
   a.leave()

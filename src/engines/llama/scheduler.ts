@@ -17,7 +17,7 @@ export interface Place<S> {
 interface Slot<S> {
   readonly sequence: S
   isBusy: boolean
-  /** Of its last use: among equals the oldest is used first. */
+  /** When it was last used: among equals the oldest is used first. */
   turn: number
 }
 
@@ -28,7 +28,7 @@ interface Waiting<S> {
 
 /** A prompt continues a sequence if it shares at least this part of it. */
 const CONTINUED_PART = 0.5
-/** How fast the measured time of a request follows the last one. */
+/** Weight of the last request in the measured average. */
 const NEW_WEIGHT = 0.2
 const FIRST_GUESS_MS = 5_000
 

@@ -1,4 +1,4 @@
-/** Stop texts, letter by letter. */
+/** Finding stop texts in a text that arrives in pieces. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { StopText } from './stop-text.ts'
@@ -18,23 +18,23 @@ function feed(
   return { text: steps.join(''), stopped: false, steps }
 }
 
-test('a stop text across three pieces is found, and nothing of it is given out', () => {
+test('finds a stop text across three pieces and emits no part of it', () => {
   expect(feed(['STOP'], ['abS', 'TO', 'Pcd'])).toEqual({ text: 'ab', stopped: true, steps: ['ab', '', ''] })
 })
 
-test('what only looked like a stop text is given out as soon as that is clear', () => {
+test('emits text that only resembled a stop text as soon as that is clear', () => {
   expect(feed(['STOP'], ['aST', 'x', 'S'])).toEqual({ text: 'aSTxS', stopped: false, steps: ['a', 'STx', '', 'S'] })
 })
 
-test('of several stop texts the one that begins first counts', () => {
+test('stops at the earliest of several stop texts', () => {
   expect(feed(['cd', 'bcd'], ['abcde']).text).toBe('a')
 })
 
-test('a stop text that begins inside a false start of itself is found', () => {
+test('finds a stop text that begins inside a partial match of itself', () => {
   expect(feed(['aab'], ['a', 'a', 'a', 'b'])).toMatchObject({ text: 'a', stopped: true })
 })
 
-test('however a text is cut into pieces, it ends before the first stop text', () => {
+test('ends any text before its first stop text, however it is split', () => {
   const letters = fc.stringMatching(/^[ab]{0,12}$/)
   const stop = fc.stringMatching(/^[ab]{1,4}$/)
   fc.assert(

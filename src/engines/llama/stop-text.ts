@@ -28,14 +28,14 @@ export class StopText {
     return { text: all.slice(0, all.length - held), stopped: false }
   }
 
-  /** Nothing more comes, so what was held back is no stop text. */
+  /** The text is complete, so the held-back part is not a stop text. */
   end(): string {
     const rest = this.#held
     this.#held = ''
     return rest
   }
 
-  /** How much of the end is the beginning of a stop text. */
+  /** Length of the longest suffix that begins a stop text. */
   #heldChars(text: string): number {
     let most = 0
     for (const stop of this.#stops) {

@@ -1,4 +1,4 @@
-/** Answers that a grammar holds to a form: JSON, JSON of a schema, calls of tools. The model itself says nothing. */
+/** Answers constrained by a grammar: JSON, JSON of a schema, tool calls. The tiny model alone writes gibberish. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { startTinyEngine, type TinyEngine } from '../../../test/harness/tiny-engine.ts'
@@ -12,10 +12,10 @@ afterAll(() => engine.stop())
 const seeds = [1, 2, 3, 4, 5]
 
 describe('response_format', () => {
-  // The tiny model would write long strings and deep lists; what closes them is made likelier.
+  // The tiny model would write long strings and deep lists, so closing characters are made likelier.
   const logit_bias = Object.fromEntries(Array.from('"}],', (letter) => [letter.codePointAt(0), 4]))
 
-  test('json_object gives an object', async () => {
+  test('json_object returns an object', async () => {
     for (const seed of seeds) {
       const { choices } = await engine.chat({ seed, logit_bias, response_format: { type: 'json_object' } })
       expect(choices[0]?.finish_reason).toBe('stop')
@@ -25,7 +25,7 @@ describe('response_format', () => {
     }
   })
 
-  test('json_schema gives what the schema says', async () => {
+  test('json_schema returns JSON that matches the schema', async () => {
     const shape = z.strictObject({
       name: z.string().max(12),
       age: z.int().min(0),
@@ -77,7 +77,7 @@ const noArguments = z.strictObject({})
 const weatherArguments = z.strictObject({ city: z.enum(['Ulm', 'Oslo']) })
 
 describe('tools', () => {
-  test('tool_choice required gives a call of one of them, with arguments that match', async () => {
+  test('tool_choice required returns a tool call with matching arguments', async () => {
     for (const seed of seeds) {
       const { choices } = await engine.chat({ seed, tools, tool_choice: 'required' })
       const { message, finish_reason: reason } = choices[0] ?? {}
@@ -90,12 +90,12 @@ describe('tools', () => {
     }
   })
 
-  test.each(['weather', 'clock'])('a named function is called: %s', async (name) => {
+  test.each(['weather', 'clock'])('calls the named function %s', async (name) => {
     const { choices } = await engine.chat({ tools, tool_choice: { type: 'function', function: { name } } })
     expect(choices[0]?.message.tool_calls?.[0]?.function.name).toBe(name)
   })
 
-  test('a streamed call has its place, and the same arguments', async () => {
+  test('a streamed call has its index and the same arguments', async () => {
     const body = { seed: 1, tools, tool_choice: { type: 'function', function: { name: 'weather' } } }
     const [whole, chunks] = [await engine.chat(body), await engine.chatChunks(body)]
     const calls = chunks.flatMap(({ choices }) => choices[0]?.delta.tool_calls ?? [])
@@ -105,12 +105,12 @@ describe('tools', () => {
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('tool_calls')
   })
 
-  test('a call that is cut off is text', async () => {
+  test('returns a truncated call as text', async () => {
     const { choices } = await engine.chat({ tools, tool_choice: 'required', max_tokens: 20 })
     expect(choices[0]).toMatchObject({ finish_reason: 'length', message: { content: '<tool_call>\n{"name":' } })
   })
 
-  test('auto shows the tools to the model and lets it answer in text', async () => {
+  test('auto passes the tools to the model and allows a text answer', async () => {
     const body = { seed: 1, max_tokens: 10 }
     const [without, withTools] = [await engine.chat(body), await engine.chat({ ...body, tools })]
     expect(withTools.choices[0]?.message.content).toHaveLength(10)
@@ -119,7 +119,7 @@ describe('tools', () => {
     expect(none.usage.prompt_tokens).toBe(without.usage.prompt_tokens)
   })
 
-  test('calls and their results in a conversation reach the template', async () => {
+  test('passes earlier calls and results to the template', async () => {
     const call = { id: 'call_1', type: 'function', function: { name: 'clock', arguments: '{"zone":"UTC"}' } }
     const messages = [
       { role: 'user', content: 'What time is it?' },
@@ -132,7 +132,7 @@ describe('tools', () => {
       '<|im_start|>assistant\n\n<tool_call>\n{"name": "clock", "arguments": {"zone": "UTC"}}\n</tool_call><|im_end|>\n',
       '<|im_start|>tool\nnoon<|im_end|>\n<|im_start|>assistant\n',
     ].join('')
-    // A letter is a token, a mark is one too, and there is one at the very beginning.
+    // One token per letter and per mark, and one at the beginning.
     expect(usage.prompt_tokens).toBe(prompt.replaceAll(/<\|im_\w+\|>/g, '^').length + 1)
   })
 })

@@ -6,7 +6,7 @@ export interface TokenLogprob {
   /** Where its text begins, in UTF-16 units. */
   readonly offset: number
   readonly token: RatedToken
-  /** The likeliest, as many as were asked for. */
+  /** The requested number of likeliest tokens. */
   readonly top: readonly RatedToken[]
 }
 
@@ -21,7 +21,7 @@ const LEAST_LOGPROB = -9_999
 
 export interface RatedStep {
   readonly token: Token
-  /** After the temperature, the likeliest first. */
+  /** After the temperature, likeliest first. */
   readonly probabilities: ReadonlyMap<Token, number>
 }
 
@@ -30,7 +30,7 @@ export function rateToken(
   how: { readonly temperature: number; readonly alternatives: number; readonly offset: number },
   vocabulary: Vocabulary,
 ): TokenLogprob {
-  // 0 takes the likeliest and leaves the probabilities as they are.
+  // Temperature 0 takes the likeliest and leaves the probabilities unchanged.
   const heat = how.temperature === 0 ? 1 : how.temperature
   const sum = heat === 1 ? 1 : [...step.probabilities.values()].reduce((all, one) => all + one ** heat, 0)
   const rate = (token: Token): RatedToken => {
@@ -46,7 +46,7 @@ export function rateToken(
   return { offset: how.offset, token: rate(step.token), top }
 }
 
-/** A part of a character has no text of its own. */
+/** A partial character has no text of its own. */
 function showBytes(bytes: Buffer): string {
   const text = bytes.toString()
   if (Buffer.from(text).equals(bytes)) return text

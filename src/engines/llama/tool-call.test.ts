@@ -1,4 +1,4 @@
-/** Calls of tools, read out of what a model writes. */
+/** Extracting tool calls from model output. */
 import { expect, test } from 'vitest'
 import { grammarOfCall, readToolSyntax, ToolCallReader, type Tool, type ToolSyntax } from './tool-call.ts'
 
@@ -6,7 +6,7 @@ const tools: Tool[] = ['weather', 'clock'].map((name) => ({ type: 'function', fu
 const tagged: ToolSyntax = { open: '<tool_call>', close: '</tool_call>', argumentsName: 'arguments' }
 const bare: ToolSyntax = { open: '', close: '', argumentsName: 'parameters' }
 
-/** Letter by letter, so that every border is met. */
+/** Letter by letter, so that every boundary is tested. */
 function read(syntax: ToolSyntax, text: string): { text: string; calls: Array<[number, string, string]> } {
   const reader = new ToolCallReader(syntax, tools)
   const all = [...Array.from(text, (letter) => reader.push(letter)), reader.end()]
@@ -16,7 +16,7 @@ function read(syntax: ToolSyntax, text: string): { text: string; calls: Array<[n
   }
 }
 
-test('calls between marks are taken out, and the text around them stays', () => {
+test('extracts calls between marks and keeps the text around them', () => {
   const text =
     'Let me look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Ulm"}}\n</tool_call>\n<tool_call>{"name":"clock"}</tool_call>'
   expect(read(tagged, text)).toEqual({
@@ -30,15 +30,15 @@ test('calls between marks are taken out, and the text around them stays', () => 
 
 test.each([
   ['a function that was not offered', '<tool_call>{"name":"other","arguments":{}}</tool_call>'],
-  ['no JSON', '<tool_call>weather()</tool_call>'],
-  ['a call that is not finished', 'a <tool_call>{"name":"weather"'],
-  ['a mark that is not finished', 'a <tool_ca'],
+  ['invalid JSON', '<tool_call>weather()</tool_call>'],
+  ['an incomplete call', 'a <tool_call>{"name":"weather"'],
+  ['an incomplete mark', 'a <tool_ca'],
   ['another mark', '<tool_calls>'],
-])('%s stays text, to the letter', (_, text) => {
+])('%s stays unchanged text', (_, text) => {
   expect(read(tagged, text)).toEqual({ text, calls: [] })
 })
 
-test('without marks, an answer that is JSON of a call is one', () => {
+test('without marks, reads an answer that is the JSON of a call as a call', () => {
   expect(read(bare, ' {"name": "clock", "parameters": {"zone": "UTC"}}')).toEqual({
     text: '',
     calls: [[0, 'clock', '{"zone":"UTC"}']],
@@ -52,20 +52,20 @@ test.each(['{"name": "nobody"}', '{"a": 1}', 'I have no {"name": "clock"}', '{',
   },
 )
 
-test('without marks, an answer that is no JSON comes out as it is written', () => {
+test('without marks, emits text that is not JSON at once', () => {
   const reader = new ToolCallReader(bare, tools)
   expect(reader.push('Well')).toEqual({ text: 'Well', calls: [] })
   expect(reader.push(' {')).toEqual({ text: ' {', calls: [] })
 })
 
-test('the syntax is read off the template', () => {
+test('detects the call syntax of a template', () => {
   expect(readToolSyntax('{% if tools %}<tool_call>{% endif %}')).toEqual(tagged)
   expect(readToolSyntax('{% if tools %}{"name": "f", "parameters": {}}{% endif %}')).toEqual(bare)
   expect(readToolSyntax('{% if tools %}[AVAILABLE_TOOLS]{% endif %}[TOOL_CALLS]')).toBeUndefined()
   expect(readToolSyntax('{{ messages }}')).toBeUndefined()
 })
 
-test('a tool whose parameters no grammar can express is refused by its name', () => {
+test('names the tool whose parameters no grammar can express', () => {
   const parameters = { type: 'object', properties: { a: { type: 'string', pattern: 'x' } } }
   expect(
     grammarOfCall([{ type: 'function', function: { name: 'f', parameters } }], tagged, { orText: false }),

@@ -1,5 +1,5 @@
 /**
- * Tools: how a model's template writes calls, a grammar that forces one, and reading calls out of a text.
+ * Tool calls: the syntax of a model's template, a grammar that forces a call, and extracting calls from text.
  *
  * The API has no calls inside text, but models write them as text. A call is sent once it is complete; one that is cut
  * off because the tokens ran out is sent as text.
@@ -23,7 +23,7 @@ export interface ToolCall {
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-/** Around the JSON of each call, and what its arguments are called in it. */
+/** The marks around the JSON of each call, and the key of its arguments. */
 export interface ToolSyntax {
   readonly open: string
   readonly close: string
@@ -33,17 +33,17 @@ export interface ToolSyntax {
 const taggedSyntax: ToolSyntax = { open: '<tool_call>', close: '</tool_call>', argumentsName: 'arguments' }
 const bareSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'parameters' }
 
-/** undefined: the template has no tools, or writes calls in a way that we cannot read. */
+/** undefined: the template has no tools, or writes calls in a format that we cannot parse. */
 export function readToolSyntax(template: string): ToolSyntax | undefined {
   if (!/\btools\b/.test(template)) return undefined
   if (template.includes(taggedSyntax.open)) return taggedSyntax
   return /"parameters"\s*:/.test(template) && !template.includes('[TOOL_CALLS]') ? bareSyntax : undefined
 }
 
-/** For templates without tools, where a grammar writes the call. */
+/** For templates without tools, where a grammar enforces the call. */
 export const bareCallSyntax: ToolSyntax = { open: '', close: '', argumentsName: 'arguments' }
 
-/** A grammar for exactly one call of one of these tools, or for any text that does not begin like a call. */
+/** A grammar for exactly one call of one of these tools, or also for text that does not begin like a call. */
 export function grammarOfCall(
   tools: readonly Tool[],
   syntax: ToolSyntax,
@@ -82,11 +82,11 @@ export interface ReadCalls {
   readonly calls: readonly ToolCall[]
 }
 
-/** Takes calls out of a text that comes in pieces. */
+/** Extracts calls from a text that arrives in pieces. */
 export class ToolCallReader {
   readonly #syntax: ToolSyntax
   readonly #names: ReadonlySet<string>
-  /** What may be a call, or the beginning of one. */
+  /** Text that may be a call or the beginning of one. */
   #held = ''
   #isBegun = false
   #count = 0
@@ -112,7 +112,7 @@ export class ToolCallReader {
     return call === undefined ? { text, calls: [] } : { text: '', calls: [call] }
   }
 
-  /** Without marks, only an answer that is JSON from its first letter on can be a call. */
+  /** Without marks, only an answer that is JSON from its first character can be a call. */
   #readBare(): ReadCalls {
     const isOpen = !this.#isBegun && /^\s*(\{|$)/.test(this.#held)
     if (isOpen) return { text: '', calls: [] }
@@ -143,7 +143,7 @@ export class ToolCallReader {
       else calls.push(call)
       this.#held = this.#held.slice(end + close.length)
     }
-    // White space between calls is their layout.
+    // White space between calls is layout, not text.
     return { text: this.#count > 0 && text.trim() === '' ? '' : text, calls }
   }
 
@@ -161,7 +161,7 @@ export class ToolCallReader {
   }
 }
 
-/** How much of the end of a text is the beginning of a mark. */
+/** Length of the longest suffix that begins a mark. */
 function overlap(text: string, mark: string): number {
   let length = Math.min(text.length, mark.length - 1)
   while (length > 0 && !text.endsWith(mark.slice(0, length))) length -= 1

@@ -4,13 +4,13 @@
  */
 import { LlamaVocabularyType, type LlamaModel, type Token } from 'node-llama-cpp'
 
-/** A stretch of a prompt. In a literal one the names of special tokens are text like any other. */
+/** A part of a prompt. In a literal part the names of special tokens are plain text. */
 export interface PromptPart {
   readonly text: string
   readonly literal: boolean
 }
 
-/** What is asked of a model here. */
+/** The part of a model's interface used here. */
 export type VocabularySource = Pick<
   LlamaModel,
   'vocabularyType' | 'tokens' | 'tokenize' | 'detokenize' | 'getTokenAttributes' | 'isEogToken'
@@ -24,9 +24,9 @@ export class Vocabulary {
   readonly #model: VocabularySource
   readonly #texts: readonly string[]
   readonly #bytes: Array<Buffer | undefined> = []
-  /** The names of tokens that a prompt's text can call. */
+  /** Names of special tokens that prompt text can use. */
   readonly specialTexts: readonly string[]
-  /** No text of more bytes than this for each token can be so few tokens. */
+  /** Maximum bytes per token: a longer text cannot fit into that many tokens. */
   readonly longestTokenBytes: number
 
   constructor(model: VocabularySource) {
@@ -45,7 +45,7 @@ export class Vocabulary {
     return this.#model.isEogToken(token)
   }
 
-  /** What a token stands for. Control tokens stand for nothing unless their names are asked for. */
+  /** The bytes of a token. Control tokens have none unless their names are requested. */
   bytesOf(token: Token, withControl = false): Buffer {
     if (!withControl && this.#model.getTokenAttributes(token).control) return Buffer.alloc(0)
     const known = this.#bytes[token]
@@ -60,7 +60,7 @@ export class Vocabulary {
       this.#model.tokenize(text, !literal, ...(at === 0 ? [] : (['trimLeadingSpace'] as const))),
     )
     const { bos, shouldPrependBosToken } = this.#model.tokens
-    // Many templates write it themselves.
+    // Many templates already contain it.
     return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens
   }
 
@@ -82,7 +82,7 @@ export class Vocabulary {
           ? Buffer.from(text.slice('<0x'.length, -'>'.length), 'hex')
           : Buffer.from(text.replaceAll('▁', ' '))
       }
-      // Of the others the library knows best how they write.
+      // For the other types, use the library.
       case LlamaVocabularyType.wpm:
       case LlamaVocabularyType.rwkv:
       case LlamaVocabularyType.plamo2:
@@ -92,7 +92,7 @@ export class Vocabulary {
   }
 }
 
-/** How byte-level vocabularies write each byte: itself where it can be seen, else a letter from 256 on. */
+/** Byte-level vocabularies write a printable byte as itself and any other as a character from U+0100 on. */
 const bytesOfLetter: ReadonlyMap<string, Buffer> = new Map(readByteLetters())
 
 function readByteLetters(): Array<[string, Buffer]> {
