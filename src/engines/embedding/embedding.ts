@@ -15,14 +15,14 @@ const MAX_INPUTS = 2_048
 const PLACES = 4
 /** Used until a request has been measured. */
 const GUESSED_MS_PER_TOKEN = 0.2
-/** Far more than the model's window holds: 512 words of the longest kind. Of a longer text only so much is looked at. */
+/** 512 of the longest words, far more than the model's context. The rest of a longer text is not tokenised. */
 const MAX_TEXT_CHARS = 100_000
-/** The beginning and the end, without anything between. */
+/** Only the start and end tokens. */
 const EMPTY_TOKENS = 2
-/** Enough to tell any two 32-bit floats apart. */
+/** Enough digits to distinguish any two 32-bit floats. */
 const FLOAT_DIGITS = 9
 
-/** Of one text, in tokens of this model. */
+/** One text as tokens of this model. */
 const tokenList = z.array(z.int().min(0)).min(1).max(MAX_TEXT_CHARS)
 
 const requestForm = z.looseObject({
@@ -35,7 +35,7 @@ const requestForm = z.looseObject({
   truncate: z.boolean().nullish(),
 })
 
-/** A text, or its tokens. */
+/** A text or its tokens. */
 type Input = string | readonly number[]
 
 export class EmbeddingDesk {
@@ -105,7 +105,7 @@ export class EmbeddingDesk {
       texts.push(ids)
       chars += text.length
       if (chars < MAX_TEXT_CHARS) continue
-      // Others get their turn.
+      // Lets other requests run.
       await setImmediate()
       chars = 0
     }
@@ -117,7 +117,7 @@ function toNumbers(vector: Float32Array): number[] {
   return Array.from(vector, (value) => Number(value.toPrecision(FLOAT_DIGITS)))
 }
 
-/** 32-bit floats, the lowest byte first. */
+/** Little-endian 32-bit floats. */
 function toBase64(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4)
   vector.forEach((value, i) => bytes.writeFloatLE(value, 4 * i))

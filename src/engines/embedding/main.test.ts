@@ -22,18 +22,18 @@ afterAll(() => {
 })
 
 describe('the process', () => {
-  test('tells what it is when it listens', () => {
+  test('reports its capabilities when it listens', () => {
     const ready = { event: 'ready', contextTokens: 512, concurrency: 4, supportsTools: false }
     expect(engine.events).toEqual([{ event: 'loading', progress: 0 }, ready])
   })
 
-  test('has a socket for its own user alone, and answers for its health', async () => {
+  test('has a private socket and answers health checks', async () => {
     expect(statSync(engine.socketPath).mode & 0o077).toBe(0)
     expect(await ask(engine, 'GET', '/health')).toMatchObject({ status: 200, body: { status: 'ok' } })
     expect(await ask(engine, 'GET', '/v1/nothing')).toMatchObject({ status: 404, body: { error: { param: null } } })
   })
 
-  test('ends by SIGTERM in the middle of its work, and the next start removes the socket that is left', async () => {
+  test('exits on SIGTERM while working, and the next start removes the stale socket', async () => {
     const first = await startEngine('again.sock')
     const cut = embed(first, { input: Array.from({ length: 100 }, () => 'word '.repeat(500)) })
     cut.catch(() => {})
@@ -50,20 +50,20 @@ describe('the process', () => {
     expect(existsSync(second.socketPath)).toBe(false)
   })
 
-  test('says why it cannot start, and leaves a file that is no socket alone', async () => {
+  test('reports why it cannot start, and never deletes a file that is not a socket', async () => {
     const started = startEngine('.')
     await expect(started).rejects.toThrow('is not a socket')
     expect(existsSync(folder)).toBe(true)
   })
 
-  test('stops working for a client that has gone', async () => {
+  test('stops working when the client disconnects', async () => {
     const before = (await metrics(engine)).total
     const socket = net.connect(engine.socketPath)
     const body = JSON.stringify({ input: Array.from({ length: 400 }, () => 'word '.repeat(500)) })
     socket.write(`POST /v1/embeddings HTTP/1.1\r\nhost: engine\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
     await waitFor('work', async () => (await metrics(engine)).processing === 1)
     socket.destroy()
-    // All of it would take half a minute and more.
+    // The whole request would take more than half a minute.
     await waitFor('no work', async () => (await metrics(engine)).processing === 0)
     expect((await metrics(engine)).total).toBe((before ?? NaN) + 1)
   })
@@ -81,14 +81,14 @@ describe('vectors', () => {
     expect(cosine(a, b)).toBeGreaterThan(cosine(a, c))
   })
 
-  test('have 384 numbers and the length 1', async () => {
+  test('have 384 dimensions and length 1', async () => {
     for (const vector of await vectors(['x', 'The quick brown fox', 'word '.repeat(510)])) {
       expect(vector.length).toBe(384)
       expect(cosine(vector, vector)).toBeCloseTo(1, 5)
     }
   })
 
-  test('do not depend on what stands beside them', async () => {
+  test('do not depend on the other texts of the request', async () => {
     const texts = [
       'one',
       'a cat sat on the mat',
@@ -110,7 +110,7 @@ describe('vectors', () => {
   })
 })
 
-test('the answer has the form of OpenAI, with the tokens that were read', async () => {
+test('answers in OpenAI format with the number of tokens', async () => {
   const { status, body } = await embed(engine, { model: 'any', input: ['hello world', 'unaffable'] })
   expect(status).toBe(200)
   expect(body).toMatchObject({
@@ -124,8 +124,8 @@ test('the answer has the form of OpenAI, with the tokens that were read', async 
   })
 })
 
-test('tokens stand for the text that they are of', async () => {
-  // hello world, in the vocabulary of BERT.
+test('gives tokens the same vector as their text', async () => {
+  // "hello world" in BERT's vocabulary.
   const tokens = [7_592, 2_088]
   const [text, one, several] = await Promise.all(
     ['hello world', tokens, [tokens]].map(async (input) => (await embed(engine, { input })).body as unknown),
@@ -134,7 +134,7 @@ test('tokens stand for the text that they are of', async () => {
   expect(several).toEqual(text)
 })
 
-describe('refused by name', () => {
+describe('names the field of an invalid value', () => {
   const long = 'word '.repeat(511)
   test.each<[object, string, RegExp]>([
     [{ input: long }, 'input', /512 tokens/],
@@ -160,13 +160,13 @@ describe('refused by name', () => {
     expect((answer.body as { error?: { message: string } }).error?.message).toMatch(message)
   })
 
-  test('a body that is no JSON, or too long', async () => {
+  test('rejects a body that is not JSON or too large', async () => {
     expect(await ask(engine, 'POST', '/v1/embeddings', '{')).toMatchObject({ status: 400 })
     const huge = JSON.stringify({ input: 'a'.repeat(9_000_000) })
     expect(await ask(engine, 'POST', '/v1/embeddings', huge)).toMatchObject({ status: 413 })
   })
 
-  test('but cut where that is asked for', async () => {
+  test('truncates a long text if requested', async () => {
     const cut = await embed(engine, { input: long, truncate: true, dimensions: 384 })
     expect(cut).toMatchObject({ status: 200, body: { usage: { prompt_tokens: 512 } } })
     expect(await vectors('word '.repeat(510))).toEqual(cut.body.data?.map((row) => row.embedding))
@@ -208,7 +208,7 @@ async function startEngine(socket: string): Promise<Engine> {
 
 async function ask({ socketPath }: Engine, method: string, url: string, body?: string): Promise<Answer> {
   const request = http.request({ socketPath, method, path: url })
-  // The engine may answer and close before it has read all of a body.
+  // The engine may answer and close before it has read the whole body.
   request.on('error', () => {}).end(body)
   const [response] = (await once(request, 'response')) as [http.IncomingMessage]
   const text = Buffer.concat((await response.toArray()) as Buffer[]).toString()

@@ -4,7 +4,7 @@ import { engineStart, runEngine } from '../engine-http.ts'
 import { EmbeddingDesk } from './embedding.ts'
 import { loadMiniLm, MAX_TOKENS } from './mini-lm.ts'
 
-/** The longest list of the longest texts in plain English is some 5 MB. */
+/** The longest list of the longest English texts is about 5 MB. */
 const MAX_BODY_BYTES = 8 * 1_048_576
 
 await runEngine(engineStart, async (start) => {

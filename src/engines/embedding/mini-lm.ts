@@ -1,7 +1,7 @@
 /**
- * all-MiniLM-L6-v2, quantised to 8 bits. Each text is run by itself: the model scales its numbers by the largest in the
- * whole batch, so what stands beside a text would change its vector, by up to 0.015 in the cosine, also with texts of
- * one length. Running them together would gain little: one text fills the processor.
+ * all-MiniLM-L6-v2, quantised to 8 bits. Texts are not batched: the model scales values by the maximum of the batch, so
+ * other texts would change a vector, by up to 0.015 in cosine even at equal lengths. Batching would gain little anyway,
+ * since one text fills the processor.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -10,22 +10,22 @@ import { setImmediate } from 'node:timers/promises'
 import { WordPiece, type Tokens } from './word-piece.ts'
 
 export const DIMENSIONS = 384
-/** What the model has positions for. */
+/** The model's maximum length. */
 export const MAX_TOKENS = 512
 
 const MODEL_FOLDER = 'models/Xenova/all-MiniLM-L6-v2'
 const ONNX_ERRORS_ONLY = 3
 
-/** What is asked of the model blocks the thread while it runs, at most a tenth of a second or so. */
+/** Each call blocks the thread, for about a tenth of a second at most. */
 export interface EmbeddingModel {
-  /** At most `maxTokens`, or as many as the model has positions for. */
+  /** At most `maxTokens`, by default the model's maximum. */
   tokenise(text: string, maxTokens?: number): Tokens
   readonly vocabularySize: number
-  /** Tokens that a client has made itself, with the beginning and the end that every text has. */
+  /** Adds the start and end tokens to tokens sent by a client. */
   wrap(ids: readonly number[]): readonly number[]
   /** A vector of length 1. */
   embed(ids: readonly number[]): Promise<Float32Array>
-  /** A vector for each token in turn, as the model has it before the mean is taken. */
+  /** A vector per token, before the mean is taken. */
   states(ids: readonly number[]): Promise<Float32Array>
 }
 
@@ -40,7 +40,7 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
   })
   const states = async (ids: readonly number[]): Promise<Float32Array> => {
     const row = (values: BigInt64Array) => new Tensor('int64', values, [1, ids.length])
-    // A run blocks the thread. Without a turn of the event loop before each, a long list of texts blocks all others.
+    // A run blocks the thread, so yield to the event loop first, or a long list of texts would block all other requests.
     await setImmediate()
     const outcome = await session.run({
       input_ids: row(BigInt64Array.from(ids, BigInt)),
@@ -62,7 +62,7 @@ export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
   }
 }
 
-/** The mean of the vectors of all tokens, brought to length 1. None of them is padding, so all count the same. */
+/** The mean of all token vectors, scaled to length 1. There is no padding to leave out. */
 function meanDirection(states: Float32Array): Float32Array {
   const sum = new Float64Array(DIMENSIONS)
   states.forEach((value, i) => (sum[i % DIMENSIONS] = (sum[i % DIMENSIONS] ?? 0) + value))

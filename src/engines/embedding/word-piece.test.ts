@@ -11,7 +11,7 @@ const { model } = JSON.parse(file) as { model: { vocab: Record<string, number> }
 const names = new Map(Object.entries(model.vocab).map(([name, id]) => [id, name]))
 const wordPiece = new WordPiece(file)
 
-/** Without the beginning and the end. */
+/** Without the start and end tokens. */
 function pieces(text: string): string {
   const { ids } = wordPiece.encode(text, 512)
   return ids
@@ -20,12 +20,12 @@ function pieces(text: string): string {
     .join(' ')
 }
 
-test('a text has its beginning and its end around it', () => {
+test('surrounds a text with the start and end tokens', () => {
   expect(wordPiece.encode('hello world', 512)).toEqual({ ids: [101, 7592, 2088, 102], isCut: false })
   expect(wordPiece.encode(' \n', 512)).toEqual({ ids: [101, 102], isCut: false })
 })
 
-describe('a text is split into the pieces of the vocabulary', () => {
+describe('splits a text into pieces of the vocabulary', () => {
   test.each([
     ['HeLLo World', 'hello world'],
     ['unaffable', 'una ##ffa ##ble'],
@@ -49,13 +49,13 @@ describe('a text is split into the pieces of the vocabulary', () => {
 })
 
 describe('the limit', () => {
-  test('counts the beginning and the end', () => {
+  test('includes the start and end tokens', () => {
     expect(wordPiece.encode('a b c', 5)).toEqual({ ids: wordPiece.encode('a b c', 512).ids, isCut: false })
     const cut = wordPiece.encode('a b c d', 5)
     expect(cut).toEqual({ ids: wordPiece.encode('a b c', 512).ids, isCut: true })
   })
 
-  test('is kept whatever the text', () => {
+  test('holds for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 2, max: 20 }), (text, max) => {
         const { ids, isCut } = wordPiece.encode(text, max)

@@ -1,7 +1,7 @@
 /**
- * The tokeniser of BERT models: text to lower case without accents, split at spaces, around punctuation and around
- * each Chinese character, and each word into the longest pieces that the vocabulary has. What looks like a special
- * token in a text (`[SEP]`) is text.
+ * The tokeniser of BERT models: lowercases text, removes accents, splits at spaces and around punctuation and Chinese
+ * characters, and splits each word into the longest pieces in the vocabulary. Special token names (`[SEP]`) in a text
+ * are plain text.
  */
 import { z } from 'zod'
 
@@ -17,19 +17,19 @@ const fileForm = z.object({
 })
 
 export interface Tokens {
-  /** With those of the beginning and the end. */
+  /** Including the start and end tokens. */
   readonly ids: readonly number[]
-  /** Whether the text went on beyond the limit. */
+  /** Whether the text was longer than the limit. */
   readonly isCut: boolean
 }
 
 const CJK = /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/u
-/** In ASCII all signs count, also `$` and `+`. */
+/** Includes all ASCII symbols, such as `$` and `+`. */
 const punctuation = /[!-/:-@[-`{-~\p{P}]/u
 const word = new RegExp(`${CJK.source}|${punctuation.source}|(?:(?!${CJK.source}|${punctuation.source})\\S)+`, 'gu')
-/** Between spaces. The three that Unicode counts as spaces and BERT as no text do not divide a word. */
+/** Runs without spaces. Three characters that are spaces in Unicode but ignored by BERT do not split a word. */
 const chunks = /[\S\v\f\ufeff]+/gu
-/** Characters that are no text; tabs and line ends are spaces. */
+/** Ignored characters. Tabs and line breaks count as spaces. */
 const noText = /[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Cn}\p{Co}]/gu
 
 export class WordPiece {
@@ -40,7 +40,7 @@ export class WordPiece {
   readonly #beginning: number
   readonly #end: number
 
-  /** From the text of a `tokenizer.json`. */
+  /** Takes the content of a `tokenizer.json`. */
   constructor(file: string) {
     const { model } = fileForm.parse(JSON.parse(file))
     this.#vocabulary = new Map(Object.entries(model.vocab))
@@ -55,12 +55,12 @@ export class WordPiece {
     return this.#vocabulary.size
   }
 
-  /** Tokens that a client has made itself, with the beginning and the end that every text has. */
+  /** Adds the start and end tokens to tokens sent by a client. */
   wrap(ids: readonly number[]): number[] {
     return [this.#beginning, ...ids, this.#end]
   }
 
-  /** At most `maxTokens`, and no more of the text is looked at than these need. */
+  /** At most `maxTokens`; the rest of the text is not processed. */
   encode(text: string, maxTokens: number): Tokens {
     const ids = [this.#beginning]
     for (const [chunk] of text.matchAll(chunks)) {
@@ -72,7 +72,7 @@ export class WordPiece {
     return { ids: [...ids, this.#end], isCut: false }
   }
 
-  /** Longest piece first. A word of which some part is in no way in the vocabulary is unknown as a whole. */
+  /** Longest piece first. If any part of a word is not in the vocabulary, the whole word is unknown. */
   #split(word: string): number[] {
     const characters = Array.from(word)
     if (characters.length > this.#maxWordChars) return [this.#unknown]
@@ -103,6 +103,6 @@ function normalise(chunk: string): string {
     .replaceAll(noText, '')
     .normalize('NFD')
     .replaceAll(/\p{Mn}+/gu, '')
-    .replaceAll(/\P{ASCII}/gu, (letter) => letter.toLowerCase()) // One by one: a sigma at the end is like any other.
+    .replaceAll(/\P{ASCII}/gu, (letter) => letter.toLowerCase()) // One by one, so that a final sigma is treated like any other.
     .toLowerCase()
 }

@@ -7,7 +7,7 @@ const NATIVE = 64
 const GROUND = [20, 120, 200]
 const DISC = [250, 220, 30]
 
-/** A disc of half the width in the middle of a plain ground, but for the bottom rows, which are like the disc. */
+/** A centred disc of half the width on a plain background. The bottom rows have the disc's colour. */
 const square = Uint8Array.from({ length: 3 * NATIVE ** 2 }, (_, i) => {
   const [x, y] = [Math.floor(i / 3) % NATIVE, Math.floor(i / 3 / NATIVE)]
   const isDisc = Math.hypot(x + 0.5 - NATIVE / 2, y + 0.5 - NATIVE / 2) < NATIVE / 4 || y >= NATIVE - 4
@@ -31,7 +31,7 @@ describe('an image', () => {
     [129, 500],
     [128, 2_496],
     [2_496, 131],
-  ])('of %d by %d is just that large, and what it shows is whole, round and in the middle', async (width, height) => {
+  ])('of %d by %d has that size and shows the whole disc, round and centred', async (width, height) => {
     const png = await writePng(square, NATIVE, { width, height })
     expect(await sharp(png).metadata()).toMatchObject({ format: 'png', width, height, hasAlpha: false })
     const at = await read(png)
@@ -39,14 +39,14 @@ describe('an image', () => {
     const down = Array.from({ length: Math.floor(height / 2) }, (_, y) => y).filter((y) =>
       isNear(at(Math.floor(width / 2), y), DISC),
     )
-    // A pixel or two of the edge may fall on either side.
+    // Rounding moves the edge by a pixel or two.
     const diameter = Math.min(width, height) / 2
     expect(Math.abs(across.length - diameter)).toBeLessThanOrEqual(0.05 * diameter + 2)
     expect(Math.abs(down.length - diameter / 2)).toBeLessThanOrEqual(0.05 * diameter + 2)
     expect(Math.abs((across[0] ?? NaN) + (across.at(-1) ?? NaN) - (width - 1))).toBeLessThanOrEqual(2)
   })
 
-  test('goes on at the sides as its own edge does', async () => {
+  test('continues its edges at the sides', async () => {
     const wide = await read(await writePng(square, NATIVE, { width: 200, height: 64 }))
     const tall = await read(await writePng(square, NATIVE, { width: 64, height: 200 }))
     for (const x of [0, 30, 67, 132, 199]) {
@@ -57,7 +57,7 @@ describe('an image', () => {
     for (const y of [131, 199]) expect(tall(5, y)).toEqual(DISC)
   })
 
-  test('has nothing of the rim, which the decoder leaves uneven', async () => {
+  test('omits the rim, which the decoder leaves uneven', async () => {
     const side = 256
     const rimmed = Uint8Array.from({ length: 3 * side ** 2 }, (_, i) => {
       const [x, y] = [Math.floor(i / 3) % side, Math.floor(i / 3 / side)]
@@ -74,7 +74,7 @@ describe('an image', () => {
       expect(at(x, y)).toEqual(GROUND)
   })
 
-  test('has no stripes beside it where its ground is a little uneven, and no seam', async () => {
+  test('has no stripes or seam beside a slightly uneven background', async () => {
     const noise = gaussianNoise(5, square.length)
     const uneven = square.map((value, i) => value + Math.max(-5, Math.min(5, Math.round(2 * (noise[i] ?? 0)))))
     const at = await read(await writePng(uneven, NATIVE, { width: 200, height: 64 }))
@@ -84,7 +84,7 @@ describe('an image', () => {
       const mean = reds.reduce((sum, red) => sum + red, 0) / reds.length
       return Math.sqrt(reds.reduce((sum, red) => sum + (red - mean) ** 2, 0) / reds.length)
     }
-    // The mean of five has less than half the spread of one.
+    // The mean of five values has less than half the deviation of one.
     for (const x of [0, 50, 150, 199]) expect(spread(x)).toBeLessThan(0.6 * spread(68))
     for (const y of rows) {
       expect(isNear(at(67, y), at(68, y))).toBe(true)
@@ -92,7 +92,7 @@ describe('an image', () => {
     }
   })
 
-  test('is the same file each time', async () => {
+  test('is reproducible', async () => {
     const size = { width: 300, height: 200 }
     expect(await writePng(square, NATIVE, size)).toEqual(await writePng(square, NATIVE, size))
   })

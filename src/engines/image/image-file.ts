@@ -1,7 +1,7 @@
 /**
- * The PNG of an image. The model paints squares; another shape holds the whole square, as large as it fits, and what
- * is left at two sides goes on as the image's own edge does. A plain background is continued without a seam. Small
- * unevenness, which nobody sees in a painted background, would become stripes: it fades out on the way.
+ * Writes an image as PNG. The model generates squares. Other formats contain the whole square, as large as it fits, and
+ * continue its edges at the two remaining sides. A plain background continues without a seam. Slight unevenness, which is
+ * invisible in the background itself, would become stripes, so it fades out.
  */
 import sharp from 'sharp'
 
@@ -12,18 +12,18 @@ export interface ImageSize {
 
 const COMPRESSION_LEVEL = 6
 const CHANNELS = 3
-/** Of the square's side: the decoder sees nothing beyond its edge, so the outermost pixels come out uneven. */
+/** Share of the side. The decoder has no data beyond the edge, so the outermost pixels are uneven. */
 const TRIMMED = 1 / 128
-/** Of the square's side: how far along the edge it is evened out, and how far out that is complete. */
+/** Shares of the side: the radius of the smoothing along the edge, and the distance at which it is complete. */
 const EVENED_ALONG = 1 / 32
 const EVENED_OUT = 1 / 16
-/** In each colour, of 255. What differs by more is a thing and not unevenness, and stays as sharp as it is. */
+/** Per channel, of 255. A larger difference is an object, not unevenness, and stays sharp. */
 const UNEVENNESS = 24
 
-// No image is made twice from the same pixels, so libvips would keep them for nothing.
+// The same pixels are never processed twice, so libvips' cache would only use memory.
 sharp.cache(false)
 
-/** `pixels`: red, green and blue of each, row by row. */
+/** `pixels`: RGB, row by row. */
 export async function writePng(pixels: Uint8Array, native: number, size: ImageSize): Promise<Uint8Array> {
   const { width, height } = size
   const side = Math.min(width, height)
@@ -48,19 +48,19 @@ export async function writePng(pixels: Uint8Array, native: number, size: ImageSi
     .toBuffer()
 }
 
-/** An edge of the square. Places are counted in pixels. */
+/** An edge of the square. Positions are in pixels. */
 interface Edge {
   readonly start: number
-  /** To the next pixel of the edge. */
+  /** Offset to the next pixel of the edge. */
   readonly along: number
-  /** To the next pixel away from the square. */
+  /** Offset to the next pixel away from the square. */
   readonly outwards: number
   readonly length: number
-  /** How many lines lie beyond it. */
+  /** The number of lines beyond it. */
   readonly depth: number
 }
 
-/** From line to line less like the edge as it is, and more like the edge evened out. */
+/** Fades from the edge to the smoothed edge, line by line. */
 function continueEdge(pixels: Uint8Array, { start, along, outwards, length, depth }: Edge): void {
   if (depth === 0) return
   const placeOf = (line: number, i: number): number => CHANNELS * (start + line * outwards + i * along)
@@ -78,7 +78,7 @@ function continueEdge(pixels: Uint8Array, { start, along, outwards, length, dept
   }
 }
 
-/** Each pixel is the mean of those near it that are like it. As many are looked at on either side, so slopes stay. */
+/** Each pixel becomes the mean of similar neighbours, as many on either side, so that gradients are preserved. */
 function evenOut(edge: readonly Uint8Array[], most: number): Float32Array {
   const evened = new Float32Array(CHANNELS * edge.length)
   for (const [i, own] of edge.entries()) {

@@ -1,13 +1,13 @@
 /**
- * The answer to a request for an image: JSON with the PNG in base64, or events with the same at their end. The PNG may
- * have 18 MB; it is written in parts, no faster than the client reads, so that it is in memory once.
+ * The answer to an image request: JSON with the PNG in base64, or a stream of events that ends with it. A PNG can have
+ * 18 MB, so it is written in parts with backpressure and is in memory only once.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { formatSse } from '../../base/sse.ts'
 import { engineFailed } from '../engine-http.ts'
 
-/** Of the PNG; three bytes make four letters. */
+/** Bytes of the PNG per part; three bytes make four base64 characters. */
 const PART_BYTES = 3 * 65_536
 /** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 120_000
@@ -17,7 +17,7 @@ const PROGRESS_MS = 100
 export interface FinishedImage {
   readonly png: Uint8Array
   readonly seed: number
-  /** For the client: how its request was interpreted. */
+  /** Tells the client how its request was interpreted. */
   readonly notes: readonly string[]
 }
 
@@ -33,7 +33,7 @@ export class ImageReply {
     this.#isStream = isStream
   }
 
-  /** The head of a stream. Until then a failure can still be answered as one. */
+  /** Sends the head of a stream. Before that, a failure still gets an error status. */
   begin(): void {
     if (!this.#isStream || this.#response.headersSent) return
     this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }).flushHeaders()
@@ -45,7 +45,7 @@ export class ImageReply {
     this.#tell({ type: 'queued', ahead })
   }
 
-  /** Most clients can do without some of these: not all are sent in a hurry, and none to one that does not read. */
+  /** Progress is optional: events are throttled, and skipped for a client that does not read. */
   tellProgress(step: number, steps: number): void {
     const now = performance.now()
     const isDue = step === steps || now - this.#toldAt >= PROGRESS_MS
@@ -54,7 +54,7 @@ export class ImageReply {
     this.#tell({ type: 'progress', step, steps })
   }
 
-  /** Says that it failed, where the head was sent already. */
+  /** Reports a failure after the head was sent. */
   fail(): void {
     if (!this.#response.headersSent || this.#response.writableEnded) return
     this.#response.end(formatSse({ data: JSON.stringify({ type: 'error', error: engineFailed }) }))

@@ -12,14 +12,14 @@ import { ImageReply, type FinishedImage } from './image-reply.ts'
 import { readRequest, type ImageRequest } from './request.ts'
 import { sample } from './sampler.ts'
 
-/** A run of the painter for one text, until something has been measured. */
+/** Estimated time of a run for one text, used until one has been measured. */
 const GUESSED_MS_PER_RUN = 100
-/** What decoding and the PNG take, in such runs. */
+/** Cost of decoding and the PNG, in runs. */
 const FINISH_RUNS = 2
-/** Finished images that their clients have not read yet. */
+/** Finished images that clients have not read yet. */
 const MAX_UNSENT = 32
 const UNSENT_RETRY_MS = 5_000
-/** Of the part of a prompt that was read, its end is shown. */
+/** How much of the end of the processed part of a prompt is quoted. */
 const SHOWN_CHARS = 40
 
 export class ImageDesk {
@@ -43,7 +43,7 @@ export class ImageDesk {
     const reply = new ImageReply(response, signal, request.value.stream)
     const painted = await this.#paintInTurn(request.value, reply, signal)
     if (!painted.ok) return painted
-    // Others are painted while this one is taken.
+    // The next image is generated while the client reads this one.
     this.#unsent += 1
     try {
       await reply.finish(painted.value)
@@ -97,18 +97,18 @@ export class ImageDesk {
 
   #noteOf(field: string, readPart: string): string {
     const shown = readPart.length > SHOWN_CHARS ? `…${readPart.slice(-SHOWN_CHARS)}` : readPart
-    // Two of them are the beginning and the end, which every text has.
+    // Two are the start and end tokens.
     const pieces = this.#facts.words - 2
     return `${field}: this model reads only ${pieces} word pieces, here up to "${shown}". The rest had no effect`
   }
 }
 
-/** At 1 only the prompt counts and at 0 only what takes its place, so the model is asked for one text alone. */
+/** At scale 1 only the prompt matters and at 0 only the negative prompt, so the model needs one text only. */
 function countTexts(cfgScale: number): number {
   return cfgScale === 0 || cfgScale === 1 ? 1 : 2
 }
 
-/** From what is not wanted towards what is, and past it by the scale. Of one text: its own. */
+/** Classifier-free guidance: extrapolates from the negative prompt through the prompt. One text: its own velocity. */
 function guide(velocities: Float32Array, size: number, scale: number): Float32Array {
   if (velocities.length === size) return velocities
   const [away, towards] = [velocities.subarray(0, size), velocities.subarray(size)]

@@ -13,7 +13,7 @@ import { pictogramFolder } from '../../../test/harness/pictogram.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { loadMiniLm } from '../embedding/mini-lm.ts'
 
-/** Loading takes a second or two of two processors, which on a busy machine is much longer. */
+/** Loading takes a second or two on two CPUs, and much longer on a busy machine. */
 const LOADING_MS = 150_000
 const MB = 1_048_576
 
@@ -30,7 +30,7 @@ afterAll(() => {
 })
 
 describe('the process', () => {
-  test('is ready at once, and has loaded nothing', async () => {
+  test('is ready at once, before loading the model', async () => {
     const ready = { event: 'ready', contextTokens: null, concurrency: 1, supportsTools: false }
     expect(engine.events).toEqual([{ event: 'loading', progress: 0 }, ready])
     expect(statSync(engine.socketPath).mode & 0o077).toBe(0)
@@ -38,7 +38,7 @@ describe('the process', () => {
     expect(await painterOf(engine)).toBeUndefined()
   })
 
-  test('says at the start which file of the model is missing', async () => {
+  test('names a missing model file at the start', async () => {
     const empty = path.join(folder, 'empty')
     mkdirSync(empty)
     await expect(startEngine('none.sock', 1, empty)).rejects.toThrow(/painter\.onnx is missing/)
@@ -48,7 +48,7 @@ describe('the process', () => {
 describe(
   'an image',
   () => {
-    test('is a PNG of the native size by its seed, and the same bytes each time', async () => {
+    test('is a PNG of the native size, and identical for the same seed', async () => {
       const asked = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
       const [first, again, streamed] = [
         await paint(engine, asked),
@@ -62,7 +62,7 @@ describe(
       expect(streamed.at(-1)).toEqual({ type: 'result', ...first.body })
     })
 
-    test('is another by seed, steps, guidance, prompt and negative prompt', async () => {
+    test('changes with seed, steps, guidance, prompt and negative prompt', async () => {
       const asked = { steps: 1, cfg_scale: 4, seed: 7 }
       const all = [
         asked,
@@ -76,7 +76,7 @@ describe(
       expect(new Set(images).size).toBe(all.length)
     })
 
-    test('at guidance 1 is of the prompt alone, and at 0 of what takes its place', async () => {
+    test('depends on the prompt only at guidance 1, and on the negative prompt only at 0', async () => {
       const [cup, cupWithout, nothing, negative] = await Promise.all([
         paint(engine, { cfg_scale: 1, prompt: 'a cup' }),
         paint(engine, { cfg_scale: 1, prompt: 'a cup', negative_prompt: 'a dog' }),
@@ -92,19 +92,19 @@ describe(
       [128, 2_496],
       [1_024, 768],
       [333, 129],
-    ])('has exactly %d by %d pixels where that is asked for', async (width, height) => {
+    ])('has exactly %d by %d pixels if requested', async (width, height) => {
       const png = Buffer.from(imageOf(await paint(engine, { width, height })), 'base64')
       expect(await sharp(png).metadata()).toMatchObject({ format: 'png', width, height, hasAlpha: false })
     })
 
-    test('draws its seed where none is given, and tells it', async () => {
+    test('has a random seed by default, which the answer reports', async () => {
       const drawn = await paint(engine, { seed: undefined })
       const seed = drawn.body.images?.[0]?.random_seed
       expect(seed).toBeGreaterThanOrEqual(0)
       expect(imageOf(await paint(engine, { seed }))).toBe(imageOf(drawn))
     })
 
-    test('of a prompt that is longer than what the model reads comes with a note', async () => {
+    test('of a prompt longer than the model reads comes with a note', async () => {
       const words = Array.from({ length: 30 }, () => 'red').join(' ')
       const [whole, long] = [
         await paint(engine, { prompt: words }),
@@ -118,7 +118,7 @@ describe(
   LOADING_MS,
 )
 
-describe('what is on an image', () => {
+describe('the content of an image', () => {
   const names = [
     'red apple',
     'house',
@@ -132,14 +132,14 @@ describe('what is on an image', () => {
     'fish',
   ]
 
-  // Few steps, so these are rough images; how good they are in general stands in the model card.
+  // Few steps, so these images are rough. The model card has the general quality.
   test.each([
     ['a red apple', 'red apple', undefined],
     ['a blue house', 'house', 'blue'],
     ['a sailboat', 'sailboat', undefined],
     ['a purple car', 'automobile', 'purple'],
   ])(
-    'for %j is, among ten names, most like %j to a judge that knows images and no prompts',
+    'for %j is, of ten names, closest to %j for a judge that does not see the prompt',
     async (prompt, name, colour) => {
       const [judge, miniLm] = [await loadJudge(path.join(pictogramFolder, 'judge.onnx')), await loadMiniLm(1)]
       const labels = new Map<string, Float32Array>()
@@ -152,7 +152,7 @@ describe('what is on an image', () => {
   )
 })
 
-describe('refused by name', () => {
+describe('names the field of an invalid value', () => {
   test.each<[object, string]>([
     [{ width: 100 }, 'width'],
     [{ height: 2_500 }, 'height'],
@@ -166,24 +166,24 @@ describe('refused by name', () => {
     expect(body.error?.message).toContain(`${param}: `)
   })
 
-  test('a body that is no JSON, or too long', async () => {
+  test('rejects a body that is not JSON or too large', async () => {
     expect(await ask(engine, 'POST', '/v1/image/generation', '{')).toMatchObject({ status: 400 })
     expect(await ask(engine, 'POST', '/v1/image/generation', ' '.repeat(300_000))).toMatchObject({ status: 413 })
   })
 })
 
-test('ten at once are all answered, in turn, and nothing of them is kept', async () => {
+test('answers ten concurrent requests in order without keeping memory', async () => {
   const before = await memoryOf(engine)
   const seeds = Array.from({ length: 10 }, (_, i) => i)
   const answers = await Promise.all(seeds.map((seed) => paint(engine, { seed })))
   expect(answers.map(({ status }) => status)).toEqual(seeds.map(() => 200))
   expect(answers.map(({ body }) => body.images?.[0]?.random_seed)).toEqual(seeds)
   expect(new Set(answers.map(imageOf)).size).toBe(10)
-  // All that is kept once is there by now. The decoder gives 3 MB an image: were these kept, it would be 30 MB.
+  // Lasting memory is allocated by now. The decoder returns 3 MB per image, so a leak would be 30 MB.
   expect((await memoryOf(engine)) - before).toBeLessThan(15 * MB)
 })
 
-test('a stream tells of each step or of some of them, and ends with the image', async () => {
+test('streams progress and then the image', async () => {
   const events = await paintStream(engine, { steps: 3 })
   const progress = events.filter(({ type }) => type === 'progress')
   expect(events.map(({ type }) => type)).toEqual([...progress.map(({ type }) => type), 'result'])
@@ -192,16 +192,16 @@ test('a stream tells of each step or of some of them, and ends with the image', 
   expect(steps).toEqual([...new Set(steps)].toSorted((a, b) => a - b))
 })
 
-test('work stops for a client that has gone, and for one that waits', async () => {
+test('cancels running and queued requests of clients that disconnect', async () => {
   const before = (await metrics(engine)).total ?? NaN
   const [plain, stream] = [send(engine, { steps: 1_000 }), send(engine, { steps: 1_000, stream: true })]
-  // The second has been told that it waits.
+  // The second client was told that it is queued.
   await once(stream, 'response')
   await waitFor('work', async () => (await metrics(engine)).processing === 1)
   stream.destroy()
   await waitFor('nobody waiting', async () => (await metrics(engine)).deferred === 0)
   plain.destroy()
-  // All of it would take minutes.
+  // The whole work would take minutes.
   await waitFor('no work', async () => (await metrics(engine)).processing === 0)
   const streaming = send(engine, { steps: 1_000, stream: true })
   const [response] = (await once(streaming, 'response')) as [http.IncomingMessage]
@@ -212,7 +212,7 @@ test('work stops for a client that has gone, and for one that waits', async () =
 })
 
 test(
-  'a full queue says so, a painter that dies costs one image, and SIGTERM ends both in the middle of the work',
+  'rejects requests when the queue is full, loses one image per painter crash, and exits on SIGTERM with its painter',
   async () => {
     const own = await startEngine('own.sock', 1)
     const first = paintStream(own, { steps: 1_000 })
@@ -279,7 +279,7 @@ async function startEngine(socket: string, queue: number, model = pictogramFolde
 
 function request({ socketPath }: Engine, method: string, url: string, body?: string): http.ClientRequest {
   const asking = http.request({ socketPath, method, path: url })
-  // The engine may answer and close before it has read all of a body.
+  // The engine may answer and close before it has read the whole body.
   asking.on('error', () => {}).end(body)
   return asking
 }
@@ -294,7 +294,7 @@ async function ask(to: Engine, method: string, url: string, body?: string): Prom
   }
 }
 
-/** A small one, but for what is asked otherwise. */
+/** Requests a small image unless `fields` say otherwise. */
 function bodyOf(fields: object): string {
   const small = { prompt: 'a red apple', width: 128, height: 128, steps: 1, cfg_scale: 1, seed: 1 }
   return JSON.stringify({ ...small, ...fields })
@@ -308,7 +308,7 @@ function paint(to: Engine, fields: object): Promise<Answer> {
   return ask(to, 'POST', '/v1/image/generation', bodyOf(fields))
 }
 
-/** All events; the last thing said must be that it is done, or an error. */
+/** All events. The stream must end with `[DONE]` or an error. */
 async function paintStream(
   to: Engine,
   fields: object,
@@ -365,7 +365,7 @@ async function painterOf({ child }: Engine): Promise<Process | undefined> {
   return (await listProcesses()).find(({ parent }) => parent === child.pid)
 }
 
-/** Of the engine and its painter. */
+/** Memory of the engine and its painter. */
 async function memoryOf({ child }: Engine): Promise<number> {
   const own = (await listProcesses()).filter(({ pid, parent }) => pid === child.pid || parent === child.pid)
   expect(own.length).toBe(2)

@@ -9,14 +9,14 @@ import { findModelFolder, readModelFolder } from './model-folder.ts'
 import { PAINTER_ROLE, PainterProcess, readPainterStart, runPainter } from './painter-process.ts'
 import { ImageDesk } from './image.ts'
 
-/** Two prompts of the greatest length, each character written as two escapes. */
+/** Two prompts of maximum length with every character written as two escapes. */
 const MAX_BODY_BYTES = 256 * 1_024
 
 const here = fileURLToPath(import.meta.url)
 
 if (process.argv[2] === PAINTER_ROLE) {
   const start = readPainterStart(process.argv[3])
-  // Not before: this brings the runtime of the model and the writer of images.
+  // Imported here because it loads the model runtime and the image library.
   const { loadPictogram } = await import('./pictogram.ts')
   await runPainter(() => loadPictogram(start))
 } else {

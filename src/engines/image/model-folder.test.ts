@@ -8,7 +8,7 @@ import { findModelFolder, readModelFolder } from './model-folder.ts'
 const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-model-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-test('the model is found in the package, from the sources and from a bundle', () => {
+test('finds the model in the package, from the sources and from a bundle', () => {
   const expected = path.resolve('models', 'pictogram')
   expect(findModelFolder(path.resolve('src', 'engines', 'image', 'main.ts'))).toBe(expected)
   expect(findModelFolder(path.resolve('dist', 'image-engine.mjs'))).toBe(expected)
@@ -16,7 +16,7 @@ test('the model is found in the package, from the sources and from a bundle', ()
   expect(() => findModelFolder('/image-engine.mjs')).toThrow('in no package')
 })
 
-test('the model says what it is, and a file that is missing is named', async () => {
+test('reads the facts of the model and names a missing file', async () => {
   expect(await readModelFolder(pictogramFolder)).toMatchObject({ latent: [8, 32, 32], native: 512, words: 32 })
   writeFileSync(path.join(folder, 'painter.onnx'), '')
   await expect(readModelFolder(folder)).rejects.toThrow('decoder.onnx is missing')

@@ -10,20 +10,20 @@ export const DECODER_FILE = 'decoder.onnx'
 const FACTS_FILE = 'pictogram.json'
 
 const factsForm = z.object({
-  /** Channels, rows and columns of what is painted in, before it is decoded. */
+  /** Channels, rows and columns of the latent. */
   latent: z.tuple([z.int().min(1), z.int().min(1), z.int().min(1)]),
   /** The side of the square image, in pixels. */
   native: z.int().min(1),
-  /** How many pieces of words the model reads, with those of the beginning and the end. */
+  /** Maximum tokens of a prompt, including the start and end tokens. */
   words: z.int().min(3),
-  /** Of each piece: those of the model that reads the words. */
+  /** Size of a token's vector from the sentence model. */
   dimensions: z.literal(DIMENSIONS),
   /** How the steps are spread over the time; see the sampler. */
   shift: z.number().positive(),
 })
 export type ImageFacts = z.infer<typeof factsForm>
 
-/** In the package of which this file is a part: a bundle lies one folder deep in it, the sources three. */
+/** In this package. A bundle is one folder deep in it, the sources are three. */
 export function findModelFolder(file: string): string {
   let folder = path.dirname(file)
   while (!existsSync(path.join(folder, 'package.json'))) {
@@ -34,7 +34,7 @@ export function findModelFolder(file: string): string {
   return path.join(folder, 'models', 'pictogram')
 }
 
-/** Throws, with the name of the file, where one is missing. */
+/** Throws an error that names a missing file. */
 export async function readModelFolder(folder: string): Promise<ImageFacts> {
   for (const name of [PAINTER_FILE, DECODER_FILE, FACTS_FILE]) {
     const file = path.join(folder, name)

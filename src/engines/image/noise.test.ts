@@ -4,7 +4,7 @@ import { gaussianNoise } from './noise.ts'
 const LENGTH = 65_536
 const seeds = [0, 1, -1, 7, 2 ** 32, -(2 ** 32), 2 ** 32 - 1, 2 ** 53 - 1, -(2 ** 53 - 1)]
 
-/** Of a power of the values. */
+/** The mean of a power of the values. */
 function moment(values: Float32Array, power: number): number {
   return values.reduce((sum, value) => sum + value ** power, 0) / values.length
 }
@@ -13,9 +13,9 @@ function correlation(a: Float32Array, b: Float32Array): number {
   return a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0) / a.length
 }
 
-test.each(seeds)('the noise of seed %d is that of a bell curve', (seed) => {
+test.each(seeds)('the noise of seed %d is normally distributed', (seed) => {
   const noise = gaussianNoise(seed, LENGTH)
-  // Five times what chance would do: the moments spread by √(1, 2, 15, 96 / n).
+  // Five standard deviations, which are √(1, 2, 15, 96 / n) for the moments.
   expect(Math.abs(moment(noise, 1))).toBeLessThan(5 * Math.sqrt(1 / LENGTH))
   expect(Math.abs(moment(noise, 2) - 1)).toBeLessThan(5 * Math.sqrt(2 / LENGTH))
   expect(Math.abs(moment(noise, 3))).toBeLessThan(5 * Math.sqrt(15 / LENGTH))
@@ -26,7 +26,7 @@ test.each(seeds)('the noise of seed %d is that of a bell curve', (seed) => {
   }
 })
 
-test('the noises of two seeds have nothing in common, however near the seeds are', () => {
+test('the noise of two seeds is uncorrelated, even if they are adjacent', () => {
   for (const [i, a] of seeds.entries()) {
     for (const b of seeds.slice(i + 1)) {
       const both = correlation(gaussianNoise(a, LENGTH), gaussianNoise(b, LENGTH))
@@ -35,7 +35,7 @@ test('the noises of two seeds have nothing in common, however near the seeds are
   }
 })
 
-test('a seed gives the same noise always, and a shorter one is its beginning', () => {
+test('a seed always gives the same noise, and shorter noise is its prefix', () => {
   const noise = gaussianNoise(42, 1_000)
   expect(gaussianNoise(42, 1_000)).toEqual(noise)
   expect(gaussianNoise(42, 7)).toEqual(noise.slice(0, 7))

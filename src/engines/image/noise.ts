@@ -1,13 +1,13 @@
 /**
- * The noise that an image begins with. A seed gives the same noise always: the random numbers are whole (xoshiro128**)
- * and the same on every machine; only the last bit of a logarithm or a cosine may be another elsewhere.
+ * The initial noise of an image, reproducible by its seed: the random integers (xoshiro128**) are the same on every
+ * machine; only the last bit of a logarithm or cosine may differ.
  */
 
 const WORD = 2 ** 32
-/** The golden ratio in 32 bits: what tells the words of a state apart. */
+/** The golden ratio in 32 bits, to make the words of the state differ. */
 const GOLDEN = 0x9e3779b9
 
-/** Numbers of mean 0 and variance 1. The seed is a safe integer, also below 0, and all of its bits count. */
+/** Numbers with mean 0 and variance 1. The seed is any safe integer, and all its bits count. */
 export function gaussianNoise(seed: number, length: number): Float32Array {
   const next = makeRandom(seed)
   const uniform = (): number => (next() + 0.5) / WORD
@@ -16,13 +16,13 @@ export function gaussianNoise(seed: number, length: number): Float32Array {
     const radius = Math.sqrt(-2 * Math.log(uniform()))
     const angle = 2 * Math.PI * uniform()
     noise[i] = radius * Math.cos(angle)
-    // Past the end, for an odd length, nothing is kept.
+    // For an odd length the last write is out of bounds and ignored.
     noise[i + 1] = radius * Math.sin(angle)
   }
   return noise
 }
 
-/** Whole numbers below 2^32. */
+/** Random integers below 2^32. */
 function makeRandom(seed: number): () => number {
   const high = mix(Math.floor(seed / WORD))
   const word = (place: number): number => mix((seed >>> 0) ^ mix(high + place * GOLDEN))
@@ -44,7 +44,7 @@ function rotate(value: number, bits: number): number {
   return (value << bits) | (value >>> (32 - bits))
 }
 
-/** Each bit of the outcome hangs on each bit of the value, and no two values give the same. */
+/** A bijective hash: each output bit depends on each input bit. */
 function mix(value: number): number {
   let word = (value + GOLDEN) | 0
   word = Math.imul(word ^ (word >>> 16), 0x85ebca6b)

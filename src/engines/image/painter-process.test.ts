@@ -6,11 +6,11 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { PainterProcess } from './painter-process.ts'
 
 const IDLE_MS = 20
-/** Of loading, twice, on a busy machine. */
+/** Loading twice on a busy machine. */
 const LOADING_MS = 150_000
 
 test(
-  'it runs while it is needed, is let go after a while without work, and what breaks it breaks one request',
+  'starts on demand, stops when idle, and fails only one request when it crashes',
   async () => {
     const entry = path.join(path.dirname(inject('serverBundle')), 'image-engine.mjs')
     const start = { folder: pictogramFolder, threads: os.availableParallelism() }
@@ -19,12 +19,12 @@ test(
 
     const words = await painter.encodePrompt('a red apple')
     expect(words.states.length).toBe(32 * 384)
-    // Three words, the beginning and the end.
+    // Three words and the start and end tokens.
     expect(words.mask).toEqual(Float32Array.from({ length: 32 }, (_, i) => (i < 5 ? 1 : 0)))
     expect(words.states.slice(5 * 384).every((value) => value === 0)).toBe(true)
     expect(words.readPart).toBeUndefined()
     const pid = painter.pid ?? NaN
-    await waitFor('it to be let go', () => painter.pid === undefined)
+    await waitFor('the painter to stop', () => painter.pid === undefined)
     await waitFor('its end', () => !isThere(pid))
 
     const broken = painter.encodePrompt('a red apple')
@@ -33,7 +33,7 @@ test(
     expect(painter.pid).toBeUndefined()
 
     expect(await painter.encodePrompt('a red apple')).toEqual(words)
-    await waitFor('it to be let go', () => painter.pid === undefined)
+    await waitFor('the painter to stop', () => painter.pid === undefined)
   },
   LOADING_MS,
 )

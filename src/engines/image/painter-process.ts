@@ -1,24 +1,24 @@
 /**
- * The process that paints, from both its sides. A run of the model blocks its thread, and the memory of a model that is
- * let go stays with the process that had it; so it has a process, which is started when something is to be painted and
- * ended when nothing was for a while. It ends by itself, between two runs, when the other side is gone.
+ * Both sides of the painter process. A run of the model blocks its thread, and memory of an unloaded model is not returned
+ * to the system, so the model has its own process: started on demand and stopped when idle. If the engine dies, the
+ * painter exits after its current run.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { z } from 'zod'
 import { within } from '../../base/within.ts'
 import type { ImageSize } from './image-file.ts'
 
-/** What the model made of a prompt. */
+/** A prompt as vectors of the sentence model. */
 export interface EncodedPrompt {
   readonly states: Float32Array
   readonly mask: Float32Array
-  /** Undefined: all of the prompt. Else as far as the model reads. */
+  /** The part that the model reads. undefined: the whole prompt. */
   readonly readPart: string | undefined
 }
 
 export interface Painter {
   encodePrompt(text: string): Promise<EncodedPrompt>
-  /** Where each of the texts (one or two) would have the latent go, one after the other. */
+  /** The velocity of the latent for each of the one or two texts, concatenated. */
   velocities(latent: Float32Array, time: number, texts: readonly EncodedPrompt[]): Promise<Float32Array>
   /** The PNG. */
   finish(latent: Float32Array, size: ImageSize): Promise<Uint8Array>
@@ -34,10 +34,10 @@ type Answer =
   | { readonly id: number; readonly isDone: true; readonly value: unknown }
   | { readonly id: number; readonly isDone: false; readonly message: string }
 
-/** The first argument of the process that paints. */
+/** The first argument of the painter process. */
 export const PAINTER_ROLE = 'painter'
 const IDLE_MS = 600_000
-/** Of one run, with the loading before the first: far more than either takes on a machine that is in use. */
+/** Timeout of one run, including loading: far more than either takes on a busy machine. */
 const ANSWER_MS = 300_000
 
 export function readPainterStart(argument: string | undefined): PainterStart {
@@ -49,7 +49,7 @@ interface Pending {
   readonly reject: (cause: Error) => void
 }
 
-/** The side that asks. */
+/** The engine's side. */
 export class PainterProcess implements Painter {
   readonly #entry: string
   readonly #start: PainterStart
@@ -65,7 +65,7 @@ export class PainterProcess implements Painter {
     this.#idleMs = idleMs
   }
 
-  /** Undefined: it does not run, and takes no memory. */
+  /** undefined: not running, so it uses no memory. */
   get pid(): number | undefined {
     return this.#child?.pid
   }
@@ -93,7 +93,7 @@ export class PainterProcess implements Painter {
     try {
       return await within(ANSWER_MS, answer, `the process that paints gave no answer in ${ANSWER_MS} ms`)
     } catch (cause) {
-      // It did not answer, and may never.
+      // It did not answer and may be stuck.
       if (this.#pending.has(id)) this.#end(child, cause as Error)
       throw cause
     } finally {
@@ -105,7 +105,7 @@ export class PainterProcess implements Painter {
   }
 
   #open(): ChildProcess {
-    // What it writes goes where our errors go: our own output has a form.
+    // Its output goes to our stderr, since our stdout carries events.
     const child = fork(this.#entry, [PAINTER_ROLE, JSON.stringify(this.#start)], {
       serialization: 'advanced',
       stdio: ['ignore', 2, 2, 'ipc'],
@@ -124,7 +124,7 @@ export class PainterProcess implements Painter {
     return child
   }
 
-  /** The next request starts another. */
+  /** The next request starts another process. */
   #end(child: ChildProcess, cause: Error): void {
     if (this.#child !== child) return
     this.#child = undefined
@@ -135,13 +135,13 @@ export class PainterProcess implements Painter {
   }
 }
 
-/** The side that paints. What is asked while it loads waits; where loading fails, the process ends and says why. */
+/** The painter's side. Requests wait while it loads; if loading fails, the process exits with the reason. */
 export async function runPainter(load: () => Promise<Painter>): Promise<void> {
   const send = process.send?.bind(process)
   if (send === undefined) throw new Error('not started by the image engine')
   process.once('disconnect', () => process.exit())
   const loading = load()
-  // Where the other side ended in the middle of a run, that is known only when this cannot be sent.
+  // If the engine ended during a run, only a failed send shows it.
   const tell = (answer: Answer): boolean => send(answer, undefined, {}, (cause) => cause !== null && process.exit())
   const answer = async (ask: Ask): Promise<void> => {
     const painter = await loading

@@ -1,7 +1,7 @@
 /**
- * The model itself, in the process that paints: words are read by the sentence model that also makes embeddings, the
- * painter says where the noise goes, the decoder makes pixels. Each run blocks the thread. But for one text or
- * two the shapes are always the same, so the memory is what the first images took.
+ * The model itself, in the painter process: the sentence model that also makes embeddings encodes the prompt, the painter
+ * predicts the velocity of the latent, and the decoder makes pixels. Each run blocks the thread. Apart from one or two
+ * texts the shapes are constant, so memory does not grow after the first images.
  */
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import { writePng } from './image-file.ts'
 import { findReadPart } from './read-part.ts'
 
 const ONNX_ERRORS_ONLY = 3
-/** With the words that are asked for, and with those that are not. */
+/** The prompt and the negative prompt. */
 const MAX_BATCH = 2
 
 export async function loadPictogram({ folder, threads }: PainterStart): Promise<Painter> {
@@ -22,7 +22,7 @@ export async function loadPictogram({ folder, threads }: PainterStart): Promise<
     InferenceSession.create(path.join(folder, file), {
       intraOpNumThreads: threads,
       logSeverityLevel: ONNX_ERRORS_ONLY,
-      // Threads that spin between two runs took twice the processor, and where others worked too, twice the time.
+      // Spinning threads used twice the CPU time and, on a busy machine, took twice as long.
       extra: { session: { intra_op: { allow_spinning: '0' } } },
     })
   const miniLm = await loadMiniLm(threads)
@@ -46,7 +46,7 @@ async function encodePrompt(
   const { ids, isCut } = miniLm.tokenise(text, words)
   const states = new Float32Array(words * dimensions)
   states.set(await miniLm.states(ids))
-  // Without those of the beginning and the end, which every text has.
+  // Without the start and end tokens.
   const count = (part: string): number => miniLm.tokenise(part, words).ids.length - 2
   return {
     states,
@@ -71,7 +71,7 @@ function makeVelocities(painter: InferenceSession, { latent: shape, words, dimen
       const length = row.reduce((product, one) => product * one, batch)
       return new Tensor('float32', values.subarray(0, length), [batch, ...row])
     }
-    // A run blocks the thread; a cancellation is heard between two.
+    // A run blocks the thread; cancellations are received between two runs.
     await setImmediate()
     const outcome = await painter.run({
       latent: tensor(latents, ...shape),
@@ -89,13 +89,13 @@ function numbersOf(outcome: InferenceSession.OnnxValueMapType, name: string, len
   return values
 }
 
-/** From planes of red, green and blue, 0 to 1, to bytes that stand side by side. */
+/** Converts RGB planes with values from 0 to 1 to interleaved bytes. */
 function toPixels(planes: Float32Array): Uint8Array {
   const count = planes.length / 3
   const pixels = new Uint8ClampedArray(planes.length)
   for (let i = 0; i < count; i++) {
     for (let channel = 0; channel < 3; channel++) {
-      // A clamped array rounds, and cuts off what is below 0 or above 255.
+      // A clamped array rounds and clips.
       pixels[3 * i + channel] = 255 * (planes[channel * count + i] ?? 0)
     }
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { findReadPart } from './read-part.ts'
 
-/** A piece a letter. */
+/** One piece per letter. */
 const count = (text: string): number => text.length
 
 test.each([
@@ -10,6 +10,6 @@ test.each([
   [' red\napple  pie', 8, ' red\napple'],
   ['apple', 4, ''],
   ['', 4, ''],
-])('of %j, %d pieces are %j', (text, maxPieces, part) => {
+])('the part of %j that fits %d pieces is %j', (text, maxPieces, part) => {
   expect(findReadPart(text, maxPieces, count)).toBe(part)
 })

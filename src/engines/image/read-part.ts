@@ -1,6 +1,6 @@
-/** How far into a long prompt the model reads, for people: in whole words. */
+/** The part of a long prompt that the model reads, in whole words, for messages. */
 
-/** `count`: how many pieces a text has, exact up to `maxPieces` and more than that beyond or just that. */
+/** `count` returns the number of pieces of a text; above `maxPieces` it need not be exact. */
 export function findReadPart(text: string, maxPieces: number, count: (text: string) => number): string {
   let pieces = 0
   let end = 0

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { readRequest } from './request.ts'
 
-test('what is left out has the value that the interface gives it, and a seed is drawn', () => {
+test('applies the defaults of the interface and a random seed', () => {
   const read = readRequest({ model_name: 'any', prompt: 'a cup', seed: null })
   expect(read).toMatchObject({
     ok: true,
@@ -15,7 +15,7 @@ test('what is left out has the value that the interface gives it, and a seed is 
   expect(new Set(drawn).size).toBe(20)
 })
 
-test('the ends of each range may be asked for', () => {
+test('accepts the ends of each range', () => {
   const least = {
     prompt: '👍',
     width: 128,
@@ -33,7 +33,7 @@ test('the ends of each range may be asked for', () => {
   expect(readRequest(most)).toMatchObject({ ok: true, value: { steps: 1_000, seed: 2 ** 53 - 1, stream: true } })
 })
 
-describe('refused by name', () => {
+describe('names the field of an invalid value', () => {
   test.each<[object, string, RegExp]>([
     [{ prompt: '' }, 'prompt', /no text/],
     [{ prompt: ' \n\u200b\u0301' }, 'prompt', /no text/],

@@ -1,4 +1,4 @@
-/** What a request for an image may ask for. Every fault names its field and the limit. */
+/** Validates image requests. Every error names its field and limit. */
 import { randomInt } from 'node:crypto'
 import { z } from 'zod'
 import { ok, type Result } from '../../contract/result.ts'
@@ -9,12 +9,12 @@ const MAX_SIDE = 2_496
 const MAX_STEPS = 1_000
 const MAX_GUIDANCE = 50
 const MAX_PROMPT_CHARS = 10_000
-/** Drawn seeds stay short enough to be typed again. */
+/** Random seeds are short enough to be retyped. */
 const DRAWN_SEEDS = 2 ** 32
 
 export interface ImageRequest {
   readonly prompt: string
-  /** Empty: none was given. */
+  /** Empty: none. */
   readonly negativePrompt: string
   readonly width: number
   readonly height: number
@@ -30,7 +30,7 @@ const cfgFault = `must be a number from 0 to ${MAX_GUIDANCE}`
 const seedFault = 'must be a whole number from -(2^53 - 1) to 2^53 - 1'
 
 const requestForm = z.looseObject({
-  // Marks and what is not shown are nothing to paint, and the model would read an empty prompt.
+  // A prompt of marks and invisible characters only would be empty to the model.
   prompt: prompt.regex(/[^\s\p{C}\p{M}]/u, 'there is no text in it'),
   negative_prompt: prompt.nullish(),
   width: side,

@@ -4,7 +4,7 @@ import { sample } from './sampler.ts'
 const never = new AbortController().signal
 const onStep = (): void => {}
 
-describe('the path is followed', () => {
+describe('follows the path', () => {
   /** x' = x cos t has the solution x(0) = x(1) exp(-sin 1). */
   async function faultAfter(steps: number, shift: number): Promise<number> {
     const velocity = async (x: Float32Array, t: number) => x.map((value) => value * Math.cos(t))
@@ -12,7 +12,7 @@ describe('the path is followed', () => {
     return Math.abs(end - 2 * Math.exp(-Math.sin(1)))
   }
 
-  test.each([1, 2, 3])('to second order, with the shift %d: twice the steps, a quarter of the fault', async (shift) => {
+  test.each([1, 2, 3])('to second order with shift %d: twice the steps give a quarter of the error', async (shift) => {
     const faults = await Promise.all([12, 24, 48].map((steps) => faultAfter(steps, shift)))
     const [a = NaN, b = NaN, c = NaN] = faults
     for (const ratio of [a / b, b / c]) {
@@ -21,16 +21,16 @@ describe('the path is followed', () => {
     }
   })
 
-  test('exactly, where the velocity grows evenly with time', async () => {
-    // x' = 3 + 4t from x(1) = 5: x(0) = 0. Only the first step, which has none before it, is not exact: it takes the
-    // velocity of its beginning for the whole, a fault of half the square of its length times 4.
+  test('exactly if the velocity is linear in time', async () => {
+    // x' = 3 + 4t from x(1) = 5: x(0) = 0. Only the first step, which has no predecessor, is not exact: it uses its
+    // initial velocity throughout, an error of half the square of its length times 4.
     const velocity = async (x: Float32Array, t: number) => x.map(() => 3 + 4 * t)
     const [end = NaN] = await sample({ noise: Float32Array.of(5), steps: 4, shift: 1, velocity, onStep, signal: never })
     expect(end).toBeCloseTo(-2 * 0.25 ** 2, 5)
   })
 })
 
-test('the times go from 1 to 0 and are closer together near 1', async () => {
+test('goes from time 1 to 0 with shorter steps near 1', async () => {
   const times: number[] = []
   const noise = Float32Array.of(1, -1)
   const velocity = async (x: Float32Array, t: number) => {
@@ -42,7 +42,7 @@ test('the times go from 1 to 0 and are closer together near 1', async () => {
   expect(noise).toEqual(Float32Array.of(1, -1))
 })
 
-test('one step takes the whole way at once', async () => {
+test('covers the whole path in one step if asked to', async () => {
   const velocity = async () => Float32Array.of(0.25, 4)
   const noise = Float32Array.of(1, 1)
   expect(await sample({ noise, steps: 1, shift: 2, velocity, onStep, signal: never })).toEqual(
@@ -50,7 +50,7 @@ test('one step takes the whole way at once', async () => {
   )
 })
 
-test('each step is told, and none is begun after it was called off', async () => {
+test('reports each step, and starts none after a cancellation', async () => {
   const off = new AbortController()
   const told: number[] = []
   let asked = 0

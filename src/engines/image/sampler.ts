@@ -1,20 +1,20 @@
 /**
- * From noise to an image: follows the model's velocity from time 1 to time 0. Each step asks the model once and leans
- * on the step before (Adams-Bashforth of second order, for steps of unequal length), so twice the steps leave a quarter
- * of the fault.
+ * Turns noise into an image by following the model's velocity from time 1 to time 0. Each step evaluates the model once
+ * and uses the previous step (second-order Adams-Bashforth with variable steps), so twice the steps give a quarter of
+ * the error.
  */
 
 export interface Sampling {
-  /** At time 1. It is not changed. */
+  /** The noise, at time 1. Not modified. */
   readonly noise: Float32Array
   readonly steps: number
-  /** More than 1: short steps near the noise, where the image is decided, and longer ones towards the end. */
+  /** Above 1: shorter steps near the noise, where the image is decided, and longer ones towards the end. */
   readonly shift: number
-  /** The change with time. */
+  /** The derivative with respect to time. */
   readonly velocity: (latent: Float32Array, time: number) => Promise<Float32Array>
-  /** After each step, counted from 1. */
+  /** Called after each step, counted from 1. */
   readonly onStep: (step: number) => void
-  /** Looked at before each step; its reason is thrown. */
+  /** Checked before each step; throws its reason. */
   readonly signal: AbortSignal
 }
 

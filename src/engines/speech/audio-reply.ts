@@ -52,7 +52,7 @@ export class AudioReply {
       .end(body)
   }
 
-  /** What is held, as base64. Three bytes make four letters, so all but the last part must be of whole threes. */
+  /** The buffered bytes as base64. Three bytes make four characters, so every part but the last is a multiple of three. */
   #take(isLast: boolean): string {
     const bytes = Buffer.concat(this.#held)
     const end = isLast ? bytes.length : bytes.length - (bytes.length % 3)

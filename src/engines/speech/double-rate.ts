@@ -1,12 +1,12 @@
 /**
- * Twice the samples a second, the same sound. An MP3 begins with some silence and ends with some, of a fixed number of
- * samples: at 16 kHz that is more than a tenth of a second, which at 32 kHz it is not.
+ * Doubles the sample rate. MP3 encoders pad the beginning and the end with a fixed number of silent samples: at 16 kHz
+ * that is more than a tenth of a second, at 32 kHz less.
  */
 
-/** On each side of a new sample. */
+/** Neighbours on each side of a new sample. */
 const TAPS = 16
 
-/** Between two samples lies the sum of their neighbours, weighted by a sinc that fades out (Blackman). */
+/** A new sample is the sum of its neighbours, weighted by a Blackman-windowed sinc. */
 const weights = Float32Array.from({ length: TAPS }, (_, i) => {
   const distance = i + 0.5
   const fade = Math.PI * (1 + distance / TAPS)

@@ -1,4 +1,4 @@
-/** Numbers as English words. What has too many digits to be read as one number is read digit by digit. */
+/** Numbers as English words. A number with too many digits is read digit by digit. */
 
 const small = (
   'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen ' +
@@ -6,7 +6,7 @@ const small = (
 ).split(' ')
 const tens = '- - twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
 const thousands = ['', ' thousand', ' million', ' billion', ' trillion']
-/** 999 trillion is the largest that has a name here. */
+/** Up to 999 trillion. */
 const MAX_DIGITS = 15
 
 const ordinals: Readonly<Record<string, string>> = {
@@ -19,7 +19,7 @@ const ordinals: Readonly<Record<string, string>> = {
   twelve: 'twelfth',
 }
 
-/** `1,204.50` → `one thousand two hundred four point five zero`. Only digits, commas and one full stop may be in it. */
+/** `1,204.50` → `one thousand two hundred four point five zero`. Accepts digits, commas and one full stop. */
 export function sayNumber(text: string): string {
   const [whole = '', fraction] = text.replaceAll(',', '').split('.')
   const before = isOneNumber(whole) ? sayWhole(Number.parseInt(whole, 10)) : sayDigits(whole)
@@ -28,7 +28,7 @@ export function sayNumber(text: string): string {
     .join(' ')
 }
 
-/** `3`, of `3rd` → `third`. */
+/** `3` (of `3rd`) → `third`. */
 export function sayOrdinal(digits: string): string {
   const words = sayNumber(digits)
   const [last = ''] = /[a-z]+$/.exec(words) ?? []
@@ -36,7 +36,7 @@ export function sayOrdinal(digits: string): string {
   return words.slice(0, words.length - last.length) + ordinal
 }
 
-/** Four digits from 1100 to 2099 without a comma, as years are read: `nineteen eighty four`, `two thousand nine`. */
+/** Reads four digits from 1100 to 2099 without a comma as a year: `nineteen eighty four`, `two thousand nine`. */
 export function sayYear(year: number): string {
   const [century, rest] = [Math.trunc(year / 100), year % 100]
   if (century === 20 && rest < 10) return sayWhole(year)

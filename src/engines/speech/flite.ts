@@ -1,4 +1,4 @@
-/** Voices of Flite, as WebAssembly: a command that is run anew for each piece, since it keeps nothing between texts. */
+/** Flite voices in WebAssembly: a command that runs once per piece and keeps no state. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { doubleRate } from './double-rate.ts'
@@ -24,7 +24,7 @@ export async function loadFlite(): Promise<Synthesiser> {
   }
 }
 
-/** Flite writes one header of a fixed form, then 16-bit samples of one channel, 16,000 a second. */
+/** Flite writes a fixed header, then 16-bit mono samples at 16 kHz. */
 function readWav(wav: Buffer): Float32Array {
   if (wav.toString('latin1', 0, 4) !== 'RIFF' || wav.readUInt16LE(22) !== 1 || wav.readUInt16LE(34) !== 16) {
     throw new Error('flite wrote another form of WAV than is read here')

@@ -33,11 +33,11 @@ afterAll(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** Loading takes three seconds of a processor, which on a busy machine is much longer. */
+/** Loading takes three seconds of CPU time, and much longer on a busy machine. */
 const LOADING_MS = 150_000
 
 test(
-  'it is ready as soon as it listens, and quick voices do not wait for the one that loads',
+  'is ready as soon as it listens, and fast voices do not wait for the loading one',
   async () => {
     const ready = { event: 'ready', contextTokens: null, concurrency: 8, supportsTools: false }
     expect(events).toEqual([{ event: 'loading', progress: 0 }, ready])
@@ -57,7 +57,7 @@ describe('speech', () => {
     ['rms', 32_000],
     ['awb', 32_000],
     ['kal', 32_000],
-  ])('of %s is an MP3 at %d Hz that lasts as long as it says', async (speaker, sampleRate) => {
+  ])('of %s is an MP3 at %d Hz with the reported duration', async (speaker, sampleRate) => {
     const { status, body } = await speak({ text: SENTENCE, speaker })
     expect(status).toBe(200)
     expect(body).toMatchObject({ sample_rate: sampleRate, usage: SENTENCE.length })
@@ -69,7 +69,7 @@ describe('speech', () => {
     expect(body.duration).toBeLessThan(9)
   })
 
-  test('differs from speaker to speaker, and is the same for the same quick speaker', async () => {
+  test('differs between speakers and is repeatable for a Flite speaker', async () => {
     const [slt, again, rms] = await Promise.all([
       speak({ text: SENTENCE, speaker: 'slt' }),
       speak({ text: SENTENCE, speaker: 'SLT', language: 'en_us' }),
@@ -80,7 +80,7 @@ describe('speech', () => {
     expect(rms.body.usage).toBe(slt.body.usage)
   })
 
-  // At the ends of the range the sound is stretched or shortened after it was spoken.
+  // At the ends of the range the sound is stretched or shortened after synthesis.
   test.each([
     ['neural', [2, 5, 0.25]],
     ['slt', [2]],
@@ -97,7 +97,7 @@ describe('speech', () => {
     }
   })
 
-  test('of 3,000 characters is sent while it is spoken, and is one whole file', async () => {
+  test('of 3,000 characters is streamed during synthesis as one valid file', async () => {
     const text = `${SENTENCE} Dr. Smith paid $3.50 at 7:45! `.repeat(40).slice(0, 3_000)
     const { body, headers } = await speak({ text, speaker: 'kal', speed: 3 })
     expect(headers['transfer-encoding']).toBe('chunked')
@@ -106,12 +106,12 @@ describe('speech', () => {
     expect(Math.abs(walkFrames(Buffer.from(body.audio, 'base64')).seconds - body.duration)).toBeLessThan(0.1)
   })
 
-  test('counts characters, not units of the encoding', async () => {
+  test('counts characters, not UTF-16 units', async () => {
     expect((await speak({ text: 'Fine 👍🏽', speaker: 'kal' })).body.usage).toBe(7)
   })
 })
 
-describe('refused by name', () => {
+describe('names the field of an invalid value', () => {
   test.each<[object, string, RegExp]>([
     [{ text: 'Hallo', language: 'de' }, 'language', /en, en-US/],
     [{ text: 'Hello', speaker: 'nobody' }, 'speaker', /neural, slt, rms, awb, kal/],
@@ -130,7 +130,7 @@ describe('refused by name', () => {
   })
 })
 
-test('voices are listed', async () => {
+test('lists the voices', async () => {
   const { body } = await ask('GET', '/v1/voices')
   expect((body as unknown as { voices: object[] }).voices).toContainEqual({
     speaker: 'slt',
@@ -139,7 +139,7 @@ test('voices are listed', async () => {
   })
 })
 
-test('a full queue says so, and a client that goes away frees its place', async () => {
+test('rejects requests when the queue is full, and frees the place of a client that disconnects', async () => {
   const long = { text: `${SENTENCE} `.repeat(1_500), speaker: 'slt' }
   const requests = Array.from({ length: 5 }, () => send('POST', '/v1/audio/generation', JSON.stringify(long)))
   await waitFor('work', async () => {
@@ -156,13 +156,13 @@ test('a full queue says so, and a client that goes away frees its place', async 
   expect(await speak({ text: 'Hello.', speaker: 'kal' })).toMatchObject({ status: 200 })
 })
 
-test('it ends when its stdin closes, also while it speaks', async () => {
+test('exits when stdin closes, even during synthesis', async () => {
   const cut = speak({ text: `${SENTENCE} `.repeat(100) })
   cut.catch(() => {})
   await waitFor('work', async () => (await metrics()).processing === 1)
   child.stdin?.end()
   await once(child, 'exit')
-  // Aborted, where the first words were sent by then.
+  // `aborted` if part of the answer was already sent.
   await expect(cut).rejects.toThrow(/aborted|hang up|ECONNRESET/)
 })
 
@@ -209,13 +209,13 @@ const kbits = {
   mpeg2: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 }
 
-/** From frame to frame, each of which must begin where the one before ended. */
+/** Walks the frames; each must begin where the previous one ended. */
 function walkFrames(mp3: Buffer): { readonly sampleRate: number; readonly seconds: number } {
   const rates = new Set<number>()
   let samples = 0
   for (let at = 0; at < mp3.length;) {
     const head = mp3.readUInt32BE(at)
-    // Eleven bits of sync, then the version (3: MPEG-1, 2: MPEG-2) and layer III.
+    // Eleven sync bits, then the version (3: MPEG-1, 2: MPEG-2) and layer III.
     if (head >>> 21 !== 0x7ff || ((head >>> 17) & 3) !== 1) throw new Error(`no frame at ${at} of ${mp3.length}`)
     const isFirst = ((head >>> 19) & 3) === 3
     const rate = ([44_100, 48_000, 32_000][(head >>> 10) & 3] ?? Number.NaN) / (isFirst ? 1 : 2)

@@ -10,7 +10,7 @@ import { SpeechDesk } from './speech.ts'
 import { loadVits } from './vits.ts'
 import { runVoiceThread, VoiceThread, type ThreadStart } from './voice-thread.ts'
 
-/** A text of the greatest length, each character written as an escape. */
+/** A text of maximum length with every character escaped. */
 const MAX_BODY_BYTES = 2 * 1_048_576
 
 if (isMainThread) {

@@ -1,18 +1,18 @@
 /**
- * Runs a WASI command whose only file is one that it writes, in memory. Node's own `node:wasi` would need a folder on
- * disk that it opens to the program, and is marked as experimental; the few calls below are all that is asked for.
+ * Runs a WASI command whose only file is an output file in memory. Node's own `node:wasi` is experimental and would need
+ * a folder on disk; the command uses only the few calls below.
  */
 import { wasm, type WasmMemory } from './web-assembly.ts'
 
 export interface CommandOutcome {
   readonly exitCode: number
-  /** What was written to `OUTPUT_FILE`. */
+  /** The content of `OUTPUT_FILE`. */
   readonly file: Buffer
-  /** What was said on stdout and stderr, cut at `MAX_LOG_BYTES`. */
+  /** Stdout and stderr, truncated to `MAX_LOG_BYTES`. */
   readonly log: string
 }
 
-/** The one path that can be opened, for writing. */
+/** The only path that can be opened, for writing. */
 export const OUTPUT_FILE = 'out'
 
 const MAX_FILE_BYTES = 64 * 1_048_576
@@ -33,7 +33,7 @@ class CommandExit extends Error {
   }
 }
 
-/** Blocks the thread until the command has ended. A trap inside the command is thrown. */
+/** Blocks the thread until the command ends. Throws if it traps. */
 export function runCommand(module: WebAssembly.Module, args: readonly string[]): CommandOutcome {
   const host = new MemoryHost(args)
   const instance = new wasm.Instance(module, { wasi_snapshot_preview1: host.imports() })
@@ -50,7 +50,7 @@ export function runCommand(module: WebAssembly.Module, args: readonly string[]):
   return { exitCode, file: host.file(), log: host.log }
 }
 
-/** A file that grows by doubling, and is written where its position stands. */
+/** A file in memory that grows by doubling. */
 class GrowingFile {
   #bytes = Buffer.alloc(65_536)
   #length = 0
@@ -70,7 +70,7 @@ class GrowingFile {
     return true
   }
 
-  /** The new position; undefined: it would lie outside. */
+  /** The new position. undefined: out of range. */
   seek(offset: number, whence: number): number | undefined {
     const from = whence === 0 ? 0 : whence === 1 ? this.#position : this.#length
     const position = from + offset
@@ -114,7 +114,7 @@ class MemoryHost {
         })
         return errno.success
       },
-      // The program asks for the time only to seed a noise; the same text sounds the same each time.
+      // The program uses the time only to seed noise; a constant makes its output repeatable.
       clock_time_get: (_clock: number, _precision: bigint, out: number) => {
         this.#view().setBigUint64(out, 0n, true)
         return errno.success
@@ -190,7 +190,7 @@ class MemoryHost {
     return errno.success
   }
 
-  // Made anew on each use: growing the memory detaches what was made before.
+  // Created on each use: growing the memory detaches earlier views.
   #view(): DataView {
     if (this.memory === undefined) throw new Error('called before the memory was there')
     return new DataView(this.memory.buffer)

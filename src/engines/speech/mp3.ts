@@ -1,4 +1,4 @@
-/** MP3 that is made piece by piece: what has been encoded is handed on, and only the last frames are kept. */
+/** Incremental MP3 encoding: finished frames are returned at once, and only the last ones are buffered. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { createEncoder } from 'wasm-media-encoders/esnext'
@@ -8,16 +8,16 @@ import { wasm } from './web-assembly.ts'
 type Encoder = Awaited<ReturnType<typeof createEncoder<'audio/mpeg'>>>
 
 export interface Mp3Writer {
-  /** Samples of one channel, from -1 to 1. What lies outside is cut off there. */
+  /** Mono samples from -1 to 1; values outside are clipped. */
   encode(samples: Float32Array): Uint8Array<ArrayBuffer>
-  /** The last frames. The writer may not be used after it. */
+  /** Returns the last frames. The writer must not be used afterwards. */
   finish(): Uint8Array<ArrayBuffer>
 }
 
-/** As much as is encoded at once: the encoder's memory grows to it and stays so. */
+/** Samples encoded at once: the encoder's memory grows to this size and never shrinks. */
 const SLICE_SAMPLES = 65_536
 
-/** Encoders take some MB each, so finished ones are used again. One whose file was given up is left to the collector. */
+/** Encoders take some MB each, so they are reused. One whose file was abandoned is garbage collected. */
 export class Mp3Writers {
   readonly #module: WebAssembly.Module
   readonly #idle: Encoder[] = []
@@ -34,7 +34,7 @@ export class Mp3Writers {
   async open(sampleRate: SampleRate, kbps: Kbps): Promise<Mp3Writer> {
     const encoder = this.#idle.pop() ?? (await createEncoder('audio/mpeg', this.#module))
     encoder.configure({ channels: 1, sampleRate, outputSampleRate: sampleRate, bitrate: kbps })
-    // The encoder's own memory is handed out, and overwritten by its next call.
+    // The encoder returns its own memory and overwrites it in the next call, so copy.
     const encodeSlice = (samples: Float32Array): Buffer => Buffer.from(encoder.encode([samples.map(limit)]))
     return {
       encode: (samples) => {
@@ -53,7 +53,7 @@ export class Mp3Writers {
   }
 }
 
-/** In memory of its own, so that it can be handed to another thread. */
+/** Copies, so that the result can be transferred to another thread. */
 function join(parts: readonly Buffer[]): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(Buffer.concat(parts))
 }

@@ -9,7 +9,7 @@ function piecesOf(text: string, speaker: string): readonly Piece[] {
   return pieces.value
 }
 
-test('a text becomes sentences with pauses behind them, longer ones where a paragraph ends', () => {
+test('splits a text into sentences with pauses, longer after a paragraph', () => {
   expect(piecesOf('Dr. Smith is 42. He left.\n\nIt rained!', 'slt')).toEqual([
     { text: 'Dr. Smith is 42.', pauseMs: 250 },
     { text: 'He left.', pauseMs: 600 },
@@ -18,21 +18,24 @@ test('a text becomes sentences with pauses behind them, longer ones where a para
   expect(piecesOf('Dr. Smith is 42.', 'neural').map(({ text }) => text)).toEqual(['doctor Smith is forty two.'])
 })
 
-test('marks that stand alone are not spoken', () => {
+test('skips punctuation without words', () => {
   expect(piecesOf('One. * * * Two. 👍', 'neural').map(({ text }) => text)).toEqual(['One.', 'Two.'])
 })
 
-test.each(voices.map((voice) => [voice.speaker, voice] as const))('no piece is too long for %s', (speaker, voice) => {
-  const { pieceChars } = families[voice.family]
-  for (const text of ['9'.repeat(2_000), 'word '.repeat(400), 'a'.repeat(2_000), 'one, '.repeat(400)]) {
-    const pieces = piecesOf(text, speaker)
-    expect(pieces.length).toBeGreaterThan(2_000 / pieceChars - 1)
-    expect(Math.max(...pieces.map((piece) => piece.text.length))).toBeLessThanOrEqual(pieceChars)
-  }
-})
+test.each(voices.map((voice) => [voice.speaker, voice] as const))(
+  'keeps every piece within the limit of %s',
+  (speaker, voice) => {
+    const { pieceChars } = families[voice.family]
+    for (const text of ['9'.repeat(2_000), 'word '.repeat(400), 'a'.repeat(2_000), 'one, '.repeat(400)]) {
+      const pieces = piecesOf(text, speaker)
+      expect(pieces.length).toBeGreaterThan(2_000 / pieceChars - 1)
+      expect(Math.max(...pieces.map((piece) => piece.text.length))).toBeLessThanOrEqual(pieceChars)
+    }
+  },
+)
 
 test.each(voices.map((voice) => [voice.speaker, voice] as const))(
-  'the longest text of %s fits an answer',
+  'keeps the answer to the longest text of %s below 64 MB',
   (_, voice) => {
     const { charsPerSecond, mp3Kbps } = families[voice.family]
     expect(chooseKbps(voice, 1_000, 1)).toBe(mp3Kbps)

@@ -1,4 +1,4 @@
-/** From a text to the pieces that are spoken one after the other, each short enough for its voice, with pauses between. */
+/** Splits a text into pieces that are short enough for the voice, with pauses between them. */
 import { failField, ok, type Result } from '../../contract/result.ts'
 import { cutLong, splitSentences } from './sentence.ts'
 import { findUnspeakable, foldLetters, hasWords, spellOut } from './spoken-english.ts'
@@ -6,7 +6,7 @@ import { families, type Voice } from './voice.ts'
 
 export interface Piece {
   readonly text: string
-  /** Of silence behind it, at speed 1. */
+  /** Silence after it, at speed 1. */
   readonly pauseMs: number
 }
 

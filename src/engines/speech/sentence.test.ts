@@ -4,7 +4,7 @@ import { cutLong, splitSentences } from './sentence.ts'
 
 const texts = (text: string): string[] => splitSentences(text).map((sentence) => sentence.text)
 
-describe('a text is split at the ends of its sentences', () => {
+describe('splits a text into sentences', () => {
   test.each<[string, string[]]>([
     ['One. Two! Three? Four', ['One.', 'Two!', 'Three?', 'Four']],
     ['Dr. Smith met Mrs. Jones. They spoke.', ['Dr. Smith met Mrs. Jones.', 'They spoke.']],
@@ -28,7 +28,7 @@ describe('a text is split at the ends of its sentences', () => {
     expect(texts(text)).toEqual(sentences)
   })
 
-  test('a blank line and a bullet end a paragraph, full stop or not', () => {
+  test('ends a paragraph at a blank line or a bullet, with or without a full stop', () => {
     expect(splitSentences('A title\n\nIt begins. It goes on.\n- one\n- two')).toEqual([
       { text: 'A title', endsParagraph: true },
       { text: 'It begins.', endsParagraph: false },
@@ -38,7 +38,7 @@ describe('a text is split at the ends of its sentences', () => {
     ])
   })
 
-  test('no character is lost but spaces', () => {
+  test('loses no characters except spaces', () => {
     const words = fc.array(fc.oneof(fc.constantFrom('Dr.', 'a', '!', '. ', '…', '\n\n', '”', '。', ' '), fc.string()))
     fc.assert(
       fc.property(words, (parts) => {
@@ -49,19 +49,19 @@ describe('a text is split at the ends of its sentences', () => {
   })
 })
 
-describe('a sentence that is too long is cut', () => {
+describe('splits a long sentence', () => {
   test('at commas first, then at spaces, then between characters', () => {
     expect(cutLong('one two three, four five six', 20)).toEqual(['one two three,', 'four five six'])
     expect(cutLong('a, bcdefgh ijklmnop qrst', 12)).toEqual(['a, bcdefgh', 'ijklmnop', 'qrst'])
     expect(cutLong('abcdefghij', 4)).toEqual(['abcd', 'efgh', 'ij'])
   })
 
-  test('never inside a character', () => {
+  test('never within a character', () => {
     expect(cutLong('😀😀😀', 3)).toEqual(['😀', '😀', '😀'])
     expect(cutLong('eeee\u0301e', 4)).toEqual(['eee', 'e\u0301e'])
   })
 
-  test('into parts that fit, and nothing is lost', () => {
+  test('into parts that fit, without losing text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), fc.integer({ min: 8, max: 60 }), (text, max) => {
         const parts = cutLong(text, max)

@@ -1,27 +1,27 @@
 /**
- * Cuts a text where a reader would breathe: at ends of sentences, and what is too long for a voice at commas, at
- * spaces, and where there is none of these between two characters. A full stop ends a sentence only where a space
- * follows, and not after `Dr.` or an initial; so `3.14` and `example.com` stay whole.
+ * Splits a text into sentences, and sentences that are too long for a voice at commas, then spaces, then between two
+ * characters. A full stop ends a sentence only before a space, and not after `Dr.` or an initial, so `3.14` and
+ * `example.com` stay whole.
  */
 
 export interface Sentence {
   readonly text: string
-  /** Whether a blank line stood behind it. */
+  /** Whether a blank line followed. */
   readonly endsParagraph: boolean
 }
 
-/** Written with a full stop, and followed by more of the sentence. */
+/** Abbreviations with a full stop that never end a sentence. */
 const titles = new Set(
   'mr mrs ms dr prof sr st mt gen col capt lt sgt cmdr adm rev hon gov sen rep messrs vs cf approx e.g i.e'.split(' '),
 )
-/** The same, where a number follows. */
+/** The same, if a number follows. */
 const counted = new Set('no nos fig vol p pp ch sec jan feb mar apr jun jul aug sep sept oct nov dec'.split(' '))
-/** Written with a full stop, and often the last word of a sentence: it goes on only where a small letter follows. */
+/** Abbreviations that often end a sentence: it continues only if a lowercase letter follows. */
 const endings = new Set('etc al jr inc ltd co corp bros dept ave blvd a.m p.m u.s u.k u.n ph.d'.split(' '))
 
 /**
- * Marks that end a sentence, with the quotes and brackets that close behind them. They are looked at from their first
- * one on only: a long row of full stops takes no longer than other text.
+ * Marks that end a sentence, with closing quotes and brackets. Matching starts only at the first mark of a run, so a
+ * long row of full stops takes linear time.
  */
 const terminator = /(?<![.!?…])(?<marks>[.!?…]+)(?<closing>["'”’»)\]]*)(?=\s|$)|[。！？]+[」』”’）]*/gu
 const paragraph = /\n[^\S\n]*\n\s*|\n(?=\s*(?:[-*•‣–]|\d+[.)])\s)/u
@@ -55,7 +55,7 @@ function splitBlock(block: string): string[] {
   return sentences
 }
 
-/** Far more than a word has: what is looked at around a full stop. */
+/** Context around a full stop; far longer than any word. */
 const NEARBY_CHARS = 40
 
 function isEnd(block: string, at: number, marks: string, end: number): boolean {
@@ -72,7 +72,7 @@ function isEnd(block: string, at: number, marks: string, end: number): boolean {
   return !/^\p{L}$/u.test(word) || word === 'i'
 }
 
-/** Each part has at most `maxChars` UTF-16 units, and none is empty. */
+/** Each part has 1 to `maxChars` UTF-16 units. */
 export function cutLong(sentence: string, maxChars: number): string[] {
   const parts: string[] = []
   let rest = sentence.trim()
@@ -86,7 +86,7 @@ export function cutLong(sentence: string, maxChars: number): string[] {
   return parts
 }
 
-/** A comma is taken only in the later part, so that no scraps are spoken by themselves. */
+/** Only commas in the later part count, so that no tiny piece is spoken alone. */
 const EARLIEST_COMMA = 0.4
 
 function cutPlace(text: string, maxChars: number): number {
@@ -95,7 +95,7 @@ function cutPlace(text: string, maxChars: number): number {
   if (comma >= maxChars * EARLIEST_COMMA) return comma
   const space = Math.max(...[...text.slice(0, maxChars + 1).matchAll(/\s/g)].map((match) => match.index), 0)
   if (space > 0) return space
-  // Not between the two halves of one character, and not before a mark that belongs to the one before it.
+  // Not within a surrogate pair, and not before a combining mark.
   let at = maxChars
   while (at > 1 && /^[\uDC00-\uDFFF\p{M}\u200D]/u.test(text.slice(at))) at--
   return at

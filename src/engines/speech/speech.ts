@@ -24,9 +24,9 @@ const requestForm = z.looseObject({
   speed: z.number().min(0.1).max(5).nullish(),
 })
 
-/** The thread of a family, as requests use it. */
+/** The synthesis thread of a voice family. */
 export interface Speaking {
-  /** Settled when it can speak. */
+  /** Settles when the voices have loaded. */
   readonly loaded: Promise<void>
   speak(job: PieceJob): Promise<SpokenPiece>
   drop(requestId: number): void
@@ -73,7 +73,7 @@ export class SpeechDesk {
     })
   }
 
-  /** The number of samples. Stops between two pieces when the client has gone, by throwing the signal's reason. */
+  /** Returns the number of samples. Throws the signal's reason between two pieces if the client has disconnected. */
   async #speakAll(
     voice: Voice,
     pieces: readonly Piece[],
@@ -116,7 +116,7 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** Code points: what a reader would call characters, mostly. */
+/** Counts code points. */
 function countCharacters(text: string): number {
   let count = 0
   for (const _ of text) count++

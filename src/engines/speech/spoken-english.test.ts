@@ -4,7 +4,7 @@ import { findUnspeakable, foldLetters, hasWords, spellOut } from './spoken-engli
 
 const say = (text: string): string => spellOut(foldLetters(text))
 
-describe('a text becomes the words that are spoken', () => {
+describe('spells out a text', () => {
   test.each([
     ['Pi is 3.14.', 'Pi is three point one four.'],
     ['1,204,000 and 15', 'one million two hundred four thousand and fifteen'],
@@ -44,7 +44,7 @@ describe('a text becomes the words that are spoken', () => {
     expect(say(text)).toBe(spoken)
   })
 
-  test('whatever comes in, only words and marks come out', () => {
+  test('returns only words and punctuation for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         expect(say(text)).toMatch(/^[a-z',.!?… ]*$/i)
@@ -53,12 +53,12 @@ describe('a text becomes the words that are spoken', () => {
   })
 })
 
-test('letters of other scripts are found, signs and emoji are not letters', () => {
+test('finds letters of other scripts, but not symbols or emoji', () => {
   expect(findUnspeakable(foldLetters('Ünïted Straße 你好 你 👍 € привет'))).toEqual(Array.from('你好привет'))
   expect(findUnspeakable(foldLetters('λ → ∞ 👩‍👩‍👧 ¼ ﬁve'))).toEqual([])
 })
 
-test('marks alone have no words', () => {
+test('finds no words in punctuation', () => {
   expect(hasWords(foldLetters('?! … 👍 "'))).toBe(false)
   expect(hasWords(foldLetters('½'))).toBe(true)
 })

@@ -1,7 +1,7 @@
 /**
- * Text as it is spoken. `foldLetters` brings Latin letters to the plain ones that English voices know and names Greek
- * ones; what is left of other scripts is no voice's here. `spellOut` goes on to words for numbers, signs and
- * abbreviations, for a voice that knows only words: it would say `3.14` as noise.
+ * Text as it is spoken. `foldLetters` reduces Latin letters to the plain ones that English voices know and spells out
+ * Greek ones; other scripts are not supported. `spellOut` also replaces numbers, symbols and abbreviations with words,
+ * for a voice that knows only words and would read `3.14` as noise.
  */
 import { sayDigits, sayNumber, sayOrdinal, sayTime, sayYear } from './english-number.ts'
 
@@ -10,7 +10,7 @@ const greek =
   'chi psi omega'
 const greekNames = new Map(greek.split(' ').map((name, i) => [String.fromCodePoint(0x3b1 + i), name]))
 
-/** Letters that have no plain letter inside them. */
+/** Letters that do not decompose into a plain one. */
 const plainLetters: Readonly<Record<string, string>> = {
   ß: 'ss',
   æ: 'ae',
@@ -47,7 +47,7 @@ export function foldLetters(text: string): string {
     })
 }
 
-/** The letters in a folded text that no English voice can say, each once. */
+/** The letters of a folded text that no English voice can pronounce, each once. */
 export function findUnspeakable(folded: string): string[] {
   return [...new Set(folded.match(/[^\p{ASCII}]/gu) ?? [])].filter((character) => /\p{L}/u.test(character))
 }
@@ -114,7 +114,7 @@ const signs: ReadonlyArray<readonly [RegExp, string]> = [
   [/(?<=[a-z])\.(?=[a-z])/gi, ' dot '],
 ]
 
-/** From a folded text to one of English words, commas and marks that end a sentence. */
+/** Converts a folded text to English words, commas and sentence marks. */
 export function spellOut(folded: string): string {
   let text = calmCapitals(folded)
     .replaceAll(abbreviation, (found) => abbreviations[found.toLowerCase()] ?? found)
@@ -138,7 +138,7 @@ export function spellOut(folded: string): string {
     .replaceAll(/\s+/g, ' ')
 }
 
-/** The voice spells runs of capitals out, which is right for `FBI` and not for `WARNING` or a text in capitals. */
+/** The voice spells out words in capitals: right for `FBI`, wrong for `WARNING` or a text in capitals. */
 function calmCapitals(text: string): string {
   const words = text.match(/[a-z]{2,}/gi) ?? []
   const isLoud = words.length > 2 && words.every((word) => word === word.toUpperCase())

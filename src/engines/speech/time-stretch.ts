@@ -1,15 +1,14 @@
 /**
- * Makes speech shorter or longer without changing its pitch (waveform-similarity overlap-add): windows are taken from
- * the sound at another pace than they are laid down, each from the place near its due one where it best goes on from
- * the window before.
+ * Makes speech shorter or longer without changing its pitch (waveform-similarity overlap-add): windows are read from the
+ * sound at another pace than they are written, each near its nominal position where it best continues the previous one.
  */
 
 const WINDOW_SECONDS = 0.03
 const SEARCH_SECONDS = 0.012
-/** First every fourth place and sample is compared, then each place near the best. */
+/** Compares every fourth position and sample first, then each position near the best. */
 const COARSE = 4
 
-/** `pace` 2: half as long. The result has the length that the pace asks for, to the sample. */
+/** `pace` 2: half as long. The length of the result is exact to the sample. */
 export function stretchTime(samples: Float32Array, pace: number, sampleRate: number): Float32Array<ArrayBuffer> {
   const length = Math.round(samples.length / pace)
   const window = 2 * Math.round((WINDOW_SECONDS * sampleRate) / 2)
@@ -21,7 +20,7 @@ export function stretchTime(samples: Float32Array, pace: number, sampleRate: num
   const lastStart = samples.length - window
   let next = 0
   for (let at = -hop; at < length; at += hop) {
-    // The first window begins half outside, so that the sound begins at full strength.
+    // The first window begins half outside, so that the sound starts at full volume.
     const due = Math.round(Math.max(0, at) * pace)
     const from = at <= 0 ? 0 : bestStart(samples, next, clamp(due, 0, lastStart), { search, window, lastStart })
     const offset = at < 0 ? hop : 0
@@ -40,7 +39,7 @@ interface Search {
   readonly lastStart: number
 }
 
-/** The place near `due` whose window is most like the one at `like`. */
+/** The position near `due` whose window is most similar to the one at `like`. */
 function bestStart(samples: Float32Array, like: number, due: number, { search, window, lastStart }: Search): number {
   const [low, high] = [Math.max(0, due - search), Math.min(lastStart, due + search)]
   let best = due
@@ -60,7 +59,7 @@ function bestStart(samples: Float32Array, like: number, due: number, { search, w
   return best
 }
 
-/** Correlation, divided by the loudness of the candidate, so that loud places do not win by being loud. */
+/** Correlation divided by the candidate's loudness, so that loud positions have no advantage. */
 function compare(samples: Float32Array, a: number, b: number, window: number, step: number): number {
   let product = 0
   let power = 1e-9
@@ -73,7 +72,7 @@ function compare(samples: Float32Array, a: number, b: number, window: number, st
   return product / Math.sqrt(power)
 }
 
-/** Too short to hold a window: it is a click or a breath, and is cut or followed by silence. */
+/** A sound shorter than a window, such as a click, is cut or padded with silence. */
 function holdShort(samples: Float32Array, length: number): Float32Array<ArrayBuffer> {
   const out = new Float32Array(length)
   out.set(samples.subarray(0, length))

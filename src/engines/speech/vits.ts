@@ -1,7 +1,6 @@
 /**
- * The neural English voice. Its package is made for browsers: it brings a model and the way from words to phonemes,
- * which are used here, and a runtime, which is not. ONNX Runtime runs the model; loading takes some seconds and blocks
- * the thread, as each run does.
+ * The neural English voice. Its package is made for browsers; only its model and its conversion of words to phonemes are
+ * used here. ONNX Runtime runs the model. Loading takes some seconds and blocks the thread, as does each run.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -10,10 +9,10 @@ import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-no
 import { z } from 'zod'
 import type { Synthesiser } from './voice-thread.ts'
 
-/** What the model was published with: how much sound and rhythm vary from one reading to the next. */
+/** The model's published defaults: how much sound and rhythm vary between readings. */
 const SOUND_NOISE = 0.667
 const RHYTHM_NOISE = 0.8
-/** The model also takes features of language models, which English does without. */
+/** The model also takes language model features, which English does not need. */
 const BERT_FEATURES = 1_024
 const SMALL_BERT_FEATURES = 768
 
@@ -35,7 +34,7 @@ export async function loadVits(threads: number): Promise<Synthesiser> {
   await withFilesFetched(assetOf, () => toPhonemes.prepare?.({ assetBase: '/' }))
   const session = await InferenceSession.create(assetOf('model.onnx'), {
     intraOpNumThreads: threads,
-    // Without it the memory of the longest piece ever spoken would be kept, and speaking is no slower.
+    // Otherwise the memory of the longest piece so far would be kept. Speed is the same.
     enableCpuMemArena: false,
     logSeverityLevel: ONNX_ERRORS_ONLY,
   })
@@ -72,7 +71,7 @@ interface Phrase {
 
 function feedsOf(Tensor: TensorConstructor, phrase: Phrase): InferenceSession.FeedsType {
   const length = 2 * phrase.phones.length + 1
-  // The model wants a blank, 0, around each symbol.
+  // The model expects a blank (0) around each symbol.
   const row = (values: readonly number[]): Tensor => {
     const spread = new BigInt64Array(length)
     values.forEach((value, i) => (spread[2 * i + 1] = BigInt(value)))
@@ -95,7 +94,7 @@ function feedsOf(Tensor: TensorConstructor, phrase: Phrase): InferenceSession.Fe
   }
 }
 
-/** The package gets its dictionary by `fetch`. While `work` runs, that gives the package's own files in this thread. */
+/** The package loads its dictionary with `fetch`, which is replaced by its local files while `work` runs. */
 async function withFilesFetched(
   assetOf: (name: string) => string,
   work: () => Promise<void> | undefined,

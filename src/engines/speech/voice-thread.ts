@@ -1,7 +1,6 @@
 /**
- * A thread that speaks. Synthesis and encoding block whichever thread they run in, so each family of voices has one of
- * its own, and the thread that answers HTTP stays free. Pieces of several requests come in turn; of one request there
- * is at most one piece under way.
+ * The synthesis thread. Synthesis and encoding block their thread, so each voice family has its own, and the HTTP thread
+ * stays free. Pieces of several requests alternate; each request has at most one piece in progress.
  */
 import { parentPort, Worker } from 'node:worker_threads'
 import { Mp3Writers, type Mp3Writer } from './mp3.ts'
@@ -18,7 +17,7 @@ export interface ThreadStart {
   readonly threads: number
 }
 
-/** `text` null: the last frames are asked for. */
+/** `text` null: requests the last frames. */
 export interface PieceJob {
   readonly requestId: number
   readonly voice: string
@@ -42,14 +41,14 @@ type FromThread =
   | { readonly kind: 'spoken'; readonly requestId: number; readonly piece: SpokenPiece }
   | { readonly kind: 'broken'; readonly requestId: number; readonly message: string }
 
-/** The side that asks. */
+/** The caller's side. */
 export class VoiceThread {
-  /** Settled when the voices have loaded. */
+  /** Settles when the voices have loaded. */
   readonly loaded: Promise<void>
   readonly #worker: Worker
   readonly #waiting = new Map<number, { resolve: (piece: SpokenPiece) => void; reject: (cause: Error) => void }>()
 
-  /** `onEnd` is called when the thread has ended, which it never does by itself. */
+  /** `onEnd` is called if the thread ends, which it never does normally. */
   constructor(entry: URL, start: ThreadStart, onEnd: (cause: Error) => void) {
     this.#worker = new Worker(entry, { workerData: start })
     this.loaded = new Promise((resolve) => {
@@ -72,7 +71,7 @@ export class VoiceThread {
     })
   }
 
-  /** Nothing more of this request is wanted. */
+  /** Discards the state of a request. */
   drop(requestId: number): void {
     this.#send({ kind: 'drop', requestId })
   }
@@ -82,7 +81,7 @@ export class VoiceThread {
   }
 }
 
-/** The side that speaks; runs as long as its process. */
+/** The thread's side; runs as long as its process. */
 export async function runVoiceThread(
   start: ThreadStart,
   load: Readonly<Record<VoiceFamily, (threads: number) => Promise<Synthesiser>>>,

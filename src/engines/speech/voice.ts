@@ -1,11 +1,11 @@
 /**
- * The voices that come with Berth, and which one a request means. The default is the neural one: it sounds best, and
- * once it has loaded (some seconds after the start) it speaks about fifteen times as fast as one listens. The others
- * are there at once.
+ * The voices that come with Berth, and how a request selects one. The default is the neural voice: it sounds best and,
+ * once loaded (some seconds after the start), synthesises about fifteen times faster than real time. The others are
+ * available at once.
  */
 import { failField, ok, type Result } from '../../contract/result.ts'
 
-/** Each family runs in a thread of its own, so the quick one does not wait while the other loads. */
+/** Each family has its own thread, so the fast one does not wait while the other loads. */
 export type VoiceFamily = 'vits' | 'flite'
 
 export type SampleRate = 44_100 | 32_000
@@ -14,19 +14,19 @@ export type Kbps = 64 | 48 | 40 | 32
 export interface Voice {
   readonly speaker: string
   readonly family: VoiceFamily
-  /** What the synthesiser calls it. */
+  /** Its name in the synthesiser. */
   readonly internalName: string
   readonly language: string
   readonly sampleRate: SampleRate
 }
 
 export interface FamilyFacts {
-  /** The speeds that the synthesiser itself speaks well. What lies outside is stretched or shortened afterwards. */
+  /** Speeds at which the synthesiser sounds good. Beyond them the sound is stretched or shortened afterwards. */
   readonly speeds: { readonly min: number; readonly max: number }
-  /** Of one piece. The neural voice's time and memory grow with the square of it. */
+  /** Maximum length of a piece. Time and memory of the neural voice grow with its square. */
   readonly pieceChars: number
   readonly mp3Kbps: Kbps
-  /** About, at speed 1. */
+  /** Approximate, at speed 1. */
   readonly charsPerSecond: number
 }
 
@@ -45,7 +45,7 @@ export const families: Readonly<Record<VoiceFamily, FamilyFacts>> = {
   flite: { speeds: { min: 0.1, max: 3 }, pieceChars: 240, mp3Kbps: 48, charsPerSecond: 15 },
 }
 
-/** Neither named: the first voice. A language alone: its first voice. Case does not matter, nor `_` for `-`. */
+/** Without both: the first voice. With a language only: its first voice. Ignores case and treats `_` like `-`. */
 export function findVoice(speaker: string | undefined, language: string | undefined): Result<Voice> {
   const inLanguage = voices.filter((voice) => language === undefined || speaks(voice, language))
   if (inLanguage.length === 0) {
@@ -60,7 +60,7 @@ export function findVoice(speaker: string | undefined, language: string | undefi
   })
 }
 
-/** Very long texts are encoded a little closer, so that the answer does not become larger than programs take. */
+/** Larger MP3s are encoded at a lower bit rate, since clients limit the size of an answer. */
 const LONG_MP3_BYTES = 45_000_000
 const closerKbps = [48, 40, 32] as const
 
@@ -78,8 +78,8 @@ function speaks(voice: Voice, language: string): boolean {
 }
 
 /**
- * Names by which clients of other services ask for their usual English voice, and those of the OpenAI convention, which
- * its clients have to send. Here they mean the first voice.
+ * Default English voices of other services, and the OpenAI names, which OpenAI clients must send. All of them select the
+ * first voice.
  */
 const defaultAliases: ReadonlySet<string> = new Set(
   'default en-us en-default alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse'.split(' '),

@@ -1,4 +1,4 @@
-/** WebAssembly as Node has it. Its types come with those of browsers, which the rest of the program must not see. */
+/** Node's WebAssembly. Its types come with the DOM types, which the rest of the program must not see. */
 
 export interface WasmMemory {
   readonly buffer: ArrayBuffer
