@@ -1,4 +1,4 @@
-/** What holds for offers: of a driver whose engine makes machines on demand and does not name them beforehand. */
+/** The contract of offers, for drivers whose engine creates machines on demand. */
 import { expect, it } from 'vitest'
 import type { Bench, FaultName } from './conformance-bench.ts'
 import type { InventoryOffer } from './driver.ts'
@@ -11,7 +11,7 @@ export function elasticTests(get: () => Bench, itCan: ItCan): void {
     const items = await driver.inventory(signal)
     return items.flatMap((item) => ('available' in item ? [item] : [])).find(({ id }) => id === get().elastic().offerId)
   }
-  /** An order that the engine must refuse, and the machines that it leaves behind. */
+  /** Places an order that the engine must refuse, and returns the machines left behind. */
   const tryOrder = async () => {
     const bench = get()
     const before = await bench.listedIds()
@@ -42,7 +42,7 @@ export function elasticTests(get: () => Bench, itCan: ItCan): void {
     expect(await tryOrder()).toEqual(noCapacity)
   })
 
-  it('never makes more units than there are, whoever comes first', async () => {
+  it('never creates more units than there are', async () => {
     const bench = get()
     await bench.elastic().setCapacity(1)
     const orders = [bench.newTag(), bench.newTag(), bench.newTag()]

@@ -33,7 +33,7 @@ export interface Driver {
   readonly volumes?: VolumeEngine
 }
 
-/** What an engine can do. Everything above the port decides by these, never by the engine's name. */
+/** The abilities of an engine. Callers decide by these, never by the engine's name. */
 export interface DriverTraits {
   /** Nothing it runs exists: no logs, no terminal, no measurements, and real machines are preferred for an order. */
   readonly simulated: boolean
@@ -132,7 +132,7 @@ export interface InventoryOffer extends Omit<InventoryMachine, 'gpusSick' | 'sup
   readonly available: number | null
   /** A unit is rented with all its GPUs, as instance types are. false: in parts too, as nodes of a cluster are. */
   readonly soldWhole: boolean
-  /** What the engine charges for it. Orders that pay less do not go there. null: nothing by the hour. */
+  /** The engine's price. Orders that pay less are not sent there. null: nothing per hour. */
   readonly costUsdPerGpuHour: string | null
 }
 

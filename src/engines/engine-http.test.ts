@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { ok } from '../contract/result.ts'
 import { readFields } from './engine-http.ts'
 
-test('a fault of a body names its field', () => {
+test('names the invalid field of a body', () => {
   const form = z.object({ list: z.array(z.string()) })
   expect(readFields(form, { list: ['a'] })).toEqual(ok({ list: ['a'] }))
   expect(readFields(form, { list: ['a', 1] })).toMatchObject({ kind: 'invalid', issues: [{ path: ['list', 1] }] })

@@ -4,7 +4,7 @@ import { WorkQueue } from './engine-queue.ts'
 
 const never = new AbortController().signal
 
-/** Work that ends when it is told to. */
+/** Work that the test ends. */
 function heldWork(): { readonly work: () => Promise<Result<string>>; readonly end: () => void; begun: () => boolean } {
   let begun = false
   let end: ((result: Result<string>) => void) | undefined
@@ -19,7 +19,7 @@ function heldWork(): { readonly work: () => Promise<Result<string>>; readonly en
   }
 }
 
-/** Lets what is due happen. */
+/** Lets pending callbacks run. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 function readMetrics(queue: WorkQueue): Record<string, number> {
@@ -30,7 +30,7 @@ function readMetrics(queue: WorkQueue): Record<string, number> {
 describe('a queue', () => {
   const lanes = { quick: { places: 1, msPerUnit: 1 }, slow: { places: 1, msPerUnit: 500 } }
 
-  test('works in the order of asking, as many at once as there are places', async () => {
+  test('processes requests in order, as many at once as there are places', async () => {
     const queue = new WorkQueue(2, lanes)
     const [first, second, third] = [heldWork(), heldWork(), heldWork()]
     const all = [first, second, third].map(({ work }) => queue.run('quick', 1, never, work))
@@ -46,7 +46,7 @@ describe('a queue', () => {
     expect(readMetrics(queue)).toEqual({ processing: 0, deferred: 0, total: 3 })
   })
 
-  test('lets a lane work while another is full', async () => {
+  test('processes one lane while another is full', async () => {
     const queue = new WorkQueue(1, lanes)
     const [slow, slowToo, quick] = [heldWork(), heldWork(), heldWork()]
     const waiting = [queue.run('slow', 1, never, slow.work), queue.run('slow', 1, never, slowToo.work)]
@@ -60,14 +60,14 @@ describe('a queue', () => {
     await Promise.all(waiting)
   })
 
-  test('says when it is full, and how long that will last', async () => {
+  test('rejects requests when it is full, with a retry time', async () => {
     const queue = new WorkQueue(1, lanes)
     const [first, second] = [heldWork(), heldWork()]
     const taken = [queue.run('slow', 100, never, first.work), queue.run('slow', 20, never, second.work)]
     const refused = await queue.run('slow', 1, never, heldWork().work)
     expect(refused).toMatchObject({ ok: false, kind: 'unavailable', reason: 'queue_full' })
     const { message, retryAfterMs } = refused as { message: string; retryAfterMs: number }
-    // 120 units at half a second each, and the little time that has passed.
+    // 120 units at half a second each, plus the time elapsed.
     expect(retryAfterMs).toBeGreaterThanOrEqual(60_000)
     expect(retryAfterMs).toBeLessThan(120_000)
     expect(message).toContain(`${Math.ceil(retryAfterMs / 1_000)} s`)
@@ -77,7 +77,7 @@ describe('a queue', () => {
     await Promise.all(taken)
   })
 
-  test('forgets one that waits and is given up', async () => {
+  test('removes an aborted request from the queue', async () => {
     const queue = new WorkQueue(1, lanes)
     const [first, second] = [heldWork(), heldWork()]
     const gone = new AbortController()
@@ -92,7 +92,7 @@ describe('a queue', () => {
     expect(readMetrics(queue)).toMatchObject({ processing: 0, deferred: 0 })
   })
 
-  test('tells those that wait how many come before them, when that changes', async () => {
+  test('reports changes in the number of requests ahead', async () => {
     const queue = new WorkQueue(4, lanes)
     const works = [heldWork(), heldWork(), heldWork(), heldWork()]
     const told: number[][] = [[], [], [], []]
@@ -100,7 +100,7 @@ describe('a queue', () => {
     const all = works.map(({ work }, i) =>
       queue.run('quick', 1, i === 1 ? gone.signal : never, work, (ahead) => told[i]?.push(ahead)),
     )
-    // Of another lane: nothing that concerns these.
+    // Requests of another lane do not count.
     const other = [heldWork(), heldWork()]
     const others = other.map(({ work }) => queue.run('slow', 1, never, work))
     expect(told).toEqual([[], [1], [2], [3]])
@@ -115,7 +115,7 @@ describe('a queue', () => {
     expect(told).toEqual([[], [1], [2, 1], [3, 2, 1]])
   })
 
-  test('gives the place of failed work on', async () => {
+  test('frees the place of failed work', async () => {
     const queue = new WorkQueue(1, lanes)
     await expect(queue.run('quick', 1, never, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken')
     expect(await queue.run('quick', 1, never, () => Promise.resolve(ok('fine')))).toEqual(ok('fine'))

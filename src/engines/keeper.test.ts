@@ -1,4 +1,4 @@
-/** The table at the top of keeper.ts, line by line, on a host that is kept in memory. */
+/** The table at the top of keeper.ts, line by line, on an in-memory host. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Desired, Workload } from '../contract/agent.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -138,12 +138,12 @@ describe('a wanted workload', () => {
     let tries = 0
     host.startOutcome = () => (++tries < 3 ? Promise.reject(new CustomerError('The disk is full.')) : Promise.resolve())
     keeper.desire(want(1, workload('a')))
-    await waitFor('it says why', async () => {
+    await waitFor('the error is reported', async () => {
       await keeper.pass(signal)
       return reported('a')?.message === 'The disk is full.'
     })
     expect(tries).toBe(1)
-    await waitFor('it runs', async () => {
+    await waitFor('the workload runs', async () => {
       nowMs += 1_000
       await keeper.pass(signal)
       return reported('a')?.state === 'running'
@@ -167,12 +167,12 @@ describe('a wanted workload', () => {
   it('gets and loses disks while it runs', async () => {
     const disk = { volumeId: 'd-1', label: 'data', sizeGb: 1, source: { kind: 'file' as const } }
     keeper.desire(want(1, workload('a', { disks: [disk] })))
-    await waitFor('it has its disk', async () => {
+    await waitFor('the disk is attached', async () => {
       await keeper.pass(signal)
       return reported('a')?.disks.join() === 'd-1'
     })
     keeper.desire(want(2, workload('a', { started: true })))
-    await waitFor('it has none', async () => {
+    await waitFor('the disk is detached', async () => {
       await keeper.pass(signal)
       return reported('a')?.disks.join() === ''
     })
@@ -189,7 +189,7 @@ describe('an unwanted workload', () => {
     await keeper.pass(signal)
     expect(keeper.report()?.workloads).toMatchObject([{ id: 'a', state: 'stopping' }])
     finishStop()
-    await waitFor('it is gone', async () => {
+    await waitFor('the workload is gone', async () => {
       await keeper.pass(signal)
       return keeper.report()?.workloads.length === 0
     })
@@ -207,7 +207,7 @@ describe('an unwanted workload', () => {
     keeper.desire(want(1, workload('a')))
     await keeper.pass(signal)
     keeper.desire(want(2, workload('a', { want: 'gone' })))
-    await waitFor('it is gone', async () => {
+    await waitFor('the workload is gone', async () => {
       await keeper.pass(signal)
       return keeper.report()?.workloads.length === 0
     })

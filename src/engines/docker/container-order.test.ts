@@ -48,7 +48,7 @@ test('GPUs are attached by CDI if the daemon supports it', () => {
   expect(gpuModeOf({ ...info, DiscoveredDevices: found, Runtimes: { nvidia: {} } })).toBe('cdi')
 })
 
-test('a GPU that the host does not have never starts', () => {
+test('rejects a GPU that the host does not have', () => {
   expect(() => asked('request', [7])).toThrow('no GPU 7')
 })
 
@@ -58,7 +58,7 @@ test.each([
   ['a part counts as a whole', 1.5, ['0,1'], [2, 3]],
   ['where all are taken, the least used', 2, ['0,1,2,3,4,5', '6,7', '0,1,2,3'], [4, 5]],
   ['no more than there are', 99, [], [0, 1, 2, 3, 4, 5, 6, 7]],
-])('CPUs: %s', (_, count, taken, chosen) => {
+])('assigns CPUs: %s', (_, count, taken, chosen) => {
   expect(chooseCpus(count, info, taken)).toEqual(chosen)
 })
 
@@ -67,7 +67,7 @@ test.each([
   ['/var/lib/docker', 'rw,relatime', false],
   ['/var', 'rw,pquota', true],
   ['/var/lib/dock', 'rw,pquota', false],
-])('whether storage holds shares is read off the mount: %s %s', (at, options, holds) => {
+])('detects disk quota support from the mount: %s %s', (at, options, holds) => {
   const mounts = `/dev/a / ext4 rw 0 0\n/dev/b ${at} xfs ${options} 0 0\n`
   expect(hasProjectQuota(mounts, '/var/lib/docker')).toBe(holds)
 })

@@ -1,4 +1,4 @@
-/** People log into containers with the SSH client that they have. */
+/** SSH into containers with ordinary clients. */
 import { spawn } from 'node:child_process'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import http from 'node:http'
@@ -94,7 +94,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     const { code, out } = await said(ssh('cat'), input)
     expect(code).toBe(0)
     expect(out === input).toBe(true)
-    // Errors and output in turns, more than any window holds.
+    // Stderr and stdout alternate, with more data than a window holds.
     const mixed = 'i=0; while [ $i -lt 60 ]; do head -c 65536 /dev/zero; head -c 65536 /dev/zero >&2; i=$((i+1)); done'
     const both = await said(ssh(mixed))
     expect([both.out.length, both.err.length]).toEqual([60 * 65_536, 60 * 65_536])
@@ -117,7 +117,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     expect(await running.ended).toBe(5)
   })
 
-  /** What an SSH client never sends, and a customer who writes one can. */
+  /** Requests that ordinary SSH clients never send, but custom ones can. */
   interface RawProtocol {
     exec(channel: number, command: string, wantReply: boolean): void
     shell(channel: number, wantReply: boolean): void
@@ -148,13 +148,13 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   test('does not run a second program on one channel', async () => {
     const command = 'echo first; until [ -e /tmp/go ]; do sleep 0.1; done; echo still here'
     const { client, raw, id, out } = await enterRaw(false, command)
-    await waitFor('the first', () => out() === 'first\n')
+    await waitFor('the first program', () => out() === 'first\n')
     raw.exec(id, 'touch /root/second', false)
     raw.shell(id, false)
     raw.subsystem(id, 'sftp', false)
     raw.subsystem(id, 'nothing', false)
     await lab.docker('exec', 'berth-box', 'touch', '/tmp/go')
-    await waitFor('the first to go on', () => out() === 'first\nstill here\n')
+    await waitFor('the first program to continue', () => out() === 'first\nstill here\n')
     client.end()
     expect(await said(ssh('ls /root/second'))).toMatchObject({ code: 1 })
   })
@@ -172,7 +172,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
       () => `the last size in ${out().slice(-200)}`,
       () => out().includes('77 111'),
     )
-    // Each was a call to the daemon.
+    // Each resize or signal was a call to the daemon.
     expect(out().match(/got|hit/g)?.length ?? 0).toBeLessThan(500)
     expect(await said(ssh('echo in'))).toMatchObject({ out: 'in\n' })
     client.end()
@@ -183,10 +183,10 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await waitFor('the command', () => running.seen.out === 'up\n')
     const count = async (): Promise<string> =>
       lab.docker('exec', 'berth-box', 'sh', '-c', 'ps -o args | grep -c "^sleep 9999" || true')
-    await waitFor('what comes after its word', async () => (await count()).trim() === '1')
+    await waitFor('the background program', async () => (await count()).trim() === '1')
     running.child.kill('SIGKILL')
     expect(await running.ended).toBeNull()
-    await waitFor('its end', async () => (await count()).trim() === '0')
+    await waitFor('the program to end', async () => (await count()).trim() === '0')
   })
 
   test('copies files in and out with scp', async () => {
@@ -206,7 +206,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   test.each([
     ['all addresses', '0.0.0.0:8080'],
     ['its loopback address', '127.0.0.1:8081'],
-  ])('a port that listens on %s is forwarded, and nothing outside of the container is', async (_, listens) => {
+  ])('forwards a port that listens on %s, and nothing outside the container', async (_, listens) => {
     const [, port = ''] = listens.split(':')
     await lab.docker(
       'exec',
@@ -215,7 +215,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
       '-c',
       `mkdir -p /www; echo port ${port} >/www/index.html; httpd -h /www -p ${listens}`,
     )
-    // A socket of our own: a port that was found free may be another's when it is used.
+    // A unix socket, because another process could take a free port first.
     const socketPath = path.join(lab.folder, `to-${port}.sock`)
     const running = ssh('-N', '-L', `${socketPath}:localhost:${port}`)
     const answer = await waitFor('the forwarded port', () => askAt(socketPath))
@@ -261,7 +261,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   })
 })
 
-/** What a web server says there. false: nothing yet. */
+/** The answer of a web server at this socket. false: none yet. */
 function askAt(socketPath: string): Promise<string | false> {
   return new Promise((resolve) => {
     const request = http.get({ socketPath, agent: false }, (response) => {

@@ -1,4 +1,4 @@
-/** Disk shares count what a container takes of the disk, wherever it writes, and nothing else. */
+/** The disk limit counts everything that a container writes, wherever it is, and nothing else. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -49,7 +49,7 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
     },
   )
 
-  test('a sparse file does not count', async () => {
+  test('does not count a sparse file', async () => {
     await runtime.start(workloadOf('sparse', { resources }), silent, forever)
     await shell('sparse', 'truncate -s 40G /root/sparse')
     const measured = async (): Promise<number> => {
@@ -58,11 +58,11 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
       return allocatedBytes(writablePaths(container, true) ?? [], forever)
     }
     expect(await measured()).toBeLessThan(SHARE_GB * 1e9)
-    // The watch has looked at it since, because it finds the next one.
+    // Detecting the next file proves that the watch has measured this one.
     await runtime.start(workloadOf('next', { resources }), silent, forever)
     await shell('next', 'head -c 20000000 /dev/zero >/root/fill').catch(silent)
     await waitForState(runtime, 'next', 'failed')
-    await waitFor('a second look', async () => (await measured()) > 0)
+    await waitFor('a second measurement', async () => (await measured()) > 0)
     expect((await runtime.list(forever)).find(({ id }) => id === 'sparse')?.state).toBe('running')
     for (const id of ['sparse', 'next']) await runtime.stop(id, forever)
   })

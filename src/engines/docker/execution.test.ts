@@ -1,4 +1,4 @@
-/** Programs inside a container: however short they are, their end and their exit code arrive. */
+/** Programs inside a container: the end and exit code of even the shortest one arrive. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import { forever, runtimeOn, workloadOf, type DockerRuntime } from '../../../test/harness/docker-runtime.ts'
@@ -73,7 +73,7 @@ describe.skipIf(why !== undefined)(`programs in a container${leftOut}`, () => {
     stream.end('typed too late')
     await waitFor('the end of the stream', () => stream.readableEnded && stream.writableFinished)
     expect(code).toBe(3)
-    // As SSH reads it.
+    // The way SSH reads it.
     for await (const { data } of readOutput(execution)) throw new Error(`there is ${data.toString()} to read`)
     expect(await execution.exitCode()).toBe(3)
   })

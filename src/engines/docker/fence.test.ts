@@ -1,4 +1,4 @@
-/** Two tenants of one host, in every mode of the daemon: neither reaches the other, and the internet is open to both. */
+/** Two tenants of one host, in every mode of the daemon: both reach the internet, neither reaches the other. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,7 +17,7 @@ const execFileAsync = promisify(execFile)
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`
 const silent = (): void => {}
-/** Of the documentation's own range: public to every rule, and nobody's. */
+/** From the range reserved for documentation: public to every rule, but unused. */
 const PUBLIC_ADDRESS = '203.0.113.10'
 
 describe.skipIf(why !== undefined).each([
@@ -39,7 +39,7 @@ describe.skipIf(why !== undefined).each([
     const format = `{{(index .NetworkSettings.Networks "berth-${id}").IPAddress}}`
     return (await lab.docker('inspect', '-f', format, `berth-${id}`)).trim()
   }
-  /** Whether a connection there comes about. */
+  /** Whether a connection succeeds. */
   const reaches = async (from: string, address: string, port: number): Promise<boolean> =>
     (await shell(from, `nc -w 2 ${address} ${port} </dev/null && echo yes || echo no`)).trim().endsWith('yes')
   const pings = async (from: string, address: string): Promise<boolean> =>
@@ -57,7 +57,7 @@ describe.skipIf(why !== undefined).each([
     for (const [index, id] of ['ada', 'bob'].entries()) {
       await runtime.start(workloadOf(id), silent, forever)
       await shell(id, 'mkdir -p /www && echo inside >/www/index.html && httpd -h /www -p 80')
-      // Docker gives no IPv6 addresses unless it is told to; a daemon that is told to is no safer.
+      // Docker assigns IPv6 addresses only if configured; they must be isolated too.
       const gateway = `fd00:be:${index + 1}::1`
       const inContainer = ['nsenter', '-t', await pidOf(id), '-n', 'sh', '-c']
       const turnOn = 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'
@@ -112,7 +112,7 @@ describe.skipIf(why !== undefined).each([
     await lab.docker('run', '-d', '--name', 'beside', '--network', 'berth-ada', `${name}:${tag}`, 'sleep', '1000')
     const beside = (script: string): Promise<string> => lab.docker('exec', 'beside', 'sh', '-c', script)
     const address = await addressOf('ada')
-    await waitFor('the isolation', async () => {
+    await waitFor('isolation', async () => {
       await runtime.list(forever)
       return !(await beside(`ping -c 1 -W 1 ${address} >/dev/null && echo yes || echo no`)).includes('yes')
     })
@@ -130,7 +130,7 @@ describe.skipIf(why !== undefined)(`a host that cannot keep tenants apart${leftO
   afterAll(() => lab.close())
 
   test('refuses containers and reports a fault, unless the supplier allows it', async () => {
-    // There is no such namespace, so there are no rules in it.
+    // The namespace does not exist, so setting rules fails.
     const broken = { networkNamespace: '/run/netns/no-such-namespace', fenceCheckMs: 100 }
     const careful = runtimeOn(lab, broken)
     await expect(careful.start(workloadOf('first'), silent, forever)).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** What one customer does to a host is kept from the host itself, and from everyone else on it. */
+/** Protects the host and its other customers from each container. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
@@ -52,14 +52,14 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await runtime.start(workloadOf('inner'), silent, forever)
     await runtime.start(workloadOf('cloud', { ports: [80] }), silent, forever)
     await shell('cloud', 'mkdir /www && echo secret >/www/index.html && httpd -h /www -p 80')
-    // The metadata service is played by another container, and a service of the host by its published port.
+    // Another container acts as the metadata service, and its published port as a service of the host.
     const pid = (await lab.docker('inspect', '-f', '{{.State.Pid}}', 'berth-cloud')).trim()
     await execFileAsync('nsenter', ['-t', pid, '-n', 'ip', 'addr', 'add', '169.254.169.254/32', 'dev', 'lo'])
     const via = [await addressOf('cloud'), 'dev', bridgeOf('cloud')] as const
     await inHost('ip', 'route', 'add', '169.254.169.254/32', 'via', ...via)
     const published = (await lab.docker('port', 'berth-cloud', '80/tcp')).trim()
     const gateway = (await shell('inner', "ip route | sed -n 's/^default via \\([^ ]*\\).*/\\1/p'")).trim()
-    // What it says, or nothing.
+    // The answer, or an empty string.
     const ask = async (place: string): Promise<string> => {
       const request = "(printf 'GET / HTTP/1.0\\r\\n\\r\\n'; sleep 1)"
       const answer = await shell('inner', `${request} | nc -w 3 ${place.replace(':', ' ')} || true`)
@@ -72,10 +72,10 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     expect(await tables()).toBe('table inet berth_containers\n')
     for (const place of places) expect([place, await ask(place)]).toEqual([place, ''])
     expect(await ask(lab.registry.address)).toBe('')
-    // From outside it is open.
+    // It is reachable from outside.
     expect(await (await fetch(`http://${published}/`)).text()).toBe('secret\n')
 
-    // It is the rules that do it, and a new agent puts them back.
+    // Without the rules the services are reachable, and a new agent restores them.
     await inHost('nft', 'delete', 'table', 'inet', 'berth_containers')
     for (const place of places.slice(0, 2)) expect([place, await ask(place)]).toEqual([place, 'secret\n'])
     expect(await ask(lab.registry.address)).not.toBe('')
@@ -103,10 +103,10 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await runtime.stop('three', forever)
     await runtime.stop('four', forever)
     expect(await hasImage(`${theirs.name}:1`)).toBe(true)
-    // The next agent knows which are whose.
+    // The next agent still knows which images belong to customers.
     const next = runtimeOn(lab)
     await next.stop('two', forever)
-    await waitFor('the image to go', async () => !(await hasImage(`${theirs.name}:1`)))
+    await waitFor('the image to be removed', async () => !(await hasImage(`${theirs.name}:1`)))
     await next.close()
     expect(await hasImage(`${owned.name}:1`)).toBe(true)
     expect(await hasImage(`${lab.images.busybox.name}:${lab.images.busybox.tag}`)).toBe(true)
@@ -122,7 +122,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     const started = runtime.start(workloadOf('large', { image, resources }), silent, forever)
     await expect(started).rejects.toMatchObject({ reason: 'image_too_large' })
     await runtime.stop('large', forever)
-    await waitFor('the image to go', async () => !(await hasImage(`${image.name}:1`)))
+    await waitFor('the image to be removed', async () => !(await hasImage(`${image.name}:1`)))
   })
 
   test('with a full disk stops the container that filled it, and still reports', async () => {
@@ -150,7 +150,7 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     await runtime.start(workloadOf('torn'), silent, forever)
     await runtime.start(workloadOf('whole'), silent, forever)
     await writeFile(path.join(lab.folder, 'kept', 'torn.json'), '')
-    // What runs is seen to run all the same.
+    // A running container is still reported as running.
     expect((await runtime.list(forever)).map(({ id, state }) => `${id} ${state}`).sort()).toEqual([
       'torn running',
       'whole running',

@@ -30,7 +30,7 @@ describe('image names', () => {
     ['user@host.example/a', null],
     ['a@sha256:0', null],
     ['x'.repeat(300), null],
-  ])('%j with tag %j is none', (name, tag) => {
+  ])('rejects %j with tag %j', (name, tag) => {
     expect(() => parseImageName(name, tag)).toThrow('is not a valid image name')
   })
 })

@@ -1,4 +1,4 @@
-/** Where images come from: registries, private and slow ones, and the host itself. On a real daemon and registry. */
+/** Pulling images from registries (private and slow ones too) and using local ones, with a real daemon and registry. */
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -40,7 +40,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   test('pulls an image with progress, runs it, and removes it afterwards', async () => {
     const said: string[] = []
     const isHalfway = (): boolean => said.some((one) => /^pulling .*lab\/sftp:1, [0-9]+ of [0-9]+ MB$/.test(one))
-    // The largest layer stops in the middle until that was told.
+    // The largest layer pauses halfway until the progress was reported.
     const registry = await startProxy(lab, (request, response, pass) => {
       if (!request.url?.includes('/blobs/')) return pass()
       void sendHalves(`http://${lab.registry.address}${request.url}`, response, () => waitFor('progress', isHalfway))
@@ -57,7 +57,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
       incarnation: expect.stringMatching(/^20[0-9]{2}-/) as string,
       disks: [],
     })
-    // Asked again, nothing changes.
+    // A repeated start changes nothing.
     await runtime.start(workloadOf('whole', { image }), silent, forever)
     await runtime.stop('whole', forever)
     await runtime.stop('whole', forever)
@@ -67,7 +67,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   })
 
   test('refuses a registry with a private address unless the supplier lists it', async () => {
-    // Not the default image: that one is the supplier's own choice.
+    // Not the default image, which the supplier chose.
     const rules = { allowedRegistries: [], defaultImage: 'debian:12' }
     const strict = runtimeOn(lab, rules)
     expect((await refusal({ image: lab.images.busybox }, strict)).reason).toBe('registry_refused')
@@ -83,13 +83,13 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   })
 
   test.each([
-    ['nobody listens at', () => `${lab.network.bridgeAddress}:9/x`],
-    ['has no name', () => 'registry.invalid/x'],
-  ])('a registry that %s is given up within seconds, and its supplier is told why', async (_, nameOf) => {
+    ['does not listen', () => `${lab.network.bridgeAddress}:9/x`],
+    ['does not resolve', () => 'registry.invalid/x'],
+  ])('gives up on a registry that %s within seconds and logs the cause', async (_, nameOf) => {
     const told: unknown[] = []
     const other = runtimeOn(lab, {
       allowedRegistries: [lab.network.bridgeAddress, 'registry.invalid'],
-      // The daemon looks it up by itself.
+      // The daemon resolves the name itself.
       resolve: () => Promise.resolve([{ address: '192.0.2.1', family: 4 }]),
       onError: (what, error) => told.push(what, error),
     })
@@ -103,7 +103,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
   })
 
   test('hides why a pull failed under the general permission for private registries', async () => {
-    // The daemon's own view: an address that is not of this process's network.
+    // An address in the daemon's network, which this process cannot reach.
     const other = runtimeOn(lab, { allowedRegistries: [], allowPrivateRegistries: true })
     const closed = await refusal({ image: { name: `${lab.address}:9/x`, tag: null } }, other)
     const open = await startListener(lab.netns)
@@ -129,7 +129,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     expect((await listed('local'))?.state).toBe('running')
     await allowed.stop('local', forever)
     await allowed.close()
-    // It stays the host's, and nobody else has it.
+    // Without the permission the local image cannot be used.
     expect((await refusal({ image })).reason).toMatch(/^(registry_unreachable|image_not_found)$/)
     await lab.docker('image', 'rm', 'only-here:2')
   })
@@ -156,7 +156,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     const slow = await startProxy(lab, (request, response, pass) => {
       if (!request.url?.includes('/blobs/')) return pass()
       blobs += 1
-      // The first time it begins to answer, and never goes on.
+      // The first answer begins and then stalls.
       if (blobs === 1) response.writeHead(200, { 'content-length': '1000000' }).write('x')
       else pass()
     })
@@ -175,7 +175,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
 
 type Handle = (request: http.IncomingMessage, response: http.ServerResponse, pass: () => void) => void
 
-/** Stands before the registry, where the daemon of the lab reaches it. */
+/** A proxy in front of the registry, reachable for the daemon of the lab. */
 async function startProxy(lab: DockerLab, handle: Handle): Promise<{ address: string; close(): Promise<void> }> {
   const server = http.createServer((request, response) => {
     handle(request, response, () => {

@@ -40,6 +40,6 @@ test.each([
   expect(pullFaultOf(said, false)).toBe(fault)
 })
 
-test('a connection that breaks in the middle of an image is retried', () => {
+test('retries a connection that breaks during a pull', () => {
   expect(pullFaultOf('read tcp 192.0.2.1:443: i/o timeout', true)).toBe('broken')
 })

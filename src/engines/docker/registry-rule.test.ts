@@ -27,7 +27,7 @@ const ownAddress = Object.values(os.networkInterfaces())
 test.each([
   ['the default registry', 'debian', '10.0.0.1'],
   ['one with a public address', 'r.example/a', '8.8.8.8'],
-])('%s may be called by anyone', async (_, name, address) => {
+])('allows %s without permission', async (_, name, address) => {
   await expect(ask(name, address)).resolves.toEqual({ quiet: false })
   await expect(ask(name, address, { general: true })).resolves.toEqual({ quiet: false })
 })
@@ -37,7 +37,7 @@ test.each([
   ['192.168.1.5', 'r.example:5000/a'],
   ['fd00::5', 'r.example:5000/a'],
   ['8.8.8.8', '10.0.0.1:5000/a'],
-])('one with a private address (%s, %s) needs permission: by its name, or quietly for all', async (address, name) => {
+])('requires permission for a private address (%s, %s), by name or for all', async (address, name) => {
   const host = name.slice(0, -2)
   await expect(ask(name, address)).rejects.toMatchObject(refused)
   await expect(ask(name, address, { general: true })).resolves.toEqual({ quiet: true })
@@ -70,7 +70,7 @@ test.each([
   ['r.localhost:5000/a', '8.8.8.8'],
   ['r.example/a', '127.0.0.53'],
   ['r.example/a', '::1'],
-])('no permission is enough for a loopback address: %s, which is %s', async (name, address) => {
+])('never allows a loopback address: %s, which is %s', async (name, address) => {
   const host = name.slice(0, name.indexOf('/'))
   for (const permission of [{}, { general: true }, { named: [host] }, { login: host }]) {
     await expect(ask(name, address, permission)).rejects.toMatchObject(refused)

@@ -1,4 +1,4 @@
-/** Containers on a real Docker daemon with a real registry, each in a folder and network of its own. */
+/** Containers on a real Docker daemon with a real registry, in a separate folder and network. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
@@ -120,7 +120,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
 
   test('the log can be followed, or its tail read', async () => {
     await runtime.start(workloadOf('talk'), silent, forever)
-    // Whatever is written to its terminal is its log.
+    // Everything written to its terminal is its log.
     await shell('talk', 'echo one >/proc/1/fd/1; echo two >/proc/1/fd/1')
     const { stream } = await runtime.open({ kind: 'logs', workloadId: 'talk', follow: true, tail: 1_000 }, forever)
     let text = ''
@@ -156,7 +156,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
       },
     )
     terminal.stream.write('exit 7\n')
-    await waitFor('the end', () => terminal.stream.readableEnded)
+    await waitFor('the end of the stream', () => terminal.stream.readableEnded)
     expect(codes).toEqual([{ exitCode: 7 }])
     const command = await runtime.open({ ...request, command: ['echo', 'plain'] }, forever)
     expect(await readAll(command.stream)).toBe('plain\r\n')
@@ -167,7 +167,10 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const { stream } = await runtime.open(request, forever)
     const inside = (): Promise<string> => shell('term', 'ps -o args')
     stream.write('setsid sleep 7777 & sleep 8888\n')
-    await waitFor('both', async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()))
+    await waitFor(
+      'both processes',
+      async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()),
+    )
     stream.destroy()
     await waitFor('the hang-up', async () => !(await inside()).includes('sleep 8888'))
     expect(await inside()).toContain('sleep 7777')
@@ -187,7 +190,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const found = await waitForState(runtime, 'brief', 'failed')
     expect(found).toMatchObject({ failure: 'process_exited', message: expect.stringContaining('code 3') })
     unwatch?.()
-    // A new agent still knows.
+    // A new agent still reports it.
     const next = runtimeOn(lab)
     expect((await next.list(forever)).find((one) => one.id === 'brief')).toEqual(found)
     await next.close()
@@ -236,7 +239,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const line = await holdRequests(lab, /^GET \S*\/networks\?/)
     const slow = runtimeOn(lab, { socketPath: line.socketPath })
     const looking = slow.list(forever)
-    await waitFor('the look', () => line.held() > 0)
+    await waitFor('the scan', () => line.held() > 0)
     await runtime.start(workloadOf('meanwhile'), silent, forever)
     line.goOn()
     expect((await looking).find(({ id }) => id === 'meanwhile')).toMatchObject({ state: 'running' })

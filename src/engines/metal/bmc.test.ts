@@ -1,4 +1,4 @@
-/** Power switches: a controller that speaks Redfish, and a command. */
+/** Power control: a Redfish controller and a command. */
 import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import fs from 'node:fs'

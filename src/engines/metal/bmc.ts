@@ -109,7 +109,7 @@ function connectorFor(bmc: Redfish): buildConnector.connector {
   const isChecked = !bmc.insecure && bmc.fingerprint === undefined
   const connect = buildConnector({ timeout: CALL_MS, rejectUnauthorized: isChecked })
   return (options, callback) => {
-    // A name in the certificate is asked for by name, and an address is no name.
+    // Server name indication takes host names only, not addresses.
     const named = isIP(options.hostname) === 0 ? options : { ...options, servername: '' }
     connect(named, (error, socket) => {
       if (error !== null) return callback(error, null)

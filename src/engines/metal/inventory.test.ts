@@ -1,4 +1,4 @@
-/** The operator's file of hosts: what is read from it, and how its faults are told. */
+/** Parsing the operator's inventory file, and reporting its errors. */
 import ssh2 from 'ssh2'
 import { expect, test } from 'vitest'
 import { parseInventory } from './inventory.ts'
@@ -92,7 +92,7 @@ test.each([
   '/scratch/',
   'scratch',
   '/var/lib/berth',
-])('the folder %s is never wiped', (folder) => {
+])('rejects the scratch folder %s', (folder) => {
   expect(faultsOf({ ...entry, scratch: [folder] }).join()).toMatch(/host rack-1-a: scratch\.0/)
 })
 

@@ -1,4 +1,4 @@
-/** The server's work for bare-metal hosts, with books in memory and hosts that are real but for their kernel. */
+/** The server's work for bare-metal hosts, with an in-memory database and hosts that are real except for their kernel. */
 import fs from 'node:fs'
 import os from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     return keeping
   }
 
-  /** Runs passes until it is so, as the loop does. */
+  /** Runs passes until the condition holds, as the loop does. */
   async function until<T>(keeping: MetalKeeping, what: string, ask: () => T | undefined | false): Promise<T> {
     const log = (): string => what
     return waitFor(log, async () => {
@@ -52,23 +52,23 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
     expect(books.learnt.get(host.id)).toBe(host.hostKeyFingerprint)
     books.want(host.id, [workloadOf('m-1', host)])
-    const running = await until(keeping, 'it runs', () => books.seen(host.id, 'm-1', 'running'))
+    const running = await until(keeping, 'the workload runs', () => books.seen(host.id, 'm-1', 'running'))
     expect(running).toMatchObject({ sshUser: 'tenant' })
     const boots = host.boots()
     books.want(host.id, [{ ...workloadOf('m-1', host), want: 'gone', started: true }])
-    await until(keeping, 'it is gone', () => {
+    await until(keeping, 'the workload is gone', () => {
       const report = books.reports.get(host.id)
       return report?.generation === books.generationOf(host.id) && report.workloads.length === 0
     })
     expect(books.everSaid(host.id, 'm-1').join()).toMatch(/cleaning: (remove|reboot)/)
     expect(host.boots()).toBe(boots + 1)
     books.want(host.id, [workloadOf('m-2', host)])
-    await until(keeping, 'the next one runs', () => books.seen(host.id, 'm-2', 'running'))
+    await until(keeping, 'the next workload runs', () => books.seen(host.id, 'm-2', 'running'))
     await keeping.close()
-    // Another server goes on with what there is.
+    // Another server continues.
     const other = keepingOf(books)
     books.want(host.id, [{ ...workloadOf('m-2', host), want: 'gone', started: true }])
-    await until(other, 'it is gone', () => books.reports.get(host.id)?.workloads.length === 0)
+    await until(other, 'the workload is gone', () => books.reports.get(host.id)?.workloads.length === 0)
     await other.close()
     expect(books.moves).toEqual([`${host.id} ready`])
   })
@@ -79,14 +79,14 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     const keeping = keepingOf(books)
     await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
     books.want(host.id, [workloadOf('m-3', host)])
-    await until(keeping, 'it runs', () => books.seen(host.id, 'm-3', 'running'))
+    await until(keeping, 'the workload runs', () => books.seen(host.id, 'm-3', 'running'))
     await host.makeReadOnly()
     books.want(host.id, [{ ...workloadOf('m-3', host), want: 'gone', started: true }])
-    await until(keeping, 'it is in quarantine', () => books.stateOf(host.id) === 'quarantined')
+    await until(keeping, 'the host is quarantined', () => books.stateOf(host.id) === 'quarantined')
     expect(books.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^remove: /) }])
     const keysOf = () => host.exec(['sh', '-c', 'cat /home/tenant/.ssh/authorized_keys 2> /dev/null; true'])
     expect(await keysOf()).toBe('')
-    // The disk that could not be written still has them after a restart: the host is shut again.
+    // The read-only disk still has the keys after a reboot, so the tenant is locked out again.
     await host.powerCycle()
     await waitFor('the keys are gone again', async () => {
       await keeping.run(new AbortController().signal)
@@ -113,12 +113,12 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     const log: string[] = []
     const keeping = keepingOf(books, log)
     const boots = wrong.boots()
-    await until(keeping, 'the wrong one is in quarantine', () => books.stateOf(wrong.id) === 'quarantined')
+    await until(keeping, 'the differing host is quarantined', () => books.stateOf(wrong.id) === 'quarantined')
     expect(books.quarantined[0]?.reason).toContain('77 are declared')
     expect(wrong.boots()).toBe(boots)
     expect(books.stateOf(silent.id)).toBe('cleaning')
     silent.linkUp()
-    await until(keeping, 'the silent one is ready', () => books.stateOf(silent.id) === 'ready')
+    await until(keeping, 'the silent host is ready', () => books.stateOf(silent.id) === 'ready')
     await keeping.close()
   })
 
@@ -131,13 +131,17 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     for (let pass = 0; pass < 3; pass += 1) await second.run(new AbortController().signal)
     expect(books.holderOf(host.id)).toBe(holder)
     await first.close()
-    await until(second, 'the other one has it', () => ![undefined, holder].includes(books.holderOf(host.id)))
+    await until(
+      second,
+      'the other server holds the lease',
+      () => ![undefined, holder].includes(books.holderOf(host.id)),
+    )
     await second.close()
     expect(books.holderOf(host.id)).toBe(undefined)
   })
 })
 
-/** What the database does for the loop, in memory. */
+/** The database in memory, as the loop needs it. */
 class Books implements MetalWorld {
   readonly reports = new Map<string, HostReport>()
   readonly learnt = new Map<string, string>()
@@ -165,13 +169,13 @@ class Books implements MetalWorld {
   seen(id: string, workloadId: string, state: string) {
     return this.reports.get(id)?.workloads.find((one) => one.id === workloadId && one.state === state)
   }
-  /** What all reports have said of it. */
+  /** The messages of all its reports. */
   everSaid(id: string, workloadId: string): string[] {
     return this.#saved.flatMap(({ id: of, report }) =>
       of === id ? report.workloads.flatMap((one) => (one.id === workloadId ? [one.message ?? ''] : [])) : [],
     )
   }
-  /** Whether a report on its end has been without it. */
+  /** Whether any report of the current generation lacked it. */
   everGone(id: string, workloadId: string): boolean {
     return this.#saved.some(
       ({ id: of, report }) =>

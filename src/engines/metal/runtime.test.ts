@@ -1,4 +1,4 @@
-/** Tenants on hosts that are real but for their kernel: in by SSH, out with proof. */
+/** Tenants on hosts that are real except for their kernel: SSH access and verified cleaning. */
 import { execFile } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -15,7 +15,7 @@ import { CleaningFailed, type CleaningStep } from './cleaning.ts'
 import { metalRuntime, type MetalRuntime, type MetalRuntimeOptions } from './runtime.ts'
 
 const reason = whyNoMetalLab()
-/** A restart takes a second here, and some more on a busy machine: only a host that is gone is switched off and on. */
+/** A reboot takes a second here, more on a busy machine: only a dead host may be power-cycled. */
 const limits = { rebootMs: 60_000, switchAfterMs: 5_000 }
 const SCRATCH = '/srv/scratch'
 
@@ -64,7 +64,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
   test.each([
     ['with the programs of Debian', 0],
     ['with nothing but busybox', 1],
-  ])('%s: a tenant comes in, leaves things everywhere, and the next one finds none of them', async (_, index) => {
+  ])('%s: removes everything that a tenant left before the next one starts', async (_, index) => {
     const host = hostOf(index)
     const steps: CleaningStep[] = []
     const runtime = runtimeOf(host, { onStep: (step) => steps.push(step) })
@@ -79,7 +79,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const said = await asTenant(host, `id -un; cat hosts; id -u; ${litter}; ${loop}`)
     const uid = said.split('\n')[2] ?? ''
     expect(said).toBe(`tenant\n${host.id} ${host.address} head\n${uid}\n`)
-    // As cron and a careless administrator leave them.
+    // Files that cron and a careless administrator create.
     await host.exec([
       'sh',
       '-c',
@@ -188,12 +188,12 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const dying = runtimeOf(host, { onStep: (step) => step === 'unmount' && kill.abort(new Error('killed')) })
     await expect(dying.stop('m-14', kill.signal)).rejects.toThrow('killed')
     dying.close()
-    // Its mark is back, so that the next one knows whose end it was.
+    // The marker was restored, so that the next server knows which tenant is being removed.
     expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-14'])
     const boots = host.boots()
     let isClean = false
     const stopping = runtime.stop('m-14', signal).finally(() => (isClean = true))
-    // As long as it is cleaned it is on the list, whether or not the host answers.
+    // During the cleaning it stays listed, whether or not the host answers.
     const seen: string[] = []
     await waitFor('the host is restarted', async () => {
       const found = await runtime.list(signal)
@@ -222,7 +222,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const boots = host.boots()
     const right = runtimeOf(host)
     expect((await right.list(signal)).map(({ id }) => id)).toEqual(['m-5'])
-    // It was removed and restarted before: only the check is left to do.
+    // The tenant was removed and the host rebooted already, so only the check is left.
     await right.stop('m-5', signal)
     expect(host.boots()).toBe(boots)
     expect(await right.list(signal)).toEqual([])
@@ -235,7 +235,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const starting = runtime.start(workloadOf('m-6', keys.public, [host]), () => {}, signal)
     await expect(starting).rejects.toThrow(/4000 GB are declared.*0 GPUs, but 8 are declared/)
     await expect(starting).rejects.toMatchObject({ reason: 'hardware_differs' })
-    // It is spoken for until it was cleaned and found right.
+    // The host stays taken until it is cleaned and passes the check.
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-6', state: 'starting' }])
     await runtimeOf(host).stop('m-6', signal)
   })
@@ -248,7 +248,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const second = runtime.start(workloadOf('m-8', keys.public, [host]), () => {}, signal)
     await expect(second).rejects.toThrow(NeverStarts)
     await expect(second).rejects.toMatchObject({ reason: 'not_clean' })
-    // By the books it was m-8's, by its own word it is m-7's: a person must look, and until then nothing is removed.
+    // The request is for m-8 but the marker says m-7: nothing is removed until a person has looked.
     await expect(runtime.stop('m-8', signal)).rejects.toThrow(/marker of another tenant: berth-lab-m-7/)
     expect(told).toEqual(['m-8 check'])
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-7', state: 'running' }])
@@ -307,7 +307,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
       { state: 'running', disks: [] },
     ])
     await runtime.setDisks(withDisk, signal)
-    // A program that sits on it does not keep it there.
+    // A program that uses the mount does not prevent unmounting.
     await asTenant(first, 'nohup setsid sh -c "cd /mnt/data; while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &')
     await runtime.setDisks(plain, signal)
     await runtime.setDisks(withDisk, signal)
@@ -334,7 +334,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     await expect(runtime.list(signal)).rejects.toThrow(host.address)
     const boots = host.boots()
     await runtime.stop('m-13', signal)
-    // Once by the switch, once by the cleaning, and by the switch again where that took long on a busy machine.
+    // Once by power control and once by the cleaning; on a slow machine power control may act again.
     expect(host.boots()).toBeGreaterThanOrEqual(boots + 2)
     expect(await runtime.list(signal)).toEqual([])
   })
@@ -345,7 +345,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
   })
 })
 
-/** What a tenant leaves behind in all the places where it may write. */
+/** Leaves files in every place that a tenant can write. */
 const litter = [
   'mkdir -p .cache/x /var/tmp/deep',
   'for one in .cache/x/file "/tmp/a file" /var/tmp/deep/er /dev/shm/s; do echo mine > "$one"; done',

@@ -1,4 +1,4 @@
-/** The simulated engine passes the suite of all drivers, and its faults come when and as their table says. */
+/** The simulated engine passes the driver suite, and its faults occur as their table says. */
 import { describe, expect, it } from 'vitest'
 import { HOUR_MS } from '../../base/instant.ts'
 import { providerData } from '../../contract/provider-data.ts'
@@ -82,7 +82,7 @@ describe.each([true, false])('with a count: %s', (tellsCount) => {
   )
 })
 
-/** With no time to boot and none to go, the faults alone decide what happens when. */
+/** Starts and stops take no time, so that only the faults matter. */
 function mock(options: Partial<MockOptions> = {}) {
   const clock = manualClock()
   const world = memoryWorld()
@@ -99,7 +99,7 @@ function mock(options: Partial<MockOptions> = {}) {
     if (outcome.kind !== 'created') throw new Error(outcome.reason)
     return outcome
   }
-  /** What the list shows after that much more time. */
+  /** The listed states after that much more time. */
   const statesAfter = async (ms: number): Promise<string[]> => {
     clock.advance(ms)
     return (await driver.list('berth-t-', signal)).map((machine) => machine.state)
@@ -201,7 +201,7 @@ describe('fault labels', () => {
 })
 
 describe('the faults of simulated machines', () => {
-  it('create-refused: nothing is made', async () => {
+  it('create-refused: nothing is created', async () => {
     const { order, statesAfter } = mock()
     expect(await order('fault-create-refused')).toMatchObject({ kind: 'refused', reason: 'refused_by_engine' })
     expect(await statesAfter(HOUR_MS)).toEqual([])
@@ -275,7 +275,7 @@ describe('the faults of simulated machines', () => {
     expect(await statesAfter(0)).toEqual([])
   })
 
-  it('destroy-timeout: throws, and the machine still goes', async () => {
+  it('destroy-timeout: throws, and the machine is still destroyed', async () => {
     const { create, destroy, statesAfter } = mock({ destroyMs: 1_000 })
     const externalId = await create({ label: 'fault-destroy-timeout' })
     await expect(destroy(externalId)).rejects.toThrow('timed out')

@@ -12,7 +12,7 @@ volumeConformance('mock', async () => {
     region: 'us-central-1',
     sizeGb: 256,
     settle: async () => clock.advance(listLagMs),
-    // Its faults come with the order.
+    // Faults are part of the order.
     fill: async () => 'fault-no-capacity',
     breakCreates: async () => 'fault-create-lost',
     repair: async () => {},

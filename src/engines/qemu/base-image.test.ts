@@ -1,4 +1,4 @@
-/** Images that operators register. The disk that is booted here holds nothing but a boot sector that says a word. */
+/** Base images registered by operators. The test disk has only a boot sector that prints a word. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
@@ -82,7 +82,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     expect(path.basename(fromFile.file)).toBe((await register('')).sha256)
     const moved = await fetch(at('/moved'), { allow: true })
     expect((await fs.readFile(moved.file)).equals(bytes)).toBe(true)
-    // The second time nobody is asked.
+    // The second time it comes from the cache.
     const again = fetchBaseImage(
       path.dirname(moved.file),
       await register('https://nowhere.invalid/'),
@@ -95,11 +95,11 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
 
   test.each([
     ['the wrong bytes', () => fetch(pathToFileURL(raw).href, { sha256: 'a'.repeat(64) }), /registered digest/],
-    ['a digest that is none', () => fetch(pathToFileURL(raw).href, { sha256: '../x' }), /no SHA-256/],
-    ['an address inside the house', () => fetch(at('/disk')), /must start with https/],
-    ['an address that has it no more', () => fetch(at('/gone'), { allow: true }), /answered 404/],
-    ['a file that is not there', () => fetch('file:///nowhere/disk.raw'), /no file/],
-  ])('with %s are refused for good, and leave nothing', async (_, work, message) => {
+    ['an invalid digest', () => fetch(pathToFileURL(raw).href, { sha256: '../x' }), /no SHA-256/],
+    ['a private address', () => fetch(at('/disk')), /must start with https/],
+    ['a URL that no longer exists', () => fetch(at('/gone'), { allow: true }), /answered 404/],
+    ['a missing file', () => fetch('file:///nowhere/disk.raw'), /no file/],
+  ])('with %s are rejected permanently and leave no files', async (_, work, message) => {
     await expect(work()).rejects.toMatchObject({ reason: 'bad_base_image', message: expect.stringMatching(message) })
     expect(await fs.readdir(path.join(lab.folder, 'images')).catch(() => [])).toEqual([])
   })
@@ -110,7 +110,7 @@ describe.skipIf(why !== undefined)(`base images${why === undefined ? '' : ` (ski
     await expect(fetch(pathToFileURL(file).href, { file })).rejects.toMatchObject({ reason: 'bad_base_image' })
   })
 
-  test.skipIf(process.arch !== 'x64')('are booted from the machine’s own disk, and stay as they are', async () => {
+  test.skipIf(process.arch !== 'x64')('are booted from the machine’s own disk and stay unchanged', async () => {
     const runtime = lab.runtime({ allowPrivateAddresses: true })
     const workload = lab.workload('booted', { baseImage: await register(at('/disk')) })
     const control = new AbortController()

@@ -1,4 +1,4 @@
-/** What this machine cannot run itself is at least looked at: arguments for the other kind of processor, and the seed. */
+/** Checks parts that this machine may be unable to run: arguments for another architecture, and the seed. */
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'

@@ -1,4 +1,4 @@
-/** Real machines: QEMU boots the small image. One after the other, two at a time at most. */
+/** Real machines: QEMU boots the small image. At most two run at a time. */
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -46,7 +46,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const [type, blob] = lab.publicKey.split(' ')
     expect(inside).toBe(`host-one\n${type} ${blob}\nNVIDIA H100, 80 GB (simulated)\n`)
     expect(said).toContain('starting the machine')
-    // Nobody gets in without a key that was given.
+    // Login requires one of the given keys.
     await expect(lab.ssh('one', 'true', 'nobody')).rejects.toThrow(/Permission denied/)
   })
 
@@ -54,7 +54,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const logs = await runtime.open({ kind: 'logs', workloadId: 'one', follow: false, tail: 1_000 }, never)
     expect(await text(logs.stream)).toMatch(/berth: ready after [\d.]+ s as host-one/)
     await lab.ssh('one', '(echo hello | nc -l -p 8080 > /dev/null 2>&1 &)')
-    // Whoever comes before it listens is sent away.
+    // Connections before the server listens are closed.
     const hear = async (): Promise<string> => {
       const port = await runtime.open({ kind: 'port', workloadId: 'one', port: 8080 }, never)
       return text(port.stream)
@@ -95,7 +95,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('finds running machines and their disks after an agent restart', async () => {
     const before = lab.pids('one')
-    // What it starts from here on is emulated, on hosts with KVM too.
+    // Machines started from here on are emulated, even on hosts with KVM.
     runtime = lab.runtime({ accel: 'tcg' })
     expect(await find('one')).toMatchObject({ state: 'running', sshUser: 'root', disks: ['vol-1'] })
     expect(lab.pids('one')).toEqual(before)
@@ -105,7 +105,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   test('keeps the data of a volume across machines', { timeout: BOOT_MS }, async () => {
     const two = lab.workload('two', { disks: [fileDisk('vol-1')] })
     await runtime.start(two, () => {}, never)
-    // It cannot be in both.
+    // A volume cannot be attached to both.
     await expect(runtime.setDisks(two, never)).rejects.toThrow(/lock/)
     expect(await find('two')).toMatchObject({ state: 'running', disks: [] })
     await runtime.setDisks(lab.workload('one'), never)
@@ -119,7 +119,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     let changes = 0
     const stop = runtime.watch(() => (changes += 1))
     await lab.ssh('two', 'poweroff')
-    const failed = await waitFor('the end of two', async () => {
+    const failed = await waitFor('machine two to end', async () => {
       const found = await find('two')
       return found?.state === 'failed' ? found : undefined
     })
@@ -162,7 +162,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('reports a killed QEMU as crashed', async () => {
     for (const pid of lab.pids('one')) killProcess(pid)
-    const failed = await waitFor('the end of one', async () => {
+    const failed = await waitFor('machine one to end', async () => {
       const found = await find('one')
       expect(found?.state).not.toBe('ended')
       return found?.state === 'failed' ? found : undefined

@@ -14,7 +14,7 @@ describe.skipIf(why !== undefined)(`the small image${why === undefined ? '' : ` 
   let folder: string
   beforeAll(async () => {
     folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-image-'))
-    // The kernel that was downloaded for other tests serves here.
+    // Reuses the kernel downloaded by other tests.
     const known = await smallImage()
     await fs.cp(path.join(known.kernel, '../../packages'), path.join(folder, 'packages'), { recursive: true })
   }, 180_000)

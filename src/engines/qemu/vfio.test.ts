@@ -65,7 +65,7 @@ describe('a GPU', () => {
       },
       /shares its IOMMU group 7 with 0000:02:00.0/,
     ],
-  ])('%s cannot, and it is said why', (_, make, reason) => {
+  ])('%s cannot be passed through, for a stated reason', (_, make, reason) => {
     make()
     expect(checkPassthrough(GPU, root)).toMatchObject({
       ok: false,

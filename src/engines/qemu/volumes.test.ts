@@ -1,4 +1,4 @@
-/** Disks of virtual machines as volumes: files on a host whose disk is really full, made by its keeper. */
+/** Disks of virtual machines as volumes: files made by the keeper of a host whose disk really fills up. */
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
@@ -22,7 +22,7 @@ import { qemuVolumes } from './volumes.ts'
 const reason = whyNoQemu() ?? whyNoStorageLab()
 const HOST = 'small-host'
 const REGION = 'us-central-1'
-/** What the host says of its disk; there is a little more, for the file system itself. */
+/** The disk size that the host reports; the real disk is a little larger, for the file system. */
 const OFFERED_GB = 2
 /** Too little for the tables of an image. */
 const FULL_BYTES = 64 * 1024
@@ -48,7 +48,7 @@ async function makeHarness(overcommit: number): Promise<VolumeHarness> {
     sizeGb: 1,
     settle: () => host.report(),
     fill: async () => {
-      // By the books, as other volumes do it; and where the books promise more, by the disk.
+      // Another volume uses up the reported space; with overcommit, the reported disk shrinks instead.
       if (overcommit > 1) await host.shrinkTo(0)
       else await engine.create('berth-t-filler', { region: REGION, label: 'filler', sizeGb: 1 }, signal)
       return 'plain'
@@ -69,7 +69,7 @@ async function makeHarness(overcommit: number): Promise<VolumeHarness> {
   }
 }
 
-/** A host that does what it is told and reports, all the time. */
+/** A host that reconciles and reports continuously. */
 async function startHost(database: Database, folder: string) {
   let storageGb = OFFERED_GB
   const offerOf = () => ({
@@ -93,9 +93,9 @@ async function startHost(database: Database, folder: string) {
   const runtime: Runtime = {
     kind: 'virtual-machine',
     list: async () => [],
-    start: () => Promise.reject(new Error('it has volumes only')),
-    stop: () => Promise.reject(new Error('it has volumes only')),
-    open: () => Promise.reject(new Error('it has volumes only')),
+    start: () => Promise.reject(new Error('this host has only volumes')),
+    stop: () => Promise.reject(new Error('this host has only volumes')),
+    open: () => Promise.reject(new Error('this host has only volumes')),
     notes: () => [],
     volumes: qemuVolumes(folder),
   }
@@ -118,7 +118,7 @@ async function startHost(database: Database, folder: string) {
       await lookAgain()
     }
   })()
-  /** One that was begun after this call. */
+  /** Waits for a report that began after this call. */
   const report = async (): Promise<void> => {
     const after = reports + 2
     await waitFor('a report', () => reports >= after)

@@ -1,4 +1,4 @@
-/** The promise: who may use a volume can be changed, and what is reserved written, on a disk that is full to the brim. */
+/** On a completely full disk, clients can be granted and revoked, and reserved space can be written. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

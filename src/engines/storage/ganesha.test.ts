@@ -86,7 +86,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     expect(left.bytes).toBeLessThan(bytes)
     expect((await inside.ls('/vol-1')).stderr).toMatch(refusal)
     expect(fs.existsSync(mountOf('vol-1'))).toBe(false)
-    // Nothing needs mending in it: it can be copied as it is.
+    // The file system is clean, so the file can be copied.
     execFileSync('/usr/sbin/e2fsck', ['-fn', imageOf('vol-1')], { stdio: 'pipe' })
 
     await server.setClients('vol-1', [outside.address], signal)
@@ -161,16 +161,16 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
       const pid = await waitFor('a daemon', () => lab.daemonPid())
       process.kill(pid, 'SIGKILL')
       await waitFor('another daemon', () => ![undefined, pid].includes(lab.daemonPid()))
-      await waitFor('its answer', async () => (await inside.read('/vol-1/kept')).stdout === 'kept')
+      await waitFor('the daemon to answer', async () => (await inside.read('/vol-1/kept')).stdout === 'kept')
       expect((await outside.read('/vol-1/kept')).stderr).toMatch(refusal)
-      await waitFor('a good check', () =>
+      await waitFor('a successful check', () =>
         server.check(signal).then(
           () => true,
           () => false,
         ),
       )
     }
-    // A change right after a kill is in force when it returns.
+    // A change right after a kill takes effect before the call returns.
     process.kill(await waitFor('a daemon', () => lab.daemonPid()), 'SIGKILL')
     await server.setClients('vol-1', [outside.address], signal)
     expect(await outside.read('/vol-1/kept')).toMatchObject({ stdout: 'kept' })
@@ -181,11 +181,11 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     await server.create('vol-1', 1, signal)
     await server.setClients('vol-1', [inside.address, outside.address], signal)
     const pid = await waitFor('a daemon', () => lab.daemonPid())
-    // Its log is how it says that it took a change; here it cannot.
+    // The daemon confirms changes in its log, which it cannot write here.
     fs.rmSync(path.join(lab.folder, 'ganesha.log'))
     fs.mkdirSync(path.join(lab.folder, 'ganesha.log'))
     const change = server.setClients('vol-1', [inside.address], signal)
-    await waitFor('the end of that daemon', () => lab.daemonPid() !== pid)
+    await waitFor('the daemon to exit', () => lab.daemonPid() !== pid)
     fs.rmdirSync(path.join(lab.folder, 'ganesha.log'))
     await change
     expect((await outside.ls('/vol-1')).stderr).toMatch(refusal)
@@ -246,7 +246,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
   test('refuses a volume for which there is no space', async () => {
     const { bavail, bsize } = fs.statfsSync(lab.folder)
     const freeGb = Math.floor((bavail * bsize) / GIB)
-    // Others write to this disk too.
+    // Other programs write to this disk too.
     const roomGb = await server.roomGb()
     expect(Math.abs(roomGb - Math.min(freeGb, 16_000))).toBeLessThanOrEqual(2)
     await expect(server.create('vol-1', Math.min(freeGb + 10, 16_000), signal)).rejects.toThrow(StorageFull)
@@ -268,7 +268,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
       ['good', null],
       ['lost', expect.stringContaining('lost.img')],
     ])
-    // What is lost is never made anew, empty.
+    // A lost file is never replaced by an empty one.
     await expect(next.create('lost', 1, signal)).rejects.toThrow('lost.img is missing')
     fs.renameSync(path.join(lab.folder, 'moved'), imageOf('lost'))
     expect(await faultsOf()).toEqual([
@@ -322,7 +322,7 @@ describe.skipIf(reason !== null)(`a file server by nfs-ganesha${reason === null 
     const folder = path.join(lab.folder, 'other')
     const log = { info: () => {}, warn: () => {} }
     await expect(openGanesha({ folder, vip: lab.vip, log })).rejects.toThrow(/Cannot bind.*[Aa]ddress already in use/)
-    // It has let go of its folder.
+    // Its folder is unlocked again.
     expect(fs.existsSync(path.join(folder, 'owner'))).toBe(false)
   })
 
@@ -345,7 +345,7 @@ describe.skipIf(reason !== null)(`after a crash${reason === null ? '' : ` (${rea
     const pid = lab.daemonPid()
     expect(pid).toBeDefined()
     dead.kill('SIGKILL')
-    await waitFor('its end', () => dead.exitCode !== null || dead.signalCode !== null)
+    await waitFor('the server to exit', () => dead.exitCode !== null || dead.signalCode !== null)
     expect(await inside.write('/vol-1/kept', 'kept')).toMatchObject({ code: 0 })
 
     const server = await lab.open()
@@ -355,16 +355,16 @@ describe.skipIf(reason !== null)(`after a crash${reason === null ? '' : ` (${rea
     expect((await inside.read('/vol-1/kept')).stderr).toMatch(refusal)
     process.kill(pid ?? 0, 'SIGKILL')
     await waitFor('another daemon', () => ![undefined, pid].includes(lab.daemonPid()))
-    await waitFor('its answer', async () => (await outside.read('/vol-1/kept')).stdout === 'kept')
+    await waitFor('the daemon to answer', async () => (await outside.read('/vol-1/kept')).stdout === 'kept')
   })
 
   test('adopts mounts without a daemon and finishes interrupted work', async () => {
     const inside = lab.addClient()
     const dead = await lab.openElsewhere('vol-1', inside.address)
     dead.kill('SIGKILL')
-    await waitFor('its end', () => dead.signalCode !== null)
+    await waitFor('the server to exit', () => dead.signalCode !== null)
     process.kill(lab.daemonPid() ?? 0, 'SIGKILL')
-    await waitFor('the end of the daemon', () => lab.daemonPid() === undefined)
+    await waitFor('the daemon to exit', () => lab.daemonPid() === undefined)
     const inFolder = (...parts: string[]): string => path.join(lab.folder, ...parts)
     const record = { exportId: 7, sizeGb: 1, clients: [], state: 'going' }
     fs.writeFileSync(inFolder('volumes', 'going.json'), JSON.stringify(record))

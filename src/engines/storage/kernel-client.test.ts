@@ -1,4 +1,4 @@
-/** What libnfs cannot show: the NFS client of a real kernel, in a virtual machine, with a mount that stays. */
+/** A persistent mount of a real kernel's NFS client in a virtual machine, which libnfs cannot test. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
@@ -70,7 +70,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
   test('gets an error from a full volume', async () => {
     const folder = path.join(lab.folder, 'mnt', VOLUME)
     const { bavail, bsize } = fs.statfsSync(folder)
-    // All but 16 MiB is taken from this side, which is faster than an emulated machine.
+    // All but 16 MiB is filled from the host, which is faster than the emulated machine.
     execFileSync('fallocate', ['-l', String(bavail * bsize - 16 * 1_048_576), path.join(folder, 'filler')])
     const { code, said } = await guest.run('dd if=/dev/zero of=/mnt/v/more bs=1M count=32 conv=fsync')
     expect(code).not.toBe(0)
@@ -98,7 +98,7 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
     ).not.toMatchObject({
       code: 0,
     })
-    // Let in again, the same mount goes on: handles outlive the closing.
+    // Granted again, the same mount works: file handles stay valid.
     await server.setClients(VOLUME, [address], signal)
     expect(await guest.run('exec 8<&-; cat /mnt/v/mine')).toMatchObject({ code: 0, said: 'mine' })
     expect((await guest.run('ls /mnt/v')).said).not.toContain('other')
@@ -114,7 +114,7 @@ interface Guest {
 async function startGuest(lab: StorageLab, tap: { name: string; address: string }): Promise<Guest> {
   const image = await smallImage()
   const initrd = withShell(image.initrd, path.join(lab.folder, 'guest'))
-  // Emulated: slower, but there are machines whose KVM hangs in the first steps of a kernel.
+  // Emulated: slower, but on some machines KVM hangs early in the boot.
   const kernelLine = `console=${machine.console} quiet loglevel=1 mitigations=off audit=0 berth.net=${tap.address}/24`
   const options = {
     machine: machine.type,
@@ -134,7 +134,7 @@ async function startGuest(lab: StorageLab, tap: { name: string; address: string 
   return new ConsoleGuest(child).booted()
 }
 
-/** A second archive behind the first: the kernel unpacks both, and the later file wins. */
+/** Appends a second archive: the kernel unpacks both, and later files win. */
 function withShell(initrd: string, folder: string): string {
   fs.mkdirSync(path.join(folder, 'etc'), { recursive: true })
   fs.writeFileSync(path.join(folder, 'etc/inittab'), '::sysinit:/etc/rc\n::respawn:/bin/sh -c "stty -echo; exec sh"\n')
@@ -175,11 +175,11 @@ class ConsoleGuest implements Guest {
     this.#count += 1
     const from = this.#output.length
     const mark = `=${this.#count}=`
-    // The mark is put together by the shell, so that a console that echoes does not show it.
+    // The shell assembles the mark, so that the echoed command does not contain it.
     this.#child.stdin?.write(`{ ${command}; } 2>&1; echo "=""${this.#count}= $?"\n`)
     const heard = await waitFor(
       () => `the end of ${command}: ${this.#output.slice(from)}`,
-      // With the prompt behind it, which else may come in the middle of what the next command says.
+      // Including the prompt, which could otherwise appear within the output of the next command.
       () => new RegExp(`^([^]*?)\n?${mark} (\\d+)\n[^\n]*# $`).exec(this.#output.slice(from)) ?? undefined,
       COMMAND_MS,
     )

@@ -7,7 +7,7 @@ import { assertLocal, whyNotLocal } from './local-folder.ts'
 const log = { info: () => {}, warn: () => {} }
 
 test('rejects network and FUSE file systems', () => {
-  // The numbers of `stat -f --format=%t`; statfs gives those above 2^31 with a sign on some machines.
+  // The numbers of `stat -f --format=%t`; on some machines statfs returns those above 2^31 as negative.
   expect(whyNotLocal(0x6969)).toBe('NFS')
   expect(whyNotLocal(0xff534d42)).toBe('CIFS')
   expect(whyNotLocal(0xff534d42 | 0)).toBe('CIFS')

@@ -17,7 +17,7 @@ export interface VolumeImages {
   mountPoint(id: string): string
   /** Throws without leaving anything behind. */
   make(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
-  /** What is wrong with the file. null: present with its size. */
+  /** The problem with the file. null: present with its size. */
   faultOf(id: string, sizeGb: number): Promise<string | null>
   mount(id: string): Promise<void>
   unmount(id: string): Promise<void>

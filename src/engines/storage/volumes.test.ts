@@ -1,4 +1,4 @@
-/** The file server as an engine of volumes, on a disk that is really full. */
+/** The file server as a volume engine, on a disk that really fills up. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe } from 'vitest'
@@ -13,12 +13,12 @@ import { volumeConformance, type VolumeHarness } from '../conformance-volumes.ts
 
 const reason = whyNoStorageLab()
 const DISK_GB = 3
-/** Too little for a file system, enough for the small files beside it. */
+/** Too little for a file system, but enough for the small files beside it. */
 const FULL_BYTES = 256 * 1024
 
 describe.skipIf(reason !== null)(`on a disk of ${DISK_GB} GB${reason === null ? '' : ` (${reason})`}`, () => {
   volumeConformance('a file server that reserves blocks', () => makeHarness(1))
-  // Far more is promised than the disk has, so only the disk itself can say no.
+  // The overcommit exceeds the disk by far, so only the disk itself can be full.
   volumeConformance('a file server that promises its disk many times over', () => makeHarness(1_000))
 })
 
