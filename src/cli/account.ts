@@ -5,10 +5,11 @@ import path from 'node:path'
 import { limits } from '../base/limits.ts'
 import type { Reply } from '../client/client.ts'
 import { readStandardInput } from './prompt.ts'
-import { act, detail, list, show, type Row } from './row.ts'
+import { act, detail, list, show } from './row.ts'
 import { fields, type Cell } from './screen.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import { targetOf } from './target.ts'
+import type { Row } from './row-type.ts'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 

@@ -7,8 +7,8 @@ import { virtualMachineRegion } from '../contract/region.ts'
 import { priceUsdText } from '../contract/shared.ts'
 import { parseSimulated, type SimulatedGpus } from '../agent/gpu-source.ts'
 import type { AgentTerms } from '../agent/identity.ts'
-import type { ExtraOption } from './row.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { ExtraOption } from './row-type.ts'
 
 export interface FolderOptions {
   readonly dir?: string

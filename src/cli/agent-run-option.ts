@@ -3,7 +3,7 @@ import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 import { MAX_ALLOWED_REGISTRIES, runSettings, type RunSettings } from '../agent/identity.ts'
 import { parseWhole } from './flag.ts'
-import type { ExtraOption } from './row.ts'
+import type { ExtraOption } from './row-type.ts'
 
 const MAX_STALL_SECONDS = 3_600
 

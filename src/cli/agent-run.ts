@@ -15,10 +15,11 @@ import { folderOf, forget, gpusOf, sentence, shownMembership, withAgentErrors } 
 import { eventText } from './agent-label.ts'
 import { termsOf, termsOptions, type TermsOptions } from './agent-option.ts'
 import { runOptions, runSettingsOf } from './agent-run-option.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import type { Screen } from './screen.ts'
 import { isLocal, openSession, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 type RunOptions = TermsOptions & RunSettings
 

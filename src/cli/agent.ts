@@ -13,9 +13,10 @@ import { folderOf, forget, gpusOf, joinedOf, shownMembership, withAgentErrors } 
 import { offerLabel, stateLabels } from './agent-label.ts'
 import { folderOption, termsOf, termsOptions, type FolderOptions, type TermsOptions } from './agent-option.ts'
 import { joinRow, runRow } from './agent-run.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { fields, type Cell, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes, type ExitCode } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 export const rows: readonly Row[] = [
   joinRow,

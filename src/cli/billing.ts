@@ -8,9 +8,10 @@ import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { balanceFacts } from './balance.ts'
 import { checkOutput, outputOptions, writeOutput, type OutputOptions } from './output-file.ts'
-import { custom, list, show, type Row } from './row.ts'
+import { custom, list, show } from './row.ts'
 import { fields, printable, table, type Cell, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 type Invoice = Reply<'getInvoice'>
 type StatementLine = Reply<'getStatement'>['lines'][number]

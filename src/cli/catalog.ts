@@ -1,8 +1,9 @@
 /** `berth catalog`: the models that a customer can call. */
 import { number } from '../view/number.ts'
 import type { Reply } from '../client/client.ts'
-import { list, show, type Row } from './row.ts'
+import { list, show } from './row.ts'
 import { fields, type Cell } from './screen.ts'
+import type { Row } from './row-type.ts'
 
 type Model = Reply<'getModel'>
 

@@ -5,9 +5,10 @@ import { parseWhole } from './flag.ts'
 import { chooseModel, withModels } from './inference-call.ts'
 import { readPrompt } from './prompt.ts'
 import { paint } from './screen.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import type { Session } from './session.ts'
 import type { Shell } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 const EXAMPLE = 'berth chat "Name three rivers."'
 

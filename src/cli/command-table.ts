@@ -2,7 +2,7 @@
  * Which file holds which commands. A file is loaded only when one of its commands is used: loading all of them takes
  * longer than most commands do.
  */
-import type { Row } from './row.ts'
+import type { Row } from './row-type.ts'
 
 export interface CommandFile {
   /** The names and aliases of its top-level commands. A test compares them with its rows. */

@@ -8,10 +8,10 @@ import { parserOf } from './flag.ts'
 import { buildInput, flagFor, nameOf, operationOf, sourcesOf } from './input.ts'
 import { isPaged, pageOptions } from './page.ts'
 import { YES } from './question.ts'
-import type { Arg, Call, ExtraOption, Row } from './row.ts'
 import { openSession, type GlobalOptions, type Session, type Who } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { watchOptions } from './watch.ts'
+import type { Arg, Call, ExtraOption, Row } from './row-type.ts'
 
 /** How a command that only groups others is used. */
 export const GROUP_USAGE = '<command>'

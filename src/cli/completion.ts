@@ -3,7 +3,8 @@
  * follow the words to a command and offer what may come next. Every word in them is one of ours, never user input.
  */
 import type { Command } from 'commander'
-import { custom, type Row } from './row.ts'
+import { custom } from './row.ts'
+import type { Row } from './row-type.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type ShellName = (typeof shells)[number]

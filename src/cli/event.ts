@@ -2,11 +2,12 @@
 import { utcTime } from '../view/time.ts'
 import type { AccountEvent, EventRecord, EventType } from '../contract/event.ts'
 import { fieldOf } from './operation-field.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { printable, type Screen, type Style } from './screen.ts'
 import { parseWhole } from './flag.ts'
 import { limits } from '../base/limits.ts'
 import { InvalidArgumentError } from 'commander'
+import type { Call, Row } from './row-type.ts'
 
 const EVENTS_SHOWN = 20
 

@@ -2,9 +2,10 @@
 import { count } from '../view/number.ts'
 import { formatUsd, formatUsdForPeople } from '../base/money.ts'
 import { isFree, isMatch, offerFilters, placeOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
-import { custom, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import { watch } from './watch.ts'
+import type { Row } from './row-type.ts'
 
 const REFRESH_S = 2
 

@@ -4,15 +4,8 @@ import type { CallableId, Client } from '../client/client.ts'
 import { NONE, optionsOf } from './flag.ts'
 import type { Field, Operation } from './operation.ts'
 import { operationNamed } from './operation-source.ts'
-import type { Row } from './row.ts'
 import { CliError, exitCodes } from './shell.ts'
-
-export interface Input {
-  readonly parts: { readonly params?: Values; readonly query?: Values; readonly body?: Values }
-  readonly isIdempotent?: true
-}
-
-type Values = Readonly<Record<string, unknown>>
+import type { Input, Row } from './row-type.ts'
 
 /** A field, and where its value comes from. */
 interface Source {

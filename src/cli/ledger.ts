@@ -1,8 +1,9 @@
 /** `berth ledger verify` and `berth audit`: checks of the ledger and of the engines. Neither changes anything. */
 import { money } from '../view/money.ts'
 import { count, number } from '../view/number.ts'
-import { show, type Row } from './row.ts'
+import { show } from './row.ts'
 import { fields, table, type Cell, type Screen } from './screen.ts'
+import type { Row } from './row-type.ts'
 
 /** A recount reads every row. Node's own `fetch` waits no longer than this for an answer. */
 const RECOUNT_MS = 290_000

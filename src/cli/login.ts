@@ -11,10 +11,11 @@ import {
   type Profile,
 } from './profile.ts'
 import { askFor } from './question.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { fields, makeScreen, table, type Cell, type Screen } from './screen.ts'
 import { DEFAULT_URL, isLocal, sessionWith, type GlobalOptions } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 interface LoginOptions extends GlobalOptions {
   readonly server?: string

@@ -9,10 +9,11 @@ import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
 import { parseWhole } from './flag.ts'
 import { findOwn, NAME_HELP, readDetail } from './own-machine.ts'
-import { custom, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
 import { isLocal, type Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 const MAX_LINES = 100_000
 const LINES = 1_000

@@ -11,9 +11,10 @@ import { protocolKinds, type DeploymentProtocol, type ModelFile } from '../contr
 import { modelPrice, type Model } from '../view/model.ts'
 import { fieldOf } from './operation-field.ts'
 import { factFlags, priceFlags } from './model-flag.ts'
-import { custom, type Call, type ExtraOption, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { isLocal } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
+import type { Call, ExtraOption, Row } from './row-type.ts'
 
 interface UpstreamOptions {
   readonly upstream?: string

@@ -3,9 +3,10 @@ import type { Client } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
 import { percentOf, progressLabel, type LocalState } from '../view/model.ts'
 import { localLabel } from './model-state.ts'
-import { custom, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 const POLL_MS = 400
 const MAX_STALL_MS = 10 * 60_000

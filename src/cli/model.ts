@@ -5,9 +5,10 @@ import { addModelRow, readUpstream, upstreamFlags, upstreamOptions } from './mod
 import { factFlags, priceFlags } from './model-flag.ts'
 import { pullRow } from './model-pull.ts'
 import { deploymentCell, localLabel, modelCell } from './model-state.ts'
-import { act, custom, list, type Row } from './row.ts'
+import { act, custom, list } from './row.ts'
 import { printable, table, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 const NAME = { name: '<name>', help: 'name, as shown by berth models ls', field: 'name' }
 const REASON = { reason: { help: 'reason, recorded in the audit log' } }

@@ -6,7 +6,7 @@ import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
 import { gpuLabel, isGpuMatch } from '../view/gpu.ts'
 import { parseWhole } from './flag.ts'
-import type { ExtraOption } from './row.ts'
+import type { ExtraOption } from './row-type.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
 export type OfferKind = (typeof kinds)[number]

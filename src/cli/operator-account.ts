@@ -11,9 +11,10 @@ import { recordLines } from './audit-record.ts'
 import { creditLine } from './balance.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
-import { act, list, show, type Call, type Row } from './row.ts'
+import { act, list, show } from './row.ts'
 import { fields, table, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 type Account = Reply<'getAccount'>
 

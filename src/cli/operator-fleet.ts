@@ -9,9 +9,10 @@ import type { CallInput, Reply } from '../client/client.ts'
 import { hostColumns, tenants } from './host.ts'
 import { fieldOf } from './operation-field.ts'
 import { readJsonFile } from './json-file.ts'
-import { act, custom, list, type Row } from './row.ts'
+import { act, custom, list } from './row.ts'
 import { fields, table, type Cell, type Style } from './screen.ts'
 import { readStuck, stuckLines } from './stuck-rental.ts'
+import type { Row } from './row-type.ts'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
 

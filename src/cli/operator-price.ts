@@ -18,9 +18,10 @@ import {
 } from './operator-price-row.ts'
 import type { ChangeOptions, Plan } from './operator-price-change.ts'
 import { confirm } from './question.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { table, type Cell, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 type PriceBook = Reply<'getPriceBook'>
 

@@ -9,9 +9,10 @@ import { detailLines, recordLines } from './audit-record.ts'
 import type { Model } from '../view/model.ts'
 import { shortRentalKinds } from '../view/rental.ts'
 import { readList } from './page.ts'
-import { custom, list, show, type Row } from './row.ts'
+import { custom, list, show } from './row.ts'
 import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
 import { readStuck, stuckLines } from './stuck-rental.ts'
+import type { Row } from './row-type.ts'
 
 type Rental = Reply<'listAllRentals'>['rentals'][number]
 type Volume = Reply<'listAllVolumes'>['volumes'][number]

@@ -253,7 +253,7 @@ describe('prices', () => {
       true,
     )
 
-    expect(await done(...args, '--yes')).toContain(`\n${changes} changes saved.\n`)
+    expect(await done(...args, '--yes')).toContain(`\nSaved ${changes} changes.\n`)
     expect((await book('h100/vm/ethernet/eu-north-2')).gpus.map((row) => usd(row.perGpuHourUsd))).toEqual(
       ['2.59', '2.59', '2.59', '2.39'].map(usd),
     )
@@ -264,7 +264,7 @@ describe('prices', () => {
       expect.arrayContaining([[id, 15]]),
     )
     expect(reserveOptions).not.toContainEqual(expect.objectContaining({ termPeriodDays: 365 }))
-    expect(await done(...args)).toBe('Nothing was changed: the price book says so already.\n')
+    expect(await done(...args)).toBe('No change: the price book already has these prices.\n')
     expect(await done('log', '-n', '1')).toMatch(
       new RegExp(`price_book\\.change +${changes} prices\\n +by \\w+: autumn prices\\n`),
     )

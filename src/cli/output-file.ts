@@ -4,8 +4,8 @@
  */
 import fs from 'node:fs'
 import path from 'node:path'
-import type { ExtraOption } from './row.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { ExtraOption } from './row-type.ts'
 
 export interface OutputOptions {
   readonly output: string

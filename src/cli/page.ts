@@ -5,7 +5,7 @@ import type { CallableId } from '../client/client.ts'
 import { parseWhole } from './flag.ts'
 import { callWith } from './input.ts'
 import { operationNamed } from './operation-source.ts'
-import type { Call, ExtraOption } from './row.ts'
+import type { Call, ExtraOption } from './row-type.ts'
 
 /** A list that is longer than this is read from a cursor. */
 const MAX_PAGES = 500

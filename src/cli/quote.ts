@@ -1,7 +1,8 @@
 /** `berth quote` and `berth reserve`: prices of an order that is not placed, and orders that are placed by people. */
 import { money } from '../view/money.ts'
-import { act, show, type Row } from './row.ts'
+import { act, show } from './row.ts'
 import { fields, table } from './screen.ts'
+import type { Row } from './row-type.ts'
 
 export const rows: readonly Row[] = [
   show({

@@ -20,10 +20,11 @@ import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { loginFacts, typedName } from './rental.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
-import { custom, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { fields, printable, table, type Screen } from './screen.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 const OFFERS_SHOWN = 20
 const MAX_DAYS = 3_660

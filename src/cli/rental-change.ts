@@ -11,9 +11,10 @@ import { shortRentalKinds } from '../view/rental.ts'
 import { NONE, parseWhole } from './flag.ts'
 import { findOwn, listOwn, NAME_HELP, pickOwn, readDetail, sshText } from './own-machine.ts'
 import { confirm } from './question.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { fields, printable, table, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Call, Row } from './row-type.ts'
 
 const MAX_HOURS = 24 * 366
 

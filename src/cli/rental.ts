@@ -28,10 +28,11 @@ import {
   type MachineDetail,
 } from './own-machine.ts'
 import { sameCommand } from './page.ts'
-import { custom, type Call, type Row } from './row.ts'
+import { custom } from './row.ts'
 import { fields, printable, table, toneStyles, type Cell, type Fact, type Screen } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { watch } from './watch.ts'
+import type { Call, Row } from './row-type.ts'
 
 const ENDED_SHOWN = 20
 /** Each one takes a request of its own. */

@@ -7,8 +7,9 @@ import { InvalidArgumentError } from 'commander'
 import { systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { act, list, show, type Row } from './row.ts'
+import { act, list, show } from './row.ts'
 import { fields, printable, table, type Screen, type Style } from './screen.ts'
+import type { Row } from './row-type.ts'
 
 type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
 

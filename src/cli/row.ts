@@ -4,109 +4,16 @@
  */
 import { count } from '../view/number.ts'
 import { randomUUID } from 'node:crypto'
-import type { Command } from 'commander'
-import type { CallableId, Client, Reply } from '../client/client.ts'
+import type { CallableId, Reply } from '../client/client.ts'
 import { withRetryHint } from './failure.ts'
-import type { FlagSpec } from './flag.ts'
-import { callWith, checkChange, type Input } from './input.ts'
+import { callWith, checkChange } from './input.ts'
 import { readList, sameCommand } from './page.ts'
 import { confirm } from './question.ts'
-import { table, type Cell, type Column, type Screen } from './screen.ts'
-import type { Session, Who } from './session.ts'
-import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { table, type Cell, type Column } from './screen.ts'
+import type { Who } from './session.ts'
+import { exitCodes, type ExitCode } from './shell.ts'
 import { watch } from './watch.ts'
-
-/** What a command was called with. */
-export interface Call<Options = unknown, Found = unknown> {
-  readonly session: Session
-  readonly client: Client
-  readonly screen: Screen
-  readonly shell: Shell
-  readonly options: Options
-  /** Positional arguments, parsed; those of a variadic one in a list. */
-  readonly args: readonly unknown[]
-  /** Of the operation, from flags and arguments. */
-  readonly input: Input
-  /** The thing that the first argument names. */
-  readonly found: Found
-  readonly command: Command
-}
-
-/** A thing that is named by its id or by a name of its own. */
-export interface Target<T> {
-  readonly arg: string
-  readonly help: string
-  readonly find: (client: Client, wanted: string) => Promise<T>
-  readonly idOf: (found: T) => string | number
-  /** The field that takes its id: that of the path unless it says so. */
-  readonly field?: string
-}
-
-export interface Arg {
-  /** As help shows it: `<usd>`, `[name...]`. */
-  readonly name: string
-  readonly help: string
-  /** The field of the operation that it fills. */
-  readonly field?: string
-  readonly choices?: readonly string[]
-  readonly parse?: (text: string) => unknown
-}
-
-/** An option that the operation does not have. */
-export interface ExtraOption {
-  readonly flag: string
-  readonly help: string
-  readonly parse?: (text: string, before: unknown) => unknown
-  readonly choices?: readonly string[]
-  readonly default?: unknown
-  readonly conflicts?: readonly string[]
-  readonly required?: true
-  readonly hidden?: true
-}
-
-interface Place {
-  /** The words after `berth`. */
-  readonly command: string
-  readonly alias?: string
-  readonly description: string
-  readonly examples: readonly string[]
-  readonly args?: readonly Arg[]
-  readonly options?: readonly ExtraOption[]
-  /** Of the operation's fields; what is not named has the flag that the contract gives it. */
-  readonly flags?: Readonly<Record<string, FlagSpec>>
-  /** Required fields that the command fills in itself where no flag does. */
-  readonly isOptional?: readonly string[]
-  /** Values for fields that are not given. */
-  readonly defaults?: Readonly<Record<string, string | number | boolean>>
-  /** Below the options in its help. */
-  readonly notes?: string
-  /** Whose key it takes where none is named; otherwise that follows from the operation's access. */
-  readonly who?: Who
-}
-
-/** As the program adds it to the tree of commands. */
-export interface Row extends Place {
-  readonly operation?: CallableId
-  /** With `operation`: the only fields that become flags. */
-  readonly only?: readonly string[]
-  readonly target?: Target<unknown> | undefined
-  readonly fixed?: Readonly<Record<string, unknown>>
-  readonly isCustom?: true
-  /** It calls its operation with the whole input. */
-  readonly sends?: true
-  readonly isPaged?: true
-  /** Rows of a page, where the contract's default is too many for a screen. */
-  readonly rowsShown?: number
-  readonly canWatch?: number
-  readonly confirms?: true
-  /** The first words are ours; those after the first argument are for a program on another machine. */
-  readonly passesWordsOn?: true
-  /** Where it depends on the options. */
-  readonly whoOf?: ((options: never) => Who) | undefined
-  /** It opens no session by itself. */
-  readonly isOffline?: true
-  run(call: Call): Promise<ExitCode | void>
-}
+import type { Call, Input, Place, Row, Target } from './row-type.ts'
 
 const WATCH_SECONDS = 5
 
@@ -310,7 +217,7 @@ export function custom<Options = unknown, Found = unknown>(row: CustomRow<Option
 }
 
 /** Calls an operation with what the command line gave. A create carries a key, so that it is never done twice. */
-export async function send<Op extends CallableId>(call: Call, operation: Op, timeoutMs?: number): Promise<Reply<Op>> {
+async function send<Op extends CallableId>(call: Call, operation: Op, timeoutMs?: number): Promise<Reply<Op>> {
   const { client, input, session, command } = call
   const reply = (more: object): Promise<Reply<Op>> => callWith(client, operation, { ...input.parts, ...more })
   if (input.isIdempotent !== true) return reply(timeoutMs === undefined ? {} : { timeoutMs })

@@ -3,10 +3,11 @@ import { systemClock } from '../base/instant.ts'
 import type { Client, Readiness, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { balanceLine } from './balance.ts'
-import { custom, type CustomRow, type Row } from './row.ts'
+import { custom, type CustomRow } from './row.ts'
 import { fields, type Cell, type Screen } from './screen.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode } from './shell.ts'
+import type { Row } from './row-type.ts'
 
 export const rows: readonly Row[] = [
   handedOver({

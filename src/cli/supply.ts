@@ -7,10 +7,11 @@ import { systemClock } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { hostColumns, tenants, type Host } from './host.ts'
-import { act, list, show, type Row } from './row.ts'
+import { act, list, show } from './row.ts'
 import { fields, table, toneStyles, type Cell, type Screen } from './screen.ts'
 import { limits } from '../base/limits.ts'
 import { ON_SALE, standingOf } from '../view/supply.ts'
+import type { Row } from './row-type.ts'
 
 type Machine = Reply<'changeSuppliedMachine'>
 type Earnings = Reply<'getEarnings'>

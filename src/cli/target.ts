@@ -1,7 +1,7 @@
 /** Things that people name by an id or by a name of their own. */
 import type { Client } from '../client/client.ts'
-import type { Target } from './row.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Target } from './row-type.ts'
 
 interface Kind<T> {
   /** Such as `API key`. */

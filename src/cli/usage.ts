@@ -6,8 +6,9 @@ import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, systemClock, ty
 import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { isRefusal } from '../client/error.ts'
-import { show, type Row } from './row.ts'
+import { show } from './row.ts'
 import { table, type Cell } from './screen.ts'
+import type { Row } from './row-type.ts'
 
 const BAR_CHARS = 20
 const MAX_DAYS = 366

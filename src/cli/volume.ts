@@ -6,10 +6,11 @@ import type { Client, Reply } from '../client/client.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
 import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
-import { act, list, type Call, type Row } from './row.ts'
+import { act, list } from './row.ts'
 import type { Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { targetOf } from './target.ts'
+import type { Call, Row } from './row-type.ts'
 
 type Volume = Reply<'listVolumes'>[number]
 type StorageOption = Reply<'listStorageOptions'>[number]

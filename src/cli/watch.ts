@@ -1,7 +1,7 @@
 /** Reads once, or with --watch again and again until Ctrl-C, and shows the answer each time it has changed. */
 import { pause } from '../client/pause.ts'
 import { parseWhole } from './flag.ts'
-import type { Call, ExtraOption } from './row.ts'
+import type { Call, ExtraOption } from './row-type.ts'
 
 const MAX_PAUSE_S = 3_600
 /** Moves to the top left and clears everything below. */

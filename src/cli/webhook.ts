@@ -5,10 +5,11 @@ import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
-import { act, custom, list, type Row } from './row.ts'
+import { act, custom, list } from './row.ts'
 import { fields, printable, type Screen, type Style } from './screen.ts'
 import { exitCodes, type ExitCode } from './shell.ts'
 import { targetOf } from './target.ts'
+import type { Row } from './row-type.ts'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 type Delivery = Reply<'redeliver'>

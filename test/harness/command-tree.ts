@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { addRow } from '../../src/cli/command.ts'
 import { commandFiles, groupDescriptions } from '../../src/cli/command-table.ts'
 import { loadOperations } from '../../src/cli/operation-source.ts'
-import type { Row } from '../../src/cli/row.ts'
+import type { Row } from '../../src/cli/row-type.ts'
 
 export const silentShell = {
   env: {},

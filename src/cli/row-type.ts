@@ -1,0 +1,107 @@
+/** What a command is made of: the row that describes it, and the call that runs it. */
+import type { Command } from 'commander'
+import type { CallableId, Client } from '../client/client.ts'
+import type { FlagSpec } from './flag.ts'
+import type { Screen } from './screen.ts'
+import type { Session, Who } from './session.ts'
+import type { ExitCode, Shell } from './shell.ts'
+
+/** The input of an operation. */
+export interface Input {
+  readonly parts: { readonly params?: Values; readonly query?: Values; readonly body?: Values }
+  readonly isIdempotent?: true
+}
+
+export type Values = Readonly<Record<string, unknown>>
+
+/** What a command was called with. */
+export interface Call<Options = unknown, Found = unknown> {
+  readonly session: Session
+  readonly client: Client
+  readonly screen: Screen
+  readonly shell: Shell
+  readonly options: Options
+  /** Positional arguments, parsed; those of a variadic one in a list. */
+  readonly args: readonly unknown[]
+  /** Of the operation, from flags and arguments. */
+  readonly input: Input
+  /** The thing that the first argument names. */
+  readonly found: Found
+  readonly command: Command
+}
+
+/** A thing that is named by its id or by a name of its own. */
+export interface Target<T> {
+  readonly arg: string
+  readonly help: string
+  readonly find: (client: Client, wanted: string) => Promise<T>
+  readonly idOf: (found: T) => string | number
+  /** The field that takes its id: that of the path unless it says so. */
+  readonly field?: string
+}
+
+export interface Arg {
+  /** As help shows it: `<usd>`, `[name...]`. */
+  readonly name: string
+  readonly help: string
+  /** The field of the operation that it fills. */
+  readonly field?: string
+  readonly choices?: readonly string[]
+  readonly parse?: (text: string) => unknown
+}
+
+/** An option that the operation does not have. */
+export interface ExtraOption {
+  readonly flag: string
+  readonly help: string
+  readonly parse?: (text: string, before: unknown) => unknown
+  readonly choices?: readonly string[]
+  readonly default?: unknown
+  readonly conflicts?: readonly string[]
+  readonly required?: true
+  readonly hidden?: true
+}
+
+export interface Place {
+  /** The words after `berth`. */
+  readonly command: string
+  readonly alias?: string
+  readonly description: string
+  readonly examples: readonly string[]
+  readonly args?: readonly Arg[]
+  readonly options?: readonly ExtraOption[]
+  /** Of the operation's fields; what is not named has the flag that the contract gives it. */
+  readonly flags?: Readonly<Record<string, FlagSpec>>
+  /** Required fields that the command fills in itself where no flag does. */
+  readonly isOptional?: readonly string[]
+  /** Values for fields that are not given. */
+  readonly defaults?: Readonly<Record<string, string | number | boolean>>
+  /** Below the options in its help. */
+  readonly notes?: string
+  /** Whose key it takes where none is named; otherwise that follows from the operation's access. */
+  readonly who?: Who
+}
+
+/** As the program adds it to the tree of commands. */
+export interface Row extends Place {
+  readonly operation?: CallableId
+  /** With `operation`: the only fields that become flags. */
+  readonly only?: readonly string[]
+  readonly target?: Target<unknown> | undefined
+  readonly fixed?: Readonly<Record<string, unknown>>
+  readonly isCustom?: true
+  /** It calls its operation with the whole input. */
+  readonly sends?: true
+  readonly isPaged?: true
+  /** Rows of a page, where the contract's default is too many for a screen. */
+  readonly rowsShown?: number
+  readonly canWatch?: number
+  readonly confirms?: true
+  /** The first words are ours; those after the first argument are for a program on another machine. */
+  readonly passesWordsOn?: true
+  /** Where it depends on the options. */
+  readonly whoOf?: ((options: never) => Who) | undefined
+  /** It opens no session by itself. */
+  readonly isOffline?: true
+  run(call: Call): Promise<ExitCode | void>
+}
