@@ -128,7 +128,7 @@ describe('money', () => {
     const { id } = await cli.server.account({ usd: '10' })
     const credit = ['credit', id, '5', '--reason', 'bank transfer 7']
     const cut = await operatorBy(lineThatHangsUp(ALWAYS), ...credit)
-    expect(cut).toMatchObject({ code: 3, out: '', error: expect.stringContaining('the connection was cut.\n') })
+    expect(cut).toMatchObject({ code: 3, out: '', error: expect.stringContaining('the connection was closed.\n') })
     const [, key = ''] =
       /^ {2}It may have been done\. To retry without doing it twice: berth operator credit .* --idempotency-key (\S+)$/m.exec(
         cut.error,

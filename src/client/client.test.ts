@@ -1,4 +1,4 @@
-/** The client against a whole server; what a server cannot be brought to do is done by a `fetch` in between. */
+/** The client against a complete server; a custom `fetch` simulates faults that a server cannot produce. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
 import { startReceiver, status } from '../../test/harness/receiver.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
@@ -23,21 +23,21 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
   )
 }
 
-describe('the types are the contract', () => {
-  test('only the parts that an operation needs are asked for', () => {
+describe('the types follow the contract', () => {
+  test('require only the parts that an operation needs', () => {
     expectTypeOf<CallInput<'getRental'>['params']>().toEqualTypeOf<{ id: number }>()
     expectTypeOf<NonNullable<CallInput<'listAccounts'>['query']>['limit']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<NonNullable<CallInput<'listAllRentals'>['query']>['stuck']>().toEqualTypeOf<boolean | undefined>()
     expectTypeOf<Reply<'getCustomerBalance'>['emptyAt']>().toEqualTypeOf<string | null>()
   })
 
-  test('what an operation does not take does not compile', () => {
+  test('reject parts that an operation does not have', () => {
     const wrong = [
-      // @ts-expect-error a rental is named by its id
+      // @ts-expect-error the ID of the rental is missing
       () => client.call('getRental'),
-      // @ts-expect-error a create needs its body
+      // @ts-expect-error the body is missing
       () => client.call('createApiKey', {}),
-      // @ts-expect-error there is no such scope
+      // @ts-expect-error the scope does not exist
       () => client.call('createApiKey', { body: { name: 'x', scopes: ['all'] } }),
       // @ts-expect-error this operation has no body
       () => client.call('getMe', { body: {} }),
@@ -49,13 +49,13 @@ describe('the types are the contract', () => {
 })
 
 describe('a call', () => {
-  test('gives the answer of the operation', async () => {
+  test('returns the response of the operation', async () => {
     const me = await client.call('getMe')
     expect(me.account).toMatchObject({ id: 'demo', name: 'Demo' })
     expect(await client.call('getCustomerBalance')).toMatchObject({ availableUsd: '20000.000000000' })
   })
 
-  test('fills and encodes the path, and carries query and body', async () => {
+  test('fills and encodes the path, and sends query and body', async () => {
     const odd = await failureOf(operator.call('getAccount', { params: { id: 'a/../b?c=d' } }))
     expect(odd).toMatchObject({ kind: 'api', status: 404, reason: 'account_not_found' })
     const account = await operator.call('getAccount', { params: { id: 'demo' } })
@@ -68,33 +68,33 @@ describe('a call', () => {
     expect(stuck.rentals).toEqual([])
   })
 
-  test.each(['', '.', '..'])('with the id "%s" is refused, since it would reach another operation', async (id) => {
+  test.each(['', '.', '..'])('rejects the ID "%s", which would reach another operation', async (id) => {
     await expect(operator.call('getAccount', { params: { id } })).rejects.toThrow(TypeError)
   })
 
-  test('gives a page as text', async () => {
+  test('returns a page as text', async () => {
     const { invoices } = await client.call('listInvoices')
     const month = invoices[0]?.month ?? ''
     expect(await client.call('getInvoicePage', { params: { month } })).toContain('<!doctype html>')
   })
 
-  test('needs no key where the operation is public', async () => {
+  test('needs no key for a public operation', async () => {
     const anyone = makeClient({ url: server.url })
     expect(await anyone.call('listRentalOptions')).not.toHaveLength(0)
     expect(await anyone.ready()).toEqual({ ok: true, checks: { database: 'ok', mock: 'ok', journal: 'ok' } })
   })
 
-  test('with an idempotency key where none is taken is refused, since it would promise what is not kept', async () => {
+  test('rejects an idempotency key that the operation would ignore', async () => {
     await expect(client.call('getMe', { idempotencyKey: 'once' })).rejects.toThrow('takes no idempotency key')
   })
 
-  test.each(['', 'ftp://host', 'localhost:8420', 'http://'])('to "%s" is not tried', (url) => {
+  test.each(['', 'ftp://host', 'localhost:8420', 'http://'])('rejects the URL "%s"', (url) => {
     expect(() => makeClient({ url })).toThrow('is not an http or https URL')
   })
 })
 
-describe('a refusal is an ApiError', () => {
-  test('of v2, with every fault in the message', async () => {
+describe('an error response is an ApiError', () => {
+  test('in v2, with every fault in the message', async () => {
     const error = await failureOf(client.call('createApiKey', { body: { name: '', scopes: [] } }))
     expect(error).toBeInstanceOf(ApiError)
     expect(error).toMatchObject({
@@ -107,7 +107,7 @@ describe('a refusal is an ApiError', () => {
     expect((error as ApiError).message).toMatch(/^Input validation failed: name: .+; scopes: .+/)
   })
 
-  test('of v1, with the same fields', async () => {
+  test('in v1, with the same fields', async () => {
     const body = { cluster_name: 'x', node_name: 'y', gpu_count: 0 }
     const error = await failureOf(client.call('createInstance', { body }))
     expect(error).toMatchObject({ kind: 'api', status: 400, code: 'invalid_request_error' })
@@ -115,21 +115,21 @@ describe('a refusal is an ApiError', () => {
     expect((error as ApiError).message).toContain('gpu_count')
   })
 
-  test('that names what is wrong with the key', async () => {
+  test('with the reason for an invalid key', async () => {
     const nobody = makeClient({ url: server.url })
     expect(await failureOf(nobody.call('getMe'))).toMatchObject({ status: 401, reason: 'missing_key' })
     expect(await failureOf(client.call('verifyLedger'))).toMatchObject({ status: 403, reason: 'missing_scope' })
   })
 
-  test('even when a proxy answers in words of its own', async () => {
+  test('even with the body of a proxy', async () => {
     const page = { fetch: () => Promise.resolve(new Response('<h1>Teapot</h1>', { status: 418 })) }
     const error = await failureOf(makeClient({ url: server.url, ...page }).call('getMe'))
     expect(error).toMatchObject({ kind: 'api', status: 418, code: 'HTTP_418' })
   })
 })
 
-describe('a call without an answer', () => {
-  test('is unreachable where nobody listens', async () => {
+describe('a call without a valid response', () => {
+  test('is unreachable if the port is closed', async () => {
     const receiver = await startReceiver()
     await receiver.close()
     const error = await failureOf(makeClient({ url: receiver.url }).call('getMe'))
@@ -140,7 +140,7 @@ describe('a call without an answer', () => {
     })
   })
 
-  test('is garbled where something else answers', async () => {
+  test('is garbled if another program responds', async () => {
     const receiver = await startReceiver()
     receiver.answer = (_, response) => void response.end('<html>')
     const other = makeClient({ url: receiver.url })
@@ -150,12 +150,12 @@ describe('a call without an answer', () => {
     await receiver.close()
   })
 
-  test('ends at its time limit, and with its signal', async () => {
+  test('ends at its timeout, and with its signal', async () => {
     const receiver = await startReceiver()
     const asked = new Promise<void>((resolve) => (receiver.answer = () => resolve()))
     const silent = makeClient({ url: receiver.url })
     const late = await failureOf(silent.call('getMe', { timeoutMs: 20 }))
-    expect(late).toMatchObject({ kind: 'timeout', message: `${receiver.url} has not answered within 0.02 s` })
+    expect(late).toMatchObject({ kind: 'timeout', message: `${receiver.url} did not respond within 0.02 s` })
     const { signal, ...controller } = abortable()
     const work = failureOf(silent.call('getMe', { signal }))
     await asked
@@ -172,7 +172,7 @@ function abortable(): { signal: AbortSignal; abort: () => void } {
   return { signal: controller.signal, abort: () => controller.abort() }
 }
 
-/** A line that is cut: `before` the request arrives, or `after` the server has done it. */
+/** A lost connection: `before` the request arrives, or `after` the server has handled it. */
 function badLine(cuts: ReadonlyArray<'before' | 'after'>): { fetch: typeof fetch; sent: () => number } {
   let sent = 0
   const cutting: typeof fetch = async (input, init) => {
@@ -186,10 +186,10 @@ function badLine(cuts: ReadonlyArray<'before' | 'after'>): { fetch: typeof fetch
   return { fetch: cutting, sent: () => sent }
 }
 
-describe('a cut line', () => {
+describe('a lost connection', () => {
   const cutTwice = ['before', 'after'] as const
 
-  test('is tried again for a reading call, three times in all', async () => {
+  test('is retried for a read, three attempts in total', async () => {
     const line = badLine(cutTwice)
     expect(await makeClient({ url: server.url, key: server.demoKey, ...line }).call('getMe')).toHaveProperty('email')
     expect(line.sent()).toBe(3)
@@ -209,7 +209,7 @@ describe('a cut line', () => {
     expect(credited.availableUsd).toBe('5.000000000')
   })
 
-  test('is not tried again for a create without one', async () => {
+  test('is not retried for a create without an idempotency key', async () => {
     const line = badLine(cutTwice)
     const cut = makeClient({ url: server.url, key: server.demoKey, ...line })
     const error = await failureOf(cut.call('createApiKey', { body: { name: 'cut', scopes: ['inference'] } }))
@@ -217,7 +217,7 @@ describe('a cut line', () => {
     expect(line.sent()).toBe(1)
   })
 
-  test('and a server that is busy for a moment are the same', async () => {
+  test('is treated like a server that is briefly busy', async () => {
     const receiver = await startReceiver()
     const codes = [503, 502]
     receiver.answer = (request, response) => {

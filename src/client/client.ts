@@ -1,8 +1,8 @@
 /**
- * The typed client, made from the contract: `client.call('createApiKey', { body })` takes and gives what the table of
- * endpoints says. Nothing is generated and nothing is from Node, so that the console and the CLI share it.
+ * The typed client, derived from the contract: `client.call('createApiKey', { body })` has the types of the endpoint
+ * table. It uses no generated code and nothing from Node, so that the console and the CLI share it.
  *
- * Answers are believed, not parsed again: a newer server may say more than this client knows.
+ * Responses are not validated: a newer server can send fields that this client does not know.
  */
 import { api, type Api, type OperationId, type OperationsAnswering } from '../contract/api.ts'
 import {
@@ -15,7 +15,7 @@ import {
   type ReplyOf,
 } from '../contract/endpoint.ts'
 import type { AccountEvent, EventRecord } from '../contract/event.ts'
-import { apiErrorOf, mayPass } from './error.ts'
+import { apiErrorOf, isTransient } from './error.ts'
 import { followEvents, type EventSource, type FollowOptions } from './follow.ts'
 import {
   MODEL_TIMEOUT_MS,
@@ -45,25 +45,25 @@ export interface Client {
   readonly url: string
   /** Throws a `ClientError` (error.ts). */
   call<Op extends CallableId>(operation: Op, ...input: CallArguments<Op>): Promise<Reply<Op>>
-  /** Asks a model, and tells the id of the request beside the answer. */
+  /** Runs a model; returns the request ID with the response. */
   infer<Op extends InferenceId>(operation: Op, input: InferenceInput<Op>): Promise<InferenceAnswer<Reply<Op>>>
-  /** The same, for an answer in parts. `timeoutMs` is how long nothing may come. */
+  /** The same as a stream. `timeoutMs` limits the time without data. */
   stream<Op extends StreamId>(operation: Op, input: InferenceInput<Op>): Promise<ChunkStream<Chunk<Op>>>
-  /** The events of the account, with no gap over reconnections. */
+  /** The events of the account, without gaps across reconnections. */
   follow(options?: FollowOptions): AsyncGenerator<EventRecord, void>
   /** The same for the events of every account. For operators. */
   followAll(options?: FollowOptions): AsyncGenerator<AccountEvent, void>
-  /** Whether the server and what it needs are up. Needs no key. */
+  /** Whether the server and its dependencies are up. Needs no key. */
   ready(options?: CallOptions): Promise<Readiness>
 }
 
 export interface Readiness {
   readonly ok: boolean
-  /** By part of the server, `ok` or what is wrong. */
+  /** Per component: `ok` or the fault. */
   readonly checks: Readonly<Record<string, string>>
 }
 
-/** A stream is followed, not called. */
+/** Event streams use `follow` instead. */
 export type CallableId = Exclude<OperationId, OperationsAnswering<'events'>>
 export type Reply<Op extends CallableId> = ReplyOf<Api[Op]>
 
@@ -71,21 +71,21 @@ export type CallInput<Op extends CallableId> = Part<'params', ParamsOf<Api[Op]>>
   Part<'query', QueryOnWire<QueryInputOf<Api[Op]>, QueryOf<Api[Op]>>> &
   Part<'body', BodyInputOf<Api[Op]>> &
   CallOptions & {
-    /** For creates: the same key never creates twice, so the call may be repeated when its outcome is unknown. */
+    /** For creates: the same key never creates twice, so the call can be retried when its outcome is unknown. */
     readonly idempotencyKey?: string | undefined
   }
 
 type CallArguments<Op extends CallableId> =
   Partial<CallInput<Op>> extends CallInput<Op> ? [input?: CallInput<Op>] : [input: CallInput<Op>]
 
-/** A part that the operation lacks is forbidden, one whose fields are all optional may be left out. */
+/** A part that the operation does not have is forbidden; one with only optional fields can be left out. */
 type Part<Name extends string, T> = [T] extends [undefined]
   ? { readonly [name in Name]?: never }
   : Partial<T> extends T
     ? { readonly [name in Name]?: T }
     : { readonly [name in Name]: T }
 
-/** A query is text on the wire. Callers give what the server makes of it (a number, a boolean), where it may be absent. */
+/** Queries are text on the wire. Callers pass the parsed types (number, boolean) where a field is optional. */
 type QueryOnWire<Input, Output> = [Input] extends [undefined]
   ? undefined
   : { [name in keyof Input]: name extends keyof Output ? Output[name] : never }
@@ -172,7 +172,7 @@ function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
 function fillPath(path: string, params: Values): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = String(params[name] ?? '')
-    // Encoded or not, a URL reads dots as "here" and "up": such a call would go to another operation.
+    // Even encoded, dots mean "here" and "up" in a URL: the call would reach another operation.
     if (/^\.{0,2}$/.test(value)) throw new TypeError(`"${value}" cannot be the ${name} in ${path}`)
     return encodeURIComponent(value)
   })
@@ -183,7 +183,7 @@ async function repeat<T>(attempts: number, signal: AbortSignal, work: () => Prom
     try {
       return await work()
     } catch (error) {
-      if (attempt >= attempts || !mayPass(error) || signal.aborted) throw error
+      if (attempt >= attempts || !isTransient(error) || signal.aborted) throw error
       await pause(FIRST_DELAY_MS * 2 ** (attempt - 1), signal)
     }
   }

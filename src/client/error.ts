@@ -1,6 +1,6 @@
 /**
- * How a call can fail. `kind` tells the two apart that matter to a caller: `api` means that the server has answered and
- * said no; every other kind means that nobody knows what the server did, if it was reached at all.
+ * How a call can fail. `kind` shows the difference that matters to a caller: `api` means that the server rejected the
+ * call; with every other kind it is unknown what the server did, or whether it was reached.
  */
 import type { Issue } from '../base/issue.ts'
 import type { Reason } from '../contract/reasons.ts'
@@ -17,7 +17,7 @@ export interface ApiErrorFields {
   readonly retryAfterMs?: number
 }
 
-/** The server's refusal, the same for the bodies of v1 and v2. */
+/** An error response, the same for v1 and v2 bodies. */
 export class ApiError extends Error {
   readonly kind = 'api'
   readonly status: number
@@ -40,7 +40,7 @@ export class ApiError extends Error {
   }
 }
 
-/** `garbled`: something answered, and not in the way a Berth server does. */
+/** `garbled`: the response did not come from a Berth server. */
 type TransportKind = 'unreachable' | 'timeout' | 'aborted' | 'garbled'
 
 export class TransportError extends Error {
@@ -57,49 +57,49 @@ export function isClientError(error: unknown): error is ClientError {
   return error instanceof ApiError || error instanceof TransportError
 }
 
-/** Whether the server refused a call for this reason. */
+/** Whether the server rejected a call for this reason. */
 export function isRefusal(error: unknown, reason: Reason): error is ApiError {
   return error instanceof ApiError && error.reason === reason
 }
 
-/** Whether the same request may go through a moment later. */
-export function mayPass(error: unknown): boolean {
+/** Whether the same request may succeed a moment later. */
+export function isTransient(error: unknown): boolean {
   if (error instanceof ApiError) return error.status >= 502 && error.status <= 504
   return error instanceof TransportError && error.kind === 'unreachable'
 }
 
-/** What `fetch` rejects with says "fetch failed" and hides the reason in its cause. */
+/** `fetch` rejects with "fetch failed" and hides the reason in its cause. */
 export function unreachable(url: string, error: unknown): TransportError {
   return new TransportError('unreachable', `Cannot reach ${url}: ${describeCause(error)}`, error)
 }
 
 const causes: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection was refused',
-  ECONNRESET: 'the connection was cut',
-  ENOTFOUND: 'there is no host of that name',
-  EAI_AGAIN: 'the name of the host cannot be looked up',
-  EHOSTUNREACH: 'there is no way to that host',
-  ENETUNREACH: 'there is no way to that network',
-  UND_ERR_SOCKET: 'the connection was cut',
+  ECONNRESET: 'the connection was closed',
+  ENOTFOUND: 'host not found',
+  EAI_AGAIN: 'the host name cannot be resolved',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'the network is unreachable',
+  UND_ERR_SOCKET: 'the connection was closed',
 }
 
 function describeCause(error: unknown): string {
   const cause: unknown = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : ''
-  return causes[code] ?? (cause instanceof Error && cause.message !== '' ? cause.message : 'no answer')
+  return causes[code] ?? (cause instanceof Error && cause.message !== '' ? cause.message : 'no response')
 }
 
-/** Reads an error body of either family, or makes do with the status where something else has answered. */
+/** Parses a v1 or v2 error body; uses the status alone if the body is neither. */
 export function apiErrorOf(status: number, headers: Headers, text: string): ApiError {
   const body = parseObject(text)
   const issues = issuesOf(body)
-  const said = textOf(body['message']) ?? `The server answered with the status ${status}`
-  const unsaid = issues.filter((issue) => !said.includes(issue.message))
-  const details = unsaid.map((issue) => (issue.path.length === 0 ? '' : `${issue.path.join('.')}: `) + issue.message)
+  const message = textOf(body['message']) ?? `The server responded with status ${status}`
+  const missing = issues.filter((issue) => !message.includes(issue.message))
+  const details = missing.map((issue) => (issue.path.length === 0 ? '' : `${issue.path.join('.')}: `) + issue.message)
   const reason = textOf(body['reason'])
   const requestId = headers.get('x-request-id')
   const seconds = Number.parseInt(headers.get('retry-after') ?? '', 10)
-  return new ApiError(details.length === 0 ? said : `${said}: ${details.join('; ')}`, {
+  return new ApiError(details.length === 0 ? message : `${message}: ${details.join('; ')}`, {
     status,
     code: textOf(body['code']) ?? textOf(body['type']) ?? `HTTP_${status}`,
     issues,
@@ -109,7 +109,7 @@ export function apiErrorOf(status: number, headers: Headers, text: string): ApiE
   })
 }
 
-/** v2 calls them `issues`; v1 has `detail`, whose paths begin with the part of the request. */
+/** v2 calls them `issues`; v1 has `detail`, with paths that start with the part of the request. */
 function issuesOf(body: Record<string, unknown>): Issue[] {
   if (Array.isArray(body['issues'])) return body['issues'] as Issue[]
   if (!Array.isArray(body['detail'])) return []

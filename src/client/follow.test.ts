@@ -1,4 +1,4 @@
-/** A stream of events that is cut, ended and opened again, against a whole server. */
+/** An event stream that is cut, ended and reopened, against a complete server. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { EventRecord } from '../contract/event.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
@@ -42,7 +42,7 @@ async function newest(count: number): Promise<string[]> {
   return events.map((event) => event.id).toReversed()
 }
 
-test('begins after the given event', async () => {
+test('starts after the given event', async () => {
   await emit(3)
   const [first = '', ...rest] = await newest(3)
   const events = client.follow({ after: first })
@@ -50,9 +50,9 @@ test('begins after the given event', async () => {
   await events.return()
 })
 
-test('goes on after the last event when the stream is cut, and leaves nothing out', async () => {
+test('resumes after the last event when the stream is cut, without gaps', async () => {
   let opened = 0
-  // Cuts each stream after its first event, while more are already on the way.
+  // Cuts each stream after its first event, while more are in flight.
   const cutting: typeof fetch = async (input, init) => {
     const line = new AbortController()
     init?.signal?.addEventListener('abort', () => line.abort())
@@ -69,35 +69,35 @@ test('goes on after the last event when the stream is cut, and leaves nothing ou
   expect(opened).toBeGreaterThanOrEqual(3)
 })
 
-test('tells when the stream is open, once that it is lost, and when it is open again', async () => {
+test('reports when the stream opens, once when it is lost, and when it reopens', async () => {
   await emit(2)
   const [first = '', second = ''] = await newest(2)
   const line = new AbortController()
   let refused = 0
-  // Cut once, then dead for three tries.
+  // Cut once, then unreachable for three attempts.
   const dying: typeof fetch = (input, init) => {
     if (!line.signal.aborted)
       return fetch(input, { ...init, signal: AbortSignal.any([line.signal, ...signalOf(init)]) })
     refused += 1
     return refused > 3 ? fetch(input, init) : Promise.reject(new TypeError('fetch failed'))
   }
-  const told: string[] = []
+  const calls: string[] = []
   const events = makeClient({ url: server.url, key: server.demoKey, fetch: dying }).follow({
     after: first,
-    onOpen: (after) => told.push(`open after ${after}`),
-    onLost: () => told.push('lost'),
+    onOpen: (after) => calls.push(`open after ${after}`),
+    onLost: () => calls.push('lost'),
   })
   expect(await take(events, 1)).toEqual([second])
-  expect(told).toEqual([`open after ${first}`])
+  expect(calls).toEqual([`open after ${first}`])
   const coming = take(events, 1)
   line.abort()
   await emit(1)
   expect(await coming).toEqual(await newest(1))
-  expect(told).toEqual([`open after ${first}`, 'lost', `open after ${second}`])
+  expect(calls).toEqual([`open after ${first}`, 'lost', `open after ${second}`])
   await events.return()
 })
 
-test('without a beginning gives what happens from now on', async () => {
+test('starts at the newest event by default', async () => {
   await emit(1)
   const events = client.follow()
   const controller = new AbortController()
@@ -105,7 +105,7 @@ test('without a beginning gives what happens from now on', async () => {
   const [before = ''] = await newest(1)
   let isHeard = false
   const coming = Promise.all([take(events, 1), quiet.next()]).finally(() => (isHeard = true))
-  // What happens before both have begun is not for them.
+  // Events before both have started do not count.
   await waitFor('both to hear of it', async () => {
     await emit(1)
     return isHeard
@@ -114,7 +114,7 @@ test('without a beginning gives what happens from now on', async () => {
   expect(BigInt(after)).toBeGreaterThan(BigInt(before))
   expect(met.value).toMatchObject({ type: 'key.created' })
   expect(BigInt(met.value?.id ?? '0')).toBeGreaterThan(BigInt(before))
-  // It may have heard of more than one meanwhile.
+  // It may have received more than one meanwhile.
   const ended = readToEnd(quiet)
   controller.abort()
   expect(await ended).toEqual({ done: true, value: undefined })
@@ -137,7 +137,7 @@ test('an operator follows the events of every account, from now on or after one'
   await expect(client.followAll().next()).rejects.toMatchObject({ kind: 'api', status: 403 })
 })
 
-test('ends with the refusal of a key', async () => {
+test('ends when the key is rejected', async () => {
   const refused = makeClient({ url: server.url, key: 'bk_wrong' }).follow().next()
   await expect(refused).rejects.toMatchObject({ kind: 'api', status: 401 })
 })

@@ -1,36 +1,36 @@
 /**
- * Events as they happen, without a gap: a stream that ends, falls silent or is cut is opened again after the last event
- * that was handed out, so that a server may be restarted under a reader who never notices.
+ * Follows events without gaps: a stream that ends, stalls or is cut is reopened after the last event returned, so that
+ * readers do not notice a server restart.
  */
 import { limits } from '../base/limits.ts'
 import type { SseMessage } from '../base/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
-import { ApiError, mayPass, TransportError } from './error.ts'
+import { ApiError, isTransient, TransportError } from './error.ts'
 import { pause } from './pause.ts'
 import { readMessages } from './sse.ts'
 
-/** The server sends a sign of life each `sseHeartbeatMs`; three missing ones mean that the line is dead. */
+/** The server sends a heartbeat every `sseHeartbeatMs`; three missing ones mean that the connection is lost. */
 const SILENCE_MS = 3 * limits.sseHeartbeatMs
-/** Failures in a row until we give up: about half a minute, which a restart needs at most. */
+/** Consecutive failures before giving up: about 30 seconds, enough for a restart. */
 const FAILURES = 10
 const FIRST_DELAY_MS = 200
 const LONGEST_DELAY_MS = 5_000
-/** A stream that has lasted this long counts as a success, even if nothing happened meanwhile. */
+/** A stream that lasted this long counts as a success, even without events. */
 const LASTED_MS = limits.sseHeartbeatMs
 
 export interface FollowOptions {
-  /** The id of the last event that the caller has; without it, what happens from now on. */
+  /** The ID of the last event the caller has; default: the newest. */
   readonly after?: string | undefined
   /** Ends the iteration, without an error. */
   readonly signal?: AbortSignal | undefined
-  /** The stream is open, at first and after each time it was not; it goes on after this event. */
+  /** Called each time the stream opens, with the event it continues after. */
   readonly onOpen?: ((after: string) => void) | undefined
-  /** It could not be opened or was cut, and is tried again. Told once until it is open again. */
+  /** Called once when the stream is lost and retried, until it opens again. */
   readonly onLost?: ((problem: unknown) => void) | undefined
 }
 
 export interface EventSource {
-  /** The id of the newest event, so that "from now on" survives a reconnection before the first event. */
+  /** The ID of the newest event, so that a reconnection before the first event misses none. */
   newestId(signal: AbortSignal): Promise<string>
   open(after: string, signal: AbortSignal): Promise<Response>
 }
@@ -39,7 +39,7 @@ export async function* followEvents(source: EventSource, options: FollowOptions)
   const signal = options.signal ?? new AbortController().signal
   let last = options.after
   let failures = 0
-  // A server that was never reached is a wrong address rather than a restart, and is told at once.
+  // A server that was never reached is a wrong address rather than a restart, so it fails at once.
   let reached = false
   let isLost = false
   while (!signal.aborted) {
@@ -59,20 +59,21 @@ export async function* followEvents(source: EventSource, options: FollowOptions)
       }
     } catch (error) {
       if (signal.aborted) return
-      if (!reached || !mayComeBack(error)) throw error
+      if (!reached || !isRetryable(error)) throw error
       problem = error
       if (!isLost) options.onLost?.(error)
       isLost = true
     }
     failures = performance.now() - startedAt > LASTED_MS ? 1 : failures + 1
-    if (failures >= FAILURES) throw problem ?? new TransportError('garbled', 'The stream of events ends at once')
-    const asked = problem instanceof ApiError ? (problem.retryAfterMs ?? 0) : 0
-    await pause(Math.max(asked, Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1))), signal)
+    if (failures >= FAILURES)
+      throw problem ?? new TransportError('garbled', 'The event stream keeps ending immediately')
+    const retryAfterMs = problem instanceof ApiError ? (problem.retryAfterMs ?? 0) : 0
+    await pause(Math.max(retryAfterMs, Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1))), signal)
   }
 }
 
-function mayComeBack(error: unknown): boolean {
-  return mayPass(error) || (error instanceof ApiError && error.status === 429)
+function isRetryable(error: unknown): boolean {
+  return isTransient(error) || (error instanceof ApiError && error.status === 429)
 }
 
 async function* listen(
@@ -91,9 +92,9 @@ async function* listen(
     clearTimeout(silence)
     yield* readMessages(response, { silenceMs: SILENCE_MS, onSilence: end })
   } catch (error) {
-    // Cut in the middle, or silent for too long: the caller comes back after the last event.
+    // Cut, or silent for too long: the caller resumes after the last event.
     if (error instanceof ApiError || error instanceof TransportError) throw error
-    throw new TransportError('unreachable', 'The stream of events was cut', error)
+    throw new TransportError('unreachable', 'The event stream was interrupted', error)
   } finally {
     clearTimeout(silence)
     outer.removeEventListener('abort', end)

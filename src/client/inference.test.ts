@@ -1,4 +1,4 @@
-/** Calls of models by the client, against a whole server with a simulated engine behind it. */
+/** Inference requests by the client, against a complete server with a simulated engine. */
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { startReceiver } from '../../test/harness/receiver.ts'
@@ -25,7 +25,7 @@ afterAll(async () => {
 
 const body = { model: 'test/model', messages: [{ role: 'user' as const, content: 'Hello there' }] }
 
-test('an answer comes with the id of its request, by which its cost is known to the nano-dollar', async () => {
+test('returns the request ID, which gives the exact cost', async () => {
   const { requestId, answer } = await client.infer('createChatCompletion', { body })
   expect(answer.choices[0]?.message.content).toBe('word0 word1 word2 word3 word4 ')
   const { prompt_tokens: input, completion_tokens: output } = answer.usage
@@ -34,7 +34,7 @@ test('an answer comes with the id of its request, by which its cost is known to 
   await expect(refused).rejects.toMatchObject({ kind: 'api', reason: 'model_not_found' })
 })
 
-test('the name of a conversation goes along, so that its beginning is found in the same cache', async () => {
+test('sends the conversation name, so that its prefix is found in the same cache', async () => {
   const sent: Array<string | null> = []
   const spy: typeof fetch = (input, init) => {
     sent.push(new Headers(init?.headers).get('x-session-id'))
@@ -48,7 +48,7 @@ test('the name of a conversation goes along, so that its beginning is found in t
 })
 
 describe('a stream', () => {
-  test('gives its chunks as they come, and the id of its request', async () => {
+  test('yields chunks as they arrive, and has the request ID', async () => {
     const stream = await client.stream('createChatCompletion', {
       body: { ...body, stream_options: { include_usage: true } },
     })
@@ -61,7 +61,7 @@ describe('a stream', () => {
     expect(await fetchCost(client, stream.requestId)).toBe(BigInt(nano))
   })
 
-  test('that its reader leaves or aborts ends at the engine', async () => {
+  test('is canceled at the engine when the reader stops or aborts', async () => {
     const { behaviour, requests } = model.upstream
     behaviour.intervalMs = 5
     behaviour.words = 4_000
@@ -82,7 +82,7 @@ describe('a stream', () => {
     }
   })
 
-  test('that breaks in the middle ends in the error that it tells', async () => {
+  test('throws the error that it contains', async () => {
     model.upstream.behaviour.faultsOnce.push({ kind: 'reset', afterEvents: 3 })
     const stream = await client.stream('createChatCompletion', { body })
     let text = ''
@@ -98,7 +98,7 @@ describe('a stream', () => {
     expect(text).toBe('word0 word1 ')
   })
 
-  test('without an end was cut, a silent one is given up, and what is no stream is no answer', async () => {
+  test('fails without an end marker, after a silence, and if the response is not a stream', async () => {
     const receiver = await startReceiver()
     const other = makeClient({ url: receiver.url })
     const readAll = async (timeoutMs?: number): Promise<void> => {
@@ -106,7 +106,7 @@ describe('a stream', () => {
     }
     const head = { 'content-type': 'text/event-stream' }
     receiver.answer = (_, response) => void response.writeHead(200, head).end('data: {"choices":[]}\n\n')
-    await expect(readAll()).rejects.toThrow(new TransportError('unreachable', 'The answer was cut'))
+    await expect(readAll()).rejects.toThrow(new TransportError('unreachable', 'The response was interrupted'))
     receiver.answer = (_, response) => void response.writeHead(200, head).write('data: {"choices":[]}\n\n')
     await expect(readAll(50)).rejects.toMatchObject({ kind: 'timeout' })
     receiver.answer = () => {}
@@ -118,14 +118,14 @@ describe('a stream', () => {
     await receiver.close()
   })
 
-  test('is only of what can stream, and its chunks have their types', () => {
+  test('exists only for operations that can stream, with typed chunks', () => {
     expectTypeOf<Chunk<'generateImage'>['type']>().toEqualTypeOf<'queued' | 'progress' | 'result'>()
     const wrong = [
-      // @ts-expect-error speech comes in one piece
+      // @ts-expect-error speech cannot be streamed
       () => client.stream('generateAudio', { body: { text: 'Hello' } }),
-      // @ts-expect-error a chat has messages
+      // @ts-expect-error the messages are missing
       () => client.infer('createChatCompletion', { body: { model: 'm' } }),
-      // @ts-expect-error this asks no model
+      // @ts-expect-error not an inference operation
       () => client.infer('getMe', {}),
     ]
     expect(wrong).toHaveLength(3)

@@ -1,6 +1,6 @@
 /**
- * Calls of models. Beside the answer a caller needs the id of the request, by which its cost is asked; and an answer
- * may come in parts. Nothing here is tried again by itself: a model's answer costs money each time.
+ * Inference requests. Besides the response a caller needs the request ID to look up its cost, and responses can be
+ * streamed. Nothing is retried here: every response costs money.
  */
 import type { Api, OperationsAnswering } from '../contract/api.ts'
 import type { BodyInputOf, ChunkOf } from '../contract/endpoint.ts'
@@ -8,21 +8,21 @@ import { ApiError, isClientError, TransportError, unreachable } from './error.ts
 import { readMessages } from './sse.ts'
 import { parseAnswer, type CallOptions, type Request, type Transport } from './transport.ts'
 
-/** Servers have limits of their own, and tell when one is passed. This one is for servers that are gone. */
+/** Servers have their own timeouts and report them. This one is for servers that have disappeared. */
 export const MODEL_TIMEOUT_MS = 3_600_000
-/** A picture of the largest size travels as one line. */
+/** An image of the maximum size is sent as one line. */
 const CHUNK_CHARS = 64 * 1_048_576
-/** Of a stream that had begun well: its status was sent before it broke. */
+/** Status for an error in a stream: the response had already started with 200. */
 const BROKEN_STATUS = 502
 
-/** Operations that run a model and answer in JSON. Speech is `generateAudio`: `createSpeech` answers with bare audio. */
+/** Operations that run a model and return JSON. Speech is `generateAudio`: `createSpeech` returns raw audio. */
 export type InferenceId = OperationsAnswering<'inference'>
-/** Those that can answer in parts. */
+/** Operations that can stream. */
 export type StreamId = { [Op in InferenceId]: ChunkOf<Api[Op]> extends undefined ? never : Op }[InferenceId]
 
 export interface InferenceInput<Op extends InferenceId> extends CallOptions {
   readonly body: BodyInputOf<Api[Op]>
-  /** Calls of one conversation find their beginning in the same engine's cache. */
+  /** Requests of one conversation go to the engine that has its prefix cached. */
   readonly sessionId?: string | undefined
 }
 
@@ -32,10 +32,10 @@ export interface InferenceAnswer<T> {
   readonly answer: T
 }
 
-/** An event that tells of an error is thrown as an `ApiError`. */
+/** Error events are thrown as an `ApiError`. */
 export type Chunk<Op extends StreamId> = Exclude<ChunkOf<Api[Op]>, { readonly type: 'error' }>
 
-/** Each part as it comes, once. It has to be read to its end or left (`break`); `signal` ends it at any time. */
+/** Yields each chunk once. Read it to the end or `break`; `signal` cancels it at any time. */
 export interface ChunkStream<T> extends AsyncIterable<T> {
   readonly requestId: string
 }
@@ -56,7 +56,7 @@ export async function openChunks<T>(
   const problemOf = (error: unknown): unknown => {
     if (signal?.aborted === true) return new TransportError('aborted', 'The call was aborted', error)
     if (connection.signal.aborted) {
-      return new TransportError('timeout', `${transport.url} has said nothing for ${timeoutMs / 1_000} s`, error)
+      return new TransportError('timeout', `${transport.url} sent nothing for ${timeoutMs / 1_000} s`, error)
     }
     return isClientError(error) ? error : unreachable(transport.url, error)
   }
@@ -72,7 +72,7 @@ export async function openChunks<T>(
           if (data === '[DONE]') return
           yield readChunk(transport.url, data, requestId) as T
         }
-        throw new TransportError('unreachable', 'The answer was cut')
+        throw new TransportError('unreachable', 'The response was interrupted')
       } catch (error) {
         throw problemOf(error)
       } finally {

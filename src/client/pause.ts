@@ -1,4 +1,4 @@
-/** A wait that a signal ends early. It never rejects: who waits looks at the signal anyway. */
+/** Waits; a signal ends the wait early. Never rejects: callers check the signal themselves. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()

@@ -1,9 +1,9 @@
-/** The cost of an inference request, which is known shortly after its answer. */
+/** The cost of an inference request, known shortly after its response. */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { Client } from './client.ts'
 import { pause } from './pause.ts'
 
-/** On another server than the one that has answered, a cost is known within a second. */
+/** On servers other than the one that responded, a cost is known within a second. */
 const COST_TRIES = 8
 const COST_EVERY_MS = 250
 

@@ -1,17 +1,17 @@
-/** Whatever `formatSse` writes is read back, wherever the chunks end. */
+/** Messages of `formatSse` are parsed again, wherever chunks end. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { formatSse, sseHeartbeat } from '../base/sse.ts'
 import { makeSseReader } from './sse.ts'
 
-/** A line ending inside a field is the one thing that the format cannot carry. */
+/** The format cannot carry line endings inside a field. */
 const line = fc.string().filter((text) => !/[\r\n]/.test(text))
 const message = fc.record(
   { id: line, event: line, data: fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join('\n')) },
   { requiredKeys: ['data'] },
 )
 
-test('messages are read back as they were written, in chunks of any size', () => {
+test('round-trips messages in chunks of any size', () => {
   fc.assert(
     fc.property(fc.array(message), fc.integer({ min: 1, max: 7 }), (messages, size) => {
       const text = messages.map((one) => formatSse(one) + sseHeartbeat).join('')
@@ -24,7 +24,7 @@ test('messages are read back as they were written, in chunks of any size', () =>
   )
 })
 
-test.each(['\n', '\r\n', '\r'])('lines may end in %j', (end) => {
+test.each(['\n', '\r\n', '\r'])('accepts lines that end in %j', (end) => {
   const reader = makeSseReader()
   const text = ['id: 1', 'data: a', 'data: b', '', ': still here', '', 'data:c', '', ''].join(end)
   const read = text.split('').flatMap((character) => reader.push(character))
@@ -41,14 +41,14 @@ test.each([
   }).toThrow(RangeError)
 })
 
-test('messages may be as long in all as they like, each within the limit of its caller', () => {
+test('limits the length of each message, not the total', () => {
   const message = `data: ${'x'.repeat(90)}\n\n`
   const reader = makeSseReader(100)
   expect(Array.from({ length: 50 }, () => reader.push(message)).flat()).toHaveLength(50)
   expect(() => reader.push(`data: ${'x'.repeat(100)}`)).toThrow(RangeError)
 })
 
-test('a message of megabytes is read back from chunks as small as packets', () => {
+test('reads a message of megabytes from packet-sized chunks', () => {
   const data = 'picture '.repeat(1_250_000)
   const text = formatSse({ data })
   const reader = makeSseReader(16 * 1_048_576)

@@ -1,14 +1,14 @@
 /**
- * Server-sent events, read: the other half of base/sse.ts. A chunk may end anywhere, even inside a line ending. Each
- * character is looked at once, however many chunks a message comes in: a picture is one line of many megabytes.
+ * Parses server-sent events; base/sse.ts formats them. A chunk can end anywhere, even inside a line ending. Each
+ * character is scanned once, however many chunks a message has: an image is one line of many megabytes.
  */
 import type { SseMessage } from '../base/sse.ts'
 
-/** Of one message. No event of ours comes near it; what does is no event stream. */
+/** Limit for one message; Berth's events are far smaller. */
 const MAX_CHARS = 1_048_576
 
 export interface SseReader {
-  /** Takes a chunk and gives the messages that it completes. Throws a RangeError on a message without end. */
+  /** Returns the messages that the chunk completes. Throws a RangeError if a message is too long. */
   push(chunk: string): SseMessage[]
 }
 
@@ -20,12 +20,12 @@ interface Fields {
 
 export function makeSseReader(maxChars: number = MAX_CHARS): SseReader {
   let fields: Fields = { data: [] }
-  /** The beginning of a line, whose end has not come yet. */
+  /** The start of an incomplete line. */
   let parts: string[] = []
   let chars = 0
   let endedInReturn = false
 
-  /** The message, when the line is the empty one that ends it. */
+  /** Returns the message if the line is the empty line that ends it. */
   const take = (line: string): SseMessage | undefined => {
     if (line !== '') {
       setField(fields, line)
@@ -41,7 +41,7 @@ export function makeSseReader(maxChars: number = MAX_CHARS): SseReader {
     push: (chunk) => {
       const messages: SseMessage[] = []
       const ending = /\r\n?|\n/g
-      // A line that ended in a carriage return at the end of the last chunk may have a line feed that belongs to it.
+      // If the last chunk ended in a carriage return, a line feed here belongs to it.
       let from = endedInReturn && chunk.startsWith('\n') ? 1 : 0
       if (chunk !== '') endedInReturn = chunk.endsWith('\r')
       ending.lastIndex = from
@@ -55,7 +55,7 @@ export function makeSseReader(maxChars: number = MAX_CHARS): SseReader {
       }
       if (from < chunk.length) parts.push(chunk.slice(from))
       chars += chunk.length - from
-      if (chars > maxChars) throw new RangeError('a message of the event stream does not end')
+      if (chars > maxChars) throw new RangeError('a message of the event stream is too long')
       return messages
     },
   }
@@ -72,12 +72,12 @@ function setField(fields: Fields, line: string): void {
 export interface ReadingOptions {
   /** The longest message. */
   readonly maxChars?: number | undefined
-  /** Called when nothing has come for so long; the reading goes on until what was asked for ends. */
+  /** Called after this long without data; reading continues until the response ends. */
   readonly silenceMs: number
   readonly onSilence: () => void
 }
 
-/** The messages of an answer. Who stops to read them ends the answer. */
+/** The messages of a response. Stopping the iteration cancels the response. */
 export async function* readMessages(
   response: Response,
   { maxChars, silenceMs, onSilence }: ReadingOptions,
@@ -88,14 +88,14 @@ export async function* readMessages(
   const messages = makeSseReader(maxChars)
   try {
     for (;;) {
-      // Only while we wait ourselves: a slow caller is not a silent server.
+      // Only while waiting for data: a slow caller is not a silent server.
       const silence = setTimeout(onSilence, silenceMs)
       const { done, value } = await reader.read().finally(() => clearTimeout(silence))
       if (done) return
       yield* messages.push(decoder.decode(value, { stream: true }))
     }
   } finally {
-    // What is already broken cannot be ended in good order.
+    // A broken stream cannot be canceled cleanly.
     await reader.cancel().catch(() => {})
   }
 }

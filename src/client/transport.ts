@@ -1,14 +1,14 @@
-/** One server, over one `fetch`: each way in which fetching goes wrong becomes an error with its kind. */
+/** Requests to one server; every failure of `fetch` becomes an error with a kind. */
 import { limits } from '../base/limits.ts'
 import { apiErrorOf, TransportError, unreachable } from './error.ts'
 
 export interface TransportOptions {
-  /** Where the server is: `http://127.0.0.1:8420`, with a path in front where a proxy adds one. */
+  /** URL of the server: `http://127.0.0.1:8420`, with the path prefix if a proxy adds one. */
   readonly url: string
-  /** Without it only public operations answer. */
+  /** Without it only public operations work. */
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** How long a call may take, its retries included. */
+  /** Time limit of a call, including retries. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -27,9 +27,9 @@ export interface Request {
 export interface Transport {
   readonly url: string
   send(request: Request, signal: AbortSignal): Promise<{ response: Response; text: string }>
-  /** A stream of events, not yet read. */
+  /** An open event stream. */
   open(request: Request, signal: AbortSignal): Promise<Response>
-  /** Ends the work at the time limit or with the caller's signal, and says which of them it was. */
+  /** Ends the work at the timeout or with the caller's signal; the error's kind shows which. */
   within<T>(input: CallOptions, work: (signal: AbortSignal) => Promise<T>): Promise<T>
 }
 
@@ -80,7 +80,7 @@ export function openTransport(options: TransportOptions): Transport {
       } catch (error) {
         if (!controller.signal.aborted) throw error
         if (input.signal?.aborted === true) throw new TransportError('aborted', 'The call was aborted', error)
-        throw new TransportError('timeout', `${url} has not answered within ${timeoutMs / 1_000} s`, error)
+        throw new TransportError('timeout', `${url} did not respond within ${timeoutMs / 1_000} s`, error)
       } finally {
         clearTimeout(timer)
         input.signal?.removeEventListener('abort', abort)
@@ -98,5 +98,5 @@ export function parseAnswer(url: string, text: string): unknown {
 }
 
 export function garbled(url: string, cause?: unknown): TransportError {
-  return new TransportError('garbled', `What answers at ${url} is not a Berth server`, cause)
+  return new TransportError('garbled', `The server at ${url} is not a Berth server`, cause)
 }

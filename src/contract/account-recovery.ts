@@ -1,4 +1,4 @@
-/** How an operator gives an account an owner who can act again, when its last keys are lost, revoked or expired. */
+/** Restores access to an account whose last keys are lost, revoked or expired. For operators. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'

@@ -1,4 +1,4 @@
-/** Who is calling: the account, its members, API keys and SSH keys (v2). */
+/** The account, its members, API keys and SSH keys (v2). */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint, scopes } from './endpoint.ts'

@@ -1,14 +1,14 @@
 /**
- * What an agent and its server say to each other, over one WebSocket that the agent opens. Text frames are the messages
- * here; binary frames carry streams (base/mux.ts). The server says the whole of what is wanted, the agent the whole of
- * what there is, each as often as it likes: a message that is lost or doubled changes nothing.
+ * The protocol between an agent and its server, over one WebSocket opened by the agent. Text frames are the messages
+ * here; binary frames carry streams (base/mux.ts). The server always sends the whole desired state, the agent the whole
+ * observed state, as often as needed: lost or repeated messages do no harm.
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { gpuFormFactor, gpuType, networkType } from './shared.ts'
 
 export const AGENT_PATH = '/v2/agent/connect'
-/** Grows when the messages change in a way that an older side would misread. */
+/** Incremented when an older side would misread the messages. */
 export const AGENT_PROTOCOL = 1
 
 const word = z.string().regex(/^[a-z][a-z0-9_]{0,99}$/)
@@ -19,7 +19,7 @@ export const hostName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'Must be lowercase letters, digits and hyphens, at most 63')
 
-/** A machine as it can be sold; `InventoryMachine` of the drivers, less what the server knows better. */
+/** A machine on sale: the drivers' `InventoryMachine` without the fields that the server sets. */
 export const hostOffer = z.object({
   clusterName: z.string().min(1).max(100),
   region: z.string().min(1).max(100),
@@ -35,7 +35,7 @@ export const hostOffer = z.object({
   /** Marketplace only. */
   priceUsdPerGpuHour: z.string().nullable(),
   hasPersistentStorage: z.boolean(),
-  /** Declared, not found: there is no such device. */
+  /** Declared by the supplier; the device does not exist. */
   simulated: z.boolean(),
   hardware: z.object({
     cpuModel: z.string().min(1).max(200),
@@ -57,7 +57,7 @@ const disk = z.object({
   volumeId: id,
   label: z.string(),
   sizeGb: z.int().min(1),
-  /** `file`: on this host. `nfs`: to be mounted from there. */
+  /** `file`: on this host. `nfs`: mounted over the network. */
   source: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('file') }),
     z.object({ kind: z.literal('nfs'), server: z.string(), path: z.string() }),
@@ -76,7 +76,7 @@ const workload = z.object({
   id,
   tag: z.string().min(1).max(200),
   want: z.enum(['run', 'gone']),
-  /** The host has shown it running before: when it is missing it is lost, not new. */
+  /** The host has reported it running before: if it is missing, it is lost, not new. */
   started: z.boolean(),
   /** null: found on the host but not in the database. */
   spec: z
@@ -95,14 +95,14 @@ const workload = z.object({
       image: z.object({ name: z.string(), tag: z.string().nullable() }).nullable(),
     })
     .nullable(),
-  /** Which of several hosts this is (0 is the head), its GPUs, and all hosts of it in their order. */
+  /** The rank of this host (0 is the head), its GPUs, and all hosts in rank order. */
   node: z.object({
     index: z.int().min(0),
     gpuIndexes: z.array(z.int().min(0)),
     peers: z.array(z.object({ hostname: z.string(), privateIp: z.string() })),
   }),
   disks: z.array(disk).max(limits.volumesPerRental),
-  /** Virtual machines: what to start from. null: the small image that the host has built itself. */
+  /** Base image of a virtual machine. null: the small image built by the host itself. */
   baseImage: baseImage.nullable(),
 })
 export type Workload = z.output<typeof workload>
@@ -112,14 +112,14 @@ const observation = z.object({
   tag: z.string().min(1).max(200),
   state: z.enum(['starting', 'running', 'stopping', 'failed']),
   failure: word.optional(),
-  /** What it is doing or why it failed, for people: `pulling debian:12, 34 of 120 MB`. */
+  /** Progress or cause of failure, for people: `pulling debian:12, 34 of 120 MB`. */
   message: sentence.optional(),
-  /** Customers paste it into their shells. */
+  /** Customers paste it into their shells, so it is restricted. */
   sshUser: z
     .string()
     .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/)
     .optional(),
-  /** Of this run of it: another word after it stood still and was started again. */
+  /** Identifies this run; changes when it is stopped and started again. */
   incarnation: z.string().max(100).optional(),
   disks: z.array(id).max(limits.volumesPerRental),
 })
@@ -129,14 +129,14 @@ const hostVolume = z.object({
   id,
   sizeGb: z.int().min(1),
   want: z.enum(['there', 'gone']),
-  /** The host has shown it before: when it is missing its data is lost, and an empty one must not take its place. */
+  /** The host has reported it before: if it is missing, its data is lost, and an empty one must not replace it. */
   made: z.boolean().default(false),
-  /** All of its blocks are set aside when it is made. */
+  /** All blocks are allocated when it is created. */
   reserved: z.boolean().default(false),
 })
 export type WantedVolume = z.output<typeof hostVolume>
 
-/** The whole of what is wanted of a host. */
+/** The complete desired state of a host. */
 export const desired = z.object({
   type: z.literal('desired'),
   generation: z.int(),
@@ -146,24 +146,24 @@ export const desired = z.object({
 })
 export type Desired = z.output<typeof desired>
 
-/** Why a host takes no tenants, until it is repaired. Those that are there stay. */
+/** Why a host accepts no new tenants until it is repaired. Current tenants stay. */
 const hostFault = z.object({ reason: word, message: sentence })
 export type HostFault = z.output<typeof hostFault>
 
-/** The whole of what there is. */
+/** The complete observed state of a host. */
 const hostReport = z.object({
   type: z.literal('report'),
-  /** Of the `desired` that it has acted on; 0 before the first. */
+  /** Generation of the last `desired` it applied; 0 before the first. */
   generation: z.int().min(0),
   offer: hostOffer,
-  /** Nothing could be looked at: what is said of workloads is no news, and nothing is known to run. */
+  /** The engine could not be inspected: the workloads are not current, and none is known to run. */
   blind: z.boolean().optional(),
-  /** What the host can and cannot do, in sentences for its owner and the operator. */
+  /** Capabilities and limitations, as sentences for the supplier and the operator. */
   notes: z.array(sentence).max(50),
   fault: hostFault.optional(),
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),
-  /** Volumes that could not be made or removed, and those that have vanished. */
+  /** Volumes that could not be created or removed, or that are missing. */
   volumeFaults: z
     .array(z.object({ id, message: sentence }))
     .max(1_000)
@@ -189,7 +189,7 @@ export const hostMetrics = z.object({
 export type HostMetrics = z.output<typeof hostMetrics>
 
 export const fromServer = z.discriminatedUnion('type', [
-  /** The first word. The agent signs `berth-agent/<protocol>/<installation>/<nonce>` with its key. */
+  /** The first message. The agent signs `berth-agent/<protocol>/<installation>/<nonce>` with its key. */
   z.object({ type: z.literal('challenge'), protocol: z.int(), installation: z.string(), nonce: z.string() }),
   z.object({ type: z.literal('welcome'), heartbeatMs: z.int().min(100) }),
   z.object({ type: z.literal('refused'), reason: word, message: sentence }),
@@ -197,19 +197,19 @@ export const fromServer = z.discriminatedUnion('type', [
 ])
 export type FromServer = z.output<typeof fromServer>
 
-/** It is stored and shown, so it holds nothing that a database or a terminal would stumble over. */
+/** Stored and shown, so it must not contain characters that break a database or a terminal. */
 const agentVersion = z.string().regex(/^[\w.+-]{1,50}$/)
 
 export const fromAgent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('hello'), hostId: hostName, signature: z.string().max(200), version: agentVersion }),
   hostReport,
   hostMetrics,
-  /** `draining`: take no more tenants. `left`: the machine goes for good; refused while it has tenants. */
+  /** `draining`: accept no new tenants. `left`: remove the machine; rejected while it has tenants. */
   z.object({ type: z.literal('move'), to: z.enum(['ready', 'draining', 'left']) }),
 ])
 export type FromAgent = z.output<typeof fromAgent>
 
-/** What a stream to a host is for; the first thing that is sent on it. */
+/** The purpose of a stream to a host, sent when it opens. */
 export const streamRequest = z.discriminatedUnion('kind', [
   /** To a port inside; 0 is SSH. */
   z.object({ kind: z.literal('port'), workloadId: id, port: z.int().min(0).max(65_535) }),

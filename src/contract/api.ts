@@ -1,4 +1,4 @@
-/** The whole interface: every operation, once. */
+/** The table of all operations. */
 import { z } from 'zod'
 import { accountEndpoints } from './account.ts'
 import { accountRecoveryEndpoints } from './account-recovery.ts'
@@ -52,7 +52,7 @@ export const api = {
 export type Api = typeof api
 export type OperationId = keyof Api
 
-/** The operations that the contract declares with one of these kinds of answers. */
+/** The operations with one of these kinds of responses. */
 export type OperationsAnswering<Kind extends AnswerKind> = {
   [Op in OperationId]: Api[Op]['answers'] extends Kind ? Op : never
 }[OperationId]

@@ -1,4 +1,4 @@
-/** What things cost and what was paid: request costs, usage, balance, statement, invoices. */
+/** Billing: request costs, usage, balance, statement, invoices. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'

@@ -1,12 +1,12 @@
-/** One message of a chat, as clients of the convention send it. */
+/** One chat message in the OpenAI format. */
 import { z } from 'zod'
 
-/** Parts that are no text (pictures) have a shape of their own, which is the engine's to judge. */
+/** Parts other than text, such as images, are validated by the engine. */
 const contentPart = z.looseObject({ type: z.string(), text: z.string().optional() }).superRefine((part, context) => {
   if (part.type === 'text' && part.text === undefined) requireMember(context, 'text')
 })
 
-/** An assistant may have called a tool, or refused, in place of saying something. */
+/** An assistant message can have a tool call or a refusal instead of text. */
 const insteadOfContent = ['tool_calls', 'function_call', 'refusal', 'audio'] as const
 
 export const chatMessage = z
@@ -31,7 +31,7 @@ function isSomething(value: unknown): boolean {
   return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0)
 }
 
-/** As if the schema had asked for it. */
+/** The same issue as for a missing required field. */
 function requireMember(context: z.RefinementCtx, name: string, input?: unknown): void {
   context.addIssue({ code: 'invalid_type', expected: 'string', path: [name], input })
 }

@@ -1,4 +1,4 @@
-/** What reserved terms commit to, and what an order would cost (v2). */
+/** Commitments of reserved terms, and quotes for orders (v2). */
 import { z } from 'zod'
 import { region } from './region.ts'
 import { gpuType, networkType } from './shared.ts'

@@ -1,6 +1,6 @@
 /**
- * An endpoint is a value. From the one table of them (`api.ts`) come the handlers' types, validation, the typed client,
- * the OpenAPI descriptions, the reference at /docs and the authorisation walk in the tests. There is no second list.
+ * An endpoint is a value. The table of endpoints (`api.ts`) is the only source of the handlers' types, validation, the
+ * typed client, the OpenAPI descriptions, the reference at /docs and the authorisation tests.
  */
 import type { z } from 'zod'
 
@@ -16,20 +16,20 @@ export const scopes = [
 ] as const
 export type Scope = (typeof scopes)[number]
 
-/** `public`: no key. `any-key`: a key, whatever its scopes. Else: a key with one of the scopes. */
+/** `public`: no key. `any-key`: any valid key. Otherwise: a key with one of the scopes. */
 export type Access = 'public' | 'any-key' | readonly [Scope, ...Scope[]]
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** v1 and v2 answer errors in different forms and with different statuses. */
+/** v1 and v2 have different error bodies and statuses. */
 export type Family = 'v1' | 'v2'
 
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
 
 /**
- * The kinds of answers. `json` and `html` come from a handler. `text` and `events` are streams that own their socket.
- * `inference` and `audio` come from the gateway and carry `X-Inference-Request-Id`; `inference` is JSON, or a stream
- * of `chunk` events when the body has `stream: true`.
+ * The kinds of responses. `json` and `html` come from a handler. `text` and `events` are streams that own their socket.
+ * `inference` and `audio` come from the gateway and have `X-Inference-Request-Id`; `inference` is JSON, or a stream of
+ * `chunk` events when the body has `stream: true`.
  */
 const contentTypes = {
   json: 'application/json',
@@ -52,20 +52,20 @@ export interface Endpoint<
   readonly method: Method
   /** With `{name}` for path parameters, as OpenAPI writes them. */
   readonly path: string
-  /** The last path parameter takes the rest of the path, slashes too. */
+  /** The last path parameter takes the rest of the path, including slashes. */
   readonly restOfPath?: true
   readonly family: Family
   readonly tag: Tag
   readonly access: Access
   readonly summary: string
   readonly description?: string
-  /** Statuses beside 200 that this operation answers with. 404 for a path, 413, 415, 429 and 503 can come anywhere. */
+  /** Statuses of this operation besides 200. Any path can return 413, 415, 429 and 503, and 404 for an unknown path. */
   readonly errors: readonly ErrorStatus[]
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
   readonly response: Response
-  /** What each `data:` line holds when the body asks for `stream: true`; without it the operation cannot stream. */
+  /** Schema of each `data:` line with `stream: true`; without it the operation cannot stream. */
   readonly chunk?: Chunk
   readonly answers: Answers
   /** A create: takes an `Idempotency-Key` header. */
@@ -105,12 +105,12 @@ export function contentTypeOf({ answers }: Endpoint): (typeof contentTypes)[Answ
   return contentTypes[answers]
 }
 
-/** The gateway answers it, and the answer has a cost. */
+/** Served by the gateway, with a cost. */
 export function isInference({ answers }: Endpoint): boolean {
   return answers === 'inference' || answers === 'audio'
 }
 
-/** What a handler is given, and what a client sends. */
+/** Input types: for a handler, and for a client. */
 export type ParamsOf<E> = E extends Endpoint<infer P> ? z.output<P> : never
 export type QueryOf<E> = E extends Endpoint<z.ZodType, infer Q> ? z.output<Q> : never
 export type BodyOf<E> = E extends Endpoint<z.ZodType, z.ZodType, infer B> ? z.output<B> : never

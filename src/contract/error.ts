@@ -1,4 +1,4 @@
-/** Error bodies. v2 has one schema a status, named after its code; v1 has one body that every known client reads. */
+/** Error bodies. v2 has one schema per status, named after its code; v1 has one body that every known client reads. */
 import { z } from 'zod'
 
 export const v2Codes = {

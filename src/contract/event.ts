@@ -1,4 +1,4 @@
-/** What happened to an account, listed, followed and pushed. */
+/** Events of an account: listed, streamed, and delivered by webhooks. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
@@ -51,7 +51,7 @@ export const eventRecord = z
   .meta({ id: 'Event' })
 export type EventRecord = z.output<typeof eventRecord>
 
-/** As operators see it, among those of everyone. */
+/** An event in the operator's list of all accounts. */
 const accountEvent = eventRecord.extend({ accountId: z.string() }).meta({ id: 'AccountEvent' })
 export type AccountEvent = z.output<typeof accountEvent>
 

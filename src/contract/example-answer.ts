@@ -1,6 +1,6 @@
 /**
- * An answer to look at, made of its schema: every field is there, with a value that its name and its rules suggest. A
- * test parses each by the schema of its operation, so a field that needs a better guess than these is found at once.
+ * An example response derived from a schema: every field is present, with a value that fits its name and its rules. A
+ * test parses each example with its schema, so a field without a fitting value fails.
  */
 import type { Json, JsonObject } from './openapi-schema.ts'
 
@@ -16,7 +16,7 @@ const preferredChoices: ReadonlySet<Json> = new Set([
   'reserved',
   'ready',
 ])
-/** Of what may be null, these are so for most of the life of a thing. */
+/** Nullable fields that are usually null. */
 const usuallyNull =
   /^(deletedAt|terminatedAt|terminated_at|revokedAt|suspendedAt|stuckSince|end|managedK8sClusterId|terminateRequestedAt|nextCursor|next_cursor|error|picture|.*(Error|Reason))$/
 
@@ -115,14 +115,14 @@ export function exampleOf(schema: JsonObject, components: Components, name = '')
     case 'null':
       return null
     default:
-      // Anything will do; of what the interface leaves open, we give ids.
+      // Any value is valid; untyped fields of the interface that are IDs get a number.
       return /id$/i.test(name) ? 17 : {}
   }
 }
 
 function exampleObject(schema: JsonObject, components: Components, parent: string): Json {
   const fields = Object.entries((schema['properties'] ?? {}) as Readonly<Record<string, JsonObject>>)
-  // The model of a GPU is not the model that chats.
+  // The model of a GPU or CPU is not a language model.
   const nameOf = (name: string) => (name === 'model' && /[cg]pu/i.test(parent) ? `${parent}_model` : name)
   return Object.fromEntries(fields.map(([name, field]) => [name, exampleOf(field, components, nameOf(name))]))
 }

@@ -1,11 +1,11 @@
-/** A request for each operation that takes one: in the description, the reference and the tests, which try each. */
+/** An example body for each operation, shown in OpenAPI and the reference, and sent by a test. */
 import type { Api, OperationId } from './api.ts'
 import type { BodyInputOf } from './endpoint.ts'
 
 type WithBody = { [Id in OperationId]: BodyInputOf<Api[Id]> extends undefined ? never : Id }[OperationId]
 
 const conversation = [{ role: 'user' as const, content: 'What is a berth?' }]
-const picture = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
+const image = { model_name: 'pictogram', prompt: 'a red apple beside a blue cup', width: 512, height: 512 }
 
 export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } = {
   createBareMetalRental: { networkType: 'infiniband', gpuCount: 8, gpuType: 'h100', label: 'training' },
@@ -27,8 +27,8 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   createChatCompletion: { model: 'tinyllama-1.1b-chat', messages: conversation, max_tokens: 200 },
   createCompletion: { model: 'tinyllama-1.1b-chat', prompt: 'A berth is', max_tokens: 40 },
   createEmbedding: { model: 'all-minilm-l6-v2', input: ['a ship', 'a harbour'] },
-  generateImage: picture,
-  generateImageBySecondPath: picture,
+  generateImage: image,
+  generateImageBySecondPath: image,
   createSpeech: { model: 'berth-voices', input: 'Welcome aboard.', voice: 'alloy' },
   generateAudio: { text: 'Welcome aboard.', speed: 1 },
   changeAccountSettings: { keepsBodies: true },
@@ -139,7 +139,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   },
 }
 
-/** Of operations that cannot do without. */
+/** Example queries, for operations that require one. */
 export const exampleQueries: { readonly [Id in OperationId]?: string } = {
   changeModel: 'name=acme/small-chat',
   deleteModel: 'name=acme/small-chat',

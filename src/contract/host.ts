@@ -1,6 +1,6 @@
 /**
- * Hosts: machines that join with our agent, machines that the operator has over SSH, the words that let a machine join,
- * the images that virtual machines start from, and why an order found no place.
+ * Hosts that run the agent or are managed over SSH, join tokens, base images of virtual machines, and the placement
+ * report.
  */
 import { z } from 'zod'
 import { desired, hostMetrics, hostName, hostOffer } from './agent.ts'
@@ -81,8 +81,8 @@ const port = z.int().min(1).max(65_535)
 const ipAddress = z.string().min(2).max(45).describe('IPv4 or IPv6')
 
 /**
- * One entry of an inventory file, but for commands as power switches: they run on the server, and a key of the API is no
- * login there. What only the engine can judge (the key, the folders) it checks itself.
+ * One entry of an inventory file, without power commands: they run on the server, and an API key must not give shell
+ * access there. The engine validates the key and the folders.
  */
 const metalHost = z
   .strictObject({

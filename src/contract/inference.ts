@@ -13,13 +13,13 @@ const MAX_ANSWERS = 1_024
 const MAX_STOPS = 1_024
 const MAX_LOGPROBS = 1_000
 
-/** Clients send seeds of 64 bits, which are no safe integers. */
+/** Clients send 64-bit seeds, which exceed the safe integers. */
 const seed = z
   .number()
   .min(-(2 ** 63))
   .max(2 ** 64)
   .superRefine((input, context) => {
-    // The same fault as of every other integer.
+    // The same issue as for other integers.
     if (!Number.isInteger(input)) context.addIssue({ code: 'invalid_type', expected: 'int', format: 'safeint', input })
   })
   .meta({ type: 'integer' })
@@ -44,7 +44,7 @@ const sampling = {
   repetition_penalty: z.number().min(0).default(1),
 }
 
-/** Only what we look at has a shape; the rest goes to the engine as it came. */
+/** Only the fields Berth uses are validated; the rest goes to the engine unchanged. */
 const tool = z.looseObject({
   type: z.string(),
   function: z
@@ -99,7 +99,7 @@ const usage = z.object({
     .describe('`cached_tokens`: prompt tokens the engine had cached'),
 })
 
-/** As the engine gives them. In a stream a call comes in parts, which `index` holds together. */
+/** As returned by the engine. In a stream the parts of one call share an `index`. */
 const toolCall = z.looseObject({
   index: z.int().optional(),
   id: z.string().nullable().optional(),
@@ -127,7 +127,7 @@ const chatCompletion = z
   })
   .meta({ id: 'ChatCompletion' })
 
-/** A text as tokens of the model. */
+/** A text as token IDs of the model. */
 export const tokenList = z.array(z.int().min(0)).min(1)
 
 const textCompletion = z
@@ -141,7 +141,7 @@ const textCompletion = z
   })
   .meta({ id: 'TextCompletion' })
 
-/** Parts of a streamed answer. `usage` comes on a last chunk, with no choices, and only when it was asked for. */
+/** Chunks of a streamed response. `usage` is on a last chunk without choices, and only if requested. */
 const chunkFields = { id: z.string(), created: z.int(), model: z.string(), usage: usage.nullable().optional() }
 const chatChunk = z
   .object({

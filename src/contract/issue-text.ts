@@ -1,30 +1,30 @@
-/** What is wrong with a value, for the person who sent it. Handed to each parse whose faults people read. */
+/** Texts of validation errors, passed to every parse of user input. */
 import type { z } from 'zod'
 
 type Fault = z.core.$ZodRawIssue
 
 const missingCodes = new Set<string | undefined>(['invalid_type', 'invalid_value', 'invalid_union'])
 
-/** undefined: the schema's own words, or the library's. */
+/** undefined: the message of the schema, or of the library. */
 export function issueText(fault: Fault): string | undefined {
   if (missingCodes.has(fault.code) && fault.input === undefined) return 'Required'
   switch (fault.code) {
     case 'unrecognized_keys':
-      return unknownKeyWords(fault)
+      return unknownKeyText(fault)
     case 'invalid_type':
-      return `Must be ${typeWords[fault.expected] ?? fault.expected}`
+      return `Must be ${typeLabels[fault.expected] ?? fault.expected}`
     case 'invalid_value':
       return fault.values.length === 1
         ? `Must be ${JSON.stringify(fault.values[0])}`
         : `Must be one of ${fault.values.map(String).join(', ')}`
     case 'too_small':
-      return boundWords(fault, fault.minimum, fault.inclusive === false ? 'more than' : 'at least')
+      return boundText(fault, fault.minimum, fault.inclusive === false ? 'more than' : 'at least')
     case 'too_big':
-      return boundWords(fault, fault.maximum, fault.inclusive === false ? 'less than' : 'at most')
+      return boundText(fault, fault.maximum, fault.inclusive === false ? 'less than' : 'at most')
     case 'not_multiple_of':
       return `Must be a multiple of ${fault.divisor}`
     case 'invalid_format':
-      return formatWords[fault.format]
+      return formatText[fault.format]
     case 'invalid_union':
     case 'invalid_key':
     case 'invalid_element':
@@ -34,7 +34,7 @@ export function issueText(fault: Fault): string | undefined {
   }
 }
 
-const typeWords: Readonly<Record<string, string>> = {
+const typeLabels: Readonly<Record<string, string>> = {
   string: 'a string',
   number: 'a number',
   int: 'a whole number',
@@ -44,7 +44,7 @@ const typeWords: Readonly<Record<string, string>> = {
   record: 'an object',
 }
 
-const formatWords: Readonly<Record<string, string>> = {
+const formatText: Readonly<Record<string, string>> = {
   email: 'Must be an email address',
   url: 'Must be a URL',
   datetime: 'Must be a time such as 2026-11-01T12:00:00Z',
@@ -56,18 +56,18 @@ const units: Readonly<Record<string, readonly [one: string, many: string]>> = {
   array: ['entry', 'entries'],
 }
 
-function boundWords(
+function boundText(
   fault: { readonly origin: string; readonly exact?: boolean | undefined },
   bound: number | bigint,
-  words: string,
+  comparison: string,
 ): string {
   const unit = units[fault.origin]
-  if (unit === undefined) return `Must be ${words} ${bound}`
-  if (bound === 1 && words === 'at least') return 'Must not be empty'
-  return `Must have ${fault.exact === true ? 'exactly' : words} ${bound} ${unit[bound === 1 ? 0 : 1]}`
+  if (unit === undefined) return `Must be ${comparison} ${bound}`
+  if (bound === 1 && comparison === 'at least') return 'Must not be empty'
+  return `Must have ${fault.exact === true ? 'exactly' : comparison} ${bound} ${unit[bound === 1 ? 0 : 1]}`
 }
 
-function unknownKeyWords(fault: Fault): string {
+function unknownKeyText(fault: Fault): string {
   const shape = (fault.inst as { _zod?: { def?: { shape?: object } } } | undefined)?._zod?.def?.shape
   return shape === undefined ? 'Unknown key' : `Unknown key; allowed: ${Object.keys(shape).join(', ')}`
 }

@@ -1,4 +1,4 @@
-/** Marketplace machines and instances: v1, but for the detail and the change of an instance, which v1 does not have. */
+/** Marketplace machines and instances: v1, except for reading and changing one instance, which v1 does not have. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
@@ -136,7 +136,7 @@ const image = z.object({
   ports: z.array(port).max(limits.customPorts).optional(),
 })
 
-/** Kept with an instance and shown with it; nothing here looks into it. */
+/** Stored and returned with an instance; Berth does not interpret it. */
 const userMetadata = z
   .record(z.string(), z.unknown())
   .refine(
@@ -150,7 +150,7 @@ const createdInstance = z.object({ status: z.literal('success'), instance_name: 
 const MAX_INSTANCE_GPUS = 64
 const gpuNumber = z.int().min(1).max(MAX_INSTANCE_GPUS)
 
-/** Some clients send the number as a string. A string that is no number is mistyped (422), not out of range (400). */
+/** Some clients send the number as a string. A string that is not a number is a type error (422), not out of range (400). */
 const gpuCount = z.union([
   gpuNumber,
   z

@@ -1,21 +1,21 @@
-/** Inference that is answered in one piece (v1): embeddings, pictures and speech. */
+/** Inference for media (v1): embeddings, images and speech. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { inference, modelName, tokenList } from './inference.ts'
 
 const MAX_INPUTS = 2_048
-const MAX_PICTURES = 4
+const MAX_IMAGES = 4
 const MAX_SPOKEN_CHARS = 100_000
 
-/** Width and height of a picture, in pixels. */
-export const pictureSide = z.int().min(128).max(2496)
+/** Width or height of an image, in pixels. */
+export const imageSide = z.int().min(128).max(2496)
 
 const imageBody = z
   .looseObject({
     model_name: modelName,
     prompt: z.string().min(1).max(10_000),
-    height: pictureSide.default(1024),
-    width: pictureSide.default(1024),
+    height: imageSide.default(1024),
+    width: imageSide.default(1024),
     steps: z.int().min(1).max(1000).default(30),
     cfg_scale: z.number().min(0).max(50).default(5),
     seed: z.int().optional(),
@@ -37,7 +37,7 @@ const imageReply = z
   })
   .meta({ id: 'ImageGeneration' })
 
-/** The same with the names that clients of the OpenAI convention send and read. */
+/** The same with the field names of the OpenAI API. */
 const secondImageBody = z
   .looseObject({
     ...imageBody.shape,
@@ -49,7 +49,7 @@ const secondImageBody = z
       .nullable()
       .optional()
       .describe('Width and height, such as `512x512`, or `auto`; `width` and `height` take precedence'),
-    n: z.int().min(1).max(MAX_PICTURES).nullable().optional().describe('Number of images; each is billed separately'),
+    n: z.int().min(1).max(MAX_IMAGES).nullable().optional().describe('Number of images; each is billed separately'),
     response_format: z
       .enum(['b64_json', 'url'])
       .nullable()
@@ -70,7 +70,7 @@ const secondImageReply = z
   })
   .meta({ id: 'SecondImageGeneration' })
 
-/** Events of a streamed picture. `queued` and `progress` come from engines that tell them; then the result or an error. */
+/** Events of a streamed image: `queued` and `progress` from engines that report them, then the result or an error. */
 const imageEvents = [
   z.object({
     type: z.literal('queued'),

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { message, reasonText, textIdParams } from './shared.ts'
 
-/** Files with the same `file` are joined in their order, so a model may come in parts. */
+/** Entries with the same `file` are joined in order, so a file can come in parts. */
 const modelFile = z
   .strictObject({
     source: z
@@ -34,7 +34,7 @@ export type EngineName = z.infer<typeof engineName>
 export const deploymentProtocol = z.enum(['chat', 'images', 'txt2img', 'speech'])
 export type DeploymentProtocol = z.infer<typeof deploymentProtocol>
 
-/** Which kinds of models a server of a protocol runs; the first protocol that fits a kind is its default. */
+/** Kinds of models per protocol; the first protocol that supports a kind is its default. */
 export const protocolKinds = {
   chat: ['chat', 'embedding'],
   images: ['image'],
@@ -46,7 +46,7 @@ const modelName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
 
-/** The cap keeps the dearest request that an engine can take inside a 64-bit ledger. */
+/** The cap keeps the most expensive possible request within a 64-bit ledger. */
 const perMillionUsdText = z
   .string()
   .regex(/^(\d{1,4}(\.\d{1,9})?|10000(\.0{1,9})?)$/, 'Must be a price in USD up to 10000, such as "0.25"')
@@ -64,7 +64,7 @@ export const modelPriceNames = Object.keys(prices) as readonly ModelPriceName[]
 const tokenCount = z.int().min(1).max(100_000_000)
 const files = z.array(modelFile).min(1).max(100)
 
-/** What the server that answers does about a model with an engine of its own. */
+/** State of a local model on the responding server. */
 const localModelState = z
   .object({
     state: z.enum(['pulling', 'loading', 'ready', 'failed']),
@@ -145,7 +145,7 @@ const optionalPrices = {
   characterUsdPerMillion: prices.characterUsdPerMillion.optional(),
 }
 
-/** It becomes a header, so it is one line of visible characters. */
+/** Sent as a header, so it must be one line of visible characters. */
 const upstreamKey = z
   .string()
   .max(4_096)

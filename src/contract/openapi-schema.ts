@@ -1,6 +1,6 @@
 /**
  * zod to OpenAPI schemas. Schemas with an id become components, each written once; everything else stays where it is
- * used. zod's own JSON Schema says a little more than the interface does, and the small rules here take that back.
+ * used. zod's JSON Schema is stricter than the interface in places; the rules here undo that.
  */
 import { z } from 'zod'
 
@@ -14,7 +14,7 @@ export type Direction = 'input' | 'output'
 export interface SchemaWriter {
   /** The schema, with `$ref`s to components where it has a name. */
   readonly write: (schema: z.ZodType, direction: Direction) => JsonObject
-  /** The components that were named so far, by name. */
+  /** The components so far, by name. */
   readonly components: () => Record<string, JsonObject>
 }
 
@@ -29,8 +29,8 @@ export function makeSchemaWriter(): SchemaWriter {
       const { $schema: _, $defs, ...own } = pointToComponents(raw as JsonObject)
       for (const [name, definition] of Object.entries(($defs ?? {}) as Record<string, JsonObject>)) {
         const text = JSON.stringify(definition)
-        // A default makes a field optional in a request and certain in an answer: one name cannot mean both.
-        if ((named.get(name) ?? text) !== text) throw new Error(`schema ${name} differs between request and answer`)
+        // A default makes a field optional in a request and required in a response: one component cannot be both.
+        if ((named.get(name) ?? text) !== text) throw new Error(`schema ${name} differs between request and response`)
         named.set(name, text)
       }
       written[direction].set(schema, own)
@@ -46,16 +46,16 @@ export function makeSchemaWriter(): SchemaWriter {
 type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>
 
 const relax: Override = ({ zodSchema, jsonSchema }) => {
-  // Only records that the interface closes are closed; others may grow a field without breaking a strict reader.
+  // Only records closed by the interface are closed; others can gain fields without breaking strict readers.
   if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined) delete jsonSchema.additionalProperties
-  // Keys of a JSON object are texts.
+  // Keys of a JSON object are strings.
   delete jsonSchema.propertyNames
   // "Any value or null" is any value.
   if (jsonSchema.anyOf?.some(isUnconstrained) === true) delete jsonSchema.anyOf
-  // The format says what zod's page-long pattern for it says.
+  // The format replaces zod's page-long pattern.
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern
   if (zodSchema instanceof z.ZodNumber && zodSchema.format === 'int32') jsonSchema.format = 'int32'
-  // A query can only carry text; what the reader has to know is that it means a boolean.
+  // A query is text on the wire; readers need to know that it is a boolean.
   if (zodSchema instanceof z.ZodPipe && zodSchema.def.out instanceof z.ZodBoolean) jsonSchema.type = 'boolean'
 }
 

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 description, computed from the table of endpoints. `v2` is what `GET /v2/openapi.json` serves, `all`
- * is the whole service. The order is the table's, so that a change of the contract is a small change of the text.
+ * The OpenAPI 3.1 description, computed from the table of endpoints. `GET /v2/openapi.json` serves `v2`; `all` is the
+ * whole service. The order of the table keeps diffs small.
  */
 import type { z } from 'zod'
 import { limits } from '../base/limits.ts'
@@ -26,7 +26,7 @@ export const tagDescriptions: Readonly<Record<Tag, string>> = {
   Description: 'The OpenAPI description.',
 }
 
-/** Statuses that can come on any path, and are therefore described once. */
+/** Statuses that any path can return, described once. */
 const anywhere = {
   413: 'The body is too large',
   415: 'The body is not JSON',
@@ -124,7 +124,7 @@ function describeOperation(
   }
 }
 
-/** Of each request the one that the reference shows, of each answer one that its schema makes. */
+/** Example requests from the reference, example responses from the schemas. */
 function addExamples(
   entries: readonly [string, Endpoint][],
   paths: Readonly<Record<string, Record<string, JsonObject>>>,
@@ -146,7 +146,7 @@ interface DescribedOperation {
   }
 }
 
-/** The interface applies the scheme to every v2 operation. Where we ask for no key, its description says "or nothing". */
+/** The interface applies the scheme to every v2 operation. For operations that need no key, its description says "or nothing". */
 function describeSecurity(endpoint: Endpoint, selection: Selection): JsonObject[] {
   if (endpoint.access !== 'public') return [{ Authorization: [] }]
   return selection === 'v2' ? [{ Authorization: [] }, {}] : []
@@ -221,7 +221,7 @@ function answerHeaders(endpoint: Endpoint): JsonObject {
   }
 }
 
-/** Without a body there is nothing that could be too large or of the wrong type. */
+/** Only requests with a body can be too large or of the wrong type. */
 export function statusesAnywhere(endpoint: Endpoint): AnywhereStatus[] {
   return anywhereStatuses.filter((status) => endpoint.body !== undefined || (status !== 413 && status !== 415))
 }

@@ -1,4 +1,4 @@
-/** What an operator watches: the audit log, traffic, checks of the ledger and of the engines. */
+/** Monitoring for operators: audit log, traffic, ledger checks and engine checks. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'

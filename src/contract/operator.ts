@@ -1,4 +1,4 @@
-/** What an operator does. Each change of money names who and why, and stands in the audit log. */
+/** Operations for operators. Each change of money has an actor and a reason, and is in the audit log. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { accountRecord } from './account.ts'

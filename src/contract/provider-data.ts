@@ -1,6 +1,6 @@
 /**
- * `providerData`: one variant an engine. The ids of the eight third-party variants are ours to name; the shapes are the
- * interface's, in its order V1 … V8, `private-cloud`, `mock`.
+ * `providerData`: one variant per engine. Berth chooses the IDs of the eight third-party variants; the interface defines
+ * the shapes and their order: V1 … V8, `private-cloud`, `mock`.
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'

@@ -1,4 +1,4 @@
-/** Reasons of requests as such: keys, sessions, scopes, rates, streams. */
+/** Reasons about access: keys, sessions, scopes, rate limits, streams. */
 import { formatInstant, type Instant } from '../base/instant.ts'
 import { conflict, forbidden, invalid, notFound, rateLimited, unauthenticated, unavailable } from './reason-entry.ts'
 

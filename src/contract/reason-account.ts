@@ -2,7 +2,7 @@
 import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound } from './reason-entry.ts'
 
-/** What the money was needed for. */
+/** The purpose of the money. */
 const shortfalls = {
   first_hour: (usd: string) => `The balance must cover the first hour: ${usd}.`,
   term: (usd: string) => `The balance must cover the whole reserved term: ${usd}.`,

@@ -12,15 +12,15 @@ export type FailureKind =
   | 'rate_limited'
   | 'unavailable'
 
-/** Says what happened. A function where it names details of the case. */
+/** A sentence on what happened; a function if it contains details. */
 export type Sentence = string | ((details: never) => string)
 
 export interface ReasonEntry<S extends Sentence = Sentence> {
   readonly kind: FailureKind
   readonly sentence: S
-  /** What the reader can do about it. */
+  /** The next step for the reader. */
   readonly next: string | undefined
-  /** Where the kind alone does not give the HTTP status. */
+  /** Set if the HTTP status does not follow from the kind. */
   readonly status?: number
 }
 
@@ -38,7 +38,7 @@ export const conflict = entriesOf('conflict')
 export const rateLimited = entriesOf('rate_limited')
 export const unavailable = entriesOf('unavailable')
 
-/** For a reason whose sentence is known only where it happens: an engine's own words, or a checker's finding. */
+/** For a reason whose sentence is known only where it occurs: an engine's message, or a checker's finding. */
 export function asGiven({ message }: { readonly message: string }): string {
   return message
 }

@@ -77,7 +77,7 @@ export const modelReasons = {
     'Try again. If it keeps failing, contact the operator.',
   ),
   refused_by_engine: invalid(asGiven),
-  /** Clients of the OpenAI convention recognise the message by its first words. */
+  /** OpenAI clients recognise the message by its first words. */
   context_length_exceeded: invalid(asGiven),
   client_gone: unavailable('The client closed the connection.'),
   cannot_record: unavailable(

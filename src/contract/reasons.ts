@@ -1,5 +1,5 @@
 /**
- * Every reason for which Berth refuses something, in one table: the class of the failure (from which the HTTP status
+ * Every reason for which Berth rejects something, in one table: the class of the failure (from which the HTTP status
  * follows), a sentence that says what happened, and the next step. API, CLI, console and docs/errors.md take their text
  * from here. Reasons are part of the API: clients switch on them.
  */

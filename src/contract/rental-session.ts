@@ -1,4 +1,4 @@
-/** Looking into what is rented: its log, and what its GPUs measure. A terminal is a WebSocket, and no operation. */
+/** Logs and GPU metrics of rentals. Terminals are WebSockets, not operations. */
 import { z } from 'zod'
 import { gpuMetrics } from './agent.ts'
 import { endpoint } from './endpoint.ts'
@@ -8,7 +8,7 @@ const gpuMeasurement = gpuMetrics
   .extend({ machineId: z.string(), gpuIndex: z.number(), at: z.string() })
   .meta({ id: 'GpuMeasurement' })
 
-/** Also instances of the marketplace, which are known by their names. */
+/** Includes marketplace instances, which are identified by name. */
 export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('ID or name') })
 
 const LOG_LINES = 1_000

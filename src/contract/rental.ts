@@ -136,7 +136,7 @@ const activeVirtualMachineRental = z
   .object({ ...activeFields, rentalType: z.literal('virtual-machine') })
   .meta({ id: 'ActiveVirtualMachineRental' })
 
-/** What one rental tells of itself, of whichever kind it is. */
+/** Details of a rental, of every kind. */
 export const detailFields = {
   statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated; stable, for programs'),
   statusSince: z.string(),
@@ -162,7 +162,7 @@ const rentalDetail = z
   })
   .meta({ id: 'RentalDetail' })
 
-/** Beyond the interface: both creates take them. */
+/** Optional fields of both creates, beyond the interface. */
 const guards = {
   autoTerminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
   spendingLimitUsd: nonNegativeUsdText
@@ -173,7 +173,7 @@ const guards = {
     .describe('Rejects the order if the rental would cost more per hour (USD)'),
 }
 
-/** What may be changed of every rental, whichever kind it is, while it lives. */
+/** The fields of a living rental that can be changed, of every kind. */
 export const changeFields = {
   label: labelText.nullable().optional(),
   autoTerminateAt: timeText.nullable().optional(),

@@ -1,4 +1,4 @@
-/** The log of an account's inference requests. Texts are in it only where the account has chosen to keep them. */
+/** The log of an account's inference requests. Bodies are stored only if the account opts in. */
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, textIdParams, timeText } from './shared.ts'

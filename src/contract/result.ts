@@ -9,7 +9,7 @@ import { reasons, type Reason } from './reasons.ts'
 export interface Failure {
   readonly ok: false
   readonly kind: FailureKind
-  /** A sentence for the customer. It never holds SQL, a path or another tenant's data. */
+  /** A sentence for the customer. It never contains SQL, a path or another tenant's data. */
   readonly message: string
   readonly reason: Reason
   readonly issues?: readonly Issue[]
@@ -28,14 +28,14 @@ export function ok<T>(value: T): Ok<T> {
 }
 
 interface Circumstances {
-  /** The field at fault. */
+  /** The invalid field. */
   readonly field?: Issue['path']
   readonly retryAfterMs?: number
-  /** Where the class differs from the one in the table. */
+  /** Overrides the class in the table. */
   readonly failureKind?: FailureKind
 }
 
-/** What the sentence needs to know. Of several reasons: what any of them needs. */
+/** The details in the sentence. For several reasons: the details of any of them. */
 export type DetailsOf<R extends Reason> = (
   R extends Reason
     ? (typeof reasons)[R]['sentence'] extends (details: infer Details) => string

@@ -17,7 +17,7 @@ export const ethernetVariant = z.enum(['normal', 'rocev2'])
 
 export const orderableTermType = z.enum(['on-demand', 'reserved'])
 
-/** With an offset, the last hours of 9999 are in a year that RFC 3339 cannot write. */
+/** With an offset, the last hours of 9999 can fall into a year that RFC 3339 cannot express. */
 const LAST_TIME = '9999-12-31T23:59:59.999Z'
 
 /** RFC 3339. Responses are UTC with milliseconds; requests may use any offset. */
@@ -42,7 +42,7 @@ export const positiveUsdText = z
   .regex(/^(?!0+(\.0+)?$)\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD above zero, such as "12.50"')
 export const nonNegativeUsdText = z.string().regex(/^\d{1,9}(\.\d{1,9})?$/, 'Must be an amount in USD such as "12.50"')
 
-/** A price an hour. The cap keeps the largest order that a quota allows inside a 64-bit ledger. */
+/** A price per hour. The cap keeps the largest order that a quota allows within a 64-bit ledger. */
 export const priceUsdText = z
   .string()
   .regex(/^(\d{1,3}(\.\d{1,9})?|1000(\.0{1,9})?)$/, 'Must be a price in USD up to 1000, such as "2.49"')
@@ -63,16 +63,16 @@ export const simulation = z
   .describe('`machine`: no real machine; login is not possible. `gpus`: a real machine with simulated GPUs')
 export type Simulation = z.output<typeof simulation>
 
-/** Lists that can grow take these; without them the first page comes. */
+/** Paging of lists; without it the first page is returned. */
 export const pageQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
   cursor: z.string().max(200).optional().describe('`nextCursor` from the previous page'),
 })
 
-/** Finds rows by a part of what they show. */
+/** Finds rows by a part of their text. */
 export const searchText = z.string().trim().min(1).max(200).optional()
 
-/** Lists whose answer is a bare array are read in pieces by the id of the last row that was seen. */
+/** Paging of lists that return a bare array, by the ID of the last row. */
 export const beforeQuery = z.strictObject({
   limit: z.coerce
     .number()
@@ -86,6 +86,6 @@ export const beforeQuery = z.strictObject({
 
 export const message = z.object({ message: z.string() })
 
-/** Path parameter that is a whole number. */
+/** An integer path parameter. */
 export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(MAX_INT32) })
 export const textIdParams = z.object({ id: z.string().min(1).max(100) })

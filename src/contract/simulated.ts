@@ -1,7 +1,7 @@
-/** Simulated machines. Free of schemas, because every command loads it. */
+/** Simulated machines. No schemas here, because every CLI command loads this file. */
 import type { Simulation } from './shared.ts'
 
-/** What the free-form `network` of a listed machine says. */
+/** Value of the free-form `network` of a listed machine. */
 export function simulationIn({ simulation }: Readonly<Record<string, unknown>>): Simulation | null {
   return simulation === 'machine' || simulation === 'gpus' ? simulation : null
 }

@@ -1,4 +1,4 @@
-/** What a supplier does: price machines, take them off sale, see what they earn. */
+/** Operations for suppliers: set prices, take machines off sale, view earnings. */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
@@ -16,7 +16,7 @@ export const suppliedMachine = z
     gpusTotal: z.number(),
     gpusInUse: z.number(),
     gpusSick: z.array(z.number()),
-    /** Of those, the ones that an operator has withdrawn; of the others its engine says that they are sick. */
+    /** Those of `gpusSick` that an operator withdrew; the engine reported the others. */
     gpusWithdrawn: z.array(z.number()),
     pricePerGpuHourUsd: z.string().nullable(),
     seenAt: z.string(),

@@ -7,6 +7,7 @@
 import { addMs, DAY_MS, later, type Instant } from '../base/instant.ts'
 import {
   costOfSpan,
+  formatUsdExactly,
   formatUsdForPeople,
   maxUsd,
   minUsd,
@@ -120,7 +121,7 @@ export function earlyEndRule({
     // Leaves out steps with the same price.
     .filter(({ perHour }, index) => index === 0 || perHour !== rates[index - 1]?.perHour)
     .map(({ days, perHour }) => {
-      const price = `${formatUsdForPeople(perHour)}/hr`
+      const price = `${formatUsdExactly(perHour)}/hr`
       return days === 0 ? `at ${price}` : `at ${price} from day ${days} on`
     })
   return `If you end it early, the time used is charged ${steps.join(', ')}, ${formatUsdForPeople(total)} at most; the rest of the hold returns at once.`

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { addMs, HOUR_MS, instantOf, MINUTE_MS, type Instant } from '../base/instant.ts'
 import {
   costOfSpan,
-  formatUsdForPeople,
+  formatUsdExactly,
   nanoUsdOf,
   shareOf,
   spanAffordable,
@@ -218,7 +218,7 @@ describe('for all instants, prices and funds', () => {
  * `deposit` arrives just before it; `held` and `available` are the amounts after it.
  */
 const scenarios = {
-  'a balance runs out between two looks': `
+  'a balance runs out between two settlements': `
     at        deposit  charge       topUp  held         available  ends
     00:00:00  4.00     0.00         0.00   6.00         4.00       -
     00:05:00  0.00     0.50         0.00   5.50         4.00       -
@@ -227,10 +227,10 @@ const scenarios = {
     01:35:00  0.00     6.00         0.50   0.50         0.00       -
     01:39:59  0.00     0.498333333  0.00   0.001666667  0.00       -
     01:45:00  0.00     0.001666667  0.00   0.00         0.00       01:40:00 balance_empty`,
-  'a meter that was away for hours ends it at the same instant': `
+  'a meter that is hours late ends it at the same instant': `
     at        deposit  charge  topUp  held  available  ends
     05:00:00  4.00     10.00   4.00   0.00  0.00       01:40:00 balance_empty`,
-  'money that comes in time keeps it running': `
+  'a payment in time keeps it running': `
     at        deposit  charge  topUp  held  available  ends
     00:59:00  0.00     5.90    0.00   0.10  0.00       -
     01:00:00  20.00    0.10    6.00   6.00  14.00      -
@@ -241,7 +241,7 @@ const scenarios = {
     at        deposit  charge  topUp  held  available  ends
     00:10:00  90.00    1.00    0.00   5.00  90.00      -
     00:25:00  0.00     1.00    0.00   4.00  90.00      00:20:00 spending_limit`,
-  'a limit that is spent already ends it at once': `
+  'a used-up limit ends it immediately': `
     limit 0.00
     at        deposit  charge  topUp  held  available  ends
     00:10:00  90.00    0.00    0.00   6.00  90.00      00:00:00 spending_limit`,
@@ -266,7 +266,7 @@ describe('scenarios', () => {
       const plan = meter.settle(addMs(START, msOf(at)))
       const amounts = [plan.charge, plan.topUp, meter.funds.held, meter.funds.available]
       const ends = plan.endsAt === null ? '-' : `${clockOf(plan.endsAt)} ${plan.endReason}`
-      const seen = [at, deposit, ...amounts.map((amount) => formatUsdForPeople(amount).slice(1)), ends]
+      const seen = [at, deposit, ...amounts.map((amount) => formatUsdExactly(amount).slice(1)), ends]
       expect(seen.join(' ')).toBe(line.replace(/\s+/g, ' '))
     }
   })

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { api, type Api, type OperationsAnswering } from '../contract/api.ts'
 import type { BodyOf, Endpoint } from '../contract/endpoint.ts'
-import { pictureSide } from '../contract/media.ts'
+import { imageSide } from '../contract/media.ts'
 import type { Caller } from '../gateway/call.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { bareAudio, embeddingWork, imageWork, speechWork } from '../gateway/media-work.ts'
@@ -168,7 +168,7 @@ function readSize(size: string | null | undefined): { width?: number; height?: n
   if (size === undefined || size === null || size === 'auto') return {}
   const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size) ?? []
   const sides = { width: Number(width), height: Number(height) }
-  return pictureSide.safeParse(sides.width).success && pictureSide.safeParse(sides.height).success ? sides : undefined
+  return imageSide.safeParse(sides.width).success && imageSide.safeParse(sides.height).success ? sides : undefined
 }
 
 function headersOf(request: FastifyRequest, requestId: string): CallHeaders {

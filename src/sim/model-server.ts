@@ -179,7 +179,7 @@ class SimulatedServer implements ModelServer {
     request.on('error', () => {})
     request.on('end', () => {
       const path = request.url ?? ''
-      if (/\/(health|metrics|v1\/models)$/.test(path)) return this.#tell(path, response)
+      if (/\/(health|metrics|v1\/models)$/.test(path)) return this.#answerCheck(path, response)
       const one: ReceivedRequest = {
         method: request.method ?? '',
         path,
@@ -201,7 +201,7 @@ class SimulatedServer implements ModelServer {
     })
   }
 
-  #tell(path: string, response: ServerResponse): void {
+  #answerCheck(path: string, response: ServerResponse): void {
     this.probes += 1
     if (path.endsWith('/health')) return void response.writeHead(this.behaviour.health).end()
     if (path.endsWith('/v1/models')) return void response.end('{"object":"list","data":[]}')

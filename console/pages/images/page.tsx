@@ -2,7 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { useState, type FormEvent } from 'react'
 import { nanoUsdOf, usdFromNumber } from '../../../src/base/money.ts'
-import { pictureSide } from '../../../src/contract/media.ts'
+import { imageSide } from '../../../src/contract/media.ts'
 import { money } from '../../../src/view/money.ts'
 import type { Model } from '../../api/inference.ts'
 import { Button } from '../../ui/button.tsx'
@@ -27,7 +27,7 @@ const DEFAULTS = { width: 1024, height: 1024, steps: 30 }
 /** Short enough to read and type. */
 const SEEDS = 1_000_000
 
-const side = { least: pictureSide.minValue ?? 128, most: pictureSide.maxValue ?? 2_496, isWhole: true } as const
+const side = { least: imageSide.minValue ?? 128, most: imageSide.maxValue ?? 2_496, isWhole: true } as const
 const sides: readonly Parameter[] = [
   { name: 'width', label: 'Width', hint: 'Pixels.', ...side },
   { name: 'height', label: 'Height', hint: 'Pixels.', ...side },
