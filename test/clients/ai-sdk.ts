@@ -1,4 +1,4 @@
-/** Providers of the `ai` package that chat: what they share is asked of each, then what only one of them has. */
+/** Chat providers of the `ai` package: first the cases they share, then those of a single provider. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import {
@@ -163,7 +163,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect(APICallError.isInstance(error)).toBe(true)
       expect(error).toMatchObject({ statusCode, isRetryable })
       const { responseBody, message } = error as APICallError
-      // It has found the sentence in the body, and not made one of its own.
+      // It uses the message of the response body, not one of its own.
       expect(message).toBe((JSON.parse(responseBody ?? '') as { error: { message: string } }).error.message)
     })
 
@@ -202,7 +202,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       })
     })
 
-    // The other one begins no text before it goes on with it, which `ai` does not take: that is between those two.
+    // The other provider sends no text-start event, which `ai` rejects; that is between those two.
     test('completes a text as a stream', async () => {
       const model = compatible(berth()).completionModel(berth().chat.name)
       const stream = streamText({ model, prompt: 'A berth is', maxRetries: 0 })

@@ -1,4 +1,4 @@
-/** A server with a model of every kind, for the clients that other people wrote. Each upstream speaks as it likes. */
+/** A server with a model of every kind, for third-party clients. Each upstream has its own response format. */
 import { Agent, fetch as fetchBy } from 'undici'
 import { serveModel, type TestModel } from '../harness/inference.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
@@ -7,15 +7,15 @@ import { startToolServer, type ToolServer, type ToolShape } from './tool-server.
 
 export interface Berth {
   readonly server: TestServer
-  /** Where clients are pointed to. */
+  /** The base URL for clients. */
   readonly baseUrl: string
   readonly customer: { readonly id: string; readonly key: string; readonly call: Call }
   readonly chat: TestModel
-  /** A second one: some clients remember by name what a model is for. */
+  /** A second one: some clients remember a model's task by its name. */
   readonly writer: TestModel
-  /** Speaks without end, a word at a time. */
+  /** Streams endlessly, one word at a time. */
   readonly slow: TestModel
-  /** Breaks off where `breakNextStream` was called before. */
+  /** Breaks off mid-stream after `breakNextStream` was called. */
   readonly fragile: TestModel
   readonly broken: TestModel
   readonly embedding: TestModel
@@ -26,36 +26,36 @@ export interface Berth {
   close(): Promise<void>
 }
 
-/** Beyond ASCII, beyond the first plane, and texts that mean something to those who read streams and JSON. */
+/** Beyond ASCII and the basic plane, plus text with special meaning in streams and JSON. */
 export const words = ['Grüße, ', '漢字 ', '🚢 ', 'data: [DONE] ', '"id":"x" ', '\\n\n ', 'usage']
 export const spoken = words.join('')
 
-/** The upstream counts a token for every four characters of a message as JSON, and one for each word it says. */
+/** The upstream counts one token per four characters of a message as JSON, and one per word of its answer. */
 export function promptTokens(messages: readonly object[]): number {
   return messages.reduce((sum, message) => sum + Math.ceil(JSON.stringify(message).length / 4), 0)
 }
 
-/** What the upstream of a model was asked last. */
+/** The last request to a model's upstream. */
 export function lastAsked(model: TestModel): Record<string, unknown> {
   return JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '') as Record<string, unknown>
 }
 
 /**
- * Clients share connections, and the fast path hands one over for good at the first request that it leaves to others;
- * so only what comes on a connection of its own is sure to be seen by it.
+ * Clients share connections, and the fast path hands one over for good at the first request it does not handle; so only
+ * a request on its own connection is sure to reach it.
  */
 export const connections: ReadonlyArray<readonly [how: string, fetch: typeof fetch]> = [
   ['on a connection of its own', fetchApart],
   ['on a connection that others have used', fetch],
 ]
 
-/** What clients call themselves whose requests came by the fast path: of those answers the two ids are one. */
+/** User agents of requests served by the fast path: there the two ids of an answer are the same. */
 export const seenOnFastPath = new Set<string>()
 
 async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
   const dispatcher = new Agent()
   const response = await fetchBy(input as string, { ...(init as object), dispatcher })
-  // It waits for the body that is still to be read.
+  // Waits until the rest of the body has been read.
   void dispatcher.close()
   if (response.headers.get('x-request-id') === response.headers.get('x-inference-request-id')) {
     seenOnFastPath.add(new Headers(init?.headers).get('user-agent') ?? '')
@@ -63,10 +63,10 @@ async function fetchApart(...[input, init]: Parameters<typeof fetch>): Promise<R
   return response
 }
 
-/** How many words come before it breaks: the event before them has none. */
+/** Words before the break: the event before them has none. */
 export const wordsBeforeBreak = 2
 
-/** One that ends well goes before it: too many faults in a row, and nothing would be sent there for a while. */
+/** A successful stream comes first: after too many failures in a row the target would be skipped for a while. */
 export async function breakNextStream({ fragile, customer }: Berth): Promise<void> {
   const messages = [{ role: 'user', content: 'hello' }]
   const good = await customer.call('POST', '/v1/chat/completions', { model: fragile.name, messages })
@@ -96,7 +96,7 @@ export async function startBerth(): Promise<Berth> {
     const listed = await customer.call('GET', '/v1/models')
     return listed.body.data.length === models.length + Object.keys(tools).length
   })
-  // The fast path knows only keys and purses in memory.
+  // The fast path only uses keys and purses in memory.
   await customer.call('POST', '/v1/chat/completions', { model: chat.name, messages: [{ role: 'user', content: '' }] })
   return {
     server,

@@ -1,6 +1,6 @@
 /**
- * `@huggingface/inference`: pointed at this server by its address, and as the client of a provider whose interface this
- * server has. For the latter its fetch is told where that provider is; paths and bodies stay as the client makes them.
+ * `@huggingface/inference`, pointed at this server by URL, and as the client of a provider with the same interface. For
+ * the latter, its fetch is redirected here; paths and bodies stay as the client makes them.
  */
 import { InferenceClient, InferenceClientProviderApiError } from '@huggingface/inference'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
   const direct = (key = berth().customer.key, by: typeof fetch = fetch) =>
     new InferenceClient(key, { endpointUrl: berth().baseUrl, retry_on_error: false, fetch: by })
 
-  /** A client of the provider: which task a model is for is asked of the hub, which is answered for here. */
+  /** A client of the provider: it asks the hub for a model's task, which is answered here. */
   const provided = (task: string): InferenceClient => {
     const redirected: typeof fetch = async (input, init) => {
       const url = new URL(input instanceof Request ? input.url : input)

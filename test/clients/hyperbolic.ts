@@ -1,4 +1,4 @@
-/** `@hyperbolic/ai-sdk-provider`: pictures and speech by the paths and names of the interface itself. */
+/** `@hyperbolic/ai-sdk-provider`: images and speech with the paths and names of the interface. */
 import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
 import { APICallError, experimental_generateSpeech as generateSpeech, generateImage } from 'ai'
 import { describe, expect, test } from 'vitest'

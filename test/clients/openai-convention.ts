@@ -1,4 +1,4 @@
-/** Pieces of the convention that `openai` has beside chats: one model, audio, several pictures, tokens, overflow. */
+/** Parts of the OpenAI API besides chats: single model, audio, several images, tokens, overflow. */
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { grayPng } from '../../src/sim/model-server-answer.ts'
@@ -65,7 +65,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
           Array.from({ length: 3 }, () => grayPng(256, 256).toString('base64')),
         )
         expect(upstream.received - before).toBe(4)
-        // A nano-dollar for each pixel and step.
+        // One nano-dollar per pixel and step.
         const cost = await costOf(one.response)
         expect(cost).toBe(256 * 256 * 30)
         expect(await costOf(three.response)).toBe(3 * cost)
@@ -88,7 +88,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
 
     test('pays nothing when one of several pictures fails', async () => {
       const { painter } = berth()
-      // The first is made; the second is refused.
+      // The first is generated; the second is rejected.
       const refusal = { kind: 'status' as const, status: 400, body: '{"error":{"message":"no such thing"}}' }
       const picture = JSON.stringify({ data: [{ b64_json: grayPng(128, 128).toString('base64') }] })
       painter.upstream.behaviour.faultsOnce.push({ kind: 'status', status: 200, body: picture }, refusal)

@@ -1,4 +1,4 @@
-/** `openai`, the client that most programs are written for. */
+/** `openai`, the most widely used client. */
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { describe, expect, test } from 'vitest'
@@ -311,7 +311,7 @@ export function openaiSuite(berth: () => Berth): void {
           requestsPerMinute: 1,
         })
       ).body as { key: string }
-      // One a minute: of three within a moment, which may be at the end of a minute, the third is one too many.
+      // One per minute: of three in quick succession, which may span two minutes, the third is too many.
       const outcomes = [await outcomeOf(ask(undefined, key)), await outcomeOf(ask(undefined, key))]
       outcomes.push(await outcomeOf(ask(undefined, key)))
       const error = outcomes.find((one) => one !== undefined)

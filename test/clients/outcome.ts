@@ -1,7 +1,7 @@
-/** What became of work that may be refused. */
+/** Outcomes of promises that may reject. */
 import { expect } from 'vitest'
 
-/** What it was rejected with; undefined where it was not. */
+/** The rejection; undefined if it resolved. */
 export async function outcomeOf(work: PromiseLike<unknown>): Promise<unknown> {
   try {
     await work

@@ -1,8 +1,8 @@
 /**
- * A model server that calls tools and keeps to a schema, in the two shapes that real ones write: `vllm` has the id of
- * the answer before everything else and opens with the role alone, `llama` has the choices first, so that the ids of
- * the calls stand before that of the answer, and says the first call with the role. It asks for the weather of two
- * places at once; told both, it repeats what it was told. It embeds texts too, and writes vectors as base64 only.
+ * A model server that calls tools and follows a schema, in the formats of two real ones: `vllm` puts the answer's id
+ * first and starts with the role alone; `llama` puts the choices first, so the ids of the calls precede that of the
+ * answer, and sends the first call with the role. It asks for the weather of two places at once and repeats the results
+ * it gets. It also embeds texts, with vectors as base64 only.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ export type ToolShape = 'vllm' | 'llama'
 export interface ToolServer {
   readonly host: string
   readonly port: number
-  /** Bodies of the chats, the newest last. */
+  /** Chat bodies, newest last. */
   readonly bodies: readonly ToolChat[]
   close(): Promise<void>
 }
@@ -26,15 +26,15 @@ export interface ToolChat {
   readonly response_format?: { readonly type: string; readonly json_schema?: { readonly schema: unknown } }
 }
 
-/** What it calls, with arguments as pieces of JSON text: a piece an event. */
+/** Its tool calls, with arguments as pieces of JSON text, one per event. */
 export const toolCalls = [
   { id: 'call_nord', name: 'weather', pieces: ['{"place": ', '"Ærø ', '\\"harbour\\""', '}'] },
   { id: 'call_sued', name: 'weather', pieces: ['{"place"', ': "漢口', ' 🚢"}'] },
 ] as const
 export const toolPlaces = ['Ærø "harbour"', '漢口 🚢']
-/** What it writes when it is held to a schema. */
+/** Its output for a schema. */
 export const schemaAnswer = { name: 'Sea "Gull"', berths: [3, 4] }
-/** What it makes of a text. */
+/** The embedding of a text. */
 export const vector = [0.5, -1.25, 3]
 export const toolUsage = {
   prompt_tokens: 41,
@@ -71,13 +71,13 @@ export async function startToolServer(shape: ToolShape): Promise<ToolServer> {
   }
 }
 
-/** In the one form that it knows, whatever was asked for. */
+/** Always the one format it knows, whatever was requested. */
 function embeddingsOf(): string {
   const embedding = Buffer.from(Float32Array.from(vector).buffer).toString('base64')
   return JSON.stringify({ object: 'list', data: [{ object: 'embedding', index: 0, embedding }], model: 'any' })
 }
 
-/** What the results of the tools come to, or undefined while there are none. */
+/** The tool results as text, or undefined while there are none. */
 function textOf(chat: ToolChat): string | undefined {
   if (chat.response_format?.type === 'json_schema') return JSON.stringify(schemaAnswer)
   const told = chat.messages.filter(({ role }) => role === 'tool')

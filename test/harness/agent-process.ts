@@ -1,4 +1,4 @@
-/** The agent as a supplier runs it: the built command in a process of its own, on a host of a lab, to be killed at will. */
+/** The agent as a supplier runs it: the built command in its own process on a lab host, which a test can kill. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import path from 'node:path'
 import { inject } from 'vitest'
@@ -6,13 +6,13 @@ import { inject } from 'vitest'
 export interface AgentProcess {
   readonly pid: number
   output(): string
-  /** The ways to end it: told, or killed. Tenants are meant to run on. */
+  /** Ends it by SIGTERM or SIGKILL. Tenants keep running. */
   stop(): Promise<number | null>
   kill(): Promise<void>
 }
 
 export interface AgentProcessOptions {
-  /** The namespace of its host. */
+  /** The network namespace of its host. */
   readonly netns: string
   /** After `berth agent run`. */
   readonly args: readonly string[]

@@ -1,4 +1,7 @@
-/** A server's part of the line to agents, in the hands of a test: it checks signatures itself and says what it is told. */
+/**
+ * The server's side of the agent connection under a test's control: it checks signatures itself and sends what the test
+ * says.
+ */
 import { createPublicKey, randomBytes, verify } from 'node:crypto'
 import http from 'node:http'
 import { WebSocketServer, type WebSocket } from 'ws'
@@ -17,25 +20,25 @@ import { waitFor } from './wait.ts'
 export interface AgentServer {
   readonly url: string
   readonly installation: string
-  /** Of hosts that are known, by their ids, in base64url. */
+  /** Public keys of known hosts by id, in base64url. */
   readonly keys: Map<string, string>
-  /** Said to every agent after its welcome, and at once to one that is there. */
+  /** Sent to every agent after its welcome, and immediately to a connected one. */
   want(desired: Omit<Desired, 'type'>): void
-  /** What was heard, oldest first. */
+  /** Messages received, oldest first. */
   readonly heard: FromAgent[]
   readonly refusals: string[]
-  /** How often an agent was let in. */
+  /** Number of accepted connections. */
   readonly welcomes: number
-  /** The last report for which `is` holds, waited for. */
+  /** Waits for a report that matches `is`, and returns the last one. */
   report(what: string, is: (report: HostReport) => boolean): Promise<HostReport>
-  /** How moves are answered: with a refusal, or undefined where they are done. */
+  /** The answer to a move: a refusal, or undefined to accept it. */
   onMove: (to: string) => { reason: string; message: string } | undefined
-  /** Streams into the agent that is there. */
+  /** Opens streams to the connected agent. */
   mux(): Mux
   say(message: FromServer): void
-  /** Cuts all connections without a word. */
+  /** Drops all connections without a close frame. */
   cut(): void
-  /** From now on nothing is answered, and nothing is heard; the connection stays. */
+  /** From now on nothing is answered or received; the connection stays open. */
   freeze(): void
   close(): Promise<void>
 }
@@ -70,7 +73,7 @@ export async function startAgentServer(options: AgentServerOptions = {}): Promis
     const x = keys.get(hello.hostId)
     if (x === undefined) return false
     const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
-    // Spelled out: the statement is a promise to agents of other versions, too.
+    // Spelled out, because agents of other versions rely on this format too.
     const statement = Buffer.from(`berth-agent/1/${installation}/${nonce}`)
     return verify(null, statement, key, Buffer.from(hello.signature, 'base64url'))
   }

@@ -1,6 +1,6 @@
 /**
- * Books with something in them: accounts, money, and rentals and volumes whose meter runs. Everything is written by the
- * store's own functions, so that what a test finds in the ledger is what the house would find there.
+ * A ledger with data in it: accounts, money, and metered rentals and volumes. The store's own functions write
+ * everything, so tests find in the ledger what production code would.
  */
 import { sql, type Insertable } from 'kysely'
 import { toDate, type Instant } from '../../src/base/instant.ts'
@@ -60,7 +60,7 @@ export async function openBooks(start?: Instant, on?: TestDatabase): Promise<Boo
   }
 }
 
-/** An account `acc_<name>` with the person `usr_<name>` and the key `<name>key`. */
+/** An account `acc_<name>` with the member `usr_<name>` and the key `<name>key`. */
 export async function openAccount(books: Books, name: string, money?: NanoUsd): Promise<Actor> {
   const at = toDate(books.clock.now())
   const accountId = `acc_${name}`
@@ -118,7 +118,7 @@ export interface RentalOrder {
   readonly reserved?: readonly ReserveOption[]
 }
 
-/** A rental that runs from now on, its first hour or its whole term set aside. */
+/** Starts a rental now and sets its first hour or whole term aside. */
 export async function startRental(books: Books, actor: Actor, order: RentalOrder): Promise<number> {
   return transact(books.database, async (tx) => {
     const now = tx.clock.now()
@@ -196,7 +196,7 @@ function termFor({ pricePerHour, reserved = [] }: RentalOrder, now: Instant): Te
   return granted.value
 }
 
-/** A rental without claims: the books of money do not ask for them. */
+/** A rental without claims, which the ledger does not need. */
 async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['rental']>>): Promise<{ id: number }> {
   const now = toDate(tx.clock.now())
   const values = { ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now }
@@ -219,7 +219,7 @@ async function setAside(tx: Tx, actor: Actor, metered: Metered, amount: NanoUsd)
   if (answer === 'insufficient') throw new Error('the test gave the account too little money')
 }
 
-/** What the meter does for one thing, now. */
+/** Runs the meter once for one rental or volume. */
 export async function settle(books: Books, metered: Metered): Promise<void> {
   await transact(books.database, async (tx) => {
     const row = await findOpenSegment(tx.db, metered)
@@ -229,7 +229,7 @@ export async function settle(books: Books, metered: Metered): Promise<void> {
   })
 }
 
-/** The customer ends a rental. No engine knows of it, so it is gone at once. */
+/** The customer ends a rental. No engine knows it, so it is gone immediately. */
 export async function endRental(books: Books, rentalId: number): Promise<void> {
   await transact(books.database, async (tx) => {
     const rental = await lockRental(tx, rentalId)
@@ -276,7 +276,7 @@ export async function infer(
     .execute()
 }
 
-/** As a gateway does: a lease is taken, and what was spent of it charged in one piece. */
+/** Like a gateway: takes a lease and charges the spent part in one posting. */
 export async function chargeInference(
   books: Books,
   actor: Actor,

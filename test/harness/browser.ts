@@ -1,9 +1,9 @@
 /**
- * The console in a real browser, over a real server. Whatever the browser complains about is collected: an error of a
- * script, a broken rule of the page's policy, a request to another host. `look` judges a page as it stands: nothing of
- * that kind, no serious fault for those who use it by keys or ear, in light and dark.
+ * The console in a real browser on a real server. Script errors, content security policy violations and requests to
+ * other hosts are collected. `look` checks the current page in light and dark mode: no collected errors and no serious
+ * accessibility faults.
  *
- * With BERTH_SCREENSHOTS=<folder> each look leaves a picture there.
+ * With BERTH_SCREENSHOTS=<folder> each check saves a screenshot there.
  */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -14,7 +14,9 @@ import { inject } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { testServer, type TestServer, type TestServerOptions } from './server.ts'
 
-/** First the one without windows, which takes a quarter less; then the program itself, not what starts it. */
+/**
+ * Prefers the headless shell, which takes a quarter less time; then the browser binary itself rather than its wrapper.
+ */
 const CHROMIUM = [
   '/usr/bin/chromium-headless-shell',
   '/usr/lib/chromium/chromium',
@@ -22,10 +24,10 @@ const CHROMIUM = [
   '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
 ]
-/** How long the browser waits for anything by itself. A busy build machine is slow, not broken. */
+/** How long the browser waits for anything. A busy CI machine is slow, not broken. */
 const WAIT_MS = 60_000
 
-/** Why there is no browser here; undefined: there is. */
+/** The reason there is no browser here; undefined if there is one. */
 export function whyNoBrowser(): string | undefined {
   return CHROMIUM.some((one) => existsSync(one)) ? undefined : 'Chromium is not installed'
 }
@@ -34,7 +36,7 @@ export const browserLeftOut = whyNoBrowser() === undefined ? '' : ` (left out: $
 
 export interface ConsoleBrowser {
   readonly server: TestServer
-  /** A browser of somebody who has signed in with this key; null: nobody. */
+  /** A browser signed in with this key; null: not signed in. */
   readonly open: (key: string | null, options?: { width?: number; height?: number }) => Promise<ConsolePage>
   readonly close: () => Promise<void>
 }
@@ -42,16 +44,16 @@ export interface ConsoleBrowser {
 export interface ConsolePage {
   readonly page: Page
   readonly context: BrowserContext
-  /** Opens a page of the console by its path, and waits for its heading. */
+  /** Opens a console page by its path and waits for its heading. */
   readonly visit: (path: string, heading: string | RegExp) => Promise<void>
-  /** Judges the page as it stands, in light and dark. Throws with everything that is wrong. */
+  /** Checks the current page in light and dark mode. Throws with all faults. */
   readonly look: (name: string) => Promise<void>
-  /** What the browser has complained about since it was last asked. */
+  /** Errors the browser has reported since the previous call. */
   readonly faults: () => readonly string[]
   readonly close: () => Promise<void>
 }
 
-/** One for all files of this worker, while it lives: to start it takes seconds. It ends with the worker. */
+/** Shared by all files of this worker, because a start takes seconds. It ends with the worker. */
 let launched: Promise<Browser> | undefined
 
 function launch(): Promise<Browser> {
@@ -59,7 +61,7 @@ function launch(): Promise<Browser> {
   return launched
 }
 
-/** One that did not start or has died is nobody's: the next who asks gets another. */
+/** A browser that failed to start or has died is dropped: the next caller gets a new one. */
 async function startChromium(): Promise<Browser> {
   const forget = (): void => {
     launched = undefined
@@ -147,7 +149,7 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
       const wrong = [...faults()]
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme })
-        // What is on the page is the same in the dark; only the colours are not.
+        // The dark page has the same content; only the colours differ.
         const rules = colorScheme === 'light' ? tags : ['color-contrast']
         wrong.push(...(await readAxe(page, rules)).map((fault) => `${colorScheme}: ${fault}`))
         await takePicture(page, `${name}-${colorScheme}`)
@@ -163,7 +165,7 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
   }
 }
 
-/** Does something that is answered by words which go by themselves: they are looked for from before it is done. */
+/** Performs an action confirmed by a message that disappears on its own: starts watching for it beforehand. */
 export async function seeWhile(words: Locator, act: () => Promise<unknown>): Promise<void> {
   await Promise.all([words.waitFor(), act()])
 }
@@ -180,9 +182,9 @@ function watch(page: Page, url: string, complain: (text: string) => void): void 
   page.on('pageerror', (error) => complain(`script: ${error.message}`))
   page.on('console', (message) => {
     if (message.type() !== 'error' && message.type() !== 'warning') return
-    // A refusal of the API is an answer; the browser notes each of them.
+    // An API refusal is a valid answer, but the browser logs each of them.
     if (/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) return
-    // Interfaces of the machine came or went, as tests of networks make them; the page has asked again.
+    // Network tests added or removed interfaces on this machine; the page has retried.
     if (message.text().includes('net::ERR_NETWORK_CHANGED')) return
     complain(`console: ${message.text()}`)
   })
@@ -201,14 +203,14 @@ interface AxeFault {
   readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
 }
 
-/** Faults that axe calls moderate, and that make pages hard to find one's way in all the same. */
+/** Faults that axe rates moderate but that make pages hard to navigate. */
 const alsoCounts: ReadonlySet<string> = new Set(['landmark-unique', 'landmark-no-duplicate-main', 'heading-order'])
 
-/** Serious and critical faults, each with the element that has it. */
+/** Serious and critical faults, each with its element. */
 async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (await page.evaluate<boolean>('globalThis.axe === undefined')) await page.evaluate(`${await axe};0`)
-  // The colours of a theme that was just changed are there with the next frame.
+  // The colours of a new theme appear with the next frame.
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
   const options = JSON.stringify({ resultTypes: ['violations'], runOnly: rules })
   const found = await page.evaluate<AxeFault[]>(`axe.run(document, ${options}).then((result) => result.violations)`)

@@ -1,12 +1,11 @@
 /**
- * One chat over HTTP as a client sees it, to the byte: whether a head came, whether every byte of the answer came, and
- * what the answer says was used. A client may also leave in the middle of a stream. `fetch` would hide where an answer
- * was cut, so this speaks through node:http.
+ * One chat over HTTP, observed to the byte: whether headers arrived, whether the whole answer arrived, and the usage it
+ * reports. A client can also leave mid-stream. It uses node:http, because `fetch` hides where an answer was cut.
  */
 import http from 'node:http'
 import { randomBytes } from 'node:crypto'
 
-/** Prices that make costs easy to reckon: what a token costs, in nano-dollars. */
+/** Prices per token in nano-dollars, chosen to make costs easy to compute. */
 export interface TokenPrices {
   readonly input: number
   readonly cached: number
@@ -16,30 +15,30 @@ export interface TokenPrices {
 export interface ChatAsk {
   readonly stream: boolean
   readonly maxTokens: number
-  /** Takes the server's full path instead of its fast path. */
+  /** Uses the full path instead of the fast path. */
   readonly careful: boolean
-  /** Leaves after so many words of a stream. undefined: stays to the end. */
+  /** Leaves after this many words of a stream. undefined: reads to the end. */
   readonly leaveAfterWords?: number
 }
 
 export interface ChatTold {
   readonly ask: ChatAsk
-  /** Goes to the engine and into the log, so that what three saw of one request can be compared. */
+  /** Reaches the engine and the log, so that all three views of a request can be compared. */
   readonly traceId: string
-  /** Of the request: one message, as the engine gets it. */
+  /** The only message of the request, as the engine receives it. */
   readonly message: { readonly role: string; readonly content: string }
-  /** undefined: no head came. */
+  /** undefined: no headers arrived. */
   status: number | undefined
   requestId: string | undefined
   retryAfter: string | undefined
-  /** Every byte of the answer came, up to the mark of its end. */
+  /** Every byte of the answer arrived, including the end marker. */
   isComplete: boolean
-  /** We left. */
+  /** The client left. */
   isCut: boolean
-  /** We gave up waiting: no good server lets that happen. */
+  /** The client timed out, which no correct server causes. */
   isLate: boolean
   words: number
-  /** undefined: the answer tells none. */
+  /** undefined: the answer reports no usage. */
   usage: ChatUsage | undefined
   body: string
 }
@@ -68,7 +67,7 @@ export function costOfUsage(prices: TokenPrices, { promptTokens, cachedTokens, o
   )
 }
 
-/** The most that it can cost: a token is a byte of the prompt at least, and the template may add some. */
+/** Maximum cost: a token is at least one byte of the prompt, and the template may add some. */
 export function worstCostOf(prices: TokenPrices, told: Pick<ChatTold, 'ask' | 'message'>): bigint {
   const promptBytes = Buffer.byteLength(JSON.stringify([[told.message], null])) + TEMPLATE_TOKENS
   return BigInt(promptBytes * prices.input + told.ask.maxTokens * prices.output)
@@ -76,7 +75,7 @@ export function worstCostOf(prices: TokenPrices, told: Pick<ChatTold, 'ask' | 'm
 
 const TEMPLATE_TOKENS = 64
 
-/** Never rejects: what went wrong is part of what is told. */
+/** Never rejects: a failure is part of the result. */
 export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Promise<ChatTold> {
   const told: ChatTold = {
     ask,
@@ -123,7 +122,7 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
   })
 }
 
-/** One for each server: a connection that a killed one has left is no business of the next. */
+/** One per server: connections left by a killed server must not be reused. */
 function agentOf(url: string): http.Agent {
   const known = agents.get(url)
   if (known !== undefined) return known
@@ -132,7 +131,7 @@ function agentOf(url: string): http.Agent {
   return made
 }
 
-/** Lets go of the connections to a server that is gone. */
+/** Closes the connections to a server that is gone. */
 export function forgetServer(url: string): void {
   agents.get(url)?.destroy()
   agents.delete(url)
@@ -154,7 +153,7 @@ function readAnswer(response: http.IncomingMessage, told: ChatTold, over: () => 
     told.words = countWords(told.body)
     told.isComplete = response.complete && !told.isCut && hasEnd(told)
     if (told.isComplete && told.status === 200) told.usage = usageOf(told)
-    // Thousands of good answers need not be kept; a refusal is kept to be read.
+    // Only refusals are kept for reading, not thousands of successful answers.
     if (told.status === 200) told.body = ''
     over()
   })
@@ -164,7 +163,7 @@ function hasEnd({ status, ask, body }: ChatTold): boolean {
   return status !== 200 || !ask.stream || body.endsWith('data: [DONE]\n\n')
 }
 
-/** Each word of the simulated engine is one token, and one event of a stream. */
+/** Each word of the simulated engine is one token and one stream event. */
 function countWords(body: string): number {
   return body.match(/"content":"[^"]+"/g)?.length ?? 0
 }

@@ -1,8 +1,8 @@
-/** Bodies of chats that are right, nearly right and wrong, the same for the same seed. */
+/** Chat bodies that are valid, almost valid and invalid; the same seed gives the same bodies. */
 
 export type Random = () => number
 
-/** Numbers from 0 up to 1: mulberry32. */
+/** Numbers in [0, 1): mulberry32. */
 export function randomFrom(seed: number): Random {
   let state = seed
   return () => {
@@ -73,7 +73,7 @@ const oddValues: readonly unknown[] = [
   null, true, -1, 0, 1.5, 3, 1e21, '', '7', 'yes', [], [[]], {}, { type: 'text' }, { include_usage: 1 }, '\ud800', '\0',
 ] // prettier-ignore
 
-/** The members of a chat, each of which may be missing or have a value of another kind. */
+/** The fields of a chat, each of which may be missing or have the wrong type. */
 function looseChat(random: Random, model: string): Json {
   const body = validChat(random, model)
   const changed = 1 + below(random, 3)
@@ -98,7 +98,7 @@ function looseChat(random: Random, model: string): Json {
   return body
 }
 
-/** The same value with spaces, escapes, names that come twice and numbers in other spellings. */
+/** The same value with extra spaces, escapes, duplicate keys and other number spellings. */
 function writtenOddly(random: Random, value: unknown): string {
   const space = (): string => (random() < 0.05 ? pick(random, [' ', '\n', '\t \r\n']) : '')
   const write = (one: unknown): string => {

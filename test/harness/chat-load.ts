@@ -1,34 +1,34 @@
 /**
- * Many clients that chat in a loop, each with the next request as soon as the last one has ended. Whoever is refused for
- * want of money waits until somebody else's request has ended and may have left some: so the load spends an account to
- * the last request that fits, and then knows that it is dry.
+ * Many clients that chat in a loop, each sending its next request when the previous one has ended. A client refused for
+ * lack of money waits until another request has ended and may have released some: so the load spends an account down to
+ * the last affordable request, and then knows that it is empty.
  */
 import { askChat, type ChatAsk, type ChatTarget, type ChatTold } from './chat-client.ts'
 import { waitFor } from './wait.ts'
 
 export interface ChatLoadOptions {
   readonly clients: number
-  /** Where the next request goes. undefined: nowhere at the moment, to be asked again. */
+  /** Target of the next request. undefined: none right now, ask again. */
   readonly target: (n: number) => ChatTarget | undefined
   readonly mix: readonly ChatAsk[]
-  /** Refusals with nothing else under way after which the account counts as dry; Infinity: never. */
+  /** Refusals with nothing in flight after which the account counts as empty; Infinity: never. */
   readonly dryAfter?: number
-  /** Told of each request that has ended. */
+  /** Called for each request that has ended. */
   readonly onTold?: (told: ChatTold, target: ChatTarget) => void
 }
 
 export interface ChatLoad {
   readonly told: readonly ChatTold[]
-  /** Answered with 200 and to the end. */
+  /** Answered with 200 and in full. */
   readonly answered: number
   readonly isOver: boolean
-  /** Everybody finishes the request that is under way. */
+  /** Every client finishes its request in flight. */
   stop(): Promise<void>
-  /** When nobody can pay for a request any more, or it was stopped. */
+  /** Resolves when no client can pay for another request, or the load was stopped. */
   readonly ended: Promise<void>
 }
 
-/** Streams and plain answers on both paths, long and short; every sixth one is left in the middle. */
+/** Streams and plain answers on both paths, long and short; every sixth is cut mid-stream. */
 export const usualMix: readonly ChatAsk[] = [
   { stream: false, maxTokens: 100, careful: false },
   { stream: true, maxTokens: 100, careful: false },
@@ -38,7 +38,7 @@ export const usualMix: readonly ChatAsk[] = [
   { stream: false, maxTokens: 60, careful: false },
 ]
 
-/** A load that is never dry would run for ever; this is more than any load here sends. */
+/** Keeps a load that never runs dry from running forever; more than any load here sends. */
 const MAX_REQUESTS = 200_000
 const BREATH_MS = 20
 
@@ -90,7 +90,7 @@ class Clients implements ChatLoad {
     }
   }
 
-  /** The server is away, or says so: clients that ask again at once would only keep the machine busy. */
+  /** The server is down or overloaded: immediate retries would only keep the machine busy. */
   async #takeBreath(): Promise<void> {
     const until = performance.now() + BREATH_MS
     await waitFor('a breath', () => performance.now() >= until)
@@ -111,7 +111,7 @@ class Clients implements ChatLoad {
     this.#waiting.shift()?.()
   }
 
-  /** With others under way there is somebody to wait for; with none, it is tried some times more. */
+  /** With requests in flight it waits for one to end; with none, it retries a few times. */
   async #refused(): Promise<void> {
     if (this.#underWay > 0) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))

@@ -1,4 +1,4 @@
-/** The `berth` command, beside a server whose keys lie in its data folder. */
+/** The `berth` command next to a server whose keys are in its data folder. */
 import { execFile, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
@@ -17,35 +17,35 @@ export interface Outcome {
   readonly error: string
 }
 
-/** Who sits in front of a command that runs in this process. */
+/** The user of a command that runs in this process. */
 export interface Front {
-  /** What comes by the standard input. */
+  /** Standard input. */
   readonly input?: string
-  /** What is answered to its questions, one after the other; then they leave. */
+  /** Answers to its prompts, in order; then the input ends. */
   readonly answers?: ReadonlyArray<string | (() => Promise<string>)>
 }
 
 const SCREEN_COLUMNS = 80
 
-/** Type this when that is seen. */
+/** Types this text when that output appears. */
 export type Step = readonly [seen: string | RegExp, typed: string]
 
 export interface CliTest {
   readonly server: TestServer
   /** The data folder, with operator.key and demo.key. */
   readonly folder: string
-  /** For `node`. */
+  /** The path to pass to `node`. */
   readonly program: string
   environment(more?: Readonly<Record<string, string>>): Record<string, string>
-  /** Runs it to its end, in this process: to start another one takes a hundred times as long as most commands. */
+  /** Runs it to its end in this process, a hundred times faster than starting another one. */
   berth(args: readonly string[], env?: Readonly<Record<string, string>>, front?: Front): Promise<Outcome>
-  /** What a terminal of 80 columns shows of it, without the colours. Throws unless it succeeds and fits. */
+  /** The output of an 80-column terminal without colours. Throws unless it succeeds and fits. */
   onScreen(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>
-  /** The same as people run it: what was built, in a process of its own. */
+  /** The same as users run it: the built command in its own process. */
   berthProcess(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Outcome>
-  /** In a pseudo-terminal of 80 columns: `out` is what a person has seen, without the colours. */
+  /** In a pseudo-terminal of 80 columns: `out` is the screen output without colours. */
   inTerminal(args: readonly string[], steps: readonly Step[], env?: Readonly<Record<string, string>>): Promise<Outcome>
-  /** What it prints with --json; throws unless it succeeds and says nothing else. */
+  /** The --json output; throws unless it succeeds and prints nothing else. */
   json(...args: string[]): Promise<unknown>
   close(): Promise<void>
 }

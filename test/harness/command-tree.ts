@@ -1,4 +1,4 @@
-/** All commands of the CLI at once, as no run of it loads them, with a shell that swallows everything. */
+/** All commands of the CLI loaded at once, with a shell that discards all output. */
 import { Command } from 'commander'
 import { addRow } from '../../src/cli/command.ts'
 import { commandFiles, groupDescriptions } from '../../src/cli/command-table.ts'

@@ -1,4 +1,4 @@
-/** A browser at the console, as far as the server can tell: it signs in, keeps its cookie and sends its headers. */
+/** A browser from the server's point of view: it signs in, keeps its cookie and sends browser headers. */
 import http from 'node:http'
 import { text } from 'node:stream/consumers'
 
@@ -14,7 +14,7 @@ export interface Asked {
   readonly body?: unknown
 }
 
-/** Unlike `fetch` it sends every header and path as it is given, also those that browsers keep for themselves. */
+/** Unlike `fetch`, it sends every header and path as given, including those that browsers reserve. */
 export async function ask(url: string, path: string, asked: Asked = {}): Promise<Answer> {
   const { method = 'GET', headers = {}, body } = asked
   const { hostname, port } = new URL(url)
@@ -32,7 +32,7 @@ export async function ask(url: string, path: string, asked: Asked = {}): Promise
   }
 }
 
-/** Also for what asks by `fetch`. */
+/** Also for callers that use `fetch`. */
 export const consoleHeaders = { 'X-Berth-Console': '1' } as const
 
 export async function postSession(url: string, key: string, headers: Record<string, string> = {}): Promise<Answer> {

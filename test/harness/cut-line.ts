@@ -1,4 +1,4 @@
-/** A line to a server that can be cut and mended: to whoever calls over it, the server is stopped and started again. */
+/** A proxy to a server that can be cut and restored: to its clients, the server stops and starts again. */
 import { once } from 'node:events'
 import net from 'node:net'
 import { ownPorts } from './own-port.ts'

@@ -1,4 +1,4 @@
-/** A database of one's own, cloned from the migrated template in some 50 ms. */
+/** A separate test database, cloned from the migrated template in about 50 ms. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { inject } from 'vitest'
@@ -13,7 +13,7 @@ export async function testDatabase(): Promise<TestDatabase> {
   return makeDatabase('template template_berth')
 }
 
-/** Without tables, for tests of migrations. */
+/** Without tables, for migration tests. */
 export async function emptyDatabase(): Promise<TestDatabase> {
   return makeDatabase('template template0')
 }

@@ -1,4 +1,4 @@
-/** What the description of the whole service says that an operation takes. */
+/** The input of an operation according to the OpenAPI description. */
 import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { describeApi } from '../../src/contract/openapi.ts'
 import { faultsOf, type Fault, type Schema } from './input-faults.ts'
@@ -22,7 +22,7 @@ export function bodySchema(endpoint: Endpoint): Schema {
   return described(endpoint).requestBody?.content['application/json'].schema ?? {}
 }
 
-/** Addresses carry only text: a text is never mistyped there, and a number is when it cannot be read. */
+/** URLs carry only text: a string is never of the wrong type there, and a number is if it cannot be parsed. */
 export function parameterFaults(
   endpoint: Endpoint,
   where: 'path' | 'query',
@@ -34,7 +34,7 @@ export function parameterFaults(
       .filter((one) => fitsAddress(schema, one) && (where === 'query' || one.value !== ''))
       .map((one): Fault => ({ ...one, path: [name], value: { ...sample, [name]: String(one.value) } })),
   )
-  // A path has no room for more.
+  // A path cannot have extra fields.
   if (where === 'path') return faults
   const unknown = {
     what: 'unknown key',
@@ -46,7 +46,7 @@ export function parameterFaults(
 }
 
 function fitsAddress({ type }: Schema, { what, value, malformed }: Fault): boolean {
-  // Addresses are encoded as UTF-8, which has no halves.
+  // URLs are encoded as UTF-8, which has no lone surrogates.
   if (what === 'holds half a character') return false
   if (type === 'string') return typeof value === 'string' && !malformed
   return typeof value === 'string' || (typeof value === 'number' && type !== 'boolean')

@@ -1,4 +1,4 @@
-/** Dispatchers and simulated engines of a test, closed when it ends. */
+/** Dispatchers and simulated engines, closed when their test ends. */
 import { expect, onTestFinished } from 'vitest'
 import {
   AnswerCollector,
@@ -19,7 +19,7 @@ export async function startEngine(options: ModelServerOptions = {}): Promise<Mod
   return server
 }
 
-/** Probes stay out of the way unless a test is about them. */
+/** Health checks are rare unless a test is about them. */
 export function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
   const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
   onTestFinished(() => dispatcher.close())
@@ -58,7 +58,7 @@ interface Pair {
   readonly dispatcher: RunningDispatcher
 }
 
-/** `a` is asked first, for its weight. */
+/** `a` is tried first because of its weight. */
 export async function startPair(
   more: Partial<SimulatedDeployment> = {},
   options: DispatcherOptions = {},

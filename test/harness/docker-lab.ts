@@ -1,7 +1,7 @@
 /**
- * A real Docker daemon for a test, as if on a machine of its own: in a folder and a network namespace, without any
- * firewall rules, so that its containers reach the lab and nothing else. With it a real registry (registry-lab.ts).
- * Several may run at a time; give them one network and one registry to make them hosts beside each other.
+ * A real Docker daemon as if on a separate machine: in its own folder and network namespace, without firewall rules, so
+ * that its containers reach only the lab. Comes with a real registry (registry-lab.ts). Several can run at once;
+ * daemons that share a network and a registry act as neighbouring hosts.
  */
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
@@ -19,21 +19,21 @@ const execFileAsync = promisify(execFile)
 export interface DockerLab {
   readonly socketPath: string
   readonly folder: string
-  /** Where its images and containers are. */
+  /** Its images and containers. */
   readonly dataDir: string
   readonly network: HostNetwork
   readonly host: NetworkHost
   /** The name of its network namespace. */
   readonly netns: string
-  /** Of its host. */
+  /** The address of its host. */
   readonly address: string
   readonly registry: RegistryLab
   readonly images: LabImages
   /** The `docker` command. */
   docker(...args: string[]): Promise<string>
-  /** SIGTERM, as a package update does; containers end with it. */
+  /** SIGTERM, as a package update sends it; containers end with the daemon. */
   stopDaemon(): Promise<void>
-  /** SIGKILL to the daemon and all that it runs, at once: the power of the host has failed. */
+  /** SIGKILL to the daemon and everything it runs, at once: simulates a power failure. */
   cutPower(): Promise<void>
   startDaemon(): Promise<void>
   restartDaemon(): Promise<void>
@@ -44,9 +44,9 @@ export interface DockerLabOptions {
   readonly name: string
   readonly network?: HostNetwork
   readonly registry?: RegistryLab
-  /** A small disk of its own in memory, for one that fills up. Absent: that of this machine. */
+  /** Its own small disk in memory, for tests that fill it. Absent: uses the disk of this machine. */
   readonly diskMb?: number
-  /** The daemon makes rules of its own, as it does by default. */
+  /** The daemon adds its own firewall rules, as it does by default. */
   readonly firewall?: true
 }
 
@@ -55,7 +55,7 @@ const folders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '
 const DAEMON_UP_MS = 30_000
 const DAEMON_END_MS = 30_000
 
-/** Why no lab can be had here. undefined: it can. */
+/** The reason no lab can run here; undefined if it can. */
 export function whyNoDockerLab(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'it needs root on Linux'
   const missing = programs.filter((program) => !folders.some((folder) => isProgram(path.join(folder, program))))
@@ -116,7 +116,7 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string, fire
   const socketPath = at('docker.sock')
   const bin = at('bin')
   await mkdir(bin)
-  // By its name the daemon sees that GPUs can be handed in; this one hands in nothing, and says so to nobody.
+  // The daemon detects GPU support by this program's name; this one passes nothing through.
   await writeFile(path.join(bin, 'nvidia-container-runtime-hook'), '#!/bin/sh\ncat >/dev/null\n', { mode: 0o755 })
   const config = {
     'insecure-registries': [trusted],
@@ -173,16 +173,16 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string, fire
   return { socketPath, start, stop, cutPower }
 }
 
-/** Every process that has the folder in its command line, and all below it: the daemon, its parts, the containers. */
+/** Every process with the folder in its command line and its children: the daemon, its helpers and the containers. */
 async function killAllOf(folder: string): Promise<void> {
   const killed = new Set<number>()
-  // Looked for again and again: whoever was about to be killed may have started one more.
+  // Repeated, because a process about to be killed may have started another.
   await waitFor('the end of what the daemon ran', async () => {
     const tree = await readProcesses()
     const isOurs = (pid: number): boolean => {
       const found = tree.get(pid)
       if (found === undefined || pid <= 1) return false
-      // Who only speaks to its socket, such as an agent, is not a part of it.
+      // Clients of its socket, such as an agent, are not part of it.
       const isPart = found.command.replaceAll(`${folder}/docker.sock`, '').includes(`${folder}/`)
       return isPart || isOurs(found.parent)
     }
@@ -192,7 +192,7 @@ async function killAllOf(folder: string): Promise<void> {
     }
     return [...killed].every((pid) => tree.get(pid)?.isZombie !== false)
   })
-  // A daemon that finds this waits for a containerd that is no more.
+  // A daemon that finds this file waits for a containerd that no longer exists.
   await rm(path.join(folder, 'exec/containerd/containerd.pid'), { force: true })
 }
 
@@ -206,7 +206,7 @@ async function readProcesses(): Promise<Map<number, { parent: number; command: s
       const command = (await readFile(`/proc/${name}/cmdline`, 'utf8')).replaceAll('\0', ' ')
       found.set(Number(name), { parent: Number(parent), command, isZombie: state === 'Z' })
     } catch {
-      // It ended while we looked.
+      // The process ended in the meantime.
     }
   }
   return found
@@ -221,7 +221,7 @@ async function isAnswering(socketPath: string): Promise<boolean> {
   }
 }
 
-/** What the daemon has mounted in it goes first. */
+/** Unmounts the daemon's mounts first. */
 async function unmountAndRemove(folder: string): Promise<void> {
   const mounts = (await readFile('/proc/self/mounts', 'utf8'))
     .split('\n')

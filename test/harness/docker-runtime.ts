@@ -1,4 +1,4 @@
-/** The container runtime on the daemon of a lab, what it is asked to run, and ways into it from this machine. */
+/** The container runtime on a lab's daemon, test workloads, and connections into them from this machine. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import net from 'node:net'
@@ -16,7 +16,7 @@ const execFileAsync = promisify(execFile)
 export type DockerRuntime = ReturnType<typeof dockerRuntime>
 export const forever = new AbortController().signal
 
-/** Ports are published on the lab's host, since its loopback address is not ours. */
+/** Ports are published on the lab's host, because its loopback address is not ours. */
 export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions> = {}): DockerRuntime {
   return dockerRuntime({
     socketPath: lab.socketPath,
@@ -25,13 +25,13 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     gpus: [0, 1].map((index) => ({ index, uuid: `GPU-sim-${index}`, simulated: true })),
     allowLocalImages: false,
     allowPrivateRegistries: false,
-    // Also those that a test puts before the lab's own.
+    // Includes options a test adds to the lab's own.
     allowedRegistries: [lab.network.bridgeAddress],
     registries: {},
     allowUnfenced: false,
     portAddress: lab.address,
     networkNamespace: `/run/netns/${lab.netns}`,
-    // A daemon that is restarted breaks streams; tests look at what follows from it.
+    // A restarting daemon breaks streams; tests check the consequences.
     onError: () => {},
     ...changes,
   })
@@ -61,7 +61,7 @@ export function workloadOf(id: string, changes: Partial<Spec> = {}): Workload {
   }
 }
 
-/** Until it is in that state. */
+/** Waits until it is in that state. */
 export function waitForState(runtime: Runtime, id: string, state: Found['state']): Promise<Found> {
   let seen: Found | undefined
   return waitFor(
@@ -79,7 +79,7 @@ export async function readAll(stream: Duplex): Promise<string> {
   return text
 }
 
-/** A port on the loopback address that leads to one of a container, as a relay of the server does; 0 is SSH. */
+/** A local port that forwards to a container's port, as the server's relay does; 0 is SSH. */
 export async function relayTo(
   runtime: Runtime,
   workloadId: string,
@@ -116,7 +116,7 @@ async function join(runtime: Runtime, workloadId: string, port: number, socket: 
   }
 }
 
-/** A key pair as a person has one: the path of the private key, and the text of the public one. */
+/** An SSH key pair: the path of the private key and the text of the public one. */
 export async function makeSshKey(
   folder: string,
   type = 'ed25519',
@@ -128,7 +128,7 @@ export async function makeSshKey(
   return { file, text, remove: () => rm(own, { recursive: true }) }
 }
 
-/** Another way to the lab's daemon, on which requests of a kind stand still until they may go on. */
+/** A second connection to the lab's daemon on which requests of one kind wait until released. */
 export async function holdRequests(
   lab: DockerLab,
   kind: RegExp,
@@ -163,7 +163,7 @@ export async function holdRequests(
   }
 }
 
-/** On all addresses of a network namespace: a service that says `open` to whoever connects. */
+/** A service on all addresses of a network namespace that sends `open` to every client. */
 export async function startListener(netns: string): Promise<{ port: number; close(): Promise<void> }> {
   const script = `require('net').createServer((socket) => socket.on('error', () => {}).end('open\\n'))
     .listen(0, '0.0.0.0', function () { console.log(this.address().port) })`

@@ -1,4 +1,4 @@
-/** Inference requests that have ended, for tests of what becomes of them. */
+/** Completed inference requests, for tests of their records. */
 import { instantOf } from '../../src/base/instant.ts'
 import type { InferenceRecord } from '../../src/domain/purse.ts'
 

@@ -1,6 +1,7 @@
 /**
- * A good request for every operation, on things that one account owns. The same examples on things that nobody owns
- * show what an absent thing looks like. An operation without an example does not compile, and fails the walks.
+ * A valid request for every operation, on resources that one account owns. The same examples with unknown ids show the
+ * response for a missing resource. An operation without an example does not compile and fails the tests that iterate
+ * over all operations.
  */
 import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
@@ -13,11 +14,11 @@ export interface Example {
   readonly params?: Readonly<Record<string, string | number>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
-  /** It names something that the account owns, and others must not find. */
+  /** It names a resource that the account owns and others must not find. */
   readonly owned?: true
 }
 
-/** Ids of what the account owns. Each operation that takes something away has one of its own. */
+/** Ids of the account's resources. Each destructive operation has its own. */
 export interface Owned {
   readonly account: string
   readonly virtualMachine: number
@@ -49,18 +50,18 @@ export interface Owned {
   readonly baseImageToDelete: string
 }
 
-/** Where the examples happen: the clock of a journey stands in January 2026. */
+/** The date of the examples: a journey's clock starts in January 2026. */
 const MONTH = '2026-01'
 const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
 const LISTED_MACHINE = 'mock-iad-h100-01'
 const MODEL_FILE = { source: 'file:/models/small.gguf', file: 'small.gguf', bytes: 7, sha256: '0a'.repeat(32) }
-/** Nothing listens there. */
+/** Nothing listens here. */
 const HOOK_URL = 'http://127.0.0.1:9/hook'
 const UPSTREAM = 'http://127.0.0.1:9/v1'
 const otherSshKey =
   'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs8PT4/ other@example.test'
 
-/** A machine that has joined, by its key. */
+/** A machine that has joined, identified by its key. */
 const HOST_KEY = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8'
 const metal = { ...exampleBodies.addHost, privateKey: makeSshKeyPair('test@example.test').privateKey }
 
@@ -123,7 +124,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listInstancesByPost: none,
   listInstanceHistory: page,
   terminateInstance: (its) => owned(undefined, { id: its.instanceToEnd }),
-  // Ended ones are shown too.
+  // Includes ended ones.
   getInstance: (its) => owned({ id: its.instanceToEnd }),
   changeInstance: (its) => owned({ id: its.instance }, exampleBodies.changeInstance),
   createCheapestInstance: withBody({ gpuModel: 'a100', gpuCount: 1 }),
@@ -217,7 +218,7 @@ function joinOf(token: string, name: string) {
   return { ...exampleBodies.joinHost, token, name, publicKey: HOST_KEY }
 }
 
-/** Things that nobody owns, under ids of the right form. */
+/** Well-formed ids that belong to no account. */
 export const absent: Owned = {
   account: 'acc_0000000000000000000000',
   virtualMachine: 2_000_000_001,
@@ -249,7 +250,7 @@ export const absent: Owned = {
   baseImageToDelete: 'absent',
 }
 
-/** Makes everything that the examples name, through the API, and lets it run for a while so that it has cost. */
+/** Creates all resources of the examples through the API and runs them until they have cost something. */
 export async function makeOwned(journey: Journey, owner: { id: string; call: Call }): Promise<Owned> {
   const { operator, demo: renter } = journey
   const make = (path: string, body?: unknown) => succeed(owner.call, 'POST', path, body)
@@ -327,7 +328,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   return made
 }
 
-/** As a gateway leaves it when nothing could answer. */
+/** Like a gateway's record when no engine could answer. */
 async function logRequest({ app, clock }: Journey, accountId: string): Promise<string> {
   const request = {
     request_id: `req_${'7'.repeat(32)}`,

@@ -1,9 +1,9 @@
-/** What the database holds, by table: how many rows, and a digest of them. Two equal ones: nothing was changed. */
+/** Row count and digest of each database table: equal fingerprints mean that nothing was changed. */
 import type { App } from '../../src/app/app.ts'
 
 export type Fingerprint = Readonly<Record<string, string>>
 
-/** Counters and turns, which no customer sees. */
+/** Counters and scheduling state, invisible to customers. */
 const left = new Set(['public.rate_window', 'public.loop'])
 
 export async function fingerprint(app: App): Promise<Fingerprint> {
@@ -12,7 +12,7 @@ export async function fingerprint(app: App): Promise<Fingerprint> {
     `select schemaname || '.' || tablename as name from pg_tables where schemaname in ('public', 'mock') order by 1`,
   )
   const names = tables.rows.map((row) => row.name).filter((name) => !left.has(name))
-  // When a key was last used is written now and then, for refused calls too; seen_at is a heartbeat.
+  // A key's last use is written now and then, even for rejected calls; seen_at is a heartbeat.
   const each = names.map(
     (
       name,

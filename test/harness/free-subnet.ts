@@ -1,11 +1,11 @@
 /**
- * Subnets for the networks of labs. Several run at a time, so each kind of lab draws from a range that no other kind
- * uses: what one has found free cannot be taken by another kind before it is in the table of routes.
+ * Subnets for lab networks. Several labs run at once, so each kind of lab uses its own range: a subnet found free
+ * cannot be taken by another kind of lab before its route exists.
  */
 import { execFileSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 
-/** The second number of an address in 10.0.0.0/8, from and up to but not with; how many /24 one subnet spans. */
+/** Range of the second octet in 10.0.0.0/8, upper end excluded; and the number of /24 blocks per subnet. */
 const ranges = {
   storage: { from: 1, to: 20, span: 1 },
   hosts: { from: 20, to: 110, span: 1 },
@@ -15,9 +15,9 @@ const ranges = {
 const TRIES = 50
 
 export interface FreeSubnet {
-  /** The first three numbers of its first addresses, as `10.1.2`. */
+  /** The first three octets of its first addresses, such as `10.1.2`. */
   readonly prefix: string
-  /** As `10.1.2.0/24`. */
+  /** Such as `10.1.2.0/24`. */
   readonly subnet: string
 }
 
@@ -31,7 +31,7 @@ export function freeSubnet(kind: keyof typeof ranges): FreeSubnet {
   throw new Error('no free subnet was found')
 }
 
-/** No route leads into it or to something around it, but the one to the world. */
+/** No route overlaps with it, apart from the default route. */
 function isFree(subnet: string): boolean {
   const show = (how: 'root' | 'match'): string =>
     execFileSync('ip', ['-4', 'route', 'show', 'table', 'all', how, subnet], { encoding: 'utf8' })

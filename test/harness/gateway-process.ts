@@ -1,6 +1,6 @@
 /**
- * A gateway in a process of its own, on a database that outlives it: killed and started again, always on the same data
- * folder, where its journal is.
+ * A gateway in its own process on a database that outlives it: it can be killed and restarted, always on the same data
+ * folder, which has its journal.
  */
 import { spawn } from 'node:child_process'
 import { mkdtemp } from 'node:fs/promises'
@@ -14,20 +14,20 @@ import { startServerProcess, type ServerProcess } from './process.ts'
 import { waitFor } from './wait.ts'
 
 export interface GatewayProcess {
-  /** undefined while it is away. */
+  /** undefined while it is down. */
   readonly url: string | undefined
   start(): Promise<void>
   /** SIGKILL. */
   kill(): Promise<void>
-  /** Starts it, and kills it at some moment before or after it was ready: in the middle of a replay, say. */
+  /** Starts it and kills it at a random time before or after it is ready, for example during a replay. */
   killAtStart(): Promise<void>
-  /** SIGTERM, and its exit code. */
+  /** Sends SIGTERM and returns the exit code. */
   stop(): Promise<number | null>
-  /** Ends what is left of it. */
+  /** Kills any remaining process. */
   close(): Promise<void>
 }
 
-/** About as long as a start takes. */
+/** Roughly the duration of a start. */
 const START_MS = 1_000
 
 export async function makeGatewayProcess(options: { databaseUrl: string; secretKey: string }): Promise<GatewayProcess> {
@@ -39,7 +39,7 @@ export async function makeGatewayProcess(options: { databaseUrl: string; secretK
     BERTH_ROLE: 'gateway',
     BERTH_ENGINES: '',
     BERTH_LOCAL_ENGINES: 'false',
-    // Two gateways, the server of the test and its own look at the books share one PostgreSQL with other tests.
+    // Two gateways, the test server and its own queries share one PostgreSQL with other tests.
     BERTH_DATABASE_CONNECTIONS: '6',
   }
   let server: ServerProcess | undefined

@@ -27,7 +27,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: () => {},
-    // Tests end processes, not the machine: what PostgreSQL has written survives without fsync.
+    // Tests kill processes, not the machine: data written by PostgreSQL survives without fsync.
     settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '800' },
   })
   const admin = new pg.Pool({ connectionString: postgres.url, max: 1 })
@@ -51,7 +51,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** In a process of its own: here NODE_ENV says `test`, for which React's development build would be taken. */
+/** In a separate process: NODE_ENV is `test` here, which would select React's development build. */
 async function buildConsole(outDir: string): Promise<void> {
   const vite = path.resolve('node_modules', 'vite', 'bin', 'vite.js')
   const args = [vite, 'build', '--config', 'vite.config.ts', '--logLevel', 'warn', '--outDir', outDir]

@@ -1,7 +1,7 @@
 /**
- * A small network of hosts on this machine: a bridge in the root namespace, and a network namespace for each host with
- * an address on it. A process is run on such a host with `nsenter --net=/run/netns/NAME` (`ip netns exec` would hide
- * the cgroups). Nothing of it reaches the world outside. Needs root.
+ * A network of hosts on this machine: a bridge in the root namespace, and one network namespace per host with an
+ * address on it. Run a process on a host with `nsenter --net=/run/netns/NAME` (`ip netns exec` would hide the cgroups).
+ * Isolated from the outside. Needs root.
  */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -11,21 +11,21 @@ import { freeSubnet } from './free-subnet.ts'
 const execFileAsync = promisify(execFile)
 
 export interface HostNetwork {
-  /** Of the root namespace: where a server on this machine is found by the hosts. */
+  /** Address in the root namespace at which hosts reach a server on this machine. */
   readonly bridgeAddress: string
-  /** Of the bridge and the hosts, as `10.1.2.0/24`. */
+  /** Subnet of the bridge and the hosts, such as `10.1.2.0/24`. */
   readonly subnet: string
   addHost(name: string): Promise<NetworkHost>
   close(): Promise<void>
 }
 
 export interface NetworkHost {
-  /** The name of its namespace. */
+  /** The name of its network namespace. */
   readonly netns: string
   readonly address: string
-  /** Addresses for what runs on it, as `10.200.8.0/21`. The root namespace reaches them through the host. */
+  /** Addresses for workloads on it, such as `10.200.8.0/21`. The root namespace reaches them through the host. */
   readonly innerSubnet: string
-  /** As if the cable was pulled. */
+  /** Simulates a pulled cable. */
   linkDown(): Promise<void>
   linkUp(): Promise<void>
 }
@@ -48,7 +48,7 @@ export async function startHostNetwork(): Promise<HostNetwork> {
       const link = `bv${mark}${hosts}`
       const address = `${prefix}.${10 + hosts}`
       await run('ip', 'netns', 'add', netns)
-      // Its end of the link goes with it.
+      // The host's end of the link goes with it.
       undo.push(() => run('ip', 'netns', 'del', netns))
       await run('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', netns)
       await run('ip', 'link', 'set', link, 'master', bridge, 'up')
@@ -71,7 +71,7 @@ export async function startHostNetwork(): Promise<HostNetwork> {
   }
 }
 
-/** The first three numbers of its addresses, which nobody else on this machine uses. */
+/** The first three octets of its addresses, which nothing else on this machine uses. */
 async function makeBridge(bridge: string): Promise<string> {
   await run('ip', 'link', 'add', bridge, 'type', 'bridge')
   try {

@@ -1,6 +1,6 @@
 /**
- * The server's side of the agents' connection on a real port, behind the fast path as in a whole server, and agents
- * that say exactly what a test wants them to say.
+ * The server's side of the agent connection on a real port, behind the fast path as in a full server, with agents whose
+ * messages the test writes.
  */
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import http from 'node:http'
@@ -145,7 +145,7 @@ export interface RentalChange {
   readonly driver?: 'host' | 'mock'
 }
 
-/** A row for hosts that act as a test tells them: nothing has run it. */
+/** Inserts a row for a simulated host's rental; nothing has run it. */
 export async function insertHostRental(
   { database, clock }: Pick<App, 'database' | 'clock'>,
   owner: { readonly accountId: string; readonly personId: string; readonly keyId: string },
@@ -192,7 +192,7 @@ export async function insertHost({ database, clock }: Pick<App, 'database' | 'cl
   return { id, privateKey }
 }
 
-/** As in serve.ts; there is no model, so nothing is answered by it. */
+/** As in serve.ts; without a model it answers nothing. */
 function makeTestFastPath(server: http.Server) {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const fastPath = makeFastPath({
@@ -214,7 +214,7 @@ function makeTestFastPath(server: http.Server) {
 export class TestAgent {
   readonly socket: WebSocket
   readonly messages: FromServer[] = []
-  /** From when the server has hung up. */
+  /** Set once the server has closed the connection. */
   closed: { readonly code: number; readonly reason: string } | undefined
   readonly mux: Mux
   readonly #host: TestHost
@@ -263,7 +263,7 @@ export class TestAgent {
     this.say({ type: 'hello', hostId: this.#host.id, signature, version: '0.0.0', ...omitKey(change) })
   }
 
-  /** Until it is in and knows what is wanted. */
+  /** Waits until it is accepted and has the desired state. */
   async enter(): Promise<this> {
     await this.hello()
     await this.hear('desired')

@@ -1,4 +1,4 @@
-/** An app on a database of its own, and accounts in it with a caller to act as. */
+/** An app on its own database, with accounts and a caller for each. */
 import { openAccount } from '../../src/app/account.ts'
 import type { Actor, App } from '../../src/app/app.ts'
 import { firstScopes } from '../../src/app/operator-account.ts'
@@ -16,7 +16,7 @@ export interface IdentityTest {
   readonly database: Database
   readonly clock: ManualClock
   readonly url: string
-  /** What the committed transactions woke. */
+  /** Wake-ups from committed transactions. */
   readonly woken: string[]
   close(): Promise<void>
 }
@@ -68,7 +68,7 @@ export async function openTestAccount(
     }),
   )
   const accountId = made.account.id
-  // No two accounts are of the same moment, as no two rows of a list should be in a test.
+  // Each account gets its own creation time, so that lists have a fixed order.
   test.clock.set(addMs(test.clock.now(), 1))
   if (more.balance !== undefined) await fund(test, accountId, more.balance)
   return {

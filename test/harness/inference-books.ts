@@ -1,6 +1,6 @@
 /**
- * The money of inference as the books have it, read by plain SQL beside the server and its code, to be held against
- * what clients were told.
+ * Inference charges in the ledger, read with plain SQL independently of the server's code, to compare with the
+ * responses clients got.
  */
 import pg from 'pg'
 import { expect } from 'vitest'
@@ -18,20 +18,20 @@ export interface BilledRequest {
 export interface InferenceBooks {
   readonly available: bigint
   readonly held: bigint
-  /** What all gateways have in their purses for the account. */
+  /** The account's money in all gateways' purses. */
   readonly inPurses: bigint
-  /** What charges took from the account. */
+  /** Total charged to the account. */
   readonly charged: bigint
   /** By request id. */
   readonly billed: ReadonlyMap<string, BilledRequest>
-  /** What the books had to make good or give up on: purses that did not cover their requests, records refused. */
+  /** Shortfalls the ledger absorbed: requests their purse did not cover, and rejected records. */
   readonly mishaps: readonly string[]
 }
 
 export interface BooksReader {
   balance(accountId: string): Promise<{ available: bigint; held: bigint }>
   read(accountId: string): Promise<InferenceBooks>
-  /** What is in purses of anybody. */
+  /** Total in all purses. */
   inAnyPurse(): Promise<bigint>
   close(): Promise<void>
 }
@@ -39,7 +39,7 @@ export interface BooksReader {
 export function readBooksOf(databaseUrl: string): BooksReader {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
   pool.on('error', () => {})
-  // bigints come as text.
+  // bigints arrive as text.
   const rows = async (sql: string, values: unknown[] = []): Promise<Array<Record<string, string>>> =>
     (await pool.query(sql, values)).rows as Array<Record<string, string>>
   const sum = async (sql: string, values: unknown[] = []): Promise<bigint> => {
@@ -100,8 +100,8 @@ function billedOf(row: Record<string, string>): BilledRequest {
 }
 
 /**
- * Each request whose whole answer a client has is billed, at the price of what the answer says was used; no request of
- * a client is billed twice; nothing is billed that no client has asked; and what left the account is the sum of it.
+ * Each request whose full answer reached a client is billed at the price of its reported usage; no request is billed
+ * twice; nothing is billed that no client sent; and the charges to the account are their sum.
  */
 export function expectBilledOnce(
   books: InferenceBooks,

@@ -1,4 +1,4 @@
-/** A model on sale at a test server: a simulated upstream behind it, prices that make costs easy to reckon. */
+/** A model on sale at a test server, with a simulated upstream and prices that make costs easy to compute. */
 import { startModelServer, type Behaviour, type ModelServer } from '../../src/sim/model-server.ts'
 import type { TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
@@ -9,7 +9,7 @@ export interface TestModel {
   readonly deploymentId: string
 }
 
-/** One nano-dollar a token of the prompt, two a token of the answer. */
+/** One nano-dollar per input token, two per output token. */
 export const testPrices = { inputUsdPerMillion: '0.001', outputUsdPerMillion: '0.002' }
 export const NANO_PER_INPUT = 1
 export const NANO_PER_OUTPUT = 2
@@ -45,7 +45,7 @@ export async function addDeployment(
 ): Promise<string> {
   const url = `http://${upstream.host}:${upstream.port}`
   const { id } = await created(server, '/v2/operator/deployments', { model, url, upstreamModel: 'their-name', ...more })
-  // The gateway is told of it a moment after the books have it.
+  // The gateway learns of it shortly after the commit.
   await waitFor(`deployment ${String(id)} to be served`, async () => {
     const { body } = await server.operator('GET', '/v2/operator/models')
     const models = body.models as Array<{ deployments: Array<{ id: string; health: object | null }> }>

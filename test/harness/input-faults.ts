@@ -1,6 +1,6 @@
 /**
- * Every way to get an input wrong that its JSON schema rules out, and every input that is just about right. Both are
- * worked out from a good sample: one thing of it is changed at a time, so each has exactly one fault, or none.
+ * Every input that a JSON schema rules out, and every input at its limits. Both are derived from a valid sample by
+ * changing one thing at a time, so each has exactly one fault or none.
  */
 
 export interface Schema {
@@ -35,7 +35,7 @@ export interface Input {
 
 export interface Fault extends Input {
   readonly path: ReadonlyArray<string | number>
-  /** Missing, of another type or unknown; else of the right type and out of range. */
+  /** Missing, wrong type or unknown field; otherwise the right type but out of range. */
   readonly malformed: boolean
 }
 
@@ -58,7 +58,7 @@ export function faultsOf(schema: Schema, value: unknown, components: Components)
     .filter((kind) => !taken.has(kind))
     .map((kind) => fault(`${kind} instead of ${[...taken].join(' or ')}`, oneOfEach[kind], true))
   const ofForms = forms.flatMap((form) => {
-    // What is wrong in one form can be right in another: a list of numbers where texts or numbers are taken.
+    // A fault in one variant can be valid in another: a list of numbers where strings or numbers are accepted.
     const others = forms.filter((other) => other !== form)
     return faultsOfForm(form, sampleFor(form, value, components), components).filter(
       (one) => !others.some((other) => fits(other, one.value, components, one.malformed ? 'type' : 'all')),
@@ -92,7 +92,7 @@ function textFaults(form: Schema, sample: string): Fault[] {
   return [
     ...(form.enum === undefined ? [] : [fault('none of the choices', 'no-such-choice')]),
     ...(format === undefined ? [] : [fault(`no ${format}`, 'of another form')]),
-    // A text in place of a number, where a number may be written as a text, is of the wrong type.
+    // Text in place of a number that may be written as a string is a type error.
     ...(pattern === undefined
       ? []
       : [fault(`not of the form ${pattern}`, 'é of another form', pattern.startsWith('^[1-9]'))]),
@@ -120,7 +120,7 @@ function numberFaults(form: Schema): Fault[] {
   ]
 }
 
-/** The next number above the edge that a double tells from it. */
+/** The next larger double. */
 function beyond(edge: number, step: number): number {
   return edge + step > edge ? edge + step : beyond(edge, step * 2)
 }
@@ -172,7 +172,7 @@ function within(inner: Fault, at: string | number, value: unknown): Fault {
   return { ...inner, path: [at, ...inner.path], value }
 }
 
-/** Inputs at their limits, which have to be taken. */
+/** Inputs at their limits, which must be accepted. */
 export function edgesOf(schema: Schema, value: unknown, components: Components): Input[] {
   return formsOf(schema, components).flatMap((form): Input[] => {
     const sample = sampleFor(form, value, components)
@@ -221,7 +221,7 @@ function objectEdges(form: Schema, sample: Readonly<Record<string, unknown>>, co
   })
 }
 
-/** The shapes that a schema lets through. None: anything goes. */
+/** The variants a schema accepts. Empty: anything. */
 function formsOf(schema: Schema, components: Components): Schema[] {
   const { $ref, anyOf, oneOf, type } = schema
   if ($ref !== undefined) return formsOf(components[$ref.split('/').at(-1) ?? ''] ?? {}, components)
@@ -239,7 +239,7 @@ function sampleFor(form: Schema, value: unknown, components: Components): unknow
   return fits(form, value, components, 'type') ? value : sampleOf(form, components)
 }
 
-/** Whether the schema takes the value, or at least ('type') would if only its ranges were wider. */
+/** Whether the schema accepts the value, or ('type') would if its ranges were wider. */
 function fits(schema: Schema, value: unknown, components: Components, against: 'type' | 'all'): boolean {
   const forms = formsOf(schema, components)
   const inside = (inner: Schema, entry: unknown) => fits(inner, entry, components, against)
@@ -281,12 +281,12 @@ function isInRange(form: Schema, value: unknown): boolean {
   if (typeof value !== 'string') return true
   const { minLength = 0, maxLength = Infinity } = form
   const isOfForm = form.enum === undefined ? isText(form, value) : form.enum.includes(value)
-  // No schema says it, but no text may hold these.
+  // Not in any schema, but no string may contain these.
   const isSound = value.isWellFormed() && !value.includes('\0')
   return isSound && isOfForm && value.length >= minLength && value.length <= maxLength
 }
 
-/** Texts that one or the other form and pattern of the contract takes. */
+/** Strings that match one of the contract's formats or patterns. */
 const texts = [
   'aaaa',
   '1',
@@ -306,7 +306,7 @@ const textsOfFormat: Readonly<Record<string, RegExp>> = {
   uri: /^http/,
 }
 
-/** Something that the schema lets through. */
+/** A value that the schema accepts. */
 function sampleOf(schema: Schema, components: Components): unknown {
   const [form] = formsOf(schema, components)
   if (form === undefined) return 'anything'

@@ -1,4 +1,4 @@
-/** Journals in folders of their own, which are gone when their test ends. */
+/** Journals in temporary folders, removed when their test ends. */
 import * as fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * A server whose time and whose reconcilers go on only when a test says so: `advance` moves the clock and lets every
- * reconciler look at what is due. What follows is exact to the millisecond and the nano-dollar.
+ * A server whose clock and reconcilers are driven by the test: `advance` moves the clock and runs every reconciler.
+ * Results are exact to the millisecond and the nano-dollar.
  */
 import { formatInstant } from '../../src/base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
@@ -13,19 +13,19 @@ import { testServer, type Call, type Reply, type TestServer, type TestServerOpti
 
 export interface Journey extends TestServer {
   readonly clock: ManualClock
-  /** The clock, as the wire writes it. */
+  /** The clock in wire format. */
   now(): string
-  /** Every reconciler in turn, a few times over, so that what one does is seen by the others. */
+  /** Runs every reconciler in turn, several times, so that each sees the others' work. */
   pass(): Promise<void>
-  /** Moves the clock, then passes. */
+  /** Moves the clock, then runs the reconcilers. */
   advance(ms: number): Promise<void>
-  /** The same in steps, as a server that has run all the time would have seen it. */
+  /** The same in steps, like a server that has run all the time. */
   advanceBy(stepMs: number, steps: number): Promise<void>
-  /** Creates and starts: answers the rental as it runs, from the very moment that the clock shows. */
+  /** Creates a rental, starts it at the current clock time and returns it once it runs. */
   rentVirtualMachine(by: Call, order?: object): Promise<Reply['body']>
 }
 
-/** An asking, its being shown, and what follows from that. */
+/** One pass to request, one to observe, one for the consequences. */
 const ROUNDS = 3
 const MAX_EXTRA_RUNS = 100
 
@@ -42,7 +42,7 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const pass = async (): Promise<void> => {
     const errors: unknown[] = []
     for (let round = 0; round < ROUNDS; round += 1) {
-      // As on a server: one that fails does not hold up the others.
+      // As on a server: a failing reconciler does not block the others.
       for (const one of reconcilers) await runOut(one).catch((error: unknown) => errors.push(error))
     }
     if (errors.length > 0) throw errors[0]
@@ -80,17 +80,17 @@ async function runOut(reconciler: Reconciler): Promise<void> {
   throw new Error(`${reconciler.name} finds no end`)
 }
 
-/** The longest that the simulated engine's list lags behind: after it, what was made is shown. */
+/** Maximum delay of the simulated engine's list, after which a new machine is listed. */
 export const LIST_LAG_MS = 1_000
 
-/** The answer to a call that has to succeed. */
+/** Returns the body of a call that must succeed. */
 export async function succeed(call: Call, ...request: Parameters<Call>): Promise<Reply['body']> {
   const reply = await call(...request)
   if (reply.status === 200) return reply.body
   throw new Error(`${request[0]} ${request[1]} answered ${reply.status}: ${JSON.stringify(reply.body)}`)
 }
 
-/** The whole of the books recounted, and every engine compared with them: what is at fault, so nothing. */
+/** Checks the whole ledger and compares every engine with the database; returns the problems found. */
 export async function recountBooks({ operator }: Pick<TestServer, 'operator'>): Promise<unknown[]> {
   const ledger = await succeed(operator, 'GET', '/v2/operator/ledger/verify')
   const audit = await succeed(operator, 'GET', '/v2/operator/engines/audit')
@@ -98,13 +98,13 @@ export async function recountBooks({ operator }: Pick<TestServer, 'operator'>): 
   return [...ledger.findings, ...audit.engines]
 }
 
-/** The types of all events of one thing (`rental:17`), in the order in which they happened. */
+/** Types of all events of one subject (`rental:17`), in order. */
 export async function eventTypesOf(call: Call, subject: string): Promise<string[]> {
   const { events } = await succeed(call, 'GET', `/v2/events?limit=1000&subject=${subject}`)
   return (events as Array<{ type: string }>).map((event) => event.type).toReversed()
 }
 
-/** What a rental or volume was charged in all, by the statement. */
+/** Total charges of a rental or volume on the statement. */
 export async function chargedFor(call: Call, thing: { rentalId: number } | { volumeId: number }): Promise<NanoUsd> {
   const { lines } = await succeed(call, 'GET', '/v2/customer/statement?limit=1000')
   const [[key, id] = []] = Object.entries(thing)

@@ -1,18 +1,18 @@
-/** Taking away what a test has left while it may still be dying: a process, the folder it writes in, what it mounted. */
+/** Cleans up after processes that may still be exiting: the process, its folder, its mounts. */
 import { execFile } from 'node:child_process'
 import fs from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { waitFor } from './wait.ts'
 
-/** After 100 ms, after 200 ms more, and so on: twenty seconds in all, and a killed process is gone much sooner. */
+/** After 100 ms, then 200 ms more, and so on: twenty seconds in total, far longer than a killed process needs. */
 const TRIES = 20
 
-/** Whoever was killed just now may still make a file there, and then the folder is not empty when it should go. */
+/** A process that was just killed may still create a file, and then the folder is not empty. */
 export async function removeFolder(folder: string): Promise<void> {
   await fs.rm(folder, { recursive: true, force: true, maxRetries: TRIES, retryDelay: 100 })
 }
 
-/** Whoever was killed just now holds what it had open and mounted until the last of its threads is gone. */
+/** A process that was just killed keeps its files and mounts open until its last thread is gone. */
 export async function unmount(at: string): Promise<void> {
   let said = ''
   await waitFor(
@@ -28,7 +28,7 @@ export async function unmount(at: string): Promise<void> {
   )
 }
 
-/** SIGKILL. One that has ended by itself since it was looked for is no fault. */
+/** SIGKILL. A process that has already ended is not an error. */
 export function killProcess(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')

@@ -1,29 +1,28 @@
 /**
- * A mixed load of customers who behave as good clients do: each create has an idempotency key and is repeated with the
- * same key until it is answered, across crashes of the server. What they were told is kept, to be held against the
- * books afterwards.
+ * A mixed load of well-behaved customers: each create has an idempotency key and is repeated with it until it is
+ * answered, across server crashes. Their responses are kept for comparison with the database.
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import type { Reply } from './server.ts'
 
 export interface LoadTarget {
-  /** Where the server is now; changes with each restart. */
+  /** The server's current address; changes with each restart. */
   url(): string
   readonly key: string
 }
 
 interface Told {
-  /** Creates that were answered with success: idempotency key → rental (id, or name of an instance). */
+  /** Successful creates: idempotency key → rental (id, or name of an instance). */
   readonly created: Map<string, string>
-  /** Volumes likewise. */
+  /** The same for volumes. */
   readonly volumes: Map<string, number>
   refused: number
   answered: number
-  /** Answers that no good server gives. */
+  /** Responses that no correct server sends. */
   readonly wrong: string[]
 }
 
-/** Between two tries while the server is away. */
+/** Delay between retries while the server is down. */
 const AWAY_MS = 100
 
 const labels = [
@@ -62,7 +61,7 @@ async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): 
   const label = labels[randomInt(labels.length)] ?? ''
   const act = randomInt(10)
   if (act < 3) {
-    // Two in three are reserved: each holds a whole term, and its end is an early one.
+    // Two in three are reserved: each holds a whole term and ends early.
     const term = act < 2 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
     const order = { gpuCount: 1, region: 'mock-region', label, ...term }
     return createRental(target, told, 'virtual-machine-rentals', order, stopping)
@@ -131,7 +130,7 @@ async function createInstance(target: LoadTarget, told: Told, stopping: () => bo
   else if (reply !== undefined) told.refused += 1
 }
 
-/** Ends one of those that were made, by whichever operation fits it. */
+/** Ends one of the created resources with the matching operation. */
 async function endOne(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
   const ids = [...told.created.values()]
   const id = ids[ids.length === 0 ? 0 : randomInt(ids.length)]
@@ -184,7 +183,7 @@ async function once(
     })
     return { status: response.status, headers: response.headers, body: await response.json() }
   } catch {
-    // The server is away: nobody knows what became of the request.
+    // The server is down: the outcome of the request is unknown.
     return undefined
   }
 }

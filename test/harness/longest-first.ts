@@ -1,14 +1,14 @@
 /**
- * The order of the test files: those that take a minute or more begin first, so that none of them is left alone at the
- * end while the other workers have nothing to do. Browsers come last, when no test makes networks any more: they end
- * every request when an interface of the machine comes or goes. The others fill the gap between, those of the engines,
- * which make networks too, first.
+ * The order of the test files: those that take a minute or more start first, so that none runs alone at the end while
+ * the other workers are idle. Browser tests come last, when no test creates networks any more: browsers abort all
+ * requests when a network interface comes or goes. The others fill the gap, engine tests first, because they create
+ * networks too.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * Longest first, and those with emulated guests, which take whole processors, not one beside the other. A file that is
- * not in it is taken for a short one; a name that no file has does no harm.
+ * Longest first, with tests of emulated guests, which use whole CPUs, spread out. A file not listed here counts as
+ * short; an unknown name has no effect.
  */
 const long = [
   'test/crash.test.ts',
@@ -33,7 +33,7 @@ const long = [
   'test/journeys/local-models.test.ts',
 ]
 
-/** With a browser. Longest first. */
+/** Browser tests, longest first. */
 const browsers = [
   'test/console/rentals.test.ts',
   'test/console/operator-money.test.ts',

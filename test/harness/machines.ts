@@ -1,6 +1,6 @@
 /**
- * A server and real hosts beside it, each with its own Docker daemon, network namespace and agent process, as on
- * separate machines; and a customer with money and an SSH key whose private half is at hand.
+ * A server with real hosts, each with its own Docker daemon, network namespace and agent process as on separate
+ * machines, and a customer with money and an SSH key pair.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp } from 'node:fs/promises'
@@ -26,24 +26,24 @@ export interface ContainerHost {
   readonly id: string
   readonly docker: DockerLab
   agent(): AgentProcess
-  /** Where the agent keeps its state. */
+  /** The agent's state folder. */
   readonly dir: string
-  /** Until it is connected. `kept`: with nothing said but where its folder is. */
+  /** Resolves once it is connected. `kept`: starts it with no option but its folder. */
   startAgent(options?: 'kept'): Promise<void>
   stopAgent(how: 'stop' | 'kill'): Promise<void>
-  /** `berth agent …` beside the running agent. */
+  /** `berth agent …` next to the running agent. */
   tellAgent(...command: string[]): Promise<Ran>
-  /** Names of our containers and networks there, ended ones too. */
+  /** Names of our containers and networks there, including ended ones. */
   ours(): Promise<string[]>
 }
 
 export interface HostOptions {
-  /** Absent: it belongs to the house. */
+  /** Absent: it belongs to the operator. */
   readonly token?: string
   readonly gpus?: string
-  /** A small disk of its own for images and containers. */
+  /** Its own small disk for images and containers. */
   readonly diskMb?: number
-  /** More for `berth agent run`. */
+  /** Extra arguments for `berth agent run`. */
   readonly args?: readonly string[]
 }
 
@@ -65,7 +65,7 @@ export interface Customer {
   readonly key: string
   readonly call: Call
   readonly keyFile: string
-  /** The system's own client, with this customer's key, by a printed `sshCommand` or to an address. */
+  /** The system's SSH client with this customer's key, for a printed `sshCommand` or an address. */
   ssh(sshCommand: string, ...command: string[]): Promise<Ran>
 }
 
@@ -82,7 +82,7 @@ export function startMachines(options: MachinesOptions): Promise<Machines> {
   return startMachinesOf(options, (env) => testServer({ env }))
 }
 
-/** With a server of another kind: it is given its settings, and is closed with the machines. */
+/** For another kind of server: gets the server's settings, and closes it with the machines. */
 export async function startMachinesOf<Server extends MachineServer & { close(): Promise<void> }>(
   options: MachinesOptions,
   startServer: (env: Readonly<Record<string, string>>) => Promise<Server>,
@@ -207,7 +207,7 @@ export async function makeCustomer(server: MachineServer, keyFile: string): Prom
   }
 }
 
-/** Nobody is there to answer questions, and a lab's keys are new each time. */
+/** No prompts can be answered, and a lab's host keys are new each time. */
 export function sshOptions(keyFile: string): string[] {
   const settings = [
     'BatchMode=yes',

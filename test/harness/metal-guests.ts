@@ -1,7 +1,7 @@
 /**
- * Bare-metal hosts with a kernel of their own, for what hosts that share ours cannot show: NFS by a real client, real
- * reboots. Each is a virtual machine of the small image with a disk that it keeps and an address on the network of a
- * storage lab. They are slow where they are emulated, so a test should have two at most.
+ * Bare-metal hosts with their own kernel, for tests that hosts sharing our kernel cannot serve: a real NFS client and
+ * real reboots. Each is a virtual machine of the small image with a persistent disk and an address on a storage lab's
+ * network. Emulated guests are slow, so a test should have no more than two.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -20,12 +20,12 @@ export interface MetalGuest {
   readonly id: string
   readonly address: string
   readonly privateKey: string
-  /** What it shows of itself. */
+  /** Its console output. */
   readonly processors: number
   readonly ramGb: number
   /** Runs a command as root; throws when it fails. */
   exec(command: string): Promise<string>
-  /** Which boot this is. undefined: it does not answer. */
+  /** Its current boot id. undefined: it does not answer. */
   bootId(): Promise<string | undefined>
 }
 
@@ -35,10 +35,10 @@ export interface MetalGuests {
 }
 
 const BOOT_MS = 120_000
-/** Who knocks while it boots should not wait for long; one that is up may be slow to answer, where it is emulated. */
+/** Short, for polling while it boots; a running guest may answer slowly if emulated. */
 const [KNOCK_S, CONNECT_S] = [3, 30]
 const MEMORY_MIB = 256
-/** Of one guest. One that boots more often than this boots in a circle. */
+/** Maximum boots of one guest; more means a boot loop. */
 const MAX_REBOOTS = 20
 const machine =
   process.arch === 'arm64'
@@ -52,7 +52,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
     await Promise.all(running.map((machine) => machine.end()))
     await removeFolder(folder)
   }
-  /** Whoever waited in vain for what a server does with a guest is told here that it was gone. */
+  /** Explains a timeout of a test: reports that the guest was gone. */
   const close = async (): Promise<void> => {
     await takeDown()
     for (const machine of running) machine.check()
@@ -87,7 +87,7 @@ interface MachineParts {
 }
 
 interface Machine {
-  /** Throws when it has ended for good by itself. */
+  /** Throws when it has exited for good. */
   check(): void
   end(): Promise<void>
 }
@@ -95,8 +95,7 @@ interface Machine {
 const consoleOf = (files: string): string => path.join(files, 'console')
 
 /**
- * A reboot is a QEMU of its own: one that boots a second time spends many seconds on what it knows of the code that was
- * in its memory before.
+ * A reboot starts a new QEMU: an emulator that boots a second time spends many seconds on invalidating translated code.
  */
 function startMachine(parts: MachineParts): Machine {
   const args = argumentsOf(parts)
@@ -105,7 +104,7 @@ function startMachine(parts: MachineParts): Machine {
   let failure: string | undefined
   let child: ChildProcess
   const start = (): void => {
-    // It ends with us, however we end.
+    // It ends with this process, however that ends.
     child = spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
       stdio: ['ignore', 'inherit', 'inherit'],
     })
@@ -162,7 +161,7 @@ function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
   ].flat()
 }
 
-/** A second archive behind the first: the kernel unpacks both, and what is in the root goes to the disk. */
+/** A second archive behind the first: the kernel unpacks both, and the files in its root go to the disk. */
 function withFiles(initrd: string, folder: string, files: Readonly<Record<string, string>>): string {
   const root = path.join(folder, 'root')
   for (const [name, text] of Object.entries(files)) {
@@ -196,7 +195,7 @@ async function reach(guest: StartedGuest, key: string): Promise<MetalGuest> {
     return out
   }
   const bootId = async (): Promise<string | undefined> => {
-    // Who asks all the time takes from the guest the time to boot.
+    // Constant polling would take CPU time from the booting guest.
     await lookAgain()
     const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id', KNOCK_S)
     return code === 0 ? out.trim() : undefined

@@ -1,13 +1,12 @@
 /**
- * Bare-metal hosts for tests. Each has its own network namespace on a bridge, its own processes, mounts, host name and
- * disk (an overlay over a small root that is put together from programs of this machine), and its own SSH server.
- * `reboot` in one really restarts it: reboot(2) in a PID namespace ends that namespace, and we boot it anew from the
- * same disk.
+ * Bare-metal hosts for tests. Each has its own network namespace on a bridge, processes, mounts, host name, disk (an
+ * overlay over a small root built from programs of this machine) and SSH server. `reboot` in one really restarts it:
+ * reboot(2) in a PID namespace ends that namespace, and the lab boots it again from the same disk.
  *
- * The guard: reboot(2) outside of a PID namespace would restart the real machine. So the boot script goes on only when
- * it is process 1 of a namespace that is not ours, and the kernel's other ways to restart (/proc/sysrq-trigger, the
- * settings in /proc/sys) are masked or read-only in there. What is not real: the kernel is shared, so there is no
- * kernel to boot, and the boot id is made by our init.
+ * Safety: reboot(2) outside a PID namespace would restart the real machine. So the boot script continues only as
+ * process 1 of another namespace, and the kernel's other ways to restart (/proc/sysrq-trigger, the settings in
+ * /proc/sys) are masked or read-only inside. Not real: the kernel is shared, so no kernel boots, and our init generates
+ * the boot id.
  */
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
@@ -26,39 +25,39 @@ export interface MetalLabHost {
   readonly user: string
   readonly privateKey: string
   readonly hostKeyFingerprint: string
-  /** Ends it the hard way and starts it again. */
+  /** Kills it and starts it again. */
   powerCycle(): Promise<void>
   powerOff(): Promise<void>
   powerOn(): Promise<void>
-  /** The root of a host that is read-only stays so over reboots. */
+  /** A read-only root stays read-only across reboots. */
   makeReadOnly(): Promise<void>
   makeWritable(): Promise<void>
-  /** All but one of its processors are gone, over reboots too, until they are found again. */
+  /** Hides all but one of its CPUs, also across reboots, until they are restored. */
   loseProcessors(): Promise<void>
   findProcessors(): Promise<void>
-  /** Runs a program inside as root and gives its output; throws when it fails. */
+  /** Runs a program inside as root and returns its output; throws when it fails. */
   exec(argv: readonly string[]): Promise<string>
   linkDown(): void
   linkUp(): void
-  /** How often it has been started. */
+  /** Number of boots. */
   boots(): number
-  /** At the next boot its disk is as it was made. */
+  /** Resets its disk at the next boot. */
   wipe(): void
-  /** A program and its arguments that reset it from outside, as a power switch does. */
+  /** A command that resets it from outside, like a power switch. */
   readonly resetCommand: readonly string[]
 }
 
 export interface MetalLab {
   readonly hosts: readonly MetalLabHost[]
   readonly bridgeAddress: string
-  /** Keeps what `mount -t nfs4` inside shows, where the kernel has no NFS client of its own (see `mountNfs`). */
+  /** Stores the data of `mount -t nfs4` inside, where the kernel has no NFS client (see `mountNfs`). */
   readonly sharedFolder: string
   close(): Promise<void>
 }
 
 export interface MetalLabOptions {
   readonly hosts: number
-  /** `busybox`: nothing but busybox and the SSH server. `debian`: the programs that Debian has for it too. */
+  /** `busybox`: only busybox and the SSH server. `debian`: Debian's own programs as well. */
   readonly flavours?: readonly ('busybox' | 'debian')[]
 }
 
@@ -66,10 +65,10 @@ const SSH_PORT = 22
 const BOOT_MS = 50_000
 const SHARED_MB = 16
 const INIT = 'usr/sbin/lab-init'
-/** Where it is there, the host shows it for its processors. */
+/** If present, the host shows it as its CPU information. */
 const CPUINFO = '/etc/cpuinfo'
 
-/** null: it can be had here. Else why not, in a sentence. */
+/** null if it can run here, otherwise the reason in a sentence. */
 export function whyNoMetalLab(): string | null {
   if (process.getuid?.() !== 0) return 'bare-metal hosts in namespaces need root'
   const missing = [...tools, 'busybox', 'sshd', 'ssh', 'ssh-keygen', 'mke2fs'].filter((one) => findProgram(one) === '')
@@ -126,7 +125,7 @@ async function build(options: MetalLabOptions, undo: Undo): Promise<Omit<MetalLa
   return { hosts, bridgeAddress: network.address, sharedFolder: shared.folder }
 }
 
-/** One small file system that all hosts can mount at the same time: they share the kernel, so it stays whole. */
+/** One small file system that all hosts can mount at once: they share the kernel, so it stays consistent. */
 function shareFolder(folder: string, undo: Undo): { device: string; folder: string } {
   const image = path.join(folder, 'shared.img')
   fs.closeSync(fs.openSync(image, 'w'))
@@ -198,7 +197,7 @@ class LabHost implements MetalLabHost {
       const pressed = fs.existsSync(button) ? fs.readFileSync(button, 'utf8') : ''
       if (pressed === '' || pressed === last) return
       last = pressed
-      // Whether it comes up is seen by whoever waits for it; a lab that closes meanwhile ends it.
+      // Callers that wait for it notice a failed start; closing the lab ends it.
       this.powerCycle().catch(() => {})
     })
   }
@@ -214,7 +213,7 @@ class LabHost implements MetalLabHost {
     this.#install()
   }
 
-  /** What is this host's own on its disk. */
+  /** This host's own files on its disk. */
   #install(): void {
     const upper = path.join(this.#folder, 'upper')
     const ssh = path.join(upper, 'etc', 'ssh')
@@ -326,7 +325,7 @@ class LabHost implements MetalLabHost {
 
   exec(argv: readonly string[]): Promise<string> {
     const init = this.#initPid()
-    // Until it has a root of its own, a command would run in ours.
+    // Before it has its own root, a command would run in ours.
     if (init === undefined || !fs.existsSync(`/proc/${init}/root/${INIT}`)) {
       return Promise.reject(new Error(`${this.id} is not up`))
     }
@@ -344,7 +343,7 @@ class LabHost implements MetalLabHost {
     })
   }
 
-  /** The first process inside, as it is numbered outside. */
+  /** The first process inside, by its outer pid. */
   #initPid(): string | undefined {
     const pid = this.#process?.pid
     if (pid === undefined) return undefined
@@ -411,7 +410,7 @@ umount -l /old
 exec chroot . /bin/busybox sh /sbin/lab-init
 `
 
-/** Starts the SSH server, restarts when busybox asks its init to, and buries the processes that others leave. */
+/** Starts the SSH server, restarts when busybox signals init, and reaps orphans. */
 const initScript = `#!/bin/sh
 trap '/bin/busybox reboot -n -f' TERM
 trap '/bin/busybox poweroff -n -f' USR2
@@ -487,7 +486,7 @@ function buildRoot(root: string, flavour: 'busybox' | 'debian'): void {
   for (const name of execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')) {
     linkOnce(root, name, 'busybox', copied)
   }
-  // -n: a sync would be one of the real machine.
+  // -n: a sync would flush the real machine's disks.
   writeProgram(root, 'usr/sbin/reboot', '#!/bin/busybox sh\nexec /bin/busybox reboot -n -f\n')
   writeProgram(root, 'usr/sbin/poweroff', '#!/bin/busybox sh\nexec /bin/busybox poweroff -n -f\n')
   writeProgram(root, INIT, initScript)
@@ -528,7 +527,7 @@ function findProgram(name: string): string {
   return folders.map((one) => path.join(one, name)).find((one) => fs.existsSync(one)) ?? ''
 }
 
-/** The program and every library that it needs. */
+/** The program and every library it needs. */
 function copyProgram(root: string, program: string): void {
   const target = path.join(root, program)
   fs.copyFileSync(program, target)

@@ -1,4 +1,4 @@
-/** A server and bare-metal hosts of a lab that it has taken over: reached over SSH, checked, on sale. */
+/** A server with bare-metal lab hosts it has taken over: reached over SSH, checked and on sale. */
 import { readFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
@@ -13,18 +13,18 @@ import { testServer, type TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
 
 export interface MetalMachines {
-  /** The one that runs now. Its address and its keys are the same after a restart. */
+  /** The current server. Its address and keys survive a restart. */
   readonly server: TestServer
   readonly lab: MetalLab
-  /** With $100 and a key whose private half is at hand. */
+  /** With $100 and an SSH key pair. */
   customer(): Promise<Customer>
-  /** Closes the server and opens another one on the same books. `between`: what happens while there is none. */
+  /** Closes the server and opens another on the same database. `between` runs while there is none. */
   restart(between: () => void | Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
 export const METAL_REGION = 'us-central-1'
-/** Wiped between tenants, whoever owns what is in it. */
+/** Wiped between tenants, whoever owns the files. */
 export const SCRATCH = '/scratch'
 const ADMIT_MS = 30_000
 
@@ -77,7 +77,7 @@ export async function startMetalMachines(options: MetalLabOptions): Promise<Meta
   }
 }
 
-/** As an operator writes it. The hosts share this machine's processors and memory. */
+/** As an operator writes it. The hosts share this machine's CPUs and memory. */
 export function inventoryEntry(host: MetalLabHost): Record<string, unknown> {
   const { id, address, port, user, privateKey, hostKeyFingerprint: hostKey } = host
   return metalEntry({ id, address, privateKey, ...thisMachine() }, { sshPort: port, user, hostKey, scratch: [SCRATCH] })

@@ -1,4 +1,4 @@
-/** Gateways with a meter over real books and a real journal, whose books can be made to fail. */
+/** Gateways with a meter on a real database and journal; the database can be made to fail. */
 import * as fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -13,7 +13,7 @@ import { readRequestCosts, type RequestCost } from '../../src/store/billing.ts'
 import { inferenceRecord } from './ended-request.ts'
 import { sharedPurse, type PurseBooks } from './purse-books.ts'
 
-/** Those of the test that runs, less those that are as if they were killed. */
+/** Gateways of the running test, without those treated as killed. */
 const running = new Set<Meter>()
 
 export type Fault = 'none' | 'before' | 'after'
@@ -23,14 +23,14 @@ export interface Gateway {
   readonly dir: string
   readonly gatewayId: string
   readonly told: string[]
-  /** When the books are away: before a call has done anything, or when its answer is on the way. */
+  /** When the database fails: before a call takes effect, or after it, losing the answer. */
   fault: Fault
 }
 
 let gateways = 0
 const AN_HOUR_MS = 3_600_000
 
-/** Closed when its test ends. On a journal that is there already: the same gateway after a crash. */
+/** Closed when its test ends. On an existing journal it is the same gateway after a crash. */
 export async function startGateway(
   books: PurseBooks,
   more: { after?: Gateway; settleEveryMs?: number; unsettledRecords?: number; write?: JournalOptions['write'] } = {},
@@ -80,7 +80,7 @@ export async function startGateway(
   return gateway
 }
 
-/** What is opened in it later is closed before it goes. */
+/** Gateways opened in it later are closed before it is removed. */
 function makeFolder(): string {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-meter-'))
   onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }))
@@ -112,7 +112,7 @@ export function finish(meter: Meter, reservation: Reservation | undefined, call:
   return new Promise((resolve) => meter.finish(reservation, call, () => resolve(call.requestId)))
 }
 
-/** A request from beginning to end. */
+/** A request from start to end. */
 export async function serve(
   books: PurseBooks,
   meter: Meter,
@@ -127,7 +127,7 @@ export function costsOf(books: PurseBooks, actor: Actor, ids: readonly string[])
   return readRequestCosts(books.database.db, actor.accountId, ids)
 }
 
-/** As after kill -9: nothing is closed, nothing given back. */
+/** As after kill -9: nothing is closed or returned. */
 export function forgetGateways(): void {
   running.clear()
 }

@@ -1,8 +1,8 @@
-/** The text format of Prometheus, version 0.0.4, read strictly: whatever a scraper might trip over is an error. */
+/** A strict parser of the Prometheus text format 0.0.4: anything a scraper might reject is an error. */
 
 export interface ParsedMetrics {
   readonly types: ReadonlyMap<string, string>
-  /** Of counters and histograms, by name and labels as written. */
+  /** Counters and histograms by name and labels as written. */
   readonly counters: ReadonlyMap<string, number>
   /** The largest sample of that name. */
   value(name: string): number | undefined

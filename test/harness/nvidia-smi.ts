@@ -1,6 +1,6 @@
 /**
- * A stand-in for `nvidia-smi`. It prints the columns that are asked for from `table.csv`, and `report.txt` for `-q`;
- * an unknown field, or a report that is missing, fails with exit code 2 as the real program does.
+ * A fake `nvidia-smi`. It prints the requested columns from `table.csv`, and `report.txt` for `-q`; an unknown field or
+ * a missing report fails with exit code 2, like the real program.
  */
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Ports that nobody else takes: not the tests of another worker, and not the system, which gives away those above. For
- * servers that are stopped and started again at the same address, and for the ports that a server relays.
+ * Ports that neither other test workers nor the system use: the system's ephemeral range is above them. For servers
+ * that restart at the same address, and for the ports that a server relays.
  */
 import { randomInt } from 'node:crypto'
 
@@ -10,10 +10,10 @@ const EACH = Math.floor((TO - FROM) / WORKERS)
 
 const worker = Number.parseInt(process.env['VITEST_POOL_ID'] ?? '0', 10) % WORKERS
 const first = FROM + worker * EACH
-/** Another run on the same machine begins elsewhere. */
+/** Another run on the same machine starts elsewhere. */
 let taken = randomInt(EACH)
 
-/** The first of so many in a row. */
+/** The first of this many consecutive ports. */
 export function ownPorts(count = 1): number {
   if (taken + count > EACH) taken = 0
   const at = first + taken

@@ -1,4 +1,4 @@
-/** Where tests find the picture model. */
+/** The folder of the image model. */
 import path from 'node:path'
 
 export const pictogramFolder = path.resolve('models', 'pictogram')

@@ -1,4 +1,4 @@
-/** The server as a user runs it: the built bundle in a process of its own, to be killed at will. */
+/** The server as a user runs it: the built bundle in its own process, which a test can kill. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { inject } from 'vitest'
@@ -6,15 +6,15 @@ import { inject } from 'vitest'
 export interface ServerProcess {
   readonly url: string
   readonly pid: number
-  /** SIGKILL to the server and everything below it, PostgreSQL included, all at once. */
+  /** SIGKILL to the server and all its children, PostgreSQL included, all at once. */
   killTree(): Promise<void>
-  /** SIGTERM, and how long the end took. */
+  /** Sends SIGTERM and returns how long the exit took. */
   stop(): Promise<{ code: number | null; tookMs: number }>
   output(): string
 }
 
 const READY_MS = 60_000
-/** Tests that need models of this machine ask for them. */
+/** Tests that need local models enable them. */
 const quiet = { BERTH_LOCAL_ENGINES: 'false', BERTH_DEFAULT_MODELS: 'none' }
 
 export async function startServerProcess(env: Readonly<Record<string, string>>): Promise<ServerProcess> {
@@ -28,7 +28,7 @@ export async function startServerProcess(env: Readonly<Record<string, string>>):
     const late = setTimeout(() => reject(new Error(`no server after ${READY_MS} ms:\n${output}`)), READY_MS)
     const read = (chunk: Buffer): void => {
       output += chunk.toString()
-      // With what follows it: the address may come in pieces.
+      // Includes the text after it, because the address may arrive in pieces.
       const match = /Berth is ready at (\S+)\s/.exec(output)
       if (match?.[1] === undefined) return
       clearTimeout(late)
@@ -54,13 +54,13 @@ export async function startServerProcess(env: Readonly<Record<string, string>>):
   }
 }
 
-/** The whole tree is read first, then ended, so that nobody is left to tidy up after the others. */
+/** Reads the whole tree before killing it, so that no process is left to clean up. */
 function killAll(child: ChildProcess): void {
   for (const pid of child.pid === undefined ? [] : descendants(child.pid)) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // Gone already.
+      // Already gone.
     }
   }
 }
@@ -74,7 +74,7 @@ export function descendants(root: number): number[] {
       const parent = Number.parseInt(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] ?? '0', 10)
       children.set(parent, [...(children.get(parent) ?? []), Number.parseInt(name, 10)])
     } catch {
-      // Ended while we looked.
+      // Ended in the meantime.
     }
   }
   const found: number[] = []

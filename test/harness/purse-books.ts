@@ -1,4 +1,4 @@
-/** Books with gateways that spend from them, and what tests ask of both. */
+/** A ledger with gateways that spend from it, and queries for both. */
 import type { Selectable } from 'kysely'
 import type { Actor } from '../../src/app/app.ts'
 import { makeTreasury, type GatewayTreasury } from '../../src/app/treasury.ts'
@@ -13,17 +13,17 @@ import { openBooks, type Books } from './books.ts'
 import { inferenceRecord } from './ended-request.ts'
 
 export interface PurseBooks extends Books {
-  /** Of the treasuries that were started, in their order. */
+  /** The started treasuries, in order. */
   readonly gatewayIds: readonly string[]
   startTreasury(database?: Database): Promise<GatewayTreasury>
-  /** Answers the key of the purse's hold. */
+  /** Returns the key of the purse's hold. */
   fill(treasury: GatewayTreasury, actor: Actor, amount: NanoUsd, owner?: PurseOwner): Promise<string>
   recordOf(actor: Actor, holdKey: string | null, cost: NanoUsd, more?: Partial<InferenceRecord>): InferenceRecord
   limitKey(actor: Actor, limits: { monthly?: NanoUsd; total?: NanoUsd }): Promise<void>
   balances(actor: Actor): Promise<Balances>
   /** Newest first. */
   audits(action: string, accountId?: string): Promise<Array<Selectable<Tables['audit']>>>
-  /** The whole of the books, recounted. */
+  /** Checks the whole ledger. */
   findings(): Promise<Finding[]>
 }
 

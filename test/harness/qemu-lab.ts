@@ -1,7 +1,6 @@
 /**
- * Virtual machines for tests: the small image, which is built once and kept between runs, a runtime in a folder of its
- * own, and the system's SSH client. Closing the lab ends every machine of its folder, also those that a failed test has
- * left.
+ * Virtual machines for tests: the small image, built once and kept between runs, a runtime in its own folder, and the
+ * system's SSH client. Closing the lab ends every machine of its folder, including those a failed test left behind.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -25,7 +24,7 @@ const never = new AbortController().signal
 
 let built: Promise<SmallImage> | undefined
 
-/** Built by the first who asks, and shared by all test processes: the others wait for it. What failed is tried again. */
+/** Built by the first caller and shared by all test processes, which wait for it. A failed build is retried. */
 export function smallImage(): Promise<SmallImage> {
   built ??= buildInTurn().catch((error: unknown) => {
     built = undefined
@@ -49,7 +48,7 @@ async function buildInTurn(): Promise<SmallImage> {
   }
 }
 
-/** One that a dead process has left is taken away. Should two have it after that, they do the work twice. */
+/** Removes the lock of a dead process. If two processes then hold it, they do the work twice. */
 async function takeTurn(turn: string): Promise<boolean> {
   try {
     await fs.writeFile(turn, `${process.pid} ${processStart(process.pid)}`, { flag: 'wx' })
@@ -65,7 +64,7 @@ export function smallImageFolder(): string {
   return path.join(os.tmpdir(), `berth-small-image-${os.userInfo().uid}`)
 }
 
-/** Why there can be no virtual machines here. undefined: there can. */
+/** The reason virtual machines cannot run here; undefined if they can. */
 export function whyNoQemu(...more: string[]): string | undefined {
   const missing = [
     ...more,
@@ -88,12 +87,12 @@ export function whyNoQemu(...more: string[]): string | undefined {
 export interface QemuLab {
   readonly folder: string
   readonly publicKey: string
-  /** A runtime on the lab's folder; one that was made before is closed, as when an agent is started again. */
+  /** A runtime on the lab's folder; an earlier one is closed, as when an agent restarts. */
   runtime(more?: Partial<QemuOptions>): QemuRuntime
   workload(id: string, more?: Partial<Workload>): Workload
-  /** Runs a command inside by SSH. */
+  /** Runs a command inside over SSH. */
   ssh(id: string, command: string, user?: string): Promise<string>
-  /** Process numbers of its QEMU. */
+  /** Process ids of its QEMU. */
   pids(id?: string): number[]
   close(): Promise<void>
 }
@@ -169,7 +168,7 @@ function workloadOf(id: string, publicKey: string): Workload {
   }
 }
 
-/** What the server's relay does: a listening port whose connections become streams of the runtime. */
+/** Like the server's relay: a listening port whose connections become streams of the runtime. */
 async function throughRelay<T>(open: () => Promise<Duplex>, work: (port: number) => Promise<T>): Promise<T> {
   const sockets = new Set<net.Socket>()
   const server = net.createServer((socket) => {
@@ -196,14 +195,14 @@ async function runSsh(key: string, port: number, user: string, command: string):
   const options = [
     ['-i', key, '-p', String(port), '-F', 'none', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'],
     ['-o', 'StrictHostKeyChecking=no', '-o', 'UserKnownHostsFile=/dev/null', '-o', 'IdentitiesOnly=yes'],
-    // Also for the first words of a machine that is just booting.
+    // Long enough for the first output of a booting machine.
     ['-o', `ConnectTimeout=${CONNECT_S}`],
   ].flat()
   const { stdout } = await promisify(execFile)('ssh', [...options, `${user}@127.0.0.1`, command], { timeout: SSH_MS })
   return stdout
 }
 
-/** Found by other means than the code under test: the whole command line is searched. */
+/** Searches command lines, independently of the code under test. */
 export function qemuPids(folder: string): number[] {
   const lines = execFileSync('ps', ['-eww', '-o', 'pid=,stat=,args='], { encoding: 'utf8' }).split('\n')
   return lines

@@ -1,7 +1,6 @@
 /**
- * A client that sends the body of a chat as it is, byte by byte as given, over a connection that it keeps. The fast path
- * hands a connection over for good with the first request that it does not take, so a client of the fast path
- * each time connects anew after such an answer.
+ * A client that sends chat bodies byte for byte over a kept connection. The fast path hands a connection over for good
+ * at the first request it does not handle, so a fast-path client reconnects after each such answer.
  */
 import net from 'node:net'
 
@@ -35,7 +34,7 @@ export class RawChatClient {
     const answer = readAnswer(socket)
     socket.write(Buffer.concat([Buffer.from(head), body]))
     const { status, head: answerHead, ...rest } = await answer
-    // Only node:http tells the date.
+    // Only node:http sends a date.
     const isHandedOver = this.#path === 'fast' && /^date:/im.test(answerHead)
     if (isHandedOver || /^connection: close/im.test(answerHead)) this.close()
     return { status, head: answerHead, ...rest }

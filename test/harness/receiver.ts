@@ -1,4 +1,4 @@
-/** A webhook's endpoint: a real HTTP server that keeps what it was sent and answers as it is told. */
+/** A webhook endpoint: a real HTTP server that stores its requests and answers as the test says. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -42,7 +42,7 @@ export async function startReceiver(): Promise<Receiver> {
   return receiver
 }
 
-/** An answer with nothing but a status. */
+/** A response with only a status. */
 export function status(code: number, headers: Record<string, string> = {}): Receiver['answer'] {
   return (_, response) => void response.writeHead(code, headers).end()
 }

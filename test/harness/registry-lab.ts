@@ -1,6 +1,6 @@
 /**
- * A real registry with images that are made on the spot: busybox with its links, and the same with an SFTP server. They
- * are put there over the registry's own protocol, so no daemon is needed for it.
+ * A real registry with images built on the spot: busybox with its links, and the same with an SFTP server. They are
+ * pushed over the registry's protocol, so no daemon is needed.
  */
 import { execFile, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -21,19 +21,19 @@ export interface LabImage {
 }
 
 export interface LabImages {
-  /** A shell that stays up; all of busybox, so also `httpd`, `nc` and `wget`. */
+  /** A shell that stays up, with all of busybox, including `httpd`, `nc` and `wget`. */
   readonly busybox: LabImage
-  /** The same with an SFTP server and some megabytes of noise in layers of their own. */
+  /** The same with an SFTP server and a few megabytes of noise in separate layers. */
   readonly sftp: LabImage
 }
 
 export interface RegistryLab {
-  /** As it stands in names of images: `10.1.2.1:34567`. */
+  /** As in image names: `10.1.2.1:34567`. */
   readonly address: string
   readonly images: LabImages
-  /** To put other things upon. */
+  /** A base for other images. */
   readonly busyboxLayer: Buffer
-  /** Puts an image there: its layers from the bottom up, and what it runs. */
+  /** Pushes an image: its layers from the bottom up, and its command. */
   push(repository: string, tag: string, layers: readonly Buffer[], command: readonly string[]): Promise<LabImage>
   /** A small layer with these files. */
   layer(files: Readonly<Record<string, string>>): Promise<Buffer>
@@ -104,7 +104,7 @@ async function writeBusybox(root: string): Promise<void> {
   await writeFile(path.join(root, 'etc/group'), 'root:x:0:\n')
 }
 
-/** With the libraries that it is linked with. */
+/** Includes the libraries it is linked with. */
 async function writeSftpServer(root: string): Promise<void> {
   const { stdout } = await execFileAsync('ldd', [SFTP_SERVER])
   const libraries = stdout.split('\n').flatMap((line) => /(\/\S+) \(0x/.exec(line)?.[1] ?? [])
@@ -143,7 +143,7 @@ async function pushImage(
     JSON.stringify({
       architecture: architectures[process.arch] ?? process.arch,
       os: 'linux',
-      // A shell that has a terminal does not end on SIGTERM, and the daemon would wait for it when it stops.
+      // A shell on a terminal ignores SIGTERM, and a stopping daemon would wait for it.
       config: { Cmd: command, StopSignal: 'SIGHUP', Env: ['PATH=/bin:/sbin:/usr/bin:/usr/sbin'] },
       rootfs: { type: 'layers', diff_ids: packed.map(({ tar }) => tar) },
     }),

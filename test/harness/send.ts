@@ -1,4 +1,4 @@
-/** One operation of the contract as plain HTTP, with whatever headers a test wants to send or leave out. */
+/** One operation of the contract as plain HTTP, with any headers. */
 import type { Endpoint } from '../../src/contract/endpoint.ts'
 import type { Example } from './examples.ts'
 import type { Reply } from './server.ts'
@@ -20,7 +20,7 @@ export async function send(
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
   const type = response.headers.get('content-type') ?? ''
-  // A stream has no end to wait for: that it began is the answer.
+  // An event stream does not end: its start is the response.
   if (type.includes('event-stream')) leave.abort()
   const text = leave.signal.aborted ? '' : await response.text()
   return { status: response.status, headers: response.headers, body: type.includes('json') ? JSON.parse(text) : text }

@@ -1,4 +1,4 @@
-/** A server as a process on a database of its own, which can be killed and started again where it was. */
+/** A server process on its own database that can be killed and restarted in place. */
 import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -11,11 +11,11 @@ import { startServerProcess, type ServerProcess } from './process.ts'
 import { caller } from './server.ts'
 
 export interface ServerLab extends MachineServer {
-  /** Of the server; 0 while it is killed. */
+  /** Process id; 0 while it is killed. */
   pid(): number
   /** SIGKILL. */
   kill(): Promise<void>
-  /** On the same port, database and folder. */
+  /** Restarts it on the same port, database and folder. */
   start(): Promise<void>
   output(): string
   close(): Promise<void>

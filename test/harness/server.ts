@@ -1,4 +1,4 @@
-/** A whole server in this process, on a database of its own, with a client that speaks plain HTTP to it. */
+/** A whole server in this process, on its own database, with a plain HTTP client. */
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -17,7 +17,7 @@ import { relayPorts } from './own-port.ts'
 export interface Reply {
   readonly status: number
   readonly headers: Headers
-  // Tests look into bodies of every shape; `expect` is the type check.
+  // Tests read bodies of every shape; `expect` is the type check.
   // eslint-disable-next-line typescript/no-explicit-any
   readonly body: any
 }
@@ -31,14 +31,14 @@ export interface TestServer {
   readonly dataDir: string
   readonly operatorKey: string
   readonly demoKey: string
-  /** As the start prints it. undefined: this is no trial. */
+  /** As printed at start-up. undefined: this is not a trial server. */
   readonly demoLinkToken: string | undefined
   /** Calls with a key; null sends none. */
   as(key: string | null): Call
   readonly operator: Call
   readonly demo: Call
   readonly nobody: Call
-  /** An account of its own with a key, money and an SSH key. */
+  /** A new account with a key, money and an SSH key. */
   account(options?: {
     usd?: string
     scopes?: Scope[]
@@ -50,12 +50,12 @@ export interface TestServer {
 
 export interface TestServerOptions {
   readonly clock?: Clock
-  /** False: tests run the reconcilers by hand. */
+  /** False: tests run the reconcilers themselves. */
   readonly runLoops?: boolean
   readonly databaseUrl?: string
-  /** A built console of the test's own. */
+  /** A built console of the test. */
   readonly consoleDir?: string
-  /** Whether there is a link for the demo account, as on embedded defaults. */
+  /** Whether the demo account has a sign-in link, as with embedded defaults. */
   readonly isTrial?: boolean
   readonly env?: Readonly<Record<string, string>>
 }
@@ -74,10 +74,10 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     BERTH_MOCK_DESTROY_MS: '0',
     BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
     BERTH_LOCAL_ENGINES: 'false',
-    // Hosts of tests have small disks and no GPUs.
+    // Test hosts have small disks and no GPUs.
     BERTH_SELL_SIMULATED: 'true',
     BERTH_STORAGE_OVERCOMMIT: '1000',
-    // Several servers run at a time.
+    // Several servers run at once.
     BERTH_RELAY_PORTS: relayPorts(),
     ...options.env,
   })

@@ -1,4 +1,4 @@
-/** A disk of a few gigabytes in a sparse file, mounted at a folder: one that a test can really fill. Needs root. */
+/** A disk of a few gigabytes in a sparse file, mounted at a folder, which a test can really fill. Needs root. */
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -7,9 +7,9 @@ import { unmount } from './leftover.ts'
 
 export interface SmallDisk {
   readonly folder: string
-  /** Takes all but so many bytes. */
+  /** Fills all but this many bytes. */
   fill(leftBytes: number): void
-  /** Gives back what `fill` has taken. */
+  /** Frees the space `fill` took. */
   empty(): void
   close(): Promise<void>
 }
@@ -25,7 +25,7 @@ export function startSmallDisk(sizeGb: number): SmallDisk {
   fs.mkdirSync(folder)
   fs.closeSync(fs.openSync(image, 'w'))
   fs.truncateSync(image, sizeGb * 2 ** 30)
-  // Without blocks that only root may use: the file server is root, and would not see that the disk is full.
+  // No blocks reserved for root: the file server is root, and would not see that the disk is full.
   execFileSync('mke2fs', ['-q', '-t', 'ext4', '-m', '0', image], { env })
   execFileSync('mount', ['-o', 'loop', image, folder], { env })
   const filler = path.join(folder, 'filler')
@@ -37,7 +37,7 @@ export function startSmallDisk(sizeGb: number): SmallDisk {
         const { bavail, bsize } = fs.statfsSync(folder)
         return bavail * bsize
       }
-      // The rest is written: how many blocks the file needs for itself is not known beforehand.
+      // Writes the rest, because the file's own metadata blocks cannot be computed in advance.
       execFileSync('fallocate', ['-l', String(freeBytes() - leftBytes - MARGIN_BYTES), filler], { env })
       const handle = fs.openSync(filler, 'a')
       try {
@@ -56,7 +56,7 @@ export function startSmallDisk(sizeGb: number): SmallDisk {
   }
 }
 
-/** Writes until nothing goes in any more; how many bytes that were. */
+/** Writes until the disk is full; returns the number of bytes. */
 export function fillFile(file: string): number {
   const handle = fs.openSync(file, 'w')
   const chunk = Buffer.alloc(8 * 1_048_576)

@@ -1,7 +1,7 @@
 /**
- * A file server with clients for tests. The virtual address lies on the loopback interface; each client is a network
- * namespace on a bridge with an address of its own, and speaks NFSv4 by libnfs, since the kernel need not have NFS.
- * Whatever a test leaves, the closing ends: the daemon by its number, mounts, loop devices, links, addresses.
+ * A file server with clients for tests. The virtual address is on the loopback interface; each client is a network
+ * namespace on a bridge with its own address and uses NFSv4 through libnfs, because the kernel may have no NFS. Closing
+ * the lab cleans up everything a test leaves: the daemon by its pid, mounts, loop devices, links and addresses.
  */
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -17,15 +17,15 @@ import { waitFor } from './wait.ts'
 export interface StorageLab {
   readonly vip: string
   readonly folder: string
-  /** What the file server has logged. */
+  /** The file server's log. */
   readonly logged: readonly string[]
   open(options?: { overcommit?: number }): Promise<FileServer>
-  /** The same in a process of its own, which can be killed. It has made the volume and let the client in. */
+  /** The same in a separate process, which can be killed. It has created the volume and granted the client access. */
   openElsewhere(volume: string, client: string): Promise<ChildProcess>
   addClient(): StorageClient
-  /** A port on the clients' network for a virtual machine, and the address that is meant for it. */
+  /** A port on the clients' network for a virtual machine, and its address. */
   addTap(): { name: string; address: string }
-  /** The number of the NFS daemon that runs now. */
+  /** The pid of the running NFS daemon. */
   daemonPid(): number | undefined
   close(): Promise<void>
 }
@@ -36,14 +36,14 @@ export interface Said {
   readonly stderr: string
 }
 
-/** A machine that may be let in, or not. Paths are those of the server: `/volume/file`. */
+/** A machine with or without access. Paths are the server's: `/volume/file`. */
 export interface StorageClient {
   readonly address: string
   ls(at: string): Promise<Said>
   read(at: string): Promise<Said>
   /** Up to 2,000 bytes: libnfs 4 cannot write more at once. */
   write(at: string, text: string): Promise<Said>
-  /** Begins to read a file, and goes on only when it is told. The result is how many bytes came, and what was said. */
+  /** Starts reading a file and continues only when told. Returns the number of bytes and the output. */
   readSlowly(at: string): { begun: Promise<void>; finish(): Promise<{ bytes: number; stderr: string; code: number }> }
 }
 
@@ -52,7 +52,7 @@ const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const CLIENT_MS = 20_000
 const MAX_CLIENTS = 20
 
-/** null: it can be had here. Else why not, in a sentence. */
+/** null if it can run here, otherwise the reason in a sentence. */
 export function whyNoStorageLab(): string | null {
   if (process.getuid?.() !== 0) return 'mounts and network namespaces need root'
   if (!fs.existsSync('/dev/loop-control')) return 'there are no loop devices'
@@ -61,7 +61,7 @@ export function whyNoStorageLab(): string | null {
   return missing.length === 0 ? null : `these programs are missing: ${missing.join(', ')}`
 }
 
-/** `folder`: on a disk of the test's own. */
+/** `folder`: on the test's own disk. */
 export function startStorageLab(options: { folder?: string } = {}): StorageLab {
   const undo: (() => void | Promise<void>)[] = []
   const folder = options.folder ?? fs.mkdtempSync(path.join(os.tmpdir(), 'berth-storage-'))
@@ -148,7 +148,7 @@ function makeClient(space: string, address: string, vip: string, folder: string)
     new Promise((resolve) => {
       const options = { env: { PATH }, timeout: CLIENT_MS, maxBuffer: 1 << 28 }
       execFile('nsenter', [...inside, program, ...args], options, (error, stdout, stderr) => {
-        // libnfs ends well even where it could not do what it was asked; then it has said so.
+        // libnfs exits with 0 even on failure, but prints an error.
         resolve({ code: error !== null || stderr !== '' ? 1 : 0, stdout, stderr: stderr || (error?.message ?? '') })
       })
     })
@@ -167,7 +167,7 @@ function makeClient(space: string, address: string, vip: string, folder: string)
       let stderr = ''
       child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
       const ended = new Promise<number>((resolve) => child.once('close', (code) => resolve(code ?? 1)))
-      // Nothing is taken from the pipe, so it stands still as soon as the pipe is full.
+      // The pipe is not read, so the transfer stalls as soon as it is full.
       const begun = new Promise<void>((resolve) => child.stdout.once('readable', () => resolve()))
       return {
         begun,
@@ -214,7 +214,7 @@ function daemonPid(folder: string): number | undefined {
   return line.includes(path.join(folder, 'ganesha.conf')) ? pid : undefined
 }
 
-/** What was killed has left its daemon and its mounts. */
+/** A killed process leaves its daemon and its mounts behind. */
 async function cleanFolder(folder: string): Promise<void> {
   const pid = daemonPid(folder)
   if (pid !== undefined) killProcess(pid)

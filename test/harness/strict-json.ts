@@ -1,7 +1,6 @@
 /**
- * JSON as the strictest engine reads it: RFC 8259 to the letter, and beyond that no name twice in an object, no half of
- * a surrogate pair and no number that a double cannot hold. Written on its own, since what it checks is read by
- * JSON.parse.
+ * JSON as the strictest engine reads it: RFC 8259 exactly, without duplicate keys, lone surrogates or numbers outside
+ * the range of a double. Independent of JSON.parse, which the code under test uses.
  */
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -15,7 +14,7 @@ const words = new Map<string, unknown>([
   ['null', null],
 ])
 
-/** Throws where the bytes are anything else. */
+/** Throws on anything else. */
 export function parseStrictly(bytes: Uint8Array): unknown {
   const reader = new Reader(decoder.decode(bytes))
   const value = reader.value()

@@ -1,4 +1,4 @@
-/** For tests: the engine as a process of its own, with the tiny model, spoken to as the gateway does. */
+/** The engine in its own process with the tiny model, called as the gateway calls it. */
 import { spawn } from 'node:child_process'
 import fs from 'node:fs/promises'
 import http from 'node:http'
@@ -14,17 +14,17 @@ export interface StartOptions {
   readonly sequences?: number
   readonly queue?: number
   readonly contextTokens?: number
-  /** undefined: a tiny model is written. */
+  /** undefined: writes a tiny model. */
   readonly file?: string
   readonly tiny?: TinyGgufOptions
-  /** undefined: one of its own. */
+  /** undefined: a new one. */
   readonly folder?: string
 }
 
 export interface EngineProcess {
   readonly socketPath: string
   readonly folder: string
-  /** What it has told so far, one object a line. */
+  /** Its status lines so far, one object per line. */
   readonly events: ReadonlyArray<Readonly<Record<string, unknown>>>
   readonly errors: () => string
   /** The first `ready` or `failed`. */
@@ -59,10 +59,10 @@ export async function spawnEngine(options: StartOptions = {}): Promise<EnginePro
       events.push(event)
       if (event.event === 'ready' || event.event === 'failed') resolve(event)
     })
-    // Not when it ends: then its last words may still be on their way.
+    // Not on `exit`: output may still be in the pipe then.
     child.once('close', () => reject(new Error(`the engine ended without a word:\n${errors}`)))
   })
-  // Whoever stops it early does not ask.
+  // A test that stops it early does not await this.
   settled.catch(() => {})
   return {
     socketPath,
@@ -162,13 +162,13 @@ type Body = Readonly<Record<string, unknown>>
 
 export interface TinyEngine extends EngineProcess {
   readonly ready: Readonly<Record<string, unknown>>
-  /** Messages may be left out. */
+  /** Messages may be omitted. */
   chat(body: Body): Promise<ChatAnswer>
   chatChunks(body: Body): Promise<ChatChunk[]>
   complete(body: Body): Promise<z.infer<typeof textAnswer>>
   completeChunks(body: Body): Promise<Array<z.infer<typeof textChunk>>>
   refuse(path: string, body: unknown): Promise<Refusal>
-  /** A chat that is under way: `cut` closes its connection. */
+  /** A chat in progress: `cut` closes its connection. */
   open(body: Body): { readonly begun: Promise<http.IncomingMessage>; cut(): void }
   metric(name: string): Promise<number>
   get(path: string): Promise<string>
@@ -239,7 +239,7 @@ async function readText(response: http.IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString()
 }
 
-/** What stands before `[DONE]`, which has to be the last. */
+/** The events before `[DONE]`, which must be the last. */
 function parseEvents(text: string): unknown[] {
   const events = text.split('\n\n').filter((event) => event !== '')
   if (events.pop() !== 'data: [DONE]') throw new Error(`the stream has no end:\n${text}`)

@@ -1,4 +1,4 @@
-/** nginx and Caddy, run from the configuration that docs/operator.md shows; only addresses and files are replaced. */
+/** nginx and Caddy with the configuration in docs/operator.md; only addresses and files are replaced. */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import https from 'node:https'
@@ -15,7 +15,7 @@ export const PROXY_HOST = 'berth.example'
 
 export interface TlsProxy {
   readonly port: number
-  /** Of the certificate that it shows, for clients to trust. */
+  /** Its certificate, for clients to trust. */
   readonly certificate: string
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * A server and real hosts for virtual machines beside it, each with its own network namespace and agent process, whose
- * guests are real ones by QEMU. All of them start from the one small image that tests share.
+ * A server with real hosts for virtual machines, each with its own network namespace and agent process; the guests run
+ * on QEMU. All start from the small image that tests share.
  */
 import fs from 'node:fs/promises'
 import os from 'node:os'
@@ -20,10 +20,10 @@ const JOIN_MS = 30_000
 export interface VmHost extends NetworkHost {
   readonly id: string
   agent(): AgentProcess
-  /** Until it is connected. */
+  /** Resolves once it is connected. */
   startAgent(): Promise<void>
   stopAgent(how: 'stop' | 'kill'): Promise<void>
-  /** Process numbers of the QEMU of one workload, or of all. */
+  /** Process ids of QEMU for one workload, or for all. */
   pids(workloadId?: string): number[]
   /** Of one workload, or of all. */
   machineFolder(workloadId?: string): string
@@ -39,7 +39,7 @@ export interface VmMachines {
   close(): Promise<void>
 }
 
-/** Why there can be no such hosts here. undefined: there can. */
+/** The reason such hosts cannot run here; undefined if they can. */
 export function whyNoVmHosts(): string | undefined {
   return process.getuid?.() === 0 ? whyNoQemu('ip', 'nft') : 'network namespaces need root'
 }

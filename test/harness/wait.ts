@@ -1,13 +1,13 @@
-/** Waits for a fact, not for a time. */
+/** Waits for a condition, not for a fixed time. */
 import { DAY_MS, MINUTE_MS, systemClock } from '../../src/base/instant.ts'
 
 const EVERY_MS = 20
 const SELDOM_MS = 250
-/** Whoever asks all the time takes it from those who are asked: a question that took long is followed by a long pause. */
+/** A slow check is followed by a long pause, because constant polling would slow down the code under test. */
 const PAUSE_FACTOR = 8
 const MAX_WAIT_MS = 90_000
 
-/** Asks until the answer is neither undefined nor false; past the limit it says what it waited for. */
+/** Polls until the result is neither undefined nor false; on timeout it names the condition. */
 export async function waitFor<T>(
   what: string | (() => string),
   ask: () => Promise<T | undefined | false> | T | undefined | false,
@@ -27,12 +27,12 @@ export async function waitFor<T>(
   }
 }
 
-/** For what is shown by day: all that follows within a minute is of the same one. */
+/** For data shown by day: everything in the next minute falls on the same day. */
 export async function waitForDayWithTimeLeft(): Promise<void> {
   await waitFor('a day with time left', () => DAY_MS - (systemClock.now() % DAY_MS) > MINUTE_MS)
 }
 
-/** Between two looks of someone who counts them: the time of a real engine passes by itself. */
+/** Delay between two polls of a test that counts them: a real engine's time passes on its own. */
 export function lookAgain(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 5 * EVERY_MS))
 }

@@ -1,4 +1,4 @@
-/** Accounts with webhooks on a database of their own, an endpoint to receive, and any number of servers that deliver. */
+/** Accounts with webhooks on their own database, a receiving endpoint, and any number of delivering servers. */
 import type { Actor, App } from '../../src/app/app.ts'
 import { createWebhook } from '../../src/app/webhook.ts'
 import { randomId } from '../../src/base/id.ts'
@@ -23,7 +23,7 @@ export class WebhookTest {
   readonly #opened: Array<() => Promise<unknown>>
 
   constructor(url: string, receiver: Receiver, drop: () => Promise<void>) {
-    // Starts at the real time, since the verifier of signatures asks for it.
+    // Starts at the real time, because signature verification compares with it.
     this.clock = manualClock(systemClock.now())
     this.#url = url
     this.#opened = [drop, () => receiver.close()]
