@@ -30,7 +30,7 @@ describe('refusedAddress', () => {
   test.each(allowed.split(' '))('%s is public', (ip) => expect(refusedAddress(ip)).toBeUndefined())
 })
 
-const nobody: Resolve = () => Promise.reject(new Error('a literal address must not be looked up'))
+const noLookup: Resolve = () => Promise.reject(new Error('a literal address must not be looked up'))
 const answers =
   (...addresses: string[]): Resolve =>
   () =>
@@ -57,8 +57,8 @@ describe('checkOutboundUrl', () => {
     'https://0/',
   ]
   test.each(odd)('%s is rejected without a DNS lookup', async (url) => {
-    expect(await checkOutboundUrl(url, false, nobody)).toBe('The host has no public address')
-    expect(await checkOutboundUrl(url, true, nobody)).toBeUndefined()
+    expect(await checkOutboundUrl(url, false, noLookup)).toBe('The host has no public address')
+    expect(await checkOutboundUrl(url, true, noLookup)).toBeUndefined()
   })
 
   test('names the fault', async () => {
@@ -144,7 +144,7 @@ describe('outboundAgent', () => {
   })
 
   test.each(['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', '2130706433'])('rejects the address %s', async (host) => {
-    const agent = outboundAgent({ allowPrivate: false, timeoutMs: 2_000, resolve: nobody })
+    const agent = outboundAgent({ allowPrivate: false, timeoutMs: 2_000, resolve: noLookup })
     await expect(request(`http://${host}:${port}/`, { dispatcher: agent })).rejects.toBeInstanceOf(OutboundRefused)
     expect(asked).toBe(0)
     await agent.close()

@@ -1,4 +1,4 @@
-/** A clock that only moves when a test moves it, so that a test lives through a month without waiting. */
+/** A clock that only a test advances, so that a test covers a month without waiting. */
 import { addMs, instantOf, type Clock, type Instant } from '../base/instant.ts'
 
 export interface ManualClock extends Clock {

@@ -1,6 +1,6 @@
 /**
  * Makes a self-signed certificate, so that tests use TLS without a key in the repository. Node generates keys and
- * signatures but no certificates, and the few required fields are quickly written.
+ * signatures but no certificates.
  */
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
@@ -8,7 +8,7 @@ const ECDSA_WITH_SHA256 = '2a8648ce3d040302'
 const COMMON_NAME = '550403'
 const SUBJECT_ALT_NAME = '551d11'
 
-/** For a DNS name, valid whenever a test may run. */
+/** For a DNS name, with a validity that covers any test run. */
 export function makeCertificate(name: string): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(objectId(ECDSA_WITH_SHA256))

@@ -1,4 +1,4 @@
-/** The faults of a simulated model server: everything that real ones were seen to do. */
+/** The faults of a simulated model server, all observed on real ones. */
 import type { ServerResponse } from 'node:http'
 
 export type Fault =

@@ -1,4 +1,4 @@
-/** The simulated server is held to what tests rely on: the forms of its answers, its faults, and what it writes down. */
+/** Checks the behaviour other tests rely on: the format of answers, faults, and recorded requests. */
 import http from 'node:http'
 import net from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -89,7 +89,7 @@ describe('it answers', () => {
     expect(events[0]).toMatchObject({ object: 'text_completion', choices: [{ text: 'word0 ' }] })
   })
 
-  test('images of the requested size, in both forms', async () => {
+  test('images of the requested size, in both formats', async () => {
     const images = parse(await ask('/v1/images/generations', { prompt: 'p', size: '300x200', n: 2 })) as {
       data: Array<{ b64_json: string }>
     }
@@ -147,7 +147,7 @@ describe('it fails', () => {
       { kind: 'finish', afterEvents: 2 },
       { status: 200, error: 'aborted' },
     ],
-  ] satisfies Array<[Fault, unknown]>)('as it is told: %o', async (fault, seen) => {
+  ] satisfies Array<[Fault, unknown]>)('as configured: %o', async (fault, seen) => {
     server.behaviour.faultsOnce = [fault]
     const stream = 'afterEvents' in fault
     expect(await ask('/v1/chat/completions', { ...chat, stream })).toMatchObject(seen)
@@ -169,7 +169,7 @@ describe('it fails', () => {
   })
 })
 
-test('records when a client goes away', async () => {
+test('records when a client disconnects', async () => {
   server.behaviour.words = 1_000
   server.behaviour.intervalMs = 2
   const { host, port } = server
@@ -182,7 +182,7 @@ test('records when a client goes away', async () => {
   expect(server.requests[0]?.eventsSent).toBeLessThan(1_000)
 })
 
-/** Every read by itself. */
+/** Each read as a separate chunk. */
 function readRaw(): Promise<Buffer[]> {
   return new Promise((resolve, reject) => {
     const reads: Buffer[] = []

@@ -1,7 +1,7 @@
 /**
  * A model server for tests and benches, on a real port or socket. It answers chat, completions, embeddings, images (also
  * in the form of our own engine) and speech like common servers, and fails on command. It records its requests and
- * whether clients disconnected early, so that a test sees at the engine what it cannot see at the client.
+ * whether clients disconnected early, so that a test can check facts at the engine that are not visible at the client.
  */
 import { createHash } from 'node:crypto'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-/** The tiny model, loaded by what loads the big ones. */
+/** Loads the tiny model with the same library as large models. */
 import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -19,7 +19,7 @@ afterAll(async () => {
   await fs.rm(folder, { recursive: true, force: true })
 })
 
-test('the same seed gives the same small file, another seed another', async () => {
+test('the same seed gives the same small file, another seed a different one', async () => {
   const write = async (name: string, seed: number): Promise<Buffer> => {
     await writeTinyGguf(path.join(folder, name), { seed })
     return fs.readFile(path.join(folder, name))
@@ -43,7 +43,7 @@ test('any text round-trips, one token per byte', () => {
   }
 })
 
-test('its output varies, is mostly printable, and ends on its own now and then', async () => {
+test('its output varies, is mostly printable, and sometimes ends by itself', async () => {
   const context = await model.createContext({ contextSize: 2_048, threads: 1 })
   const sequence = context.getSequence()
   const options = { temperature: 1, topK: 0, topP: 1, seed: 1, yieldEogToken: true }

@@ -149,7 +149,7 @@ function tensorsOf(normal: () => number): Tensor[] {
 /** A fixed value in place of the random one. undefined: the random one. */
 type FirstOf = (row: number, column: number) => number | undefined
 
-/** About 1 is left of it after the last norm. */
+/** The last norm scales it to about 1. */
 const STEADY = 2
 
 function biasOf(token: number): number {

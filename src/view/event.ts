@@ -1,4 +1,4 @@
-/** Events: title, tone, and the part of the data that people want to see. */
+/** Events: title, tone, and the data worth showing. */
 import type { EventRecord, EventType } from '../contract/event.ts'
 import { gpusLabel } from './gpu.ts'
 import { hourlyPrice, money } from './money.ts'
@@ -47,7 +47,7 @@ export function eventTone(type: EventType): Tone {
   return labels[type]?.[1] ?? 'plain'
 }
 
-/** Empty where the title says everything. */
+/** Empty if the title says everything. */
 export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>): string {
   const text = (name: string): string | undefined => (typeof data[name] === 'string' ? data[name] : undefined)
   if (type === 'rental.created') {

@@ -7,7 +7,7 @@ test.each([
   ['NVIDIA-H100-SXM5-80GB', 'H100 SXM5 80GB', 'H100 SXM5'],
   ['NVIDIA-L40S', 'L40S', 'L40S'],
   [undefined, 'GPU', 'GPU'],
-])('%s reads %s, or %s without its memory', (model, label, short) => {
+])('%s is shown as %s, or %s without the memory size', (model, label, short) => {
   expect(gpuLabel(model)).toBe(label)
   expect(shortGpuLabel(model)).toBe(short)
 })

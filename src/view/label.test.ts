@@ -16,7 +16,7 @@ describe('events', () => {
     expect(titles.join()).not.toContain('.')
   })
 
-  test('an unknown type is shown as it is', () => {
+  test('an unknown type is shown unchanged', () => {
     const type = 'rental.teleported' as EventType
     expect([eventTitle(type), eventTone(type)]).toEqual(['rental.teleported', 'plain'])
   })
@@ -48,14 +48,14 @@ describe('rentals', () => {
     for (const next of rentalMoves[status]) expect(hint).toContain(next)
   })
 
-  test('an unknown reason is shown as it is, with a next step', () => {
+  test('an unknown reason is shown unchanged, with a next step', () => {
     expect(rentalReasonSentence('fan_stopped')).toBe('The engine reports: fan stopped.')
     expect(rentalReasonNextStep('fan_stopped')).toContain('Terminate it')
   })
 })
 
 describe('the ledger', () => {
-  test('a violated check names the fact that does not hold', () => {
+  test('a failed check names the violated fact', () => {
     expect(checkLabel('ledger_sums_to_zero')).toBe('All ledger accounts sum to zero')
     expect(findingLabel('ledger_sums_to_zero')).toBe('Violated: all ledger accounts sum to zero')
     expect(findingLabel('unknown_rental')).toBe('A machine is running without a rental')
@@ -100,7 +100,7 @@ describe('volumes', () => {
     [volume('inactive', 'customer_request'), 'deleting'],
   ])('%j is %s', (one, state) => expect(volumeState(one)).toBe(state))
 
-  test('actions that the state forbids say why', () => {
+  test('actions not allowed in a state give the reason', () => {
     expect(whyNotAttach(volume('inactive'))).toBeUndefined()
     expect(whyNotAttach(volume('inactive', 'balance_empty'))).toBe('The volume is suspended')
     expect(whyNotDetach(volume('active'))).toBe('The volume is not attached')

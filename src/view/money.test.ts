@@ -12,20 +12,20 @@ describe('money', () => {
     ['-3', '-$3.00'],
   ])('%s reads %s', (amount, text) => expect(money(amount)).toBe(text))
 
-  test('keeps every digit where exactness is asked for', () => {
+  test('keeps every digit in exact amounts', () => {
     expect(exactMoney('0.003142857')).toBe('$0.003142857')
     expect(exactMoney('0.000050000')).toBe('$0.00005')
   })
 
   test('shows a text that is no amount as it is', () => expect(money('abc')).toBe('$abc'))
 
-  test('writes units as people do', () => {
+  test('writes common units', () => {
     expect(hourlyPrice('2.49')).toBe('$2.49/hr')
     expect(gpuHourPrice(2.49)).toBe('$2.49 per GPU-hour')
     expect(hourlyPrice(priceOfGpus(2.49, 8))).toBe('$19.92/hr')
   })
 
-  test('signs amounts of a statement', () => {
+  test('adds a sign to statement amounts', () => {
     expect(signedMoney('5')).toBe('+$5.00')
     expect(signedMoney('-5')).toBe('-$5.00')
     expect(signedMoney('0')).toBe('$0.00')

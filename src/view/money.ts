@@ -9,7 +9,7 @@ import {
   type NanoUsd,
 } from '../base/money.ts'
 
-/** As the wire has it: decimal text, or a JSON number for the few prices that are numbers there. */
+/** As in the API: decimal text, or a JSON number for a few prices. */
 export type Usd = string | number | NanoUsd
 
 /** `$1,234.50`, `$0.0031` */

@@ -87,12 +87,12 @@ const rentalStatuses = {
   unknown: 'Unknown',
 } as const satisfies Record<InstanceStatus, RentalStatus>
 
-/** The label, or the name where there is none. */
+/** The label, or the name if there is no label. */
 export function displayName({ label, name }: Pick<OwnMachine, 'label' | 'name'>): string {
   return label === null || label === '' ? name : label
 }
 
-/** An upper bound: time in which the engine did not show the machine is free. undefined unless it runs. */
+/** An upper bound: time in which the engine did not report the machine is free. undefined unless it runs. */
 export function maxCost({ status, startedAt, pricePerHour }: OwnMachine, nowMs: number): NanoUsd | undefined {
   if (startedAt === null || status !== 'Running') return undefined
   return costOfSpan(pricePerHour, Math.max(0, Math.floor(nowMs - Date.parse(startedAt))))
@@ -103,14 +103,14 @@ export function sshCommand(name: string, { user, host, port }: Ssh): string {
   return `ssh -p ${port} -o HostKeyAlias=berth-${name} -o StrictHostKeyChecking=accept-new ${user}@${host}`
 }
 
-/** The marketplace gives the command as one text. undefined: nobody can log in. */
+/** The marketplace returns the command as one text. undefined: login is not possible. */
 export function parseSshCommand(text: string): Ssh | undefined {
   const [, user, host, port] = /^ssh (\S+)@(\S+) -p (\d{1,5})$/.exec(text) ?? []
   if (user === undefined || host === undefined || port === undefined) return undefined
   return safeSsh({ user, host, port: Number.parseInt(port, 10) })
 }
 
-/** These become arguments of ssh, and must not be taken for its options. */
+/** These become arguments of ssh, and must not be parsed as its options. */
 function safeSsh(ssh: Ssh | undefined): Ssh | undefined {
   if (ssh === undefined) return undefined
   const isSafe = /^[A-Za-z0-9_][\w.-]*$/.test(ssh.user) && /^[A-Za-z0-9:][\w.:-]*$/.test(ssh.host)

@@ -12,7 +12,7 @@ export const rentalKindLabels = {
   container: 'Container',
 } as const satisfies Record<RentalKind, string>
 
-/** As flags and narrow columns have them. */
+/** Short forms for flags and narrow columns. */
 export const shortRentalKinds = {
   'virtual-machine': 'vm',
   'bare-metal': 'metal',

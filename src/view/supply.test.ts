@@ -59,7 +59,7 @@ describe('the state of a machine', () => {
     expect(offline.hint).toBe('Last seen 1 hour ago. Check whether its agent is running.')
   })
 
-  test('on sale is one value, so that it can be counted', () => {
+  test('"on sale" is a single value that can be counted', () => {
     expect(standingOf({ host: host(), machine: machine() }, NOW)).toBe(ON_SALE)
   })
 })

@@ -17,12 +17,12 @@ describe('spans', () => {
     [2 * HOUR_MS + 5 * MINUTE_MS, '2 hours 5 minutes', '2h'],
     [DAY_MS + HOUR_MS, '1 day 1 hour', '1d'],
     [1_234 * DAY_MS, '1,234 days', '1,234d'],
-  ])('%s ms read %s, or %s in a column', (ms, long, short) => {
+  ])('%s ms is shown as %s, or %s in a column', (ms, long, short) => {
     expect(span(ms)).toBe(long)
     expect(shortSpan(ms)).toBe(short)
   })
 
-  test('a balance that nothing is charged to lasts indefinitely', () => {
+  test('a balance without charges lasts indefinitely', () => {
     expect(span(Number.POSITIVE_INFINITY)).toBe('indefinitely')
   })
 })
@@ -34,7 +34,7 @@ test.each([
   [2 * DAY_MS + HOUR_MS, 'in 2 days'],
 ])('%s ms from now is %s', (ms, text) => expect(relativeTime(at(ms), NOW)).toBe(text))
 
-test('a time that there is none of is a dash in the console and empty in a terminal', () => {
+test('a missing time is a dash in the console and empty in a terminal', () => {
   expect([relativeTime(null, NOW), localTime(null), localDate(undefined)]).toEqual(['—', '—', '—'])
   expect([utcTime(null), age(null, NOW)]).toEqual(['', ''])
 })

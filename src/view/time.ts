@@ -2,13 +2,13 @@
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, parseInstant, SECOND_MS } from '../base/instant.ts'
 import { count, number } from './number.ts'
 
-/** Shown in a browser for a time that there is none of. */
+/** Shown in a browser for a missing time. */
 const NONE = '—'
 
 const localTimes = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 const localDates = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
 
-/** In the reader's own time zone and format. */
+/** In the reader's time zone and format. */
 export function localTime(text: string | null | undefined): string {
   return text === null || text === undefined ? NONE : localTimes.format(Date.parse(text))
 }
