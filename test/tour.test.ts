@@ -95,7 +95,7 @@ describe('docs/tour.md', () => {
     }
     host = await waitFor(
       () => `the server, which says: ${told}`,
-      () => (told.includes('Ctrl-C stops it') ? /ready at http:\/\/(\S+)/.exec(told)?.[1] : undefined),
+      () => (told.includes('Press Ctrl-C to stop') ? /ready at http:\/\/(\S+)/.exec(told)?.[1] : undefined),
       WHOLE_TOUR_MS,
     )
     await offerTinyModel(folder, `http://${host}`)

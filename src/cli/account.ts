@@ -71,7 +71,7 @@ const accountRows: readonly Row[] = [
   act({
     command: 'account keep-bodies',
     operation: 'changeAccountSettings',
-    description: 'store the bodies of inference requests, or stop (owners only)',
+    description: 'turn storage of request bodies on or off (owners only)',
     args: [{ name: '<on|off>', help: 'whether to store them from now on', choices: ['on', 'off'] }],
     flags: { keepsBodies: false },
     notes: `With on, requests and responses can be read for 7 days with
@@ -191,10 +191,10 @@ const keyRows: readonly Row[] = [
       allowedModels: { flag: '--model <name...>', help: 'allow only these models' },
       monthlyLimitUsd: { help: 'monthly spending limit' },
       totalLimitUsd: { help: 'total spending limit' },
-      requestsPerMinute: { help: 'limit of requests per minute' },
-      tokensPerMinute: { help: 'limit of inference tokens per minute' },
+      requestsPerMinute: { help: 'maximum requests per minute' },
+      tokensPerMinute: { help: 'maximum inference tokens per minute' },
     },
-    options: [{ flag: '--for <member>', help: 'member it acts for, by email address (owners only)' }],
+    options: [{ flag: '--for <member>', help: 'create it for this member, by email address (owners only)' }],
     prepare: async ({ client, input, options }) => {
       if (options.for === undefined) return input
       const { id } = await member.find(client, options.for)

@@ -2,6 +2,7 @@
 import type { AgentEvent } from '../agent/agent.ts'
 import type { HostOffer } from '../contract/agent.ts'
 import { count } from '../view/number.ts'
+import { offeringLabels } from '../view/supply.ts'
 
 export function offerLabel(offer: HostOffer): string {
   const gpus = `${offer.gpusTotal} × ${offer.gpuModel}${offer.simulated ? ' (simulated)' : ''}`
@@ -10,7 +11,7 @@ export function offerLabel(offer: HostOffer): string {
     offer.priceUsdPerGpuHour === null
       ? 'at the price in the price book'
       : `at $${offer.priceUsdPerGpuHour} per GPU-hour`
-  return `${gpus}${faulty}, on sale as ${offer.offering} in ${offer.region} ${price}`
+  return `${gpus}${faulty}, on sale as ${offeringLabels[offer.offering].toLowerCase()} in region ${offer.region} ${price}`
 }
 
 export function eventText(event: AgentEvent, server: string): string {

@@ -53,7 +53,7 @@ export const termsOptions: readonly ExtraOption[] = [
     help: 'network between machines (default: ethernet)',
     choices: ['ethernet', 'infiniband'],
   },
-  { flag: '--simulate-gpus <model:n>', help: 'declare GPUs that do not exist, such as h100:8', parse: parseGpus },
+  { flag: '--simulate-gpus <model:n>', help: 'simulate GPUs, such as h100:8', parse: parseGpus },
   { flag: '--nvidia-smi <file>', help: 'program that lists GPUs (default: nvidia-smi)' },
 ]
 

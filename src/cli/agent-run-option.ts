@@ -9,8 +9,8 @@ const MAX_STALL_SECONDS = 3_600
 
 export const runOptions: readonly ExtraOption[] = [
   { flag: '--docker-socket <file>', help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
-  { flag: '--image <name>', help: 'image of containers whose order names none (default: debian:12)' },
-  { flag: '--allow-local-images', help: 'let tenants use images of this machine by name' },
+  { flag: '--image <name>', help: 'default image for containers (default: debian:12)' },
+  { flag: '--allow-local-images', help: 'let tenants use local images by name' },
   { flag: '--no-allow-local-images', help: 'undo --allow-local-images' },
   { flag: '--allow-registry <host...>', help: 'let tenants pull from these private registries', parse: addRegistry },
   { flag: '--allow-private-registries', help: 'let tenants pull from any private address' },

@@ -44,8 +44,8 @@ export const joinRow: Row = custom<TermsOptions>({
 
 export const runRow: Row = custom<RunOptions>({
   command: 'agent run',
-  description: 'run the agent; joins a server on this machine by itself',
-  options: [...termsOptions, { flag: '--token <token>', help: 'join token, to join first' }, ...runOptions],
+  description: 'run the agent; joins a local server automatically',
+  options: [...termsOptions, { flag: '--token <token>', help: 'join token, if it has not joined yet' }, ...runOptions],
   run: (call) => withAgentErrors(() => runTheAgent(call)),
   examples: ['berth agent run', 'berth agent run --simulate-gpus h100:8 --price 0.10'],
 })

@@ -32,7 +32,7 @@ export const rows: readonly Row[] = [
   moveRow('resume', 'ready', 'accept tenants again'),
   custom<FolderOptions & { forget?: true }>({
     command: 'agent leave',
-    description: 'remove this machine from the server for good',
+    description: 'permanently remove this machine from the server',
     options: [folderOption, { flag: '--forget', help: 'forget the server without contacting it' }],
     run: ({ screen, options }) =>
       withAgentErrors(async () => {
@@ -54,7 +54,7 @@ export const rows: readonly Row[] = [
   }),
   custom<FolderOptions>({
     command: 'agent image',
-    description: 'build the small image that virtual machines start from',
+    description: 'build the small image that virtual machines boot from',
     options: [folderOption],
     run: ({ screen, options }) =>
       withAgentErrors(async () => {

@@ -45,7 +45,7 @@ export const rows: readonly Row[] = [
     operation: 'getStatement',
     rows: 'lines',
     rowsShown: 20,
-    description: 'list every change of the balance, newest first',
+    description: 'list every change to the balance, newest first',
     noun: 'line',
     empty: ['The balance has not changed yet.', HOW_TO_PAY],
     columns: [

@@ -27,12 +27,12 @@ export const rows: readonly Row[] = [
     operation: 'createChatCompletion',
     only: ['model', ...sampling],
     flags: {
-      model: { flag: '-m, --model <name>', help: 'model (default: the first chat model on sale)' },
+      model: { flag: '-m, --model <name>', help: 'model (default: the first available chat model)' },
       max_tokens: { help: 'longest answer, in tokens' },
       temperature: { help: 'randomness; 0 always picks the most likely token' },
       top_p: { help: 'sample only from the most likely tokens, up to this probability' },
       seed: {
-        help: 'repeat the same answer, if the engine supports it',
+        help: 'seed for reproducible answers, if the engine supports it',
         parse: parseWhole(0, Number.MAX_SAFE_INTEGER),
       },
     },

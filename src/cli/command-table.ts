@@ -71,7 +71,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   supply: 'your machines: join tokens, hosts, prices and earnings',
   operator: 'accounts, money, prices, machines and the audit log',
   'operator hosts': 'hosts with an agent, and bare metal reached over SSH',
-  'operator images': 'images that virtual machines start from',
+  'operator images': 'images that virtual machines boot from',
   models: 'models on sale',
   deployments: 'servers that run models',
   ledger: 'the ledger',

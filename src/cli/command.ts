@@ -104,7 +104,7 @@ function extraOptionsOf(row: Row): Option[] {
 
 const idempotencyOption: ExtraOption = {
   flag: '--idempotency-key <key>',
-  help: 'retry safely: with the same key it is never done twice',
+  help: 'makes retries safe: a command with the same key runs once',
 }
 
 function optionOf({ flag, help, parse, choices, default: usual, conflicts, required, hidden }: ExtraOption): Option {

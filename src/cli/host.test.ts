@@ -70,7 +70,7 @@ test('supply: a word for a machine, and what to run there', async () => {
   expect(code).toBe(0)
   const [, token = ''] = /^Token +(bj_\w+)$/m.exec(out) ?? []
   expect(out).toMatch(/^Valid for +3 machines, until \d{4}-/m)
-  expect(out).toContain('Owner      the house')
+  expect(out).toContain('Owner      the operator')
   expect(out).toContain(`  npx berth agent join --server ${cli.server.url} --token ${token}\n`)
   const { tokens } = (await cli.json('supply', 'tokens')) as { tokens: Array<{ id: string; usesLeft: number }> }
   const made = tokens.find((one) => one.usesLeft === 3)

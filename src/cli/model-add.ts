@@ -33,8 +33,8 @@ interface AddOptions extends UpstreamOptions {
 
 export const upstreamFlags = {
   url: { flag: '--upstream <url>', help: 'URL of the server, with or without /v1' },
-  protocol: { help: 'protocol of the server (default: by the kind of model)' },
-  upstreamModel: { flag: '--upstream-model <name>', help: 'name of the model on that server (default: the same)' },
+  protocol: { help: 'protocol of the server (default: depends on --kind)' },
+  upstreamModel: { flag: '--upstream-model <name>', help: 'name of the model on that server (default: same name)' },
 } as const
 
 /** The key of a server is read from where other users of this machine cannot see it. */
@@ -51,7 +51,7 @@ export function addModelRow(): Row {
     only: ['kind', ...Object.keys(factFlags), ...Object.keys(priceFlags)],
     isOptional: ['kind'],
     flags: { kind: { help: 'kind of model (default: chat, or by the protocol)' }, ...factFlags, ...priceFlags },
-    description: 'add a model: from a file, or from a server',
+    description: 'add a model from a file or a model server',
     args: [{ name: '<name>', help: 'name that customers use', field: 'name' }],
     options: [
       { flag: '--gguf <file>', help: "GGUF file on the server's machine", conflicts: ['source', 'upstream'] },

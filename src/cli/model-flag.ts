@@ -4,10 +4,10 @@ export const priceFlags = {
   inputUsdPerMillion: { flag: '--input-price <usd>', help: 'price per million prompt tokens' },
   cachedUsdPerMillion: {
     flag: '--cached-price <usd>',
-    help: 'price per million cached prompt tokens (default: as input)',
+    help: 'price per million cached prompt tokens (default: same as input)',
   },
   outputUsdPerMillion: { flag: '--output-price <usd>', help: 'price per million output tokens' },
-  pixelStepUsdPerMillion: { flag: '--pixel-step-price <usd>', help: 'images: price per megapixel and step' },
+  pixelStepUsdPerMillion: { flag: '--pixel-step-price <usd>', help: 'images: price per megapixel per step' },
   characterUsdPerMillion: { flag: '--character-price <usd>', help: 'speech: price per million characters' },
 } as const
 

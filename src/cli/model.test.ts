@@ -113,7 +113,7 @@ describe('models', () => {
     expect(await find('owner/bad')).toBeUndefined()
     expect(
       await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
-    ).toContain('owner/bad is on sale at $0.00 per megapixel and step')
+    ).toContain('owner/bad is on sale at $0.00 per megapixel per step')
     await done('models', 'rm', 'owner/bad')
   })
 
@@ -121,14 +121,14 @@ describe('models', () => {
     const pictures = { name: 'pictogram', kind: 'image', engine: 'picture', pixelStepUsdPerMillion: '0.0001' }
     await cli.server.operator('POST', '/v2/operator/models', pictures)
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
-    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 per megapixel and step +local$/m)
+    expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 per megapixel per step +local$/m)
     await done('deployments', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
     expect(await done('models', 'ls')).toMatch(
-      /^pictogram +image +ready +\$0\.0001 per megapixel and step +1 deployment$/m,
+      /^pictogram +image +ready +\$0\.0001 per megapixel per step +1 deployment$/m,
     )
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
     await done('deployments', 'drain', id)
-    expect(await done('models', 'ls')).toMatch(/megapixel and step +local, 1 deployment, 1 drained$/m)
+    expect(await done('models', 'ls')).toMatch(/megapixel per step +local, 1 deployment, 1 drained$/m)
     await done('models', 'rm', 'pictogram')
   })
 

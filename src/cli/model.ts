@@ -44,7 +44,7 @@ const modelRows: readonly Row[] = [
   act({
     command: 'models change',
     operation: 'changeModel',
-    description: 'change the context length and abilities of a model',
+    description: 'change the context length and capabilities of a model',
     args: [NAME],
     flags: {
       contextTokens: { ...factFlags.contextTokens, help: 'context length; none: as the engine reports it' },
@@ -61,7 +61,7 @@ const modelRows: readonly Row[] = [
   act({
     command: 'models price',
     operation: 'changeModel',
-    description: 'set the prices of a model, from the next request on',
+    description: 'set the prices of a model, effective from the next request',
     args: [NAME],
     flags: { ...priceFlags, ...hidden(factFlags), enabled: false, ...REASON },
     done: (model) => `${model.name} now costs ${modelPrice(model)}.`,
@@ -99,7 +99,7 @@ function switchRow(verb: string, enabled: boolean): Row {
 const ID = { name: '<id>', help: 'id, as shown by berth deployments ls', field: 'id' }
 
 const deploymentFlags = {
-  weight: { help: 'share of the traffic; 0 takes nothing new' },
+  weight: { help: 'share of the traffic; 0 for no new requests' },
   concurrency: { help: 'concurrent requests' },
   connectMs: { flag: '--connect-timeout <ms>', help: 'time to connect' },
   firstByteMs: { flag: '--first-byte-timeout <ms>', help: 'time to the first byte' },
@@ -163,7 +163,7 @@ const deploymentRows: readonly Row[] = [
   act({
     command: 'deployments weight',
     operation: 'changeDeployment',
-    description: 'change its share of the traffic; 0 takes nothing new',
+    description: 'change its share of the traffic; 0 for no new requests',
     args: [ID, { name: '<n>', help: 'from 0 to 1000', field: 'weight' }],
     only: [],
     done: ({ id, weight }) => `${id} now has weight ${weight}.`,
@@ -173,7 +173,7 @@ const deploymentRows: readonly Row[] = [
     act({
       command: `deployments ${verb}`,
       operation: 'changeDeployment',
-      description: verb === 'drain' ? 'send it nothing new; current requests finish' : 'send it requests again',
+      description: verb === 'drain' ? 'stop sending it requests; current ones finish' : 'send it requests again',
       args: [ID],
       only: [],
       fixed: { drained: verb === 'drain' },

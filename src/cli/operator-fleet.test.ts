@@ -47,7 +47,7 @@ test('fleet: every machine with its GPUs, its engine and its supplier, in 80 col
   const { machines } = await fleet()
   const shown = await inTerminal(['operator', 'fleet'])
   expect(shown).toMatch(new RegExp(String.raw`^${MACHINE} +ready +L40S +0/4 +mock +mock-fleet-east$`, 'm'))
-  expect(shown).toMatch(/^mock-lab-h100-01 +ready +H100 SXM5 +0\/8 +mock +the house$/m)
+  expect(shown).toMatch(/^mock-lab-h100-01 +ready +H100 SXM5 +0\/8 +mock +the operator$/m)
   expect(shown).toContain(`\n\n${machines.length} machines\n`)
   expect(Math.max(...shown.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
   for (const { id } of machines) expect(shown).toContain(`\n${id} `)
@@ -110,7 +110,7 @@ test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and 
 
 test('machine: the house prices its own on the marketplace, and nobody else’s', async () => {
   const [machine] = (await fleet('--find', MACHINE)).machines
-  expect((await change('--supplier', 'none')).out).toMatch(/^Supplier +the house$/m)
+  expect((await change('--supplier', 'none')).out).toMatch(/^Supplier +the operator$/m)
   expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 per GPU-hour$/m)
   const { records } = await succeed(cli.server.operator, 'GET', '/v2/operator/audit?limit=1')
   expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })

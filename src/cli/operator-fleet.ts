@@ -55,7 +55,7 @@ const machineRows: readonly Row[] = [
       { title: 'USED', right: true, of: (machine) => `${machine.gpusInUse}/${machine.gpusTotal}` },
       { title: 'FAULTY', of: (machine) => machine.gpusSick.join(',') },
       { title: 'ENGINE', of: (machine) => machine.driver },
-      { title: 'SUPPLIER', shrink: true, of: (machine) => machine.supplierId ?? 'the house' },
+      { title: 'SUPPLIER', shrink: true, of: (machine) => machine.supplierId ?? 'the operator' },
       { title: 'OFFERING', wide: true, of: (machine) => machine.offering },
       { title: 'REGION', wide: true, of: (machine) => machine.region },
       { title: 'CLUSTER', wide: true, of: (machine) => machine.clusterName },
@@ -73,10 +73,10 @@ const machineRows: readonly Row[] = [
   act({
     command: 'operator machine',
     operation: 'changeMachine',
-    description: 'change the supplier, price, sale or GPUs of a machine',
+    description: 'change the supplier, price, listing or GPUs of a machine',
     args: [{ name: '<machine>', help: 'name, as shown by berth operator fleet', field: 'id' }],
     flags: {
-      supplierId: { flag: '--supplier <account>', help: 'assign it to a supplier; none: to the house' },
+      supplierId: { flag: '--supplier <account>', help: 'assign it to a supplier, or none: to the operator' },
       listed: { flag: '--list', help: 'put it on sale', off: ['--unlist', 'take it off sale; rentals continue'] },
       draining: {
         flag: '--drain',
@@ -99,7 +99,7 @@ const machineRows: readonly Row[] = [
         ['Machine', { text: machine.id, style: 'bold' }],
         ['Status', statusCell({ ...machine, listed: true })],
         ['On sale', machine.listed ? 'yes' : 'no'],
-        ['Supplier', machine.supplierId ?? 'the house'],
+        ['Supplier', machine.supplierId ?? 'the operator'],
         [
           'Price',
           machine.pricePerGpuHourUsd === null ? undefined : `${money(machine.pricePerGpuHourUsd)} per GPU-hour`,
@@ -110,7 +110,7 @@ const machineRows: readonly Row[] = [
       ])
     },
     examples: [
-      'berth operator machine rack-07 --drain --faulty 0,3 --reason "loud fan"',
+      'berth operator machine rack-07 --drain --faulty 0,3 --reason "failed fan"',
       'berth operator machine rack-07 --supplier acc_ID --reason "new contract"',
       'berth operator machine rack-07 --price 1.20 --reason "new price list"',
     ],
@@ -183,9 +183,9 @@ const hostRows: readonly Row[] = [
     [
       ['drain', 'drain', 'stop accepting new tenants on a host', 'new disks'],
       ['resume', 'resume', 'accept tenants on a host again', 'disks replaced'],
-      ['quarantine', 'quarantine', 'take a host out of service; tenants continue', 'loud fan'],
+      ['quarantine', 'quarantine', 'take a host out of service; current tenants stay', 'failed fan'],
       ['release', 'release', 'release a host from quarantine; bare metal is cleaned first', 'fan replaced'],
-      ['rm', 'remove', 'remove an empty host for good', 'sold'],
+      ['rm', 'remove', 'permanently remove an empty host', 'sold'],
     ] as const
   ).map(([verb, action, description, reason]) =>
     act({
@@ -208,7 +208,7 @@ const imageRows: readonly Row[] = [
     rows: 'images',
     description: 'list images for virtual machines',
     noun: 'image',
-    empty: ['There are no images. Virtual machines start from a small image that their host builds.'],
+    empty: ['There are no images. Virtual machines boot a small image that their host builds.'],
     columns: [
       { title: 'NAME', of: (one) => one.name },
       { title: 'ARCH', of: (one) => one.arch },

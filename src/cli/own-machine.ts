@@ -63,7 +63,7 @@ export async function readDetail(
 
 /** What to know of it before it is ordered or entered. undefined: it is real. */
 export function simulationWords(simulated: Simulation | null | undefined): string | undefined {
-  if (simulated === 'machine') return 'simulated: it can be rented, and nobody can log into it'
+  if (simulated === 'machine') return 'simulated; you cannot log in to it'
   return simulated === 'gpus' ? 'its GPUs are simulated' : undefined
 }
 

@@ -34,7 +34,7 @@ export const pageOptions = (rowsShown: number = limits.pageRowsDefault): ExtraOp
     default: rowsShown,
     parse: parseWhole(1, limits.pageRows),
   },
-  { flag: '--cursor <cursor>', help: 'continue a list where it was cut' },
+  { flag: '--cursor <cursor>', help: 'continue after the previous page' },
   { flag: '--all', help: 'show every row', conflicts: ['limit', 'cursor'] },
 ]
 

@@ -82,7 +82,7 @@ async function addCommands(tree: Omit<Tree, 'title'>, argv: readonly string[]): 
 
 const keysHelp = `Which server:
   --url, --profile, BERTH_URL, or BERTH_PORT as for berth serve. Otherwise the
-  server that runs in the data folder, or ${DEFAULT_URL}.
+  server running from the data folder, or ${DEFAULT_URL}.
 
 Which API key:
   --key-file, --key, --profile, BERTH_KEY, or the key saved by berth login.

@@ -57,7 +57,7 @@ export const rows: readonly Row[] = [
       { flag: '--label <text>', help: 'your own name for it' },
       {
         flag: '--days <n>',
-        help: 'reserve it for a term at a discount; not containers',
+        help: 'reserve it for this many days at a discount; not for containers',
         parse: parseWhole(1, MAX_DAYS),
       },
       { flag: '--terminate-after-term', help: 'with --days: terminate it when the term ends' },

@@ -55,13 +55,13 @@ export const rows: readonly Row[] = [
     description: 'list your machines',
     options: [
       { flag: '--wide', help: 'show more columns: id, start time, SSH command, ports' },
-      { flag: '--ended', help: 'list ended machines, newest first; with --wide and their costs' },
+      { flag: '--ended', help: 'list ended machines, newest first; --wide adds costs' },
       {
         flag: '-n, --limit <n>',
         help: `with --ended: rows to show (default: ${ENDED_SHOWN})`,
         parse: parseWhole(1, limits.pageRows),
       },
-      { flag: '--cursor <cursor>', help: 'with --ended: continue a list where it was cut' },
+      { flag: '--cursor <cursor>', help: 'with --ended: continue after the previous page' },
     ],
     canWatch: REFRESH_S,
     run: (call) => {

@@ -12,7 +12,7 @@ import type { Row } from './row-type.ts'
 export const rows: readonly Row[] = [
   handedOver({
     command: 'serve',
-    description: 'start a server; settings: berth serve --help',
+    description: 'start a server; for settings, see berth serve --help',
     examples: ['berth serve', 'BERTH_PORT=8421 berth serve'],
   }),
   handedOver({
@@ -33,7 +33,7 @@ export const rows: readonly Row[] = [
   }),
   custom({
     command: 'status',
-    description: 'show whether the server is ready, and the balance',
+    description: 'show server health and your balance',
     run: ({ session }) => showStatus(session),
     examples: ['berth status', 'berth status --url https://gpu.example.com'],
   }),

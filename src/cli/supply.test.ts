@@ -165,7 +165,7 @@ test('a machine that has left is shown on demand', async () => {
   const shown = await done('supply', 'machines')
   expect(shown).not.toContain('pier-1')
   expect(shown).toContain('\n2 machines. 2 on sale; ')
-  expect(shown).toContain('\n1 machine left: berth supply machines --include-left\n')
+  expect(shown).toContain('\n1 removed machine not shown: berth supply machines --include-left\n')
   expect(await done('supply', 'machines', '--include-left')).toMatch(/^pier-1 +left /m)
 })
 

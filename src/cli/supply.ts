@@ -37,7 +37,7 @@ const tokenRows: readonly Row[] = [
       ...fields(screen, [
         ['Token', { text: made.token, style: 'bold' }],
         ['Valid for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
-        ['Owner', made.supplierId ?? 'the house'],
+        ['Owner', made.supplierId ?? 'the operator'],
       ]),
       '',
       'Save it now: it is not shown again. On the machine that joins, run:',
@@ -88,7 +88,7 @@ const hostRows: readonly Row[] = [
   }),
   moveRow('drain', 'draining', 'stop accepting new tenants on a host'),
   moveRow('resume', 'ready', 'accept tenants on a host again'),
-  moveRow('leave', 'left', 'remove an empty host for good'),
+  moveRow('leave', 'left', 'permanently remove an empty host'),
 ]
 
 function moveRow(verb: string, state: Host['state'], description: string): Row {
@@ -115,7 +115,7 @@ const machineRows: readonly Row[] = [
     empty: [
       'You have no machines here.',
       'To add one, create a join token: berth supply token. Machines that have just',
-      'joined are in berth supply hosts, those of the house in berth operator fleet.',
+      'joined are in berth supply hosts, those of the operator in berth operator fleet.',
     ],
     options: [{ flag: '--include-left', help: 'include machines that have left' }],
     read: ({ client }) => readHosts(client),
@@ -150,7 +150,7 @@ const machineRows: readonly Row[] = [
       const left = machines.filter(({ id }) => hosts.get(id)?.state === 'left').length
       return left === 0 || options.includeLeft === true
         ? []
-        : [`${count(left, 'machine')} left: berth supply machines --include-left`]
+        : [`${count(left, 'removed machine')} not shown: berth supply machines --include-left`]
     },
     examples: ['berth supply machines', 'berth supply machines --include-left'],
   }),

@@ -104,7 +104,7 @@ export const rows: readonly Row[] = [
     command: 'volumes attach',
     operation: 'attachVolume',
     target: volume,
-    description: 'attach a volume to machines: all of them or none',
+    description: 'attach a volume to machines (all or none)',
     args: [{ name: '<name...>', help: NAME_HELP, field: 'rentalIds', parse: (text) => text }],
     prepare: withRentalIds,
     done: (reply, { found }) => `Attaching ${found.label} to ${rentals(reply.attachedRentalIds)}.`,

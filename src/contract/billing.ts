@@ -131,7 +131,7 @@ export const billingEndpoints = {
     method: 'GET',
     path: '/v2/customer/statement',
     access: ['billing:read'],
-    summary: 'List every change of the balance, newest first',
+    summary: 'List every change to the balance, newest first',
     errors: [400, 401, 403, 500],
     query: pageQuery,
     response: z.object({ lines: z.array(statementLine), nextCursor: z.string().nullable() }),

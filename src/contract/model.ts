@@ -55,7 +55,7 @@ const prices = {
   inputUsdPerMillion: perMillionUsdText.describe('Prompt tokens'),
   cachedUsdPerMillion: perMillionUsdText.describe('Prompt tokens the engine had cached'),
   outputUsdPerMillion: perMillionUsdText.describe('Output tokens'),
-  pixelStepUsdPerMillion: perMillionUsdText.describe('Pixels times steps: USD per megapixel and step'),
+  pixelStepUsdPerMillion: perMillionUsdText.describe('Pixels times steps: USD per megapixel per step'),
   characterUsdPerMillion: perMillionUsdText.describe('Spoken characters'),
 }
 export type ModelPriceName = keyof typeof prices

@@ -25,7 +25,7 @@ export const accessReasons = {
     'Use a key with this scope, or ask an account owner to create one.',
   ),
   cross_site: forbidden('A console session can only be used from the console itself.'),
-  foreign_origin: forbidden('Pages of other sites cannot open a terminal.'),
+  foreign_origin: forbidden('Other websites cannot open a terminal.'),
   link_used: forbidden('This sign-in link was already used or has expired.', 'Restart the server to print a new link.'),
   rate_limited: rateLimited(
     ({ limit, unit = 'requests' }: { readonly limit: number; readonly unit?: string }) =>
@@ -38,7 +38,7 @@ export const accessReasons = {
     'Close one of them first.',
   ),
   too_many_terminals: rateLimited(
-    ({ limit }: { readonly limit: number }) => `Too many open terminals; an account can have ${limit}.`,
+    ({ limit }: { readonly limit: number }) => `The account already has ${limit} open terminals.`,
     'Close one of them, or try again later.',
   ),
   terminal_failed: unavailable('The terminal could not be opened.', 'Try again.'),
@@ -49,7 +49,7 @@ export const accessReasons = {
     'This Idempotency-Key was already used for a different request.',
     'Check whether the first request succeeded, then use a new key.',
   ),
-  bad_cursor: invalid('This is not a cursor of this list.', 'Use `nextCursor` from the previous page.'),
+  bad_cursor: invalid('The cursor does not belong to this list.', 'Use `nextCursor` from the previous page.'),
   bad_subject: invalid('`subject` must have the form kind:id, such as rental:17.'),
   events_not_settled: unavailable('The latest events are still being written.', 'Try again in a second.'),
   server_busy: unavailable(
@@ -61,13 +61,16 @@ export const accessReasons = {
   ),
   server_stopping: unavailable('The server is shutting down.', 'Try again in a moment.'),
   too_many_connections: unavailable('The server has too many open connections.', 'Try again in a moment.'),
-  database_unavailable: unavailable('The database is not answering right now.', 'Try again in a moment.'),
+  database_unavailable: unavailable('The database is not responding right now.', 'Try again in a moment.'),
   outcome_unknown: unavailable(
     'The database did not confirm this change in time, so it may or may not have taken effect.',
-    'Check before you repeat it, or repeat it with the same Idempotency-Key.',
+    'Check before you retry, or retry with the same Idempotency-Key.',
   ),
   unknown_path: {
-    ...notFound(({ route }: { readonly route: string }) => `There is no ${route}.`, 'See /docs for every operation.'),
+    ...notFound(
+      ({ route }: { readonly route: string }) => `No such endpoint: ${route}.`,
+      'See /docs for all endpoints.',
+    ),
     status: 404,
   },
   bad_request: invalid('The request could not be read.'),
@@ -83,7 +86,7 @@ export const accessReasons = {
     status: 413,
   },
   internal_error: {
-    ...unavailable('Something went wrong on our side.', 'Contact the operator and name the request ID.'),
+    ...unavailable('Something went wrong on our side.', 'Contact the operator and include the request ID.'),
     status: 500,
   },
 } as const

@@ -25,7 +25,7 @@ export const accountReasons = {
   ),
   member_exists: conflict('This person is already a member of the account.'),
   member_not_found: notFound('There is no such member in this account.'),
-  not_a_member: forbidden('The person this key belongs to is no longer a member of the account.'),
+  not_a_member: forbidden('This key belongs to someone who is no longer a member of the account.'),
   last_owner: conflict(
     'An account must keep at least one owner who has a valid key with the scope "keys".',
     'Make another member an owner and create such a key first.',
@@ -35,7 +35,7 @@ export const accountReasons = {
     ({ missing }: { readonly missing: readonly string[] }) =>
       missing.length === 0
         ? 'The calling key must have every scope of the keys it changes.'
-        : `The calling key lacks scopes of the new key: ${missing.join(', ')}.`,
+        : `The calling key cannot grant scopes it does not have: ${missing.join(', ')}.`,
     'Use a key with these scopes.',
   ),
   role_too_low: forbidden('This key belongs to a member with a higher role.', 'Ask an owner of the account.'),
@@ -48,7 +48,7 @@ export const accountReasons = {
   outgrows_caller: invalid(
     ({ limit, unit }: { readonly limit: number; readonly unit: 'requests' | 'tokens' }) =>
       `The calling key is limited to ${limit} ${unit} per minute.`,
-    'Set a limit that is not higher.',
+    'Set a limit no higher than this.',
   ),
   bad_ssh_key: invalid(
     'This is not an OpenSSH public key.',
@@ -67,7 +67,7 @@ export const accountReasons = {
   bad_range: invalid(
     ({ fault, maxDays }: { readonly fault: keyof typeof rangeFaults; readonly maxDays: number }) =>
       rangeFaults[fault](maxDays),
-    'Use days such as 2026-11-14.',
+    'Use dates such as 2026-11-14.',
   ),
   invoice_not_found: notFound('There is no invoice for this month.'),
   request_not_found: notFound('There is no such request in the log.'),
@@ -83,8 +83,8 @@ export const accountReasons = {
       }.`,
     'Use another key, or create one with a higher limit.',
   ),
-  nothing_to_change: invalid('The request names nothing to change.'),
-  cannot_suspend_self: invalid('You cannot suspend the account of the key you are using.'),
+  nothing_to_change: invalid('The request contains no changes.'),
+  cannot_suspend_self: invalid('You cannot suspend the account that your own key belongs to.'),
   still_a_supplier: invalid(
     ({ unpaid }: { readonly unpaid: NanoUsd | undefined }) =>
       unpaid === undefined
@@ -97,5 +97,5 @@ export const accountReasons = {
   refund_too_large: invalid(
     ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdForPeople(max)} can be refunded.`,
   ),
-  balance_too_large: invalid('The balance would exceed the maximum of the ledger.'),
+  balance_too_large: invalid('The balance would exceed the largest amount the ledger can store.'),
 } as const

@@ -18,10 +18,10 @@ function formatBytes(bytes: number): string {
 export const downloadReasons = {
   bad_source: invalid(asGiven),
   no_files: invalid(
-    ({ model }: { readonly model: string }) => `The model ${model} has no files and its engine has none.`,
+    ({ model }: { readonly model: string }) => `The model ${model} has no files, and its engine includes none.`,
   ),
   no_hub: invalid(
-    ({ source }: { readonly source: string }) => `${source} needs a model hub, and this server has none.`,
+    ({ source }: { readonly source: string }) => `${source} needs a model hub, but none is configured.`,
     'Set BERTH_HUB_URL.',
   ),
   no_registry: unavailable(
@@ -35,23 +35,21 @@ export const downloadReasons = {
     ({ name, version }: { readonly name: string; readonly version: string }) =>
       `The npm registry has no ${name}@${version}.`,
   ),
-  no_digest: invalid(
-    ({ source }: { readonly source: string }) => `The npm registry has no digest to verify ${source} with.`,
-  ),
+  no_digest: invalid(({ source }: { readonly source: string }) => `The npm registry has no checksum for ${source}.`),
   file_gone: notFound(({ source, code }: { readonly source: string; readonly code: string | undefined }) =>
     code === undefined ? `${source} does not exist.` : `${source} cannot be read (${code}).`,
   ),
   folder_taken: conflict(
     ({ model, owner }: { readonly model: string; readonly owner: string }) =>
-      `The folder of ${model} belongs to ${owner}.`,
+      `The folder of ${model} is already used by ${owner}.`,
   ),
   address_refused: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
   unreachable: unavailable(({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: ${cause}.`),
   bad_redirect: invalid(({ url, max }: FromUrl & { readonly max: number | undefined }) =>
     max === undefined ? `${url} redirects to an invalid address.` : `${url} redirects more than ${max} times.`,
   ),
-  bad_status: invalid(({ url, status }: FromUrl & { readonly status: number }) => `${url} answered with ${status}.`),
-  bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} answered with ${cause}.`),
+  bad_status: invalid(({ url, status }: FromUrl & { readonly status: number }) => `${url} returned status ${status}.`),
+  bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} returned ${cause}.`),
   bad_content: invalid(asGiven),
   broken_off: unavailable(
     ({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: download interrupted (${cause}).`,
@@ -59,7 +57,7 @@ export const downloadReasons = {
   cancelled: unavailable('The download was cancelled.'),
   wrong_size: invalid(
     ({ name, bytes, expectedBytes }: Size) =>
-      `${name} has ${formatBytes(bytes)}; expected ${formatBytes(expectedBytes)}.`,
+      `${name} is ${formatBytes(bytes)}; expected ${formatBytes(expectedBytes)}.`,
   ),
   wrong_digest: invalid((file: { readonly name: string; readonly sha256?: string; readonly expectedSha256?: string }) =>
     file.sha256 === undefined
@@ -76,7 +74,7 @@ export const downloadReasons = {
       readonly usedBytes: number
       readonly limitBytes: number
     }) =>
-      `${formatBytes(bytes)} more are needed, but the model store has ${formatBytes(usedBytes)} of ${formatBytes(limitBytes)} in use.`,
+      `The download needs another ${formatBytes(bytes)}, but the model store already uses ${formatBytes(usedBytes)} of ${formatBytes(limitBytes)}.`,
     'Remove models that are not used, or raise the limit.',
   ),
   disk_full: noCapacity(
@@ -87,7 +85,7 @@ export const downloadReasons = {
     ) =>
       'code' in disk
         ? `The disk is full (${disk.code}).`
-        : `${formatBytes(disk.bytes)} more are needed, but the disk has ${formatBytes(disk.freeBytes)} free, ${formatBytes(disk.reservedBytes)} of which are reserved.`,
+        : `The download needs another ${formatBytes(disk.bytes)}, but the disk has ${formatBytes(disk.freeBytes)} free, ${formatBytes(disk.reservedBytes)} of which are reserved.`,
     'Free some space on the disk.',
   ),
 } as const

@@ -19,10 +19,10 @@ export const modelReasons = {
     ({ max }: { readonly max: number }) => `There are already ${max} models.`,
     'Delete one first.',
   ),
-  no_engine: invalid('Only a model with an engine can have files.'),
+  no_engine: invalid('Only models that run on an engine can have files.'),
   engine_unfit: invalid(
     ({ engine, kind }: { readonly engine: string; readonly kind: string }) =>
-      `The engine ${engine} runs models of kind ${kind}.`,
+      `The engine ${engine} only runs ${kind} models.`,
   ),
   files_missing: invalid('The model has no files.', 'Add the source of its model file.'),
   files_unfit: invalid(({ engine }: { readonly engine: string | undefined }) =>
@@ -37,14 +37,14 @@ export const modelReasons = {
   ),
   protocol_unfit: invalid(
     ({ protocol, kinds }: { readonly protocol: string; readonly kinds: readonly string[] }) =>
-      `Servers with the protocol ${protocol} run models of kind ${kinds.join(' or ')}.`,
+      `The protocol ${protocol} only supports ${kinds.join(' or ')} models.`,
   ),
 
   model_not_allowed: forbidden(({ model }: Model) => `This key cannot use the model ${JSON.stringify(model)}.`),
-  model_missing: invalid('The request names no model.', 'Set `model`.'),
+  model_missing: invalid('The request does not specify a model.', 'Set `model`.'),
   wrong_model_kind: invalid(
     ({ model, kind }: { readonly model: string; readonly kind: string }) =>
-      `The model ${model} is of kind ${kind} and cannot be used here.`,
+      `The model ${model} (${kind}) cannot be used for this request.`,
     'Choose another model.',
   ),
   model_loading: unavailable(asGiven),
@@ -81,7 +81,7 @@ export const modelReasons = {
   context_length_exceeded: invalid(asGiven),
   client_gone: unavailable('The client closed the connection.'),
   cannot_record: unavailable(
-    'The server cannot record requests right now, so it accepts none.',
+    'The server cannot record requests right now, so it is rejecting them.',
     'Try again in a moment.',
   ),
   balance_unreachable: unavailable('The server cannot read the balance right now.', 'Try again in a moment.'),
@@ -93,14 +93,14 @@ export const modelReasons = {
 
 /** Reasons of the engines that run on a server's own machine. */
 export const engineReasons = {
-  not_found: notFound(({ route }: { readonly route: string }) => `There is no ${route} here.`),
+  not_found: notFound(({ route }: { readonly route: string }) => `No such endpoint: ${route}.`),
   too_large: invalid(({ maxBytes }: { readonly maxBytes: number }) => `The body is longer than ${maxBytes} bytes.`),
   invalid_body: invalid('The body must be a JSON object.'),
   invalid_value: invalid(asGiven),
   unsupported_parameter: invalid(({ name }: { readonly name: string }) => `This engine does not support ${name}.`),
   unsupported_schema: invalid(asGiven),
   invalid_messages: invalid(
-    ({ cause }: { readonly cause: string }) => `The chat template of the model rejects these messages: ${cause}`,
+    ({ cause }: { readonly cause: string }) => `The model's chat template rejects these messages: ${cause}`,
   ),
   empty_input: invalid(({ name }: { readonly name: string }) => `${name}: contains no text.`),
   not_speakable: invalid(({ letters }: { readonly letters: readonly string[] }) =>

@@ -48,10 +48,10 @@ export const rentalReasons = {
   bad_time: invalid('This is not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
   bad_amount: invalid('This is not a valid amount.', 'Use USD, such as "2.50".'),
   discount_not_granted: invalid(({ fault }: { readonly fault: DiscountFault }) => describeDiscountFault(fault)),
-  term_period_missing: invalid('A reserved rental needs termPeriodDays.'),
+  term_period_missing: invalid('`termPeriodDays` is required for a reserved rental.'),
   term_not_offered: invalid(
     ({ days, offered }: { readonly days: number; readonly offered: readonly number[] }) =>
-      `There is no ${days}-day term. Offered: ${offered.join(', ') || 'none'}.`,
+      `A ${days}-day term is not offered. Available terms in days: ${offered.join(', ') || 'none'}.`,
   ),
   limit_below_term: invalid(
     ({ total }: { readonly total: NanoUsd }) =>
@@ -61,7 +61,7 @@ export const rentalReasons = {
   rental_not_found: notFound('Rental not found.'),
   already_terminated: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
   not_running: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}, not Running.`),
-  rental_not_running: invalid(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}.`),
+  rental_not_running: invalid(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
   simulated_machine: conflict(
     ({ lacks }: { readonly lacks: keyof typeof simulatedLacks }) => simulatedLacks[lacks],
     'Rent a machine that is not simulated.',
@@ -116,13 +116,13 @@ export const rentalReasons = {
   ),
   no_storage_capacity: noCapacity(
     ({ freeGb, sizeGb, region }: { readonly freeGb: number; readonly sizeGb: number; readonly region: string }) =>
-      `Only ${freeGb} GB of storage are free in ${region}, not ${sizeGb} GB.`,
+      `Only ${freeGb} GB of storage is free in ${region}; the request needs ${sizeGb} GB.`,
     'Choose a smaller size or another region.',
   ),
 
   node_not_found: notFound(
     ({ node, cluster }: { readonly node: string; readonly cluster: string }) =>
-      `There is no node ${node} in cluster ${cluster}.`,
+      `Node ${node} not found in cluster ${cluster}.`,
   ),
   node_not_ready: invalid(({ node }: { readonly node: string }) => `Node ${node} is not for sale right now.`),
   too_many_ports: invalid(({ max }: { readonly max: number }) => `An instance can have at most ${max} ports.`),

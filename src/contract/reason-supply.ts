@@ -3,19 +3,24 @@ import { asGiven, conflict, forbidden, invalid, notFound } from './reason-entry.
 
 export const supplyReasons = {
   machine_not_found: notFound('Machine not found.'),
-  machine_not_ready: invalid(({ status }: { readonly status: string }) => `The machine is ${status}.`),
+  machine_not_ready: invalid(
+    ({ status }: { readonly status: string }) => `The machine is not ready (status: ${status}).`,
+  ),
   no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${gpus} GPUs.`),
-  priced_by_the_book: invalid('Only marketplace machines have a price of their own.', 'Change the price book instead.'),
+  priced_by_the_book: invalid(
+    'Only marketplace machines have their own price.',
+    'The operator sets this price in the price book.',
+  ),
   priced_by_its_supplier: invalid('The supplier of this machine sets its price.'),
   supplier_not_found: invalid('Supplier not found.'),
-  not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to agree on a fee.'),
+  not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to set a platform fee for it.'),
 
   join_token_not_found: notFound('Join token not found.'),
   join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
   bad_public_key: invalid('This is not an Ed25519 public key.'),
   not_by_agent: invalid('Bare-metal machines cannot join with the agent.', 'The operator adds them over SSH.'),
   offer_not_sellable: invalid(asGiven),
-  key_taken: invalid('This key belongs to a machine of another account.'),
+  key_taken: invalid('This key belongs to a machine in another account.'),
   offering_changed: invalid(
     ({ host, offering }: { readonly host: string; readonly offering: string }) =>
       `${host} is registered as ${offering}.`,
@@ -25,9 +30,9 @@ export const supplyReasons = {
 
   host_not_found: notFound('Host not found.'),
   host_has_left: conflict('The host has left.', 'It can join again.'),
-  host_not_ready: conflict(({ state }: { readonly state: string }) => `The host is in the state ${state}.`),
+  host_not_ready: conflict(({ state }: { readonly state: string }) => `The host is not ready (state: ${state}).`),
   host_not_quarantined: conflict(
-    ({ state }: { readonly state: string }) => `The host is in the state ${state}, not in quarantine.`,
+    ({ state }: { readonly state: string }) => `The host is not quarantined (state: ${state}).`,
   ),
   host_has_tenants: conflict('The host still has tenants or their volumes.', 'Drain it and wait until they are gone.'),
   drained_by_operator: conflict('The operator drained this host.', 'Ask the operator to resume it.'),

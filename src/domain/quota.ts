@@ -10,7 +10,7 @@ const nouns = Object.keys(defaultQuota) as Array<keyof Quota>
 const labels: Readonly<Record<keyof Quota, string>> = {
   gpus: 'GPUs',
   volumes: 'volumes',
-  volumeGb: 'GB of volumes',
+  volumeGb: 'GB of volume storage',
   keys: 'API keys',
   sshKeys: 'SSH keys',
   webhooks: 'webhooks',

@@ -233,7 +233,7 @@ describe('the disk', () => {
   test('limit rejects a pull before it starts, with the numbers', async () => {
     const failure = failureOf(await openStore({ limitBytes: 2_999_999 }).ensure(MODEL, oneFile()))
     expect(failure).toMatchObject({ kind: 'no_capacity', reason: 'model_store_full' })
-    expect(failure.message).toMatch(/^3,000,000 bytes more .* \d+ bytes of 2,999,999 bytes/)
+    expect(failure.message).toMatch(/ 3,000,000 bytes, .* \d+ bytes of 2,999,999 bytes/)
     expect(server.received).toEqual([])
   })
 

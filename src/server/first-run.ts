@@ -190,7 +190,7 @@ const embedding = {
   prices: { input_nano: usd('0.01'), cached_nano: usd('0.01') },
 } as const
 
-/** Priced per megapixel and step: 1024 × 1024 in 30 steps costs a third of a cent. */
+/** Priced per megapixel per step: 1024 × 1024 in 30 steps costs a third of a cent. */
 const pictogram = {
   name: 'pictogram',
   kind: 'image',

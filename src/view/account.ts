@@ -11,7 +11,7 @@ export const scopeLabels = {
   'billing:write': 'Change billing settings',
   keys: 'Manage keys, members and webhooks',
   supply: 'Supply machines',
-  operator: 'Operate this installation',
+  operator: 'Operate this server',
 } as const satisfies Record<Scope, string>
 
 export const roleLabels = {
@@ -23,7 +23,7 @@ export const roleLabels = {
 export const quotaLabels = {
   gpus: 'GPUs in use',
   volumes: 'Volumes',
-  volumeGb: 'GB of volumes',
+  volumeGb: 'GB of volume storage',
   keys: 'API keys',
   sshKeys: 'SSH keys',
   webhooks: 'Webhooks',

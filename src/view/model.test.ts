@@ -35,7 +35,7 @@ describe('the state of a model', () => {
     [{ local: local({ state: 'failed' }) }, 'failed'],
     [{ local: local({ state: 'pulling' }) }, 'downloading'],
     [{ local: local({ state: 'loading' }) }, 'starting'],
-    [{ engine: 'llama' }, 'not run here'],
+    [{ engine: 'llama' }, 'no local engine'],
     [{}, 'no deployment'],
     // The built-in image engine is ready, but the deployment that replaces it is not.
     [
@@ -72,7 +72,7 @@ test('prices name their units', () => {
     '$0.10 in, $0.05 cached, $0.40 out per million tokens',
   )
   expect(modelPrice(model({ ...prices, kind: 'embedding' }))).toBe('$0.10 per million tokens')
-  expect(modelPrice(model({ ...prices, kind: 'image' }))).toBe('$0.002 per megapixel and step')
+  expect(modelPrice(model({ ...prices, kind: 'image' }))).toBe('$0.002 per megapixel per step')
   expect(modelPrice(model({ ...prices, kind: 'speech' }))).toBe('$15.00 per million characters')
 })
 

@@ -35,7 +35,7 @@ export function modelState(model: Model): State {
     return { label: 'no healthy deployment', tone: 'bad', detail: 'All its deployments are drained or failing.' }
   return model.engine === null
     ? { label: 'no deployment', tone: 'bad', detail: 'Add a deployment that runs it.' }
-    : { label: 'not run here', tone: 'warn', detail: 'This server runs no engines of its own.' }
+    : { label: 'no local engine', tone: 'warn', detail: 'Local engines are disabled on this server.' }
 }
 
 /** The built-in image engine gives way to deployments. */
@@ -71,7 +71,7 @@ interface DeploymentState {
 
 export function deploymentState(deployment: Deployment): DeploymentState {
   if (deployment.drained) return { label: 'drained', tone: 'warn' }
-  if (deployment.weight === 0) return { label: 'weight 0', tone: 'warn', hint: 'Takes no new requests.' }
+  if (deployment.weight === 0) return { label: 'weight 0', tone: 'warn', hint: 'Receives no new requests.' }
   switch (deployment.health?.breaker) {
     case undefined:
       return { label: 'not used here', tone: 'plain', hint: 'This server does not use it.' }
@@ -92,7 +92,7 @@ export const pricesOfKind: Readonly<Record<Kind, ReadonlyArray<readonly [name: M
     ['outputUsdPerMillion', 'million output tokens'],
   ],
   embedding: [['inputUsdPerMillion', 'million tokens']],
-  image: [['pixelStepUsdPerMillion', 'megapixel and step']],
+  image: [['pixelStepUsdPerMillion', 'megapixel per step']],
   speech: [['characterUsdPerMillion', 'million characters']],
 }
 
@@ -104,7 +104,7 @@ export function modelPrice(model: Model): string {
     case 'embedding':
       return `${money(input)} per million tokens`
     case 'image':
-      return `${money(model.pixelStepUsdPerMillion)} per megapixel and step`
+      return `${money(model.pixelStepUsdPerMillion)} per megapixel per step`
     case 'speech':
       return `${money(model.characterUsdPerMillion)} per million characters`
   }

@@ -29,19 +29,19 @@ export const rentalTones = {
 } as const satisfies Record<RentalStatus, Tone>
 
 export const rentalStatusHints = {
-  Pending: 'The order is accepted and the machine is starting. Billing has not started.',
+  Pending: 'The order was accepted and the machine is starting. Billing has not started.',
   Running: 'The machine is running and billed by the millisecond.',
   Unknown: 'The engine does not report this machine at the moment. Billing is paused.',
-  Failed: 'The machine will not run. Billing has stopped.',
+  Failed: 'The machine failed. Billing has stopped.',
   Terminating: 'Billing has stopped. The engine is shutting the machine down.',
-  Terminated: 'The machine and the data on its disk are gone.',
+  Terminated: 'The machine and the data on its disk have been deleted.',
 } as const satisfies Record<RentalStatus, string>
 
 /** The states that can follow, and the time limit of this one. */
 export function nextStatesHint(status: RentalStatus): string | undefined {
   const next: readonly RentalStatus[] = rentalMoves[status]
   if (next.length === 0) return undefined
-  if (status === 'Failed') return 'Next: Terminating, when you terminate it. Until then it stays in the list.'
+  if (status === 'Failed') return 'It stays in the list until you terminate it.'
   const names = next.length === 1 ? next[0] : `${next.slice(0, -1).join(', ')} or ${next.at(-1)}`
   const limit = status in stateLimits ? stateLimits[status as keyof typeof stateLimits] : undefined
   if (limit === undefined) return `Next: ${names}.`
@@ -52,8 +52,8 @@ export function nextStatesHint(status: RentalStatus): string | undefined {
 }
 
 export const simulationHints = {
-  machine: 'Simulated: you can rent it and see how it is billed, but no machine runs and nobody can log in.',
-  gpus: 'Simulated GPUs: you can log in, but nothing is computed on them.',
+  machine: 'Simulated: it is billed like a real machine, but nothing runs and you cannot log in.',
+  gpus: 'Simulated GPUs: you can log in, but the GPUs do not exist.',
 } as const satisfies Record<Simulation, string>
 
 /** An agent that is newer than this program may report a reason that is unknown here. */

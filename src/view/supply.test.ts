@@ -51,7 +51,7 @@ describe('the state of a machine', () => {
       { host: host({ state: 'draining', tenants: 2, stateReason: 'repair' }), machine: machine() },
       NOW,
     )
-    expect(draining.hint).toBe('It takes no new tenants. It still has 2 tenants. Reason: repair.')
+    expect(draining.hint).toBe('It accepts no new tenants. It still has 2 tenants. Reason: repair.')
     const offline = standingOf(
       { host: host({ isSilent: true, seenAt: '2026-11-14T11:00:00.000Z' }), machine: machine() },
       NOW,

@@ -45,12 +45,12 @@ export const ON_SALE: Standing = { label: 'On sale', tone: 'good', hint: 'Custom
 export function standingOf({ host, machine }: Pick<Supplied, 'host' | 'machine'>, nowMs: number): Standing {
   const ofHost = host === undefined ? undefined : standingOfHost(host, nowMs)
   if (ofHost !== undefined) return ofHost
-  if (machine === undefined) return { label: 'Ready', tone: 'good', hint: 'It will be in the catalog in a moment.' }
+  if (machine === undefined) return { label: 'Ready', tone: 'good', hint: 'It will be listed in a moment.' }
   return standingOfMachine(machine)
 }
 
 const statuses = {
-  draining: { label: 'Draining', tone: 'warn', hint: 'It takes no new tenants.' },
+  draining: { label: 'Draining', tone: 'warn', hint: 'It accepts no new tenants.' },
   cleaning: { label: 'Cleaning', tone: 'info', hint: 'It is being cleaned for the next tenant.' },
   quarantined: { label: 'Quarantined', tone: 'bad', hint: 'The operator has to release it.' },
   lost: { label: 'Lost', tone: 'bad', hint: 'Its engine does not report it.' },
@@ -70,7 +70,7 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
       return {
         label: 'Waiting for cleaning',
         tone: 'warn',
-        hint: 'Its last tenant has left. It is cleaned once it is reachable, and takes no tenants until then.',
+        hint: 'Its last tenant has left. It is cleaned once it is reachable, and accepts no tenants until then.',
       }
     case 'draining':
     case 'ready':
@@ -83,7 +83,7 @@ function standingOfHost(host: Host, nowMs: number): Standing | undefined {
     const seen = relativeTime(host.seenAt, nowMs)
     return { label: 'Offline', tone: 'bad', hint: `Last seen ${seen}. Check whether its agent is running.` }
   }
-  if (host.fault !== null) return { label: 'Fault', tone: 'bad', hint: `It takes no tenants. ${host.fault.message}` }
+  if (host.fault !== null) return { label: 'Fault', tone: 'bad', hint: `It accepts no tenants. ${host.fault.message}` }
   if (host.state === 'ready') return undefined
   const tenants = host.tenants === 0 ? 'It is empty.' : `It still has ${count(host.tenants, 'tenant')}.`
   return { ...statuses.draining, hint: `${statuses.draining.hint} ${tenants}${why}` }

@@ -263,7 +263,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await page.getByRole('dialog', { name: 'Delete debian-12?' }).getByRole('button', { name: 'Delete' }).click()
     await page.getByText('No base images yet').waitFor()
 
-    await page.getByRole('tab', { name: 'Explain placement' }).click()
+    await page.getByRole('tab', { name: 'Placement' }).click()
     await page.getByRole('button', { name: 'Explain' }).click()
     await page.getByText('can be placed').waitFor()
     await page
@@ -274,7 +274,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await page.getByLabel('GPUs', { exact: true }).fill('64')
     await page.getByRole('button', { name: 'Explain' }).click()
     await page.getByText('cannot be placed').waitFor()
-    await page.getByText('Other size').first().waitFor()
+    await page.getByText('Different size').first().waitFor()
     expect(await page.getByRole('link', { name: 'View price book' }).getAttribute('href')).toBe('/operator/prices')
     await close()
   })

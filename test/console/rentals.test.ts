@@ -99,7 +99,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await dialog.getByText('This cannot be undone').waitFor()
     await look('rental-terminate')
     await dialog.getByRole('button', { name: 'Terminate' }).click()
-    await timeline.getByText('The machine and the data on its disk are gone').waitFor()
+    await timeline.getByText('The machine and the data on its disk have been deleted').waitFor()
     expect(await page.getByRole('button', { name: 'Terminate' }).isDisabled()).toBe(true)
     // Those without a mouse learn why, too.
     await seeWhile(page.getByRole('status').getByText('The machine is Terminated'), () =>
@@ -139,7 +139,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await succeed(customer.call, 'POST', `${V2}/virtual-machine-rentals/terminate`, { rentalId: pending })
     await page
       .getByRole('list', { name: 'Timeline' })
-      .getByText('The machine and the data on its disk are gone')
+      .getByText('The machine and the data on its disk have been deleted')
       .waitFor()
     expect(await page.getByText('The machine has ended.').isVisible()).toBe(true)
     await close()
@@ -291,7 +291,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       await page.getByRole('tab', { name: 'Overview' }).click()
       await page
         .getByRole('list', { name: 'Timeline' })
-        .getByText('The machine and the data on its disk are gone')
+        .getByText('The machine and the data on its disk have been deleted')
         .waitFor()
       await look('instance-ended')
       await close()

@@ -6,7 +6,7 @@ const plain: readonly Parameter[] = [
   {
     name: 'max_tokens',
     label: 'Max tokens',
-    hint: 'Maximum answer length. Its price is held until the answer is complete.',
+    hint: 'Maximum answer length. Its full cost is held until the answer is complete.',
     least: 1,
     most: 100_000_000,
     isWhole: true,

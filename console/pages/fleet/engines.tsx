@@ -81,7 +81,7 @@ function Engine({ engine }: { engine: AuditedEngine }) {
       </div>
       {engine.reachable && (
         <Table
-          label={`Differences of ${engine.driver}`}
+          label={`Differences for ${engine.driver}`}
           columns={findingColumns}
           rows={engine.findings.map((finding, at) => ({ ...finding, at }))}
           rowKey={(finding) => finding.at}

@@ -11,9 +11,12 @@ import type { FleetHost } from './read.ts'
 export type HostAction = keyof typeof hostActions
 
 const texts: Readonly<Record<HostAction, { readonly verb: string; readonly effect: string }>> = {
-  drain: { verb: 'Drain', effect: 'It takes no new tenants. Current rentals continue.' },
-  resume: { verb: 'Resume', effect: 'It takes new tenants again.' },
-  quarantine: { verb: 'Quarantine', effect: 'It takes no new tenants until you release it. Current rentals continue.' },
+  drain: { verb: 'Drain', effect: 'It accepts no new tenants. Current rentals continue.' },
+  resume: { verb: 'Resume', effect: 'It accepts new tenants again.' },
+  quarantine: {
+    verb: 'Quarantine',
+    effect: 'It accepts no new tenants until you release it. Current rentals continue.',
+  },
   release: { verb: 'Release', effect: 'It leaves quarantine. Bare metal is cleaned and checked before it is sold.' },
   remove: { verb: 'Remove', effect: 'It leaves the fleet. To return, it has to join or be added again.' },
 }

@@ -38,8 +38,8 @@ export function FleetImages() {
             rowKey={(image) => image.name}
             empty={
               <Empty title="No base images yet">
-                Virtual machines start from a small image that each host builds. Add a cloud image, such as Debian or
-                Ubuntu, to use that instead.
+                Virtual machines boot a small image that each host builds. Add a cloud image, such as Debian or Ubuntu,
+                to use that instead.
               </Empty>
             }
           />

@@ -55,7 +55,7 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
       <CheckField
         label="Draining"
         hint={
-          mayDrain ? 'Takes no new tenants. Current rentals continue.' : `The machine is ${machine.status.slice(5)}.`
+          mayDrain ? 'Accepts no new tenants. Current rentals continue.' : `The machine is ${machine.status.slice(5)}.`
         }
         disabled={!mayDrain}
         {...form.check('draining')}

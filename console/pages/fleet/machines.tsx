@@ -116,8 +116,8 @@ function columnsOf(now: number, choose: (machine: FleetMachine) => void): Readon
       name: 'price',
       header: <span title="USD per GPU-hour">Price</span>,
       align: 'right',
-      width: '4.8rem',
-      cell: (machine) => (machine.pricePerGpuHourUsd === null ? 'Book' : money(machine.pricePerGpuHourUsd)),
+      width: '5.6rem',
+      cell: (machine) => (machine.pricePerGpuHourUsd === null ? 'Price book' : money(machine.pricePerGpuHourUsd)),
     },
     {
       name: 'supplier',

@@ -22,7 +22,7 @@ const tabs = [
   { name: 'rentals', label: 'Rentals' },
   { name: 'volumes', label: 'Volumes' },
   { name: 'images', label: 'Base images' },
-  { name: 'placement', label: 'Explain placement' },
+  { name: 'placement', label: 'Placement' },
 ] as const satisfies ReadonlyArray<{ name: FleetTab; label: string }>
 
 const panels: Readonly<Record<FleetTab, () => ReactNode>> = {

@@ -139,7 +139,7 @@ function Report({ report }: { report: Placement }) {
 function PriceNote({ price }: { price: Placement['price'] }) {
   if (price === 'found') return 'The price book has a price for this order.'
   const why = {
-    disabled: 'Its price is not for sale in the price book.',
+    disabled: 'The price book entry for this order is disabled.',
     missing: 'The price book has no price for this order.',
     other_gpu_count: 'The price book only has prices for other GPU counts.',
   }[price]
@@ -164,17 +164,17 @@ const candidateColumns: ReadonlyArray<Column<Placement['candidates'][number] & {
 ]
 
 const reasonLabels: Readonly<Record<PlacementReason, string>> = {
-  other_offering: 'Other offering',
-  other_region: 'Other region',
-  other_gpu: 'Other GPUs',
-  other_network: 'Other network',
+  other_offering: 'Different offering',
+  other_region: 'Different region',
+  other_gpu: 'Different GPUs',
+  other_network: 'Different network',
   engine_off: 'Engine not enabled here',
   not_listed: 'Off sale',
   draining: 'Draining',
   cleaning: 'Cleaning',
   quarantined: 'Quarantined',
   lost: 'Not reported by its engine',
-  other_size: 'Other size',
+  other_size: 'Different size',
   not_whole: 'Partly rented',
   too_few_free: 'Too few free GPUs',
   sick_gpus: 'Faulty GPUs',

@@ -109,7 +109,7 @@ function ImageFacts({ image: { order, seed, seconds, notes, requestId } }: { ima
     <Facts
       facts={[
         ['Prompt', order.prompt],
-        ...(order.negative_prompt === undefined ? [] : [['Left out', order.negative_prompt] as const]),
+        ...(order.negative_prompt === undefined ? [] : [['Negative prompt', order.negative_prompt] as const]),
         ['Size', `${order.width ?? 1024} × ${order.height ?? 1024}`],
         ['Steps', order.steps ?? 30],
         ['Seed', seed],

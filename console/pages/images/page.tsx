@@ -48,7 +48,7 @@ const others: readonly Parameter[] = [
 export function ImagesPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page intro="Describe the image. Images stay in this page; download the ones you want to keep.">
+    <Page intro="Describe the image. Images are lost when you close this page; download the ones you want to keep.">
       <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Generator model={model} models={models} />}
       </WithModel>

@@ -43,5 +43,5 @@ function nextStep(isOperator: boolean, isListed: boolean): string {
   if (isOperator) return 'It belongs to the operator and is listed under Fleet, at the price in the command.'
   return isListed
     ? 'Next: check its price. Its earnings are listed under Earnings, after the platform fee.'
-    : 'You can set its price here once it is in the catalog.'
+    : 'You can set its price here once it is listed.'
 }

@@ -46,7 +46,7 @@ export function JoinTokens() {
 function columnsWith(onRevoke: (token: Token) => void): ReadonlyArray<Column<Token>> {
   return [
     { name: 'made', header: 'Created', cell: (token) => localTime(token.createdAt) },
-    { name: 'left', header: 'Machines left', align: 'right', cell: (token) => number(token.usesLeft) },
+    { name: 'left', header: 'Uses left', align: 'right', cell: (token) => number(token.usesLeft) },
     { name: 'ends', header: 'Expires', cell: (token) => <LeftOf token={token} /> },
     { name: 'id', header: 'Token', wideOnly: true, cell: (token) => <code className="font-mono">{token.id}</code> },
     {

@@ -109,7 +109,7 @@ function Member({ form }: { form: Form<KeyDraft> }) {
   if (!isOwner || others.length === 0) return null
   return (
     <SelectField
-      label="For"
+      label="Member"
       choices={[
         { value: '', label: 'Yourself' },
         ...others.map((member) => ({ value: member.id, label: `${member.email} (${member.role})` })),

@@ -123,7 +123,7 @@ function LedgerVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
       <section>
         <h3 className="mb-1 text-sm font-semibold">Operator accounts</h3>
         <p className="mb-2 text-sm text-muted">
-          Incoming less outgoing transfers. Payments move from funding to customer balances, so funding is negative.
+          Incoming minus outgoing transfers. Payments move from funding to customer balances, so funding is negative.
         </p>
         <Table
           label="Operator accounts"

@@ -32,7 +32,7 @@ export function MembersPage() {
   const disabledReason = me.role !== 'owner' ? ONLY_OWNERS : mayManage ? undefined : missingScope('keys')
   return (
     <Page
-      intro="Members use API keys; there are no passwords, and Berth sends them no email."
+      intro="Members sign in with API keys. There are no passwords, and Berth sends no email."
       actions={
         <Button look="primary" disabledReason={disabledReason} onClick={() => setAdding(true)}>
           Add member

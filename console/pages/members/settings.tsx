@@ -15,7 +15,7 @@ export function AccountSettings({ disabledReason }: { disabledReason: string | u
       { onSuccess: () => toast(keepsBodies ? 'Request texts are now stored' : 'Request texts are no longer stored') },
     )
   return (
-    <Card title={`Settings of ${account.name}`}>
+    <Card title={`Settings for ${account.name}`}>
       <div className="flex flex-col gap-3">
         <CheckField
           label="Store request and response texts"

@@ -101,7 +101,7 @@ export function UpstreamFields({ kind, form, hasKey, isFixed = false }: Upstream
         label="Weight"
         inputMode="numeric"
         placeholder="1"
-        hint="Its share of the requests. 0 takes no new requests."
+        hint="Its share of the requests. 0 stops new requests."
         {...form.text('weight')}
       />
       <TextField label="Concurrent requests" inputMode="numeric" placeholder="Default" {...form.text('concurrency')} />

@@ -121,7 +121,7 @@ function DrainButton({ deployment }: { deployment: Deployment }) {
       look="quiet"
       busy={action.isPending}
       aria-label={`${verb} ${deployment.url}`}
-      title={drained ? 'Takes requests again' : 'Takes no new requests and finishes the current ones'}
+      title={drained ? 'Send it requests again' : 'Send it no new requests; current ones finish'}
       onClick={() =>
         action.mutate(
           { params: { id: deployment.id }, body: { drained: !drained } },

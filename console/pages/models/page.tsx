@@ -32,7 +32,7 @@ export function ModelsPage() {
     </Button>
   )
   return (
-    <Page intro="Models run on engines of this server or on deployments elsewhere." actions={add}>
+    <Page intro="Models run on this server’s engines or on external deployments." actions={add}>
       <Answer of={models} skeleton={<Skeleton rows={8} />}>
         {(reply) => {
           const found = reply.models.filter((model) => model.name.toLowerCase().includes(q.trim().toLowerCase()))
@@ -134,8 +134,8 @@ function DeleteModel({ model, onClose }: { model: Model; onClose: () => void }) 
       done={`Deleted ${model.name}.`}
       onClose={onClose}
     >
-      Customers can no longer use it, and its {count(model.deployments.length, 'deployment')} are deleted. Past charges
-      stay in the ledger.
+      Deletes the model and its {count(model.deployments.length, 'deployment')}. Customers can no longer use it. Past
+      charges stay in the ledger.
     </ConfirmCall>
   )
 }

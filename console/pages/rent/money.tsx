@@ -93,8 +93,8 @@ export function TooLittle({ of }: { of: Affordable }) {
   if (of.isEnough !== false) return null
   return (
     <Notice tone="warn">
-      This order {of.isTerm ? 'holds' : 'needs'} {money(of.needed)}, but only {money(of.available ?? zeroUsd)} is
-      available. <TextLink to="/billing">Add money</TextLink> or terminate a rental.
+      This order {of.isTerm ? 'requires a hold of' : 'needs'} {money(of.needed)}, but only{' '}
+      {money(of.available ?? zeroUsd)} is available. <TextLink to="/billing">Add money</TextLink> or terminate a rental.
     </Notice>
   )
 }

@@ -10,7 +10,7 @@ export function NoSshKey() {
   if (keys.data === undefined || keys.data.sshKeys.length > 0) return null
   return (
     <Notice tone="warn">
-      Your account has no SSH key, so you could not log in. <TextLink to="/ssh-keys">Add an SSH key</TextLink> first.
+      You cannot log in without an SSH key. <TextLink to="/ssh-keys">Add an SSH key</TextLink> first.
     </Notice>
   )
 }

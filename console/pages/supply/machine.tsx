@@ -38,7 +38,7 @@ export function MachineDialog({ one, onMove, onClose }: MachineDialogProps) {
           facts={[
             ['Offers', `${offeringLabels[of.offering]} in ${of.region}, cluster ${of.clusterName}`],
             ['GPUs', `${of.gpusTotal} × ${gpuLabel(of.gpuModel)}${host?.simulated === true ? ', simulated' : ''}`],
-            ['Rented', machine === undefined ? 'Not in the catalog yet' : count(machine.gpusInUse, 'GPU')],
+            ['Rented', machine === undefined ? 'Not listed yet' : count(machine.gpusInUse, 'GPU')],
             ['Faulty GPUs', of.gpusSick.length === 0 ? 'None' : `${of.gpusSick.join(', ')} (withdrawn from sale)`],
             ...(host === undefined
               ? []

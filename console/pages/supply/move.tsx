@@ -86,15 +86,15 @@ function textOf({ id, machine, host }: Supplied, move: Move): MoveText {
       return {
         title: `Drain ${id}?`,
         action: 'Drain',
-        effect: `It takes no new tenants. ${stay}`,
+        effect: `It accepts no new tenants. ${stay}`,
         done: `${id} is draining.`,
       }
     case 'resume':
       return {
         title: `Resume ${id}?`,
         action: 'Resume',
-        effect: 'It takes new tenants again.',
-        done: `${id} takes new tenants again.`,
+        effect: 'It accepts new tenants again.',
+        done: `${id} accepts new tenants again.`,
       }
     case 'leave':
       return {

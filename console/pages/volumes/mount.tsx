@@ -16,8 +16,8 @@ export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () =
         {isFolder(volume.vip) ? (
           <>
             <p className="text-muted">
-              A shared folder. Attached machines mount it automatically, also after a reboot, and the login user can
-              write to it.
+              A shared folder. Attached machines mount it automatically, including after a reboot, and the login user
+              can write to it.
             </p>
             <CopyLine label="Open the folder" text={`cd ${at}`} />
             <CopyLine label="Show free space" text={`df -h ${at}`} />
