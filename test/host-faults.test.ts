@@ -374,7 +374,9 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
       const before = [await startedAt(cut), await startedAt(rebooted)]
       const late = await rentInstance(ada, cut)
       await machines.server.kill()
-      await waitFor('an agent to say that its server is away', () => cut.agent().output().includes('No connection to'))
+      await waitFor('an agent to say that its server is away', () =>
+        cut.agent().output().includes('Lost the connection to'),
+      )
       expect(await isPortOpen(relayHost(), sshPortOf(one))).toBe(false)
       await machines.server.start()
       const [oneAgain, twoAgain] = await Promise.all([one, two].map((each) => untilStatus(ada, each.id, 'online')))

@@ -87,7 +87,7 @@ function optionValue(command: Command, [option, off]: readonly Option[]): unknow
 /** A change of nothing is a mistake in the command line. */
 export function checkChange(row: Pick<Row, 'operation' | 'examples'>, { parts: { body = {} } }: Input): void {
   if (operationOf(row)?.method !== 'PATCH' || Object.keys(body).some((name) => name !== 'reason')) return
-  throw new CliError(exitCodes.usage, 'Nothing to change was given.', [`Example: ${row.examples[0] ?? ''}`])
+  throw new CliError(exitCodes.usage, 'No changes were given.', [`Example: ${row.examples[0] ?? ''}`])
 }
 
 /** The flag that holds the value the server objects to, or the argument. */

@@ -187,7 +187,7 @@ describe('models', () => {
     [['models', 'add', 'x', '--upstream', 'http://a', '--api-key', 'secret'], 'unknown option'],
     [['models', 'add', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
     [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'Must be a price in USD'],
-    [['models', 'price', 'owner/local'], 'Nothing to change was given.'],
+    [['models', 'price', 'owner/local'], 'No changes were given.'],
     [['deployments', 'add', 'owner/local'], "required option '--upstream <url>'"],
     [['deployments', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {

@@ -128,7 +128,7 @@ test('machine: the house prices its own on the marketplace, and nobody else’s'
 
 test('machine: what cannot be is refused in a sentence, and changes nothing', async () => {
   const before = await fleet('--find', MACHINE)
-  expect(await change()).toMatchObject({ code: 2, error: expect.stringContaining('Nothing to change was given.') })
+  expect(await change()).toMatchObject({ code: 2, error: expect.stringContaining('No changes were given.') })
   expect(await change('--drain', '--resume')).toMatchObject({ code: 2, error: expect.stringContaining('--resume') })
   expect(await change('--faulty', '1;2')).toMatchObject({ code: 2, error: expect.stringContaining('such as 0,3') })
   expect(await cli.berth(['operator', 'machine', MACHINE, '--drain'])).toMatchObject({

@@ -349,7 +349,7 @@ describe('the log', () => {
 })
 
 test.each([
-  [['accounts', 'change', 'demo', '--reason', 'why not'], 'Nothing to change was given.'],
+  [['accounts', 'change', 'demo', '--reason', 'why not'], 'No changes were given.'],
   [['accounts', 'change', 'demo', '--suspend'], "required option '--reason <text>' not specified"],
   [['accounts', 'change', 'demo', '--suspend', '--resume', '--reason', 'why'], 'cannot be used with'],
   [['accounts', 'change', 'demo', '--gpus', '1', '--reason', ' '], 'Must not be empty.'],

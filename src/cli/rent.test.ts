@@ -210,7 +210,7 @@ describe('rent', () => {
     expect(kept.error).toMatch(/^It has already cost <?\$0\.0\d+: .* \[y\/N\]/)
     const { code, error } = await berth('change', name, '--after-term', 'terminate')
     expect({ code, error }).toEqual({ code: 2, error: expect.stringContaining('Containers are always on demand.') })
-    expect((await berth('change', name)).error).toContain('Nothing to change was given.')
+    expect((await berth('change', name)).error).toContain('No changes were given.')
     expect((await berth('change', name, '--hours', 'soon')).error).toContain('a whole number')
     await json('terminate', name, '--yes')
   })

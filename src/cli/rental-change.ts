@@ -72,7 +72,7 @@ export function timeAfter(hours: number): string {
 async function runChange({ client, screen, shell, options, args }: Call<ChangeOptions>): Promise<void> {
   const { label, hours, spendingLimit, afterTerm, yes } = options
   if ([label, hours, spendingLimit, afterTerm].every((one) => one === undefined)) {
-    throw new CliError(exitCodes.usage, 'Nothing to change was given.', ['Example: berth change NAME --hours 8'])
+    throw new CliError(exitCodes.usage, 'No changes were given.', ['Example: berth change NAME --hours 8'])
   }
   const machine = await findOwn(client, String(args[0]))
   if (spendingLimit !== undefined && spendingLimit !== NONE) {

@@ -8,8 +8,8 @@ export const supplyReasons = {
   ),
   no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${gpus} GPUs.`),
   priced_by_the_book: invalid(
+    'The price of this machine is set in the price book.',
     'Only marketplace machines have their own price.',
-    'The operator sets this price in the price book.',
   ),
   priced_by_its_supplier: invalid('The supplier of this machine sets its price.'),
   supplier_not_found: invalid('Supplier not found.'),

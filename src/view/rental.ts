@@ -41,7 +41,7 @@ export const rentalStatusHints = {
 export function nextStatesHint(status: RentalStatus): string | undefined {
   const next: readonly RentalStatus[] = rentalMoves[status]
   if (next.length === 0) return undefined
-  if (status === 'Failed') return 'It stays in the list until you terminate it.'
+  if (status === 'Failed') return 'Next: Terminating, once you terminate it. It stays in the list until then.'
   const names = next.length === 1 ? next[0] : `${next.slice(0, -1).join(', ')} or ${next.at(-1)}`
   const limit = status in stateLimits ? stateLimits[status as keyof typeof stateLimits] : undefined
   if (limit === undefined) return `Next: ${names}.`
