@@ -1,7 +1,7 @@
 /**
- * Does a conversation come back to the engine that has its beginning? Two embedded engines with the tiny model, a
- * recorded workload of conversations that take turns, sent once by our routing and once in turn from engine to engine;
- * the engines say how many tokens of the prompts they did not have to read again.
+ * Measures whether a conversation returns to the engine that has its prefix cached: two embedded engines with the tiny
+ * model and a recorded workload of interleaved conversations, sent once with our routing and once round-robin; the
+ * engines report how many prompt tokens they did not have to process again.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -57,7 +57,7 @@ async function measure(folder: string, way: 'ours' | 'in turn'): Promise<number>
     let cached = 0
     let sent = 0
     for (let turn = 0; turn < TURNS; turn += 1) {
-      // Whoever answers first speaks first: the order within a turn changes from turn to turn.
+      // The order within a turn varies, because conversations continue as their answers arrive.
       for (let n = 0; n < CONVERSATIONS; n += 1) {
         const conversation = (n * 5 + turn * 3) % CONVERSATIONS
         const one = engines[sent % engines.length]
@@ -75,7 +75,7 @@ async function measure(folder: string, way: 'ours' | 'in turn'): Promise<number>
   }
 }
 
-/** What was said until now; the answers stand as they were recorded. */
+/** The conversation so far, with the recorded answers. */
 function messagesOf(conversation: number, turn: number): Message[] {
   const messages: Message[] = [{ role: 'system', content: OPENING }]
   for (let n = 0; n <= turn; n += 1) {

@@ -10,14 +10,14 @@ const WIDTH = 64
 const ROUNDS = 3
 const CLAIMS_PER_ROUND = 1_500
 
-/** Refused ones included. */
+/** Including refusals. */
 let requests = 0
 
 export const claims: Bench = {
   name: 'claims',
   about: `GPU-exact claims, ${MACHINES} machines × 8 GPUs, ${WIDTH} at a time`,
   run: async () => {
-    // No engine: what is measured is the claim with its money and its record, not a simulated boot.
+    // No engine: this measures the claim with its money and records, not a simulated boot.
     const server = await startServer({ BERTH_ENGINES: '', BERTH_DATABASE_CONNECTIONS: '10' })
     try {
       await fillMachines(server.databaseUrl, MACHINES)
@@ -70,7 +70,7 @@ function range(length: number): number[] {
   return Array.from({ length }, (_, n) => n)
 }
 
-/** Every tenth customer wants one of the same fifty machines, so that claims do meet; a refusal is tried elsewhere. */
+/** Every tenth order is for one of the same fifty machines, so that claims compete; a refused order goes elsewhere. */
 async function claim(server: BenchServer, key: string): Promise<boolean> {
   for (;;) {
     requests += 1
@@ -97,7 +97,7 @@ async function claimsBySqlAlone(url: string): Promise<number> {
   return (2_000 * 1_000) / tookMs
 }
 
-/** Each won create must hold exactly one GPU of its own. The rental used by the SQL part is left out of the count. */
+/** Each successful create must hold exactly one GPU of its own. The rental of the SQL part is not counted. */
 async function countDoubled(url: string, won: number): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()

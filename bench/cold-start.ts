@@ -1,4 +1,7 @@
-/** A fresh data folder to the first answered request, against PostgreSQL's own first start (initdb, start, first query). */
+/**
+ * From an empty data folder to the first response, compared with PostgreSQL's own first start (initdb, start, first
+ * query).
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'

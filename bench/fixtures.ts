@@ -1,4 +1,4 @@
-/** Machines and accounts in numbers. */
+/** Large numbers of machines and accounts. */
 import pg from 'pg'
 import { call, type BenchServer } from './harness.ts'
 
@@ -10,7 +10,7 @@ const models = [
   'NVIDIA GeForce RTX 4090',
 ]
 
-/** Marketplace machines of 8 GPUs, straight into the table, of an engine that does not exist. */
+/** Inserts marketplace machines with 8 GPUs of a nonexistent engine directly into the table. */
 export async function fillMachines(url: string, count: number): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
@@ -29,7 +29,7 @@ export async function fillMachines(url: string, count: number): Promise<void> {
   await client.end()
 }
 
-/** Accounts with money, quota and an SSH key; answers their API keys. */
+/** Creates accounts with money, quota and an SSH key; returns their API keys. */
 export async function openAccounts(server: BenchServer, operatorKey: string, count: number): Promise<string[]> {
   const keys: string[] = []
   for (let n = 0; n < count; n += 1) {

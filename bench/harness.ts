@@ -1,7 +1,7 @@
 /**
- * How we measure. Machines are shared and noisy, so both sides of a comparison run in one go, interleaved, in several
- * short rounds of which the median counts; CPU time of the measured processes (/proc, user + system) stands beside wall
- * time. The load generator is this process and is not counted.
+ * Measurement. Machines are shared and noisy, so both sides of a comparison run interleaved in several short rounds,
+ * and the median counts; CPU time of the measured processes (/proc, user + system) is reported next to wall time. The
+ * load generator is this process and is not counted.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -15,9 +15,9 @@ export interface Figure {
   readonly name: string
   readonly value: number
   readonly unit: string
-  /** What it is held against, in the same run or stated. */
+  /** The baseline, measured in the same run or stated. */
   readonly against?: string
-  /** What `value` is the median of. */
+  /** The samples whose median is `value`. */
   readonly rounds?: readonly number[]
 }
 
@@ -38,7 +38,7 @@ export interface BenchServer {
 
 const agent = new Agent({ connections: 128, pipelining: 1, keepAliveTimeout: 60_000 })
 
-/** A server process on an embedded PostgreSQL of the bench's own, so that the bench can fill tables by SQL. */
+/** A server process on the bench's own PostgreSQL, so that the bench can fill tables with SQL. */
 export async function startServer(env: Readonly<Record<string, string>> = {}): Promise<BenchServer> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-bench-'))
   const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings: { max_connections: '200' } })
@@ -55,7 +55,7 @@ export async function startServer(env: Readonly<Record<string, string>> = {}): P
 }
 
 export function startProcess(env: Readonly<Record<string, string>>): ChildProcess {
-  // As `npm start` and the command itself do.
+  // Like `npm start` and the command itself.
   return spawn(process.execPath, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
     env: { PATH: process.env.PATH ?? '', BERTH_PORT: '0', BERTH_LOG_LEVEL: 'error', ...env },
     stdio: ['ignore', 'inherit', 'pipe'],
@@ -86,7 +86,7 @@ export function readKey(server: BenchServer, name: 'operator' | 'demo'): string 
   return readFileSync(path.join(server.dataDir, `${name}.key`), 'utf8').trim()
 }
 
-/** One JSON call; answers status and body. */
+/** One JSON call; returns status and body. */
 export async function call(
   url: string,
   key: string | null,
@@ -106,7 +106,7 @@ export async function call(
   return { status: response.statusCode, body: await response.body.json() }
 }
 
-/** One POST whose answer is read and not parsed: what the client makes of it is its own time. */
+/** One POST whose response is read but not parsed, to leave out the client's own time. */
 export async function fetchBytes(url: string, pathname: string, body: unknown): Promise<number> {
   const response = await request(`${url}${pathname}`, {
     method: 'POST',
@@ -120,7 +120,7 @@ export async function fetchBytes(url: string, pathname: string, body: unknown): 
 
 const TICKS_PER_SECOND = 100
 
-/** User and system time of a process and everything below it, in milliseconds. */
+/** User and system time of a process and its children, in milliseconds. */
 export function cpuMs(root: number): number {
   const children = new Map<number, number[]>()
   const times = new Map<number, number>()
@@ -133,7 +133,7 @@ export function cpuMs(root: number): number {
       children.set(parent, [...(children.get(parent) ?? []), pid])
       times.set(pid, Number.parseInt(fields[11] ?? '0', 10) + Number.parseInt(fields[12] ?? '0', 10))
     } catch {
-      // Ended while we looked.
+      // Ended in the meantime.
     }
   }
   let ticks = 0
@@ -155,7 +155,7 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
-/** Runs `work` for every item with `width` at a time; answers the wall time. */
+/** Runs `work` for every item, `width` at a time; returns the wall time. */
 export async function inParallel<T>(
   items: readonly T[],
   width: number,

@@ -1,4 +1,6 @@
-/** The marketplace of 100,000 machines with filters: the whole request against the same query on a plain connection. */
+/**
+ * A marketplace of 100,000 machines with filters: the whole request compared with the same query on a plain connection.
+ */
 import pg from 'pg'
 import { fetchBytes, median, startServer, type Bench } from './harness.ts'
 import { fillMachines } from './fixtures.ts'

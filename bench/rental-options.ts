@@ -1,4 +1,4 @@
-/** `rental-options`, which anybody may ask for without a key, over 100,000 machines: one at a time and eight at a time. */
+/** `rental-options`, which needs no key, with 100,000 machines: one request at a time and eight at a time. */
 import pg from 'pg'
 import { request } from 'undici'
 import { cpuMs, inParallel, startServer, type Bench, type BenchServer, type Figure } from './harness.ts'
@@ -52,7 +52,7 @@ async function ask(server: BenchServer): Promise<void> {
   await response.body.arrayBuffer()
 }
 
-/** Machines of both kinds in all shapes, a third of them with GPUs taken, each shape with its prices. */
+/** Machines of both kinds in all shapes, a third with GPUs in use, and prices for each shape. */
 async function fill(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()

@@ -1,4 +1,6 @@
-/** 5,000 rentals on the mock engine with zero latency, one server: create → Running, then what keeping them costs. */
+/**
+ * 5,000 rentals on one server with the mock engine at zero latency: create → Running, then the cost of keeping them.
+ */
 import pg from 'pg'
 import { call, cpuMs, inParallel, readKey, residentMb, startServer, type Bench, type BenchServer } from './harness.ts'
 import { openAccounts } from './fixtures.ts'
@@ -69,7 +71,7 @@ interface Shape {
   readonly networkType: string
 }
 
-/** What the fleet offers as virtual machines of one GPU. */
+/** The fleet's virtual machine options with one GPU. */
 async function readShapes(server: BenchServer): Promise<Shape[]> {
   const reply = await call(server.url, null, 'GET', '/v2/alpha/on-demand/rental-options')
   type Option = { machineType: string; gpuCount: number; region: string; gpuType: string; connectionType: string }
@@ -78,7 +80,7 @@ async function readShapes(server: BenchServer): Promise<Shape[]> {
     .map(({ region, gpuType, connectionType }) => ({ region, gpuType, networkType: connectionType }))
 }
 
-/** Begins with a shape of its own and goes on to the next while one is full. */
+/** Starts with its own shape and moves to the next when one is full. */
 async function createOne(server: BenchServer, key: string, shapes: readonly Shape[], n: number): Promise<void> {
   for (let tried = 0; tried < shapes.length; tried += 1) {
     const shape = shapes[(n + tried) % shapes.length]
@@ -102,7 +104,7 @@ async function untilRunning(client: pg.Client, count: number): Promise<void> {
   }
 }
 
-/** Count and total time of the observe loop's passes, from the server's own metrics. */
+/** Count and total time of the observe loop's passes, from the server's metrics. */
 async function observePasses(server: BenchServer, operatorKey: string): Promise<{ count: number; seconds: number }> {
   const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
   const text = await response.text()

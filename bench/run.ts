@@ -1,4 +1,4 @@
-/** `npm run bench` runs all benches, `npm run bench -- NAME…` some; the table goes to standard output and bench/results/. */
+/** `npm run bench` runs all benches, `npm run bench -- NAME…` some; the table goes to stdout and bench/results/. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
@@ -27,7 +27,7 @@ const usual: readonly Bench[] = [
   meter,
   affinity,
 ]
-/** With those that run only when they are named. */
+/** Includes those that only run by name. */
 const all: readonly Bench[] = [...usual, soak]
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))

@@ -1,6 +1,6 @@
 /**
- * `npm run sdk`: the typed client as a package of its own in dist/sdk, for programs that only call a server. It needs
- * zod and nothing else; the server with its engines stays here.
+ * `npm run sdk`: builds the typed client as a separate package in dist/sdk, for programs that only call a server. It
+ * depends on zod only and contains no server code.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Reads answers off a connection of the load generator: a length or chunks, nothing more exotic. It is written apart from
- * the gateway's own reader, so that a fault of that one cannot hide here. Whatever is not to the letter throws.
+ * Reads the load generator's responses: Content-Length or chunks only. Independent of the gateway's own reader, so that
+ * a fault there cannot hide here. Throws on anything malformed.
  */
 
 const END_OF_HEAD = '\r\n\r\n'
@@ -11,7 +11,7 @@ type Phase = 'head' | 'length' | 'size' | 'chunk' | 'last' | 'ended'
 export class AnswerReader {
   #phase: Phase = 'head'
   #unread = ''
-  /** Of the body or the chunk, with the end of the line behind a chunk. */
+  /** Bytes left of the body or chunk, including the line end after a chunk. */
   #left = 0
   #status = 0
   #body = ''
@@ -21,7 +21,7 @@ export class AnswerReader {
     return this.#status
   }
 
-  /** One character a byte. */
+  /** One character per byte. */
   get body(): string {
     return this.#body
   }
@@ -30,7 +30,7 @@ export class AnswerReader {
     return this.#phase === 'ended'
   }
 
-  /** The server closes the connection behind this answer. */
+  /** The server closes the connection after this response. */
   get isLast(): boolean {
     return this.#isLast
   }
@@ -46,7 +46,7 @@ export class AnswerReader {
     if (this.isEnded && this.#unread !== '') throw new Error('bytes behind the end of an answer')
   }
 
-  /** false: more must come first. */
+  /** false: needs more data. */
   #step(): boolean {
     switch (this.#phase) {
       case 'head':

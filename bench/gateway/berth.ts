@@ -1,7 +1,7 @@
 /**
- * Berth as a side: a server of its own with an account, money, a key, models with prices and a deployment each, set up
- * over the operator's API as an operator would. At the end the books must hold exactly what was answered, so that what
- * was measured is the whole way of a request and no short cut.
+ * Berth as one side of a comparison: a server with an account, money, a key, priced models and a deployment each, set
+ * up through the operator API. At the end the ledger must match the responses exactly, which proves that complete
+ * requests were measured.
  */
 import pg from 'pg'
 import { call, readKey, startServer, type BenchServer } from '../harness.ts'
@@ -23,12 +23,12 @@ export interface BerthSide extends Side {
 }
 
 export const CREDIT_USD = 1_000
-/** nano-USD a token, as the prices below say it. */
+/** nano-USD per token, matching the prices below. */
 export const INPUT_NANO = 100
 export const OUTPUT_NANO = 400
 const prices = { inputUsdPerMillion: '0.1', outputUsdPerMillion: '0.4' }
 
-/** The contract's own maxima. */
+/** The contract's maxima. */
 const maxRates = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
 const maxQuota = { requestsPerMinute: 100_000_000, tokensPerMinute: 1_000_000_000, streams: 1_000_000 }
 const CONTEXT_TOKENS = 2_000_000
@@ -104,7 +104,7 @@ async function offerModel(server: BenchServer, operatorKey: string, { name, upst
   })
 }
 
-/** Servers hear of new models some moments later. */
+/** Servers learn of new models shortly afterwards. */
 async function untilServed(server: BenchServer, key: string, models: readonly BenchModel[]): Promise<void> {
   const giveUpAt = performance.now() + SERVED_WITHIN_MS
   for (;;) {
@@ -116,7 +116,7 @@ async function untilServed(server: BenchServer, key: string, models: readonly Be
   }
 }
 
-/** A look costs the server some milliseconds, so there are few. */
+/** Each poll costs the server a few milliseconds, so there are few. */
 const LOOK_EVERY_MS = 500
 
 async function untilSettled(server: BenchServer, operatorKey: string): Promise<void> {
@@ -143,13 +143,12 @@ async function ask(
   throw new Error(`${method} ${path} was answered with ${reply.status}: ${JSON.stringify(reply.body)}`)
 }
 
-/** By model, what each of its answers must have cost in nano-USD; a model that is left out may cost what it did. */
+/** Expected cost of each answer in nano-USD, by model; a missing model may cost anything. */
 export type ExpectedCosts = Readonly<Record<string, number>>
 
 /**
- * Waits until the books have as many answered requests as there were, then holds them against each other: costs of
- * requests, charges in the ledger, what is gone from the balance. Answers the number of requests; throws where a
- * nano-dollar is missing or too many.
+ * Waits until the ledger has all answered requests, then compares request costs, ledger charges and the balance.
+ * Returns the number of requests; throws on a difference of a single nano-dollar.
  */
 export async function checkBooks(berth: BerthSide, answered: number, costs: ExpectedCosts): Promise<number> {
   const client = new pg.Client({ connectionString: berth.server.databaseUrl })

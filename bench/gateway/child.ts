@@ -1,4 +1,4 @@
-/** Processes of the benches' own, spoken to by lines of text. Each is ended by its pid, and none outlives the bench. */
+/** The benches' child processes, controlled by lines of text. Each is ended by its pid, and none outlives the bench. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import net from 'node:net'
 import { createInterface } from 'node:readline'
@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 
 export interface BenchChild {
   readonly pid: number
-  /** Resolves when the process has ended, for whatever reason. */
+  /** Resolves when the process has ended, for any reason. */
   readonly ended: Promise<void>
-  /** The next line that it prints; rejects when it ends first. */
+  /** The next line it prints; rejects if it ends first. */
   nextLine(): Promise<string>
   send(line: string): void
   stop(signal?: NodeJS.Signals): Promise<void>
@@ -16,7 +16,7 @@ export interface BenchChild {
 
 const END_WITHIN_MS = 5_000
 
-/** Runs a file of this folder, by the same means by which this process was run. */
+/** Runs a file of this folder the same way this process was run. */
 export function startChild(file: string, args: readonly string[] = []): BenchChild {
   const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(new URL(file, import.meta.url)), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -31,9 +31,9 @@ export function startChild(file: string, args: readonly string[] = []): BenchChi
     if (waiter === undefined) lines.push(line)
     else waiter.resolve(line)
   })
-  // What is written to a child that was killed is lost, as it should be.
+  // Writes to a killed child are discarded.
   child.stdin.on('error', () => {})
-  // Not at 'exit': lines may still be on their way then.
+  // Not on `exit`: lines may still be in the pipe then.
   child.once('close', () => {
     isGone = true
     for (const { reject } of waiting.splice(0)) reject(gone())
@@ -66,7 +66,7 @@ export function watchProcess(child: ChildProcess, name: string): { pid: number; 
   return { pid, ended }
 }
 
-/** Asked first, then made to. */
+/** SIGTERM first, then SIGKILL. */
 export async function stopProcess(child: ChildProcess, ended: Promise<void>, signal: NodeJS.Signals): Promise<void> {
   child.kill(signal)
   const late = setTimeout(() => child.kill('SIGKILL'), END_WITHIN_MS)
@@ -74,7 +74,7 @@ export async function stopProcess(child: ChildProcess, ended: Promise<void>, sig
   clearTimeout(late)
 }
 
-/** A port that nobody listens on now. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = net.createServer()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
@@ -87,7 +87,7 @@ export async function freePort(): Promise<number> {
 const LISTEN_WITHIN_MS = 15_000
 const LOOK_EVERY_MS = 50
 
-/** Until something accepts connections there, or the process that should has ended. */
+/** Waits until the port accepts connections or its process has ended. */
 export async function untilListening(port: number, ended: Promise<void>, name: string): Promise<void> {
   let isGone = false
   const leave = (): boolean => (isGone = true)

@@ -1,4 +1,4 @@
-/** Rows of the table, from what was measured. */
+/** Table rows from measurements. */
 import { median, type Figure } from '../harness.ts'
 import { ratiosOf, type Measured } from './rounds.ts'
 import type { MissingSide } from './side.ts'
@@ -7,7 +7,7 @@ export function figureOf(name: string, rounds: readonly number[], unit: string, 
   return { name, value: median(rounds), unit, rounds, ...(against === undefined ? {} : { against }) }
 }
 
-/** CPU first, since that is what is compared; the rest stands beside it. */
+/** CPU first, because it is compared; the rest is informational. */
 export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms }: Measured, what: string): Figure[] {
   return [
     ...(side.pid === undefined ? [] : [figureOf(`${side.name}: CPU a ${what}`, cpuUs, 'µs')]),
@@ -17,7 +17,7 @@ export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms }: Measured, what
   ]
 }
 
-/** Without a goal it is shown for what it is. */
+/** Without a target it is informational. */
 export function ratioFigure(
   name: string,
   one: Measured | undefined,

@@ -186,7 +186,7 @@ class LoadConnection {
     else setTimeout(goOn, this.#run.job.pauseMs)
   }
 
-  /** A connection that is closed between two requests is no fault: the next one goes by a new one. */
+  /** A connection closed between two requests is not an error: the next request opens a new one. */
   #lost(why: string): void {
     this.#socket.destroy()
     if (this.#isConnecting || !Number.isNaN(this.#sentAt)) this.#fail(why)
@@ -206,7 +206,7 @@ class LoadConnection {
   }
 }
 
-/** undefined: it is what it should be. */
+/** undefined: the response is correct. */
 function faultOf({ expects }: LoadJob, { status, body }: AnswerReader): string | undefined {
   const shown = `${status}: ${body.slice(0, 300)}`
   if (expects.kind === 'refusal') return status >= 400 && body.endsWith('}') ? undefined : `not refused, ${shown}`

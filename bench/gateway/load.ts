@@ -1,17 +1,17 @@
-/** The load generator: one process of our own that all sides are asked by. A wrong answer fails the whole bench. */
+/** The load generator: one process that sends all requests to every side. A wrong response fails the whole bench. */
 import { startChild } from './child.ts'
 
-/** Closed loop: a connection sends its next request when the answer to the last one has ended. */
+/** Closed loop: a connection sends its next request when the previous response has ended. */
 export interface LoadJob {
   readonly port: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly connections: number
-  /** For so long new requests are begun; those under way are waited for. */
+  /** Starts new requests for this long, then waits for those in flight. */
   readonly durationMs: number
-  /** Of one connection. undefined: as many as the time allows. */
+  /** Requests per connection. undefined: as many as the time allows. */
   readonly requestsPerConnection?: number
-  /** Between an answer and the next request. */
+  /** Pause between a response and the next request. */
   readonly pauseMs?: number
   readonly expects: Expectation
 }
@@ -19,9 +19,9 @@ export interface LoadJob {
 export type Expectation =
   | { readonly kind: 'plain' }
   | { readonly kind: 'stream'; readonly words: number }
-  /** The client goes away in the middle of a stream, some time after its first byte. */
+  /** The client disconnects mid-stream, some time after the first byte. */
   | { readonly kind: 'cut'; readonly afterMs: number }
-  /** An answer that is no success. */
+  /** An error response. */
   | { readonly kind: 'refusal' }
 
 export interface Percentiles {
@@ -30,22 +30,22 @@ export interface Percentiles {
 }
 
 export interface LoadResult {
-  /** Whole and right, to the last byte; of `cut`, those that were cut as meant. */
+  /** Complete and correct to the last byte; for `cut`, cut as intended. */
   readonly answered: number
-  /** Until the last of them had ended. */
+  /** Time until the last one had ended. */
   readonly tookMs: number
   readonly latencyMs: Percentiles
-  /** To the first byte of the body. */
+  /** Time to the first byte of the body. */
   readonly firstByteMs: Percentiles
   readonly faults: number
-  /** The first of them. */
+  /** The first error. */
   readonly faultTexts: readonly string[]
 }
 
 export interface LoadGenerator {
   readonly pid: number
   run(job: LoadJob): Promise<LoadResult>
-  /** How many requests of all jobs so far were answered from a port. */
+  /** Responses from a port so far, across all jobs. */
   answeredFrom(port: number): number
   stop(): Promise<void>
 }

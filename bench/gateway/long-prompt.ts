@@ -1,4 +1,4 @@
-/** Prompts of a megabyte: what passing them on costs, and that the server holds no second copy of them. */
+/** One-megabyte prompts: the cost of forwarding them, and proof that the server holds no second copy. */
 import type { Bench } from '../harness.ts'
 import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
 import { longChat, shortChat } from './chat-body.ts'
@@ -19,7 +19,7 @@ const MODEL = 'bench'
 const HELD_MODEL = 'bench-held'
 const WARM_UP_MS = 2_000
 const WARM_UP_CONNECTIONS = 32
-/** Before this all bodies are read and passed on; nothing more comes after the answers begin. */
+/** By this time all bodies have been read and forwarded; nothing more arrives after the responses start. */
 const HELD_FROM_MS = HELD_MS / 2
 const HELD_TO_MS = HELD_MS - 200
 
@@ -78,7 +78,7 @@ export const gatewayLongPrompt: Bench = {
     }),
 }
 
-/** Before any long prompt has made the server grow: what it once had and gave up would hide a second copy. */
+/** Measured before any long prompt has grown the server: memory it freed earlier would hide a second copy. */
 async function measureHeldPrompts(berth: BerthSide, load: LoadGenerator): Promise<{ heldMb: number; peakMb: number }> {
   const job = { port: berth.port, headers: berth.headers, expects: { kind: 'plain' } } as const
   await load.run({ ...job, body: shortChat(MODEL), connections: WARM_UP_CONNECTIONS, durationMs: WARM_UP_MS })

@@ -1,22 +1,22 @@
-/** Resident memory of a process while something goes on. */
+/** Resident memory of a process during some work. */
 import { median, residentMb } from '../harness.ts'
 import { pause } from './child.ts'
 
 const LOOK_EVERY_MS = 100
 
 export interface Watched {
-  /** MB, a look every tenth of a second, in their order. */
+  /** Samples in MB, one every 100 ms, in order. */
   readonly samples: readonly number[]
 }
 
-/** Looks until `work` has ended. */
+/** Samples until `work` has ended. */
 export async function watchMemory(pid: number, work: Promise<unknown>): Promise<Watched> {
   const samples: number[] = []
   let isOver = false
   const over = work.finally(() => {
     isOver = true
   })
-  // Whoever gave us the work hears of its failure below.
+  // The caller gets a failure of the work below.
   over.catch(() => {})
   while (!isOver) {
     samples.push(residentMb(pid))
@@ -31,7 +31,7 @@ export async function memoryNow(pid: number): Promise<number> {
   return median(samples)
 }
 
-/** The median of the looks between two moments. */
+/** The median of the samples between two times. */
 export function memoryBetween({ samples }: Watched, fromMs: number, toMs: number): number {
   return median(samples.slice(Math.floor(fromMs / LOOK_EVERY_MS), Math.ceil(toMs / LOOK_EVERY_MS)))
 }

@@ -1,4 +1,4 @@
-/** Books for the bench of the meter: a PostgreSQL of its own, one account with money, and what to count afterwards. */
+/** The meter bench's ledger: its own PostgreSQL, one account with money, and queries for the counts afterwards. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -77,11 +77,11 @@ async function openAccount(database: Database): Promise<void> {
 }
 
 export interface Counted {
-  /** Requests whose end was seen, and which are not in the books. */
+  /** Acknowledged requests missing from the ledger. */
   readonly lost: number
-  /** Requests that were charged more than once, or logged without being charged, by the money and the rows. */
+  /** Requests charged more than once, or logged without a charge, by amounts and by rows. */
   readonly doubled: number
-  /** All that are in the books, also those whose end nobody has seen. */
+  /** All requests in the ledger, including unacknowledged ones. */
   readonly inBooks: number
 }
 

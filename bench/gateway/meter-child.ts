@@ -1,6 +1,6 @@
 /**
- * A meter that is to be killed. It first settles what the one before it has left, then ends requests at full speed and
- * writes down, in one system call, which ends could have been seen. `drain` as its last argument: it only settles.
+ * A meter to be killed. It settles what its predecessor left, then completes requests at full speed and writes, in one
+ * system call, which of them were acknowledged. With `drain` as its last argument it only settles.
  */
 import { openSync, writeSync } from 'node:fs'
 import { endRequests, openMeter } from './meter-run.ts'
@@ -24,7 +24,7 @@ await endRequests(
   run,
   () => true,
   (requestId) => {
-    // All that end in one turn, by one call, as soon as the meter is done with them.
+    // All requests of one event loop turn in one call, as soon as the meter is done with them.
     if (seen.length === 0) queueMicrotask(writeSeen)
     seen.push(`${requestId}\n`)
   },

@@ -1,7 +1,7 @@
 /**
- * The meter by itself, without HTTP: journal, purses and treasury over a real database, and requests that cost
- * something and end as fast as they can be recorded. A request begins when the one before it is recorded, as behind a
- * client that waits for the end of its answer.
+ * The meter alone, without HTTP: journal, purses and treasury on a real database, with paid requests that end as fast
+ * as they can be recorded. A request starts when the previous one is recorded, like a client that waits for the end of
+ * its response.
  */
 import { makeTreasury } from '../../src/app/treasury.ts'
 import { systemClock } from '../../src/base/instant.ts'
@@ -21,7 +21,7 @@ const WORST_NANO = 200_000
 const IN_FLIGHT = 64
 const GATEWAY = 'bench'
 const owner = { accountId: ACCOUNT, apiKeyId: null } as const
-/** While the meter takes no more until the books have caught up. */
+/** Pause while the meter is full and the database catches up. */
 const FULL_PAUSE_MS = 5
 
 const log = {
@@ -35,7 +35,7 @@ export interface MeterRun {
   close(): Promise<void>
 }
 
-/** Settles what an earlier run has left in the journal, then is ready for more. */
+/** Settles what an earlier run left in the journal, then is ready for more. */
 export async function openMeter(options: { databaseUrl: string; journalDir: string }): Promise<MeterRun> {
   const clock = systemClock
   const database = openDatabase({ url: options.databaseUrl, clock, poolSize: 4 })
@@ -54,7 +54,10 @@ export async function openMeter(options: { databaseUrl: string; journalDir: stri
   }
 }
 
-/** Ends requests until `mayBegin` says no. `ended` hears of each when its client could see the end of its answer. */
+/**
+ * Completes requests until `mayBegin` returns false. Calls `ended` for each when its client could see the end of its
+ * response.
+ */
 export async function endRequests(
   { meter }: MeterRun,
   mayBegin: () => boolean,

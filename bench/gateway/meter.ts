@@ -1,6 +1,6 @@
 /**
- * Durable billing records a second, against an insert for each request and against what the disk can sync; and a meter
- * that is killed again and again, after which every request whose end was seen must be in the books exactly once.
+ * Durable billing records per second, compared with one insert per request and with the disk's sync rate; and a meter
+ * that is killed repeatedly, after which every acknowledged request must be in the ledger exactly once.
  */
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import path from 'node:path'
@@ -13,7 +13,7 @@ import { ACCOUNT, API_KEY, COST_NANO, endRequests, openMeter, type MeterRun } fr
 import { withAll } from './stage.ts'
 
 const ROUNDS = 3
-/** Fewer than the meter takes before the books must catch up. */
+/** Fewer than the meter accepts before the database must catch up. */
 const REQUESTS_A_ROUND = 30_000
 const WARM_UP_REQUESTS = 5_000
 const INSERT_WORKERS = 16
@@ -21,7 +21,7 @@ const INSERT_MS = 3_000
 const SYNC_MS = 1_000
 const SYNCED_BYTES = 400
 const KILLS = 6
-/** From a start to a kill; the moments differ, so that they meet different moments of the meter. */
+/** Time from start to kill; it varies, to hit the meter in different states. */
 const KILL_AFTER_MS = [300, 700, 1_100, 450, 900, 1_400] as const
 const SETTLED_WITHIN_MS = 60_000
 
@@ -104,7 +104,7 @@ async function measureMeter(run: MeterRun, requests: number): Promise<{ durable:
   return { durable: (requests * 1_000) / durableMs, inBooks: (requests * 1_000) / inBooksMs }
 }
 
-/** One row for one request, as the log has it, and nothing else: no cost, no charge, no balance. */
+/** One log row per request and nothing else: no cost, no charge, no balance. */
 async function measureInserts(databaseUrl: string): Promise<number> {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: INSERT_WORKERS })
   pool.on('error', () => {})

@@ -1,4 +1,4 @@
-/** nginx as a plain reverse proxy to the same upstream: one worker, no log, connections kept on both sides. */
+/** nginx as a plain reverse proxy to the same upstream: one worker, no log, keep-alive on both sides. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { plainHeaders, type Side } from './side.ts'
 export interface NginxOptions {
   readonly name: string
   readonly upstreamPort: number
-  /** Directives of the one location, beyond those that every side needs. */
+  /** Extra directives of the one location. */
   readonly directives?: readonly string[]
 }
 
@@ -40,7 +40,7 @@ export async function startNginx(options: NginxOptions): Promise<Side> {
   }
 }
 
-/** `keepalive_requests` is raised from 1,000: closing a connection now and then is not what is compared. */
+/** `keepalive_requests` is raised from 1,000 to leave reconnects out of the comparison. */
 function configOf({ upstreamPort, directives = [] }: NginxOptions, dir: string, port: number): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${path.join(dir, name)};`,

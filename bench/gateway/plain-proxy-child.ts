@@ -1,6 +1,6 @@
 /**
- * The proxy that one writes first: node:http in front, undici behind, and no work of a gateway at all. `dispatch` is the
- * cheapest way through undici, so that the yardstick is the best of its kind.
+ * A minimal proxy: node:http in front, undici behind, and no gateway work. `dispatch` is the cheapest way through
+ * undici, so this is the best baseline of its kind.
  */
 import http from 'node:http'
 import { Pool } from 'undici'

@@ -1,4 +1,4 @@
-/** The plain Node proxy as a side. */
+/** The minimal Node proxy as one side of a comparison. */
 import { startChild } from './child.ts'
 import { plainHeaders, type Side } from './side.ts'
 

@@ -1,4 +1,7 @@
-/** Plain chat completions through each proxy: key, model, money, meter and a durable record against bare forwarding. */
+/**
+ * Plain chat completions through each proxy: key, model, money, meter and a durable record compared with bare
+ * forwarding.
+ */
 import type { Bench, Figure } from '../harness.ts'
 import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth } from './berth.ts'
 import { shortChat } from './chat-body.ts'

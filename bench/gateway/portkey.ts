@@ -1,6 +1,6 @@
 /**
- * @portkey-ai/gateway as a side. It is no dependency of ours: it is installed when a bench first wants it, without its
- * install scripts, into a cache that nothing else reads. Where it cannot be had, the table says why.
+ * @portkey-ai/gateway as one side of a comparison. It is not a dependency: a bench installs it on first use, without
+ * install scripts, into its own cache. If that fails, the table gives the reason.
  */
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,10 +12,10 @@ import { plainHeaders, type MissingSide, type Side } from './side.ts'
 export const PORTKEY = 'Portkey'
 const PACKAGE = '@portkey-ai/gateway'
 const VERSION = '1.15.2'
-/** The version that Portkey is developed with; with those since 1.14.3 it fails at every stream. */
+/** The version Portkey is developed with; every stream fails with versions since 1.14.3. */
 const overrides = { '@hono/node-server': '1.13.5' } as const
 const INSTALL_WITHIN_MS = 120_000
-/** Beside what else is installed, so that neither git nor our own checks see it. */
+/** Inside node_modules, invisible to git and our own checks. */
 const CACHE = path.join('node_modules', '.cache', 'bench-peers', VERSION)
 const PROGRAM = path.join(CACHE, 'node_modules', PACKAGE, 'build', 'start-server.js')
 
@@ -48,7 +48,7 @@ export async function startPortkey(upstreamPort: number): Promise<Side | Missing
   }
 }
 
-/** undefined: it is there. */
+/** undefined: it is installed. */
 async function install(): Promise<string | undefined> {
   if (existsSync(PROGRAM)) return undefined
   mkdirSync(CACHE, { recursive: true })
@@ -58,14 +58,14 @@ async function install(): Promise<string | undefined> {
   try {
     await promisify(execFile)('npm', ['install', '--prefix', CACHE, ...flags], { timeout: INSTALL_WITHIN_MS })
   } catch (error) {
-    // Half of it would look like all of it the next time.
+    // A partial installation would look complete next time.
     rmSync(CACHE, { recursive: true, force: true })
     return `${PACKAGE}@${VERSION} cannot be installed: ${reasonOf(error)}`
   }
   return existsSync(PROGRAM) ? undefined : `${PACKAGE}@${VERSION} has no build/start-server.js`
 }
 
-/** What npm says in its first line of errors, which names the cause. */
+/** npm's first error line, which names the cause. */
 function reasonOf(error: unknown): string {
   if (error instanceof Error && 'killed' in error && error.killed === true) return `not done in ${INSTALL_WITHIN_MS} ms`
   const text = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error)

@@ -1,8 +1,7 @@
 /**
- * Both sides of a comparison in one go: each round asks every side for a few seconds, one after the other, in an order
- * that moves on with each round, so that a noisy moment of the machine hits none of them alone. CPU is that of the side
- * with all its processes, and is looked at when the side has come to rest: what it puts off counts, and does not fall
- * into the time of the others.
+ * Interleaved comparison: each round runs every side for a few seconds, in an order that rotates, so that noise on the
+ * machine does not hit one side alone. CPU is that of the side with all its processes, read once the side is idle:
+ * deferred work counts, and does not fall into another side's time.
  */
 import { cpuMs } from '../harness.ts'
 import { pause } from './child.ts'
@@ -12,28 +11,28 @@ import type { Side } from './side.ts'
 export const ROUNDS = 3
 const ROUND_MS = 3_000
 const WARM_UP_MS = 1_000
-/** Longer than small things wait that a side does behind an answer. */
+/** Longer than the delay of any work a side defers. */
 const AFTERWARDS_MS = 500
 
 export interface Measured {
   readonly side: Side
-  /** One value a round. Of a side without a process they are NaN. */
+  /** One value per round; NaN for a side without a process. */
   readonly cpuUs: number[]
   readonly rates: number[]
   readonly p50Ms: number[]
   readonly p99Ms: number[]
   readonly firstByteMs: number[]
-  /** CPU µs a request of another process that works for this side, if one was named. */
+  /** CPU µs per request of another process that works for this side, if one was named. */
   readonly besideUs: number[]
 }
 
 export interface Comparison {
   readonly sides: readonly Side[]
   readonly load: LoadGenerator
-  /** What a side is asked, apart from its address, key and for how long. */
+  /** The request, apart from address, key and duration. */
   readonly jobOf: (side: Side) => Omit<LoadJob, 'port' | 'headers' | 'durationMs'>
   readonly roundMs?: number
-  /** By the name of a side, a process beside it whose CPU is told apart. */
+  /** An additional process by side name, whose CPU is reported separately. */
   readonly beside?: ReadonlyMap<string, number>
 }
 
@@ -82,7 +81,7 @@ async function comeToRest(side: Side): Promise<void> {
   await side.rest?.()
 }
 
-/** What two sides have to each other, round by round. */
+/** Ratios of two sides, round by round. */
 export function ratiosOf(one: Measured, other: Measured): number[] {
   return one.cpuUs.map((value, round) => value / (other.cpuUs[round] ?? Number.NaN))
 }

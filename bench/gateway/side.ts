@@ -1,17 +1,17 @@
-/** One side of a comparison: something that takes chat requests on a port of this machine. */
+/** One side of a comparison: a chat server on a local port. */
 
 export interface Side {
   readonly name: string
   readonly port: number
-  /** Whose CPU counts, with all processes below it. undefined: nobody's, there is no proxy. */
+  /** The process whose CPU counts, with its children. undefined: there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** Until all that its answers have left behind is done, too: that is part of what they cost. */
+  /** Waits until deferred work is done too, because it is part of the cost. */
   rest?(): Promise<void>
   stop(): Promise<void>
 }
 
-/** A side that could not be had on this machine, and why. */
+/** A side that is unavailable on this machine, with the reason. */
 export interface MissingSide {
   readonly name: string
   readonly missing: string
@@ -19,10 +19,10 @@ export interface MissingSide {
 
 export const FLOOR = 'peer floor: direct to the upstream'
 
-/** No proxy at all: what the others add to. */
+/** No proxy at all: the baseline. */
 export function directSide(port: number): Side {
   return { name: FLOOR, port, pid: undefined, headers: plainHeaders, stop: async () => {} }
 }
 
-/** A key goes with every request of every side: a proxy passes it on at least. */
+/** Every request on every side has a key, which a proxy must at least forward. */
 export const plainHeaders = { Authorization: 'Bearer of-nobody' } as const

@@ -1,6 +1,6 @@
 /**
- * A server under a mixed load for minutes: answers, streams, clients that go away and an engine that fails. What counts
- * is that memory stays where it is. `npm run bench -- soak --minutes=10`; it is not part of a plain `npm run bench`.
+ * A server under mixed load for minutes: answers, streams, disconnecting clients and a failing engine. Memory must stay
+ * flat. `npm run bench -- soak --minutes=10`; not part of a plain `npm run bench`.
  */
 import { residentMb, type Bench } from '../harness.ts'
 import { checkBooks, startBerth, type BerthSide } from './berth.ts'
@@ -14,15 +14,15 @@ import { startUpstream } from './upstream.ts'
 
 const MINUTES = 10
 const LOOK_EVERY_MS = 30_000
-/** A short run is looked at as often in all. */
+/** A short run takes as many samples in total. */
 const LEAST_LOOKS = 20
-/** Of the whole time: compiled code, caches and heaps grow to their size. */
+/** Share of the run to ignore: compiled code, caches and heaps grow to their size. */
 const WARM_UP_SHARE = 0.25
 const HOUR_MS = 3_600_000
 
 interface Mix {
   readonly name: string
-  /** Called like the way in which its engine answers. */
+  /** Named after its engine's behaviour. */
   readonly model: UpstreamKind
   readonly stream: boolean
   readonly connections: number
@@ -110,7 +110,7 @@ interface Look {
   readonly heapMb: number
 }
 
-/** Until the time is over or the load has failed. */
+/** Waits until the time is over or the load has failed. */
 async function lookAtMemory(
   pid: number,
   inspector: number,
@@ -123,7 +123,7 @@ async function lookAtMemory(
   const startedAt = performance.now()
   try {
     while (performance.now() - startedAt + everyMs <= durationMs) {
-      // A wrong answer ends the waiting, and is thrown by whoever waits for the load.
+      // A wrong response ends the wait; the caller that awaits the load gets the error.
       await Promise.race([pause(everyMs), loading])
       const heapMb = await probe.heapMb()
       const look = { atMs: performance.now() - startedAt, residentMb: residentMb(pid), heapMb }
@@ -137,7 +137,7 @@ async function lookAtMemory(
   return looks
 }
 
-/** Least squares, in MB an hour. */
+/** Least squares, in MB per hour. */
 function slopeOf(looks: readonly Look[], what: 'residentMb' | 'heapMb'): number {
   const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
   const meanAt = mean(looks.map(({ atMs }) => atMs))

@@ -1,4 +1,4 @@
-/** What a bench has started, to be stopped in any case and in the opposite order. */
+/** Everything a bench has started, stopped in reverse order in any case. */
 
 interface Stoppable {
   stop(): Promise<void>

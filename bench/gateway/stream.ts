@@ -1,4 +1,4 @@
-/** Streamed chats: what passing on each word costs, what is added to the first one, and what a quiet stream holds. */
+/** Streamed chats: CPU per forwarded word, added latency of the first one, and memory per idle stream. */
 import { median, type Bench, type Figure } from '../harness.ts'
 import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
 import { shortChat } from './chat-body.ts'
@@ -26,7 +26,7 @@ const MODEL = 'bench'
 const QUIET_MODEL = 'bench-quiet'
 const NGINX = 'nginx'
 const WARM_UP_MS = 3_000
-/** A stream takes its time, so there are fewer of them to count ticks of the CPU by. */
+/** Streams are slow, so there are fewer of them to average CPU ticks over. */
 const ROUND_MS = 5_000
 
 export const gatewayStream: Bench = {
@@ -105,12 +105,12 @@ function addedFirstByte(berth: Measured | undefined, floor: Measured | undefined
   }
 }
 
-/** All of them are open and have had words, and none has ended: from some seconds in until some before the end. */
+/** The window in which all streams are open, have sent words and none has ended. */
 async function measureQuietStreams(berth: BerthSide, load: LoadGenerator): Promise<number> {
   const job = { port: berth.port, headers: berth.headers }
   const words = { kind: 'stream', words: STREAM_WORDS } as const
   const slowWords = { kind: 'stream', words: SLOW_STREAM_WORDS } as const
-  // What a server takes for itself once it works, the compiled code above all, is no part of a stream.
+  // A server's own warm-up, mainly compiled code, is not part of a stream's cost.
   await load.run({
     ...job,
     body: shortChat(MODEL, true),

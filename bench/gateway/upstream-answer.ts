@@ -1,33 +1,33 @@
 /**
- * What the simulated engine answers, byte for byte, and by what the load generator knows that an answer came through
- * whole. Everything is put together once: an engine that takes its time would be measured in place of the proxies.
+ * The simulated engine's responses, byte for byte, and the marks by which the load generator recognises a complete one.
+ * All are built in advance: a slow engine would be measured instead of the proxies.
  */
 
-/** The ways in which the engine answers; each has a port of its own. */
+/** The engine's response kinds; each has its own port. */
 export const upstreamKinds = ['plain', 'stream', 'slow-stream', 'held', 'failing'] as const
 export type UpstreamKind = (typeof upstreamKinds)[number]
 
-/** Of a plain answer, without its head. */
+/** Size of a plain response without its headers. */
 export const PLAIN_ANSWER_BYTES = 500
-/** One a chunk. */
+/** One per chunk. */
 export const STREAM_WORDS = 50
 export const STREAM_WORD_EVERY_MS = 4
 export const SLOW_STREAM_WORDS = 12
 export const SLOW_STREAM_WORD_EVERY_MS = 1_000
-/** A held request has been read to its end, and waits this long for its answer. */
+/** A held request has been read completely and waits this long for its response. */
 export const HELD_MS = 5_000
 
-/** What the engine says that a request has used, whatever was sent. */
+/** The usage the engine reports, whatever was sent. */
 export const INPUT_TOKENS = 40
 export const PLAIN_OUTPUT_TOKENS = 100
 
 const CREATED = 1_750_000_000
 const ENGINE_MODEL = 'engine'
 
-/** Stands once in each piece of a stream with a word in it, and outlives a change of id and model. */
+/** Occurs once in each stream event with a word, and survives a changed id and model. */
 export const WORD_MARK = '"delta":{"content":" word'
 export const STREAM_END = 'data: [DONE]\n\n'
-/** Stands in every plain answer. */
+/** Occurs in every plain response. */
 export const PLAIN_MARK = 'to the very last word.'
 
 export const plainAnswer = makePlainAnswer()
@@ -61,7 +61,7 @@ function answerOf(status: string, body: string): Buffer {
   )
 }
 
-/** Each piece is written by itself; the first has the head, the last what ends a stream. */
+/** Each piece is written separately; the first has the headers, the last the end of the stream. */
 export function streamPieces(words: number): Buffer[] {
   return Array.from({ length: words }, (_, n) => {
     const isFirst = n === 0

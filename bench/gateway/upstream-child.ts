@@ -1,7 +1,7 @@
 /**
- * A process that answers like an engine, on bare sockets: cheap, so that the proxies before it are what is measured.
- * It reads just enough HTTP to find the end of a request. Each kind of answer has a port; the first line it prints says
- * which. It ends with the process that started it.
+ * A process that responds like an engine on raw sockets: cheap, so that the proxies in front dominate the measurement.
+ * It parses just enough HTTP to find the end of a request. Each response kind has a port, listed in the first line it
+ * prints. It ends with its parent process.
  */
 import net, { type Socket } from 'node:net'
 import {
@@ -19,7 +19,7 @@ import {
 } from './upstream-answer.ts'
 
 const END_OF_HEAD = '\r\n\r\n'
-/** In JSON a line end is always escaped, so this is the end of a chunked body and nothing else. */
+/** JSON escapes every line end, so this can only be the end of a chunked body. */
 const END_OF_CHUNKS = '\r\n0\r\n\r\n'
 const BACKLOG = 4_096
 
@@ -34,7 +34,7 @@ const answers: Readonly<Record<UpstreamKind, (socket: Socket) => void>> = {
   failing: (socket) => void socket.write(failingAnswer),
 }
 
-/** No word is ever sent together with the next one: a stream that is late stays late. */
+/** Words are never sent together: a late stream stays late. */
 function writeWords(socket: Socket, pieces: readonly Buffer[], everyMs: number, from = 0): void {
   const piece = pieces[from]
   if (piece === undefined || socket.destroyed) return
@@ -42,12 +42,12 @@ function writeWords(socket: Socket, pieces: readonly Buffer[], everyMs: number, 
   if (from + 1 < pieces.length) setTimeout(() => writeWords(socket, pieces, everyMs, from + 1), everyMs)
 }
 
-/** What was read of the request under way. */
+/** The part of the current request read so far. */
 class RequestReader {
   readonly #done: (isGet: boolean) => void
   #head = ''
   #bodyLeft = 0
-  /** The end of what was read of a chunked body; undefined: the body has a length. */
+  /** The last bytes of a chunked body; undefined: the body has a length. */
   #chunkTail: string | undefined
 
   constructor(done: (isGet: boolean) => void) {
@@ -87,7 +87,7 @@ class RequestReader {
     return at + taken
   }
 
-  /** Nobody sends a request before the answer to the last one, so the end of the chunks is the end of what came. */
+  /** Requests are not pipelined, so the end of the chunks is the end of the data. */
   #readChunked(bytes: Buffer, at: number, length: number): number {
     const text = `${this.#chunkTail}${bytes.toString('latin1', Math.max(at, length - END_OF_CHUNKS.length), length)}`
     if (text.endsWith(END_OF_CHUNKS)) {
@@ -103,7 +103,7 @@ function serve(kind: UpstreamKind): Promise<number> {
   const server = net.createServer({ noDelay: true }, (socket) => {
     const reader = new RequestReader((isGet) => (isGet ? void socket.write(healthAnswer) : answer(socket)))
     socket.on('data', (bytes) => reader.read(bytes, bytes.length))
-    // Clients that go away are part of the play.
+    // Disconnecting clients are part of the test.
     socket.on('error', () => socket.destroy())
   })
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** The engine behind all sides of a comparison: one process of our own. */
+/** The engine behind all sides of a comparison: one process. */
 import { startChild } from './child.ts'
 import { upstreamKinds, type UpstreamKind } from './upstream-answer.ts'
 
