@@ -74,7 +74,7 @@ export interface ServeOptions {
   readonly newOperatorKey?: boolean
   /** false: the server changes nothing on its own; tests run the reconcilers by hand. */
   readonly runLoops?: boolean
-  /** Folder of the built console; default: beside the program. */
+  /** Default: beside the program. */
   readonly consoleDir?: string
   /** Whether to create a demo link; default: only with the embedded database. */
   readonly isTrial?: boolean
@@ -110,9 +110,8 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const url = await openHttp(app, settings, wiring)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
     closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))
-    const demoLinkToken = welcome.demoLink?.token
     const startDraining = (): void => void (drain.started = true)
-    return { url, app, made, demoLinkToken, broken: data.broken, startDraining, close }
+    return { url, app, made, demoLinkToken: welcome.demoLink?.token, broken: data.broken, startDraining, close }
   } catch (error) {
     await close()
     throw error
