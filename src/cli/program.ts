@@ -32,7 +32,7 @@ async function buildProgram(shell: Shell, argv: readonly string[], ended: Tree['
     .usage('[options] <command>')
     .version(packageJson.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
-    .option('--url <url>', 'URL of the server (BERTH_URL; default: see below)')
+    .option('--url <url>', 'URL of the server (BERTH_URL; default: the local server)')
     .addOption(new Option('--key-file <file>', 'file that holds the API key').conflicts('key'))
     .option('--key <key>', 'API key (BERTH_KEY); visible to other users of this machine')
     .option('--profile <name>', 'saved server and key to use (BERTH_PROFILE)', parseProfileName)

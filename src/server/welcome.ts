@@ -99,7 +99,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
   ['BERTH_METRICS_PORT', 'also serve /metrics, without authentication, on this loopback port'],
   ['BERTH_REQUEST_LOG_DAYS', 'days to keep the request log (30)'],
-  ['BERTH_REQUEST_COST_DAYS', 'days to keep per-request costs; daily totals are kept forever (400)'],
+  ['BERTH_REQUEST_COST_DAYS', 'days to keep per-request costs; daily totals are kept (400)'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)'],
   ['BERTH_TRUST_PROXY', 'number or addresses of proxies whose X-Forwarded-For is trusted (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
