@@ -1,6 +1,6 @@
 /**
- * The reference of all commands, made of what they say of themselves with `--help`: the part of docs/cli.md below
- * `## Servers and keys`. What every command takes is left out; the page says it once.
+ * Generates the command reference from each command's `--help`: the part of docs/cli.md below `## Servers and keys`.
+ * Options common to all commands are left out; the page lists them once.
  */
 import { runCli } from '../src/cli/program.ts'
 

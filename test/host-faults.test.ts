@@ -236,7 +236,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         const filler = path.join(rebooted.docker.dataDir, 'filler')
         await run('dd', ['if=/dev/zero', `of=${filler}`, 'bs=1M', `count=${DISK_MB}`])
         const full = await rentInstance(ada, rebooted, machines.registry.images.sftp)
-        const waiting = await waitFor('it to say why it does not start', async () => {
+        const waiting = await waitFor('its wait reason', async () => {
           const shown = await findInstance(ada, full)
           return shown?.status_message?.includes('the disk of the host is full') && shown
         })
@@ -255,7 +255,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         const ada = await machines.customer()
         const registry = await startStallingRegistry()
         const name = await rentInstance(ada, drilled, { name: `${registry.address}/lab/sftp`, tag: '1' })
-        await waitFor('it to say that the pull stands still', async () =>
+        await waitFor('the stalled pull to be reported', async () =>
           (await findInstance(ada, name))?.status_message?.includes(`made no progress for ${STALL_SECONDS} s`),
         )
         registry.goOn()
@@ -374,14 +374,14 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
       const before = [await startedAt(cut), await startedAt(rebooted)]
       const late = await rentInstance(ada, cut)
       await machines.server.kill()
-      await waitFor('an agent to say that its server is away', () =>
+      await waitFor('an agent to report that its server is down', () =>
         cut.agent().output().includes('Lost the connection to'),
       )
       expect(await isPortOpen(relayHost(), sshPortOf(one))).toBe(false)
       await machines.server.start()
       const [oneAgain, twoAgain] = await Promise.all([one, two].map((each) => untilStatus(ada, each.id, 'online')))
       expect(oneAgain?.sshCommand).toBe(one.sshCommand)
-      await waitFor('the way in to be open again', () => isKept(ada, one))
+      await waitFor('SSH to work again', () => isKept(ada, one))
       const lateOnline = await untilStatus(ada, late, 'online')
       expect(await containersOn(cut)).toHaveLength(2)
       expect((await startedAt(cut)).split('\n')).toContain(before[0]?.trim())
@@ -398,7 +398,10 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
     expect(audit.engines).toMatchObject([{ driver: 'host', findings: [{ check: 'unknown_rental' }] }])
     expect((await lonely.docker.docker('inspect', '-f', '{{.State.Running}}', STRANGER)).trim()).toBe('true')
     await lonely.docker.docker('rm', '-f', STRANGER)
-    await waitFor('the books and the engines to agree', async () => (await recountBooks(machines.server)).length === 0)
+    await waitFor(
+      'the database and the engines to agree',
+      async () => (await recountBooks(machines.server)).length === 0,
+    )
     await untilEmpty(lonely)
   })
 })

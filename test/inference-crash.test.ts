@@ -23,7 +23,7 @@ const CLIENTS = 12
 const CUSTOMERS = 12
 /** A gateway is killed after at least one and fewer than this many answers. */
 const ANSWERS_BEFORE_DEATH = 20
-/** Every so many kills happen during a start. */
+/** One in this many kills happens during a start. */
 const AT_START_EVERY = 5
 const MINUTE_MS = 60_000
 const SECRET_KEY = 'one secret key for all of the gateways'

@@ -163,7 +163,7 @@ test(
     expect(pairs.filter(({ fast }) => !/^date:/im.test(fast.head)).length).toBeGreaterThan(pairs.length * 0.8)
 
     const books = readBooksOf(server.databaseUrl)
-    const { billed } = await waitFor('all answers in the books', async () => {
+    const { billed } = await waitFor('all answers in the ledger', async () => {
       const read = await books.read(account.id)
       return read.billed.size >= 2 * pairs.length && read
     })

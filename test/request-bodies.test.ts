@@ -1,5 +1,5 @@
 /**
- * Request bodies in flight never hold more memory than the budget, whoever sends them and however. Only callers with a
+ * Request bodies in flight never hold more memory than the budget, no matter who sends them and how. Only callers with a
  * valid key and money get a share, every exit path returns it, and other requests are answered meanwhile.
  */
 import { readFileSync, writeFileSync } from 'node:fs'

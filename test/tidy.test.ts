@@ -23,14 +23,14 @@ describe('rooms', () => {
     expect([...rooms.keys()].toSorted()).toEqual([...new Set(code.map(({ path }) => roomOf(path) ?? path))].toSorted())
   })
 
-  test('the table points only downwards', () => {
+  test('the table only allows imports from lower rooms', () => {
     const order = [...rooms.keys()]
     for (const [room, imports] of rooms) {
       for (const one of imports) expect(order.indexOf(one), `${room} → ${one}`).toBeLessThan(order.indexOf(room))
     }
   })
 
-  test('imports go where the table lets them', () => {
+  test('imports follow the table', () => {
     const faults = code.flatMap((source) => source.imports.flatMap((one) => whyNot(rooms, source.path, one.path) ?? []))
     expect([...new Set(faults)]).toEqual([])
   })
@@ -49,7 +49,7 @@ describe('rooms', () => {
     expect(whyNot(rooms, from, to)).toBeDefined()
   })
 
-  test('what browsers load is nothing of Node', () => {
+  test('browser code uses nothing from Node', () => {
     const loaded = reach(sources, ['src/contract/api.ts', 'src/client/client.ts', CONSOLE])
     const isStrange = (path: string, name: string): boolean =>
       path.startsWith('console/') ? builtinModules.includes(name.replace(/^node:/, '')) : name !== 'zod'
@@ -61,7 +61,7 @@ describe('rooms', () => {
 })
 
 describe('no file', () => {
-  test('imports itself over others', () => {
+  test('is part of an import cycle', () => {
     const pair = [parseSource('a.ts', "import './b.ts'"), parseSource('b.ts', "import type { a } from './a.ts'")]
     expect(findCircles(pair)).not.toEqual([])
     expect(findCircles(sources)).toEqual([])
@@ -94,7 +94,7 @@ describe('no file', () => {
     ).toEqual([])
   })
 
-  test('puts work off', () => {
+  test('has a TODO', () => {
     const places = listFiles(
       ['src', 'console', 'test', 'bench', 'scripts', 'bin', 'schema', 'docs'],
       /\.(tsx?|mjs|sql|md)$/,
@@ -104,7 +104,7 @@ describe('no file', () => {
     expect(places.filter((file) => marks.test(fs.readFileSync(file, 'utf8')))).toEqual([])
   })
 
-  test('has a name that says nothing', () => {
+  test('has a meaningless name', () => {
     const nameless = /(^|[/-])(utils?|helpers?|common|misc|managers?|services?|index)\.tsx?$/
     expect(nameless.test('src/base/string-utils.ts')).toBe(true)
     expect(sources.map(({ path }) => path).filter((path) => nameless.test(path) || /[A-Z_]/.test(path))).toEqual([])
@@ -117,24 +117,24 @@ describe('no file', () => {
     expect(long.map(({ path }) => path)).toEqual([])
   })
 
-  test('of code begins without saying what it is for', () => {
+  test('of code lacks an opening comment', () => {
     expect(code.filter(({ text }) => !/^\/(\*\*|\/)/.test(text)).map(({ path }) => path)).toEqual([])
   })
 })
 
-describe('nothing is dead', () => {
+describe('dead code', () => {
   /** Made for tests, and reached from them. */
   const isForTests = (path: string): boolean => /^src\/(sim\/|engines\/conformance)/.test(path)
   const tests = sources.filter(({ path }) => path.endsWith('.test.ts')).map(({ path }) => path)
 
-  test('every file of code is reached from an entry', () => {
+  test('every source file is imported from an entry point', () => {
     const reached = reach(sources, entries)
     const fromTests = reach(sources, tests)
     const dead = code.filter(({ path }) => !(isForTests(path) ? fromTests : reached).has(path))
     expect(dead.map(({ path }) => path)).toEqual([])
   })
 
-  test('every file of test/ is reached from a test', () => {
+  test('every file in test/ is imported by a test', () => {
     const config = fs.readFileSync('vitest.config.ts', 'utf8')
     const named = sources.map(({ path }) => path).filter((path) => config.includes(path))
     const reached = reach(sources, [...tests, ...named, 'bench/run.ts'])
@@ -163,7 +163,7 @@ describe('nothing is dead', () => {
   })
 })
 
-describe('the schema says what the code says', () => {
+describe('the schema matches the code', () => {
   const lists = readSchemaLists()
 
   test('every list of words is compared, or is known to be of the store alone', () => {

@@ -124,9 +124,9 @@ async function untilSettled(server: BenchServer, operatorKey: string): Promise<v
   for (;;) {
     const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
     const [, unsettled] = /^berth_meter_unsettled (\d+)$/m.exec(await response.text()) ?? []
-    if (unsettled === undefined) throw new Error('the metrics do not say how many requests are not in the books yet')
+    if (unsettled === undefined) throw new Error('the metrics lack the number of unsettled requests')
     if (unsettled === '0') return
-    if (performance.now() > giveUpAt) throw new Error(`${unsettled} requests are still not in the books`)
+    if (performance.now() > giveUpAt) throw new Error(`${unsettled} requests are still not in the ledger`)
     await pause(LOOK_EVERY_MS)
   }
 }
@@ -161,7 +161,7 @@ export async function checkBooks(berth: BerthSide, answered: number, costs: Expe
       await pause(200)
       found = await countAnswered(client, berth.accountId)
     }
-    if (found !== answered) throw new Error(`${answered} requests were answered, and ${found} are in the books`)
+    if (found !== answered) throw new Error(`${answered} requests were answered, but ${found} are in the ledger`)
     await compareSums(client, berth.accountId, costs)
   } finally {
     await client.end()

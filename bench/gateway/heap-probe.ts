@@ -2,7 +2,7 @@
 import { WebSocket } from 'undici'
 
 export interface HeapProbe {
-  /** MB that are in use once all that nobody can reach is gone. */
+  /** MB in use after garbage collection. */
   heapMb(): Promise<number>
   close(): void
 }

@@ -138,7 +138,7 @@ class LoadConnection {
   }
 
   #read(piece: string): void {
-    if (Number.isNaN(this.#sentAt)) return this.#fail(`bytes that nobody asked for: ${piece.slice(0, 80)}`)
+    if (Number.isNaN(this.#sentAt)) return this.#fail(`unexpected bytes: ${piece.slice(0, 80)}`)
     try {
       this.#reader.push(piece)
     } catch (error) {

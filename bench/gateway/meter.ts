@@ -40,16 +40,16 @@ export const meter: Bench = {
       }
       return [
         ratioTo('on the disk, to the plain insert', rates.durable, 'to reach: ≥ 20 ×'),
-        ratioTo('in the books, to the plain insert', rates.inBooks),
+        ratioTo('in the ledger, relative to plain inserts', rates.inBooks),
         figureOf('records a second, written and synced', rates.durable, '/s', `plain insert: ${insert.toFixed(0)}/s`),
-        figureOf('records a second, until the books have them', rates.inBooks, '/s'),
+        figureOf('records per second, until in the ledger', rates.inBooks, '/s'),
         figureOf(`plain inserts a second, ${INSERT_WORKERS} connections`, rates.inserts, '/s'),
         figureOf('fdatasync of the disk', rates.syncs, '/s'),
         { name: `requests ended while ${KILLS} times killed`, value: killed.seen, unit: '' },
         { name: 'lost', value: killed.lost, unit: '', against: 'to reach: 0' },
         { name: 'doubled', value: killed.doubled, unit: '', against: 'to reach: 0' },
         {
-          name: 'in the books though their end was not seen',
+          name: 'in the ledger but not acknowledged',
           value: killed.unseen,
           unit: '',
           against: 'killed between the record and the answer',
@@ -97,7 +97,7 @@ async function measureMeter(run: MeterRun, requests: number): Promise<{ durable:
   await run.journal.sync()
   const durableMs = performance.now() - startedAt
   while (run.meter.figures().unsettled > 0) {
-    if (performance.now() - startedAt > SETTLED_WITHIN_MS) throw new Error('the books do not catch up')
+    if (performance.now() - startedAt > SETTLED_WITHIN_MS) throw new Error('the ledger does not catch up')
     await pause(2)
   }
   const inBooksMs = performance.now() - startedAt

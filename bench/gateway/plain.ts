@@ -51,7 +51,7 @@ export const gatewayPlain: Bench = {
         ...[...measured.values()].flatMap((one) => sideFigures(one, 'request')),
         figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
         {
-          name: 'Berth: requests in the books, each charged once',
+          name: 'Berth: requests in the ledger, each charged once',
           value: inBooks,
           unit: '',
           against: `${answered} were answered`,

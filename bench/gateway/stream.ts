@@ -84,7 +84,7 @@ export const gatewayStream: Bench = {
         ]),
         figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs ?? [], 'µs'),
         {
-          name: 'Berth: streams in the books, each charged once',
+          name: 'Berth: streams in the ledger, each charged once',
           value: inBooks,
           unit: '',
           against: `${answered} were answered`,

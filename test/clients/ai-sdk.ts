@@ -121,7 +121,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect((await stream.response).id).toMatch(/^chatcmpl-[0-9a-f]{32}$/)
     })
 
-    test.each(shapes)('calls tools for an engine like %s, and tells it what they say', async (shape) => {
+    test.each(shapes)('calls tools for an engine like %s and returns their results', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const run = { model: model(name), prompt, tools: { weather }, stopWhen: stepCountIs(2), maxRetries: 0 }
       const answer = await generateText(run)
@@ -135,7 +135,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect(upstream.bodies.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool'])
     })
 
-    test.each(connections)('is told when a stream breaks %s', async (_how, by) => {
+    test.each(connections)('gets an error when a stream breaks %s', async (_how, by) => {
       const { fragile } = berth()
       await breakNextStream(berth())
       const errors: unknown[] = []
@@ -157,7 +157,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       ['an unknown model', 400, false, () => ({ name: 'nobody/nothing' })],
       ['no money', 402, false, async () => ({ apiKey: (await berth().server.account()).key })],
       ['an engine that fails', 503, true, () => ({ name: berth().broken.name })],
-    ])('has its error for %s', async (_what, statusCode, isRetryable, make) => {
+    ])('raises its own error for %s', async (_what, statusCode, isRetryable, make) => {
       const { name = berth().chat.name, ...access }: Access & { name?: string } = await make()
       const error = await failureOf(generateText({ model: model(name, access), prompt, maxRetries: 0 }))
       expect(APICallError.isInstance(error)).toBe(true)
@@ -186,7 +186,7 @@ export function aiSdkSuite(berth: () => Berth): void {
   })
 
   describe('@ai-sdk/openai-compatible', () => {
-    test.each(shapes)('holds an engine like %s to a schema', async (shape) => {
+    test.each(shapes)('gets structured output from an engine like %s', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const schema = z.object({ name: z.string(), berths: z.array(z.int()) })
       const answer = await generateText({
@@ -210,7 +210,7 @@ export function aiSdkSuite(berth: () => Berth): void {
       expect(await stream.usage).toMatchObject({ outputTokens: words.length })
     })
 
-    test('makes a picture', async () => {
+    test('generates an image', async () => {
       const { painter } = berth()
       const model = compatible(berth()).imageModel(painter.name)
       const { image } = await generateImage({ model, prompt: 'a harbour', size: '512x256', maxRetries: 0 })

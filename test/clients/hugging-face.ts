@@ -60,7 +60,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       expect(said.filter((text) => text !== '')).toEqual(words)
     })
 
-    test('is told when a stream breaks', async () => {
+    test('gets an error when a stream breaks', async () => {
       await breakNextStream(berth())
       const said: string[] = []
       const read = async (): Promise<void> => {
@@ -72,7 +72,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       expect(said.join('')).toBe(words.slice(0, wordsBeforeBreak).join(''))
     })
 
-    test('goes on with a text, as a provider', async () => {
+    test('completes a text, as a provider', async () => {
       const { writer } = berth()
       const answer = await provided('text-generation').textGeneration({
         provider,
@@ -84,7 +84,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       expect(lastAsked(writer)).toMatchObject({ messages: [{ role: 'user', content: 'A berth is' }], max_tokens: 50 })
     })
 
-    test('makes a picture, as a provider', async () => {
+    test('generates an image, as a provider', async () => {
       const { painter } = berth()
       const blob = await provided('text-to-image').textToImage(
         { provider, model: painter.name, inputs: 'a harbour', parameters: { width: 256, height: 128 } },
@@ -99,7 +99,7 @@ export function huggingFaceSuite(berth: () => Berth): void {
       ['an unknown model', 400, () => ({ name: 'nobody/nothing' })],
       ['no money', 402, async () => ({ key: (await berth().server.account()).key })],
       ['an engine that fails', 503, () => ({ name: berth().broken.name })],
-    ])('has its error for %s', async (_what, status, make) => {
+    ])('raises its own error for %s', async (_what, status, make) => {
       const { name = berth().chat.name, key }: { name?: string; key?: string } = await make()
       const error = await failureOf(direct(key).chatCompletion({ model: name, messages }))
       expect(error).toBeInstanceOf(InferenceClientProviderApiError)

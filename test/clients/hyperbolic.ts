@@ -10,7 +10,7 @@ export function hyperbolicSuite(berth: () => Berth): void {
   const provider = (apiKey = berth().customer.key) => createHyperbolic({ baseURL: berth().baseUrl, apiKey })
 
   describe('@hyperbolic/ai-sdk-provider', () => {
-    test('makes a picture on a server of the OpenAI form', async () => {
+    test('generates an image on a server with the OpenAI format', async () => {
       const { painter } = berth()
       const model = provider().imageModel(painter.name)
       const { image } = await generateImage({ model, prompt: 'a harbour', size: '384x256', maxRetries: 0 })
@@ -19,7 +19,7 @@ export function hyperbolicSuite(berth: () => Berth): void {
       expect(lastAsked(painter)).toMatchObject({ model: 'their-name', prompt: 'a harbour', size: '384x256' })
     })
 
-    test('says how to make one, where the engine lets it', async () => {
+    test('passes image options to an engine that supports them', async () => {
       const { diffuser } = berth()
       const { image } = await generateImage({
         model: provider().imageModel(diffuser.name),
@@ -31,7 +31,7 @@ export function hyperbolicSuite(berth: () => Berth): void {
       expect(lastAsked(diffuser)).toMatchObject({ steps: 12, cfg_scale: 7.5, negative_prompt: 'fog', width: 1024 })
     })
 
-    test('speaks', async () => {
+    test('generates speech', async () => {
       const { voice } = berth()
       const { audio } = await generateSpeech({
         model: provider().speechModel(voice.name),
@@ -49,7 +49,7 @@ export function hyperbolicSuite(berth: () => Berth): void {
       ['a model that does not draw', 400, () => ({ name: berth().chat.name })],
       ['a wrong key', 401, () => ({ key: 'bk_wrong' })],
       ['no money', 402, async () => ({ key: (await berth().server.account()).key })],
-    ])('has its error for %s', async (_what, statusCode, make) => {
+    ])('raises its own error for %s', async (_what, statusCode, make) => {
       const { name = berth().painter.name, key }: { name?: string; key?: string } = await make()
       const model = provider(key).imageModel(name)
       const error = await failureOf(generateImage({ model, prompt: 'a harbour', maxRetries: 0 }))

@@ -15,7 +15,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
   }
 
   describe('openai', () => {
-    test('asks for one model, whose id has a slash', async () => {
+    test('retrieves one model whose id has a slash', async () => {
       const { chat } = berth()
       const model = await client().models.retrieve(chat.name)
       expect(model).toMatchObject({ id: chat.name, object: 'model', context_length: 8_192 })
@@ -35,7 +35,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(await failureOf(client(key).models.retrieve(chat.name))).toBeInstanceOf(OpenAI.NotFoundError)
     })
 
-    test('speaks, and gets the audio itself', async () => {
+    test('generates speech and gets the raw audio', async () => {
       const { voice } = berth()
       const input = 'Welcome aboard 🚢'
       const response = await client().audio.speech.create({ model: voice.name, voice: 'alloy', input, speed: 1.5 })
@@ -50,7 +50,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(await failureOf(wav)).toMatchObject({ status: 400, param: 'response_format' })
     })
 
-    test('makes several pictures in one request, and pays for each', async () => {
+    test('generates several images in one request and pays for each', async () => {
       const { painter, diffuser } = berth()
       const size = { size: '256x256' as const, prompt: 'a harbour' }
       for (const { name, upstream } of [painter, diffuser]) {
@@ -72,7 +72,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       }
     })
 
-    test('gets pictures as URLs that hold them', async () => {
+    test('gets images as data URLs', async () => {
       const { data } = await client().images.generate({
         model: berth().painter.name,
         prompt: 'a harbour',
@@ -86,7 +86,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(Buffer.from(await fetched.arrayBuffer())).toEqual(grayPng(256, 256))
     })
 
-    test('pays nothing when one of several pictures fails', async () => {
+    test('pays nothing when one of several images fails', async () => {
       const { painter } = berth()
       // The first is generated; the second is rejected.
       const refusal = { kind: 'status' as const, status: 400, body: '{"error":{"message":"no such thing"}}' }
@@ -101,7 +101,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       expect(await costOf(response)).toBe(0)
     })
 
-    test('sends tokens in place of texts', async () => {
+    test('embeds token ids instead of texts', async () => {
       const { embedding, chat } = berth()
       for (const input of [
         [1, 2, 3],

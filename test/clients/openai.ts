@@ -58,7 +58,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(lastAsked(chat)).toEqual({ ...others, model: 'their-name', max_tokens: max_completion_tokens })
     })
 
-    test('streams, with the usage only where it was asked for', async () => {
+    test('streams, with usage only on request', async () => {
       const { chat } = berth()
       const said: string[] = []
       for await (const chunk of await completions().create({ model: chat.name, messages, stream: true })) {
@@ -78,7 +78,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(told).toMatchObject([{ prompt_tokens: promptTokens(messages), completion_tokens: words.length }])
     })
 
-    test('gathers a stream by its own means', async () => {
+    test('collects a stream with its own helper', async () => {
       const { chat } = berth()
       const stream = completions().stream({ model: chat.name, messages, max_tokens: 3 })
       const completion = await stream.finalChatCompletion()
@@ -88,7 +88,7 @@ export function openaiSuite(berth: () => Berth): void {
       })
     })
 
-    test('leaves a stream, and the engine stops', async () => {
+    test('stops the engine when it leaves a stream', async () => {
       const { slow } = berth()
       const before = slow.upstream.received
       const aborted = await completions().create({ model: slow.name, messages, stream: true })
@@ -102,7 +102,7 @@ export function openaiSuite(berth: () => Berth): void {
       await waitFor('the engine is left again', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
     })
 
-    test('is told when a stream breaks', async () => {
+    test('gets an error when a stream breaks', async () => {
       const { fragile } = berth()
       await breakNextStream(berth())
       const said: string[] = []
@@ -118,7 +118,7 @@ export function openaiSuite(berth: () => Berth): void {
   })
 
   describe('openai', () => {
-    test.each(shapes)('is asked for tools, by an engine like %s', async (shape) => {
+    test.each(shapes)('gets tool calls from an engine like %s', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const tool_choice = { type: 'function' as const, function: { name: 'weather' } }
       const answer = await client().chat.completions.create({ model: name, messages, tools: [weather], tool_choice })
@@ -139,7 +139,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(upstream.bodies.at(-1)).toMatchObject({ tools: [weather], tool_choice })
     })
 
-    test.each(shapes)('is asked for tools in a stream, by an engine like %s', async (shape) => {
+    test.each(shapes)('gets streamed tool calls from an engine like %s', async (shape) => {
       const { name } = berth().tools[shape]
       const stream = client().chat.completions.stream({
         model: name,
@@ -160,7 +160,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(answer.usage).toEqual(toolUsage)
     })
 
-    test.each(shapes)('runs tools and gives back what they say, to an engine like %s', async (shape) => {
+    test.each(shapes)('runs tools and returns their results to an engine like %s', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const run = client().chat.completions.runTools({
         model: name,
@@ -182,7 +182,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(upstream.bodies.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool'])
     })
 
-    test.each(shapes)('holds an engine like %s to a schema', async (shape) => {
+    test.each(shapes)('gets structured output from an engine like %s', async (shape) => {
       const { name, upstream } = berth().tools[shape]
       const ship = z.object({ name: z.string(), berths: z.array(z.int()) })
       const response_format = zodResponseFormat(ship, 'ship')
@@ -191,7 +191,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(upstream.bodies.at(-1)?.response_format).toEqual(JSON.parse(JSON.stringify(response_format)))
     })
 
-    test('completes a text, whole and as a stream', async () => {
+    test('completes a text, plain and streamed', async () => {
       const { chat } = berth()
       const asked = { model: chat.name, prompt: 'A berth is', max_tokens: 50 }
       const whole = await client().completions.create(asked)
@@ -205,7 +205,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(said.filter((text) => text !== '')).toEqual(words)
     })
 
-    test('embeds texts, as it does by itself and as numbers', async () => {
+    test('embeds texts in its default encoding and as numbers', async () => {
       const { embedding } = berth()
       const input = ['a ship', 'a harbour']
       const expected = input.map((text) => Array.from({ length: 8 }, (_, n) => ((text.length + n * 7) % 13) / 13))
@@ -218,7 +218,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(plain.data.map((one) => one.embedding)).toEqual(expected)
     })
 
-    test('gets the form of vectors that it asks for from an engine that has only the other', async () => {
+    test('gets its vector encoding from an engine that only has the other', async () => {
       const { name } = berth().tools.vllm
       const plain = await client().embeddings.create({ model: name, input: 'a ship', encoding_format: 'float' })
       expect(plain.data).toEqual([{ object: 'embedding', index: 0, embedding: vector }])
@@ -226,7 +226,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(usual.data.map((one) => [...one.embedding])).toEqual([vector])
     })
 
-    test('makes a picture', async () => {
+    test('generates an image', async () => {
       const { painter } = berth()
       const prompt = 'a harbour at dawn'
       const answer = await client().images.generate({
@@ -250,7 +250,7 @@ export function openaiSuite(berth: () => Berth): void {
     })
   })
 
-  describe('openai has its own error for each refusal:', () => {
+  describe('openai raises its own error for:', () => {
     const ask = (model = berth().chat.name, apiKey = berth().customer.key, more: object = {}): Promise<unknown> =>
       client(apiKey).chat.completions.create({ model, messages, ...more })
 
@@ -274,12 +274,12 @@ export function openaiSuite(berth: () => Berth): void {
       expect(error).toMatchObject({ status: 402, type: 'insufficient_balance' })
     })
 
-    test('a key that may not', async () => {
+    test('a key without the scope', async () => {
       const other = await berth().server.account({ usd: '1', scopes: ['compute:read'] })
       expect(await failureOf(ask(berth().chat.name, other.key))).toBeInstanceOf(OpenAI.PermissionDeniedError)
     })
 
-    test('a parameter out of range, and one of another type', async () => {
+    test('a parameter out of range, and one of the wrong type', async () => {
       const hot = await failureOf(ask(berth().chat.name, berth().customer.key, { temperature: 3 }))
       expect(hot).toBeInstanceOf(OpenAI.BadRequestError)
       expect(hot).toMatchObject({ status: 400, param: 'temperature' })
@@ -288,7 +288,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect(odd).toMatchObject({ status: 422, param: 'messages' })
     })
 
-    test('a picture without a model, of another size or in another form', async () => {
+    test('an image without a model, with another size or in another format', async () => {
       const { painter } = berth()
       const draw = (more: object): Promise<unknown> =>
         failureOf(client().images.generate({ model: painter.name, prompt: 'a ship', ...more } as never))
@@ -320,7 +320,7 @@ export function openaiSuite(berth: () => Berth): void {
       expect((error as InstanceType<typeof OpenAI.APIError>).headers?.get('retry-after')).toMatch(/^[1-9]\d?$/)
     })
 
-    test('an engine that fails', async () => {
+    test('a failing engine', async () => {
       const error = await failureOf(ask(berth().broken.name))
       expect(error).toBeInstanceOf(OpenAI.InternalServerError)
       expect(error).toMatchObject({ status: 503, type: 'server_error' })

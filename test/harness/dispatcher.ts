@@ -38,7 +38,7 @@ export interface Sent {
 export function send(dispatcher: RunningDispatcher, call: UpstreamCall, onData?: (bytes: Buffer) => void): Sent {
   const sink = new AnswerCollector(onData)
   const handle = dispatcher.send(call, sink)
-  expect([sink.answer, sink.isOver], 'nothing is told before the handle is there').toEqual([undefined, false])
+  expect([sink.answer, sink.isOver], 'nothing is reported before the handle is returned').toEqual([undefined, false])
   return { sink, handle }
 }
 

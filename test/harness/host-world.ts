@@ -1,11 +1,11 @@
-/** The books of hosts with faults of the way to them, for the conformance suite of drivers whose books they are. */
+/** Host records behind a faulty connection, for the conformance suite of drivers that store hosts in the database. */
 import type { FaultInjection, FaultName } from '../../src/engines/conformance-bench.ts'
 import type { Driver } from '../../src/engines/driver.ts'
 import type { HostWorld } from '../../src/engines/host/world.ts'
 
 const REFUSALS = 2
 
-/** The driver on a database whose connection breaks just before or just after what it was asked. */
+/** The driver on a database whose connection breaks just before or just after a query. */
 export function faultyWorld<D extends Driver>(
   world: HostWorld,
   make: (faulty: HostWorld) => D,

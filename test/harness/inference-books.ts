@@ -88,7 +88,7 @@ export function readBooksOf(databaseUrl: string): BooksReader {
 }
 
 function billedOf(row: Record<string, string>): BilledRequest {
-  if (row['cost'] !== row['logged']) throw new Error(`the log has another cost than the books: ${JSON.stringify(row)}`)
+  if (row['cost'] !== row['logged']) throw new Error(`the log and the ledger differ in cost: ${JSON.stringify(row)}`)
   return {
     cost: BigInt(row['cost'] ?? 0),
     traceId: row['trace_id'] ?? '',
@@ -122,7 +122,7 @@ export function expectBilledOnce(
   const asked = new Set(told.map((one) => one.traceId))
   expect(
     costly.filter(({ traceId }) => !asked.has(traceId)),
-    'billed, and nobody asked for it',
+    'billed without a request',
   ).toEqual([])
   expect(new Set(costly.map(({ traceId }) => traceId)).size, 'one request billed twice').toBe(costly.length)
 

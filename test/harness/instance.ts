@@ -77,7 +77,7 @@ export async function untilGone(by: Customer, name: string): Promise<void> {
   await waitFor(`${name} to be gone`, async () => (await rentalStatusOf(by, name)) === 'Terminated')
 }
 
-/** As v2 tells it: the v1 list leaves an instance out as soon as its end was accepted. */
+/** From v2, because the v1 list drops an instance as soon as its end is accepted. */
 export async function rentalStatusOf(by: Customer, name: string): Promise<string> {
   return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).status
 }

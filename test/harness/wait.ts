@@ -20,7 +20,7 @@ export async function waitFor<T>(
     if (answer !== undefined && answer !== false) return answer
     const answeredAt = performance.now()
     if (answeredAt > until) {
-      throw new Error(`waited ${timeoutMs} ms in vain for: ${typeof what === 'string' ? what : what()}`)
+      throw new Error(`timed out after ${timeoutMs} ms waiting for: ${typeof what === 'string' ? what : what()}`)
     }
     const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
