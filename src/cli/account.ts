@@ -156,7 +156,7 @@ const keyRows: readonly Row[] = [
       { title: 'LAST USED', of: (key) => utcDay(key.lastUsedAt) || 'never' },
       { title: 'EXPIRES', of: expiryCell },
     ],
-    hint: (_, { options }) => (options.all === true ? '' : 'With revoked keys: berth keys ls --all'),
+    hint: (_, { options }) => (options.all === true ? '' : 'To include revoked keys: berth keys ls --all'),
     examples: ['berth keys ls', 'berth keys ls --all'],
   }),
   detail({

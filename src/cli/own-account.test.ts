@@ -64,7 +64,7 @@ describe('keys', () => {
     expect(shown).not.toContain(key)
     await done('keys', 'revoke', 'laptop')
     expect((await cli.berth(['balance', '--key', key])).code).toBe(4)
-    expect(await done('keys', 'ls')).toMatch(/With revoked keys: berth keys ls --all\n$/)
+    expect(await done('keys', 'ls')).toMatch(/To include revoked keys: berth keys ls --all\n$/)
     expect(await done('keys', 'ls', '--all')).toMatch(new RegExp(`^${id} .*revoked$`, 'm'))
     expect(await cli.json('keys', 'ls', '--all')).toMatchObject({
       apiKeys: expect.arrayContaining([expect.anything()]),
