@@ -94,7 +94,7 @@ describe('no file', () => {
     ).toEqual([])
   })
 
-  test('has a TODO', () => {
+  test('has a marker for unfinished work', () => {
     const places = listFiles(
       ['src', 'console', 'test', 'bench', 'scripts', 'bin', 'schema', 'docs'],
       /\.(tsx?|mjs|sql|md)$/,
@@ -166,7 +166,7 @@ describe('dead code', () => {
 describe('the schema matches the code', () => {
   const lists = readSchemaLists()
 
-  test('every list of words is compared, or is known to be of the store alone', () => {
+  test('every value list is compared, or belongs to the store alone', () => {
     expect([...lists.keys()].toSorted()).toEqual([...Object.keys(listsOfCode), ...listsOfStore].toSorted())
   })
 
