@@ -40,7 +40,7 @@ async function token(): Promise<string> {
 const gpus = ['--simulate-gpus', 'h100:8'] as const
 
 describe('hardware', () => {
-  test('is told without a server, and says what is simulated', async () => {
+  test('prints the hardware without a server, and marks simulated GPUs', async () => {
     const { code, out } = await berth(['hardware', ...gpus])
     expect(code).toBe(0)
     expect(out).toMatch(/^CPU +\S.*\nMemory +[\d.]+ GB\nDisk +[\d.]+ GB free\nGPU 0 +NVIDIA H100 80GB HBM3, 81559 MiB/)
@@ -49,7 +49,7 @@ describe('hardware', () => {
     expect(JSON.parse(json.out)).toMatchObject({ offer: { gpuType: 'h100', gpusTotal: 8, simulated: true } })
   })
 
-  test('of a real H200 is read from its nvidia-smi', async () => {
+  test('reads a real H200 from nvidia-smi', async () => {
     const program = await writeNvidiaSmi(root, {
       table: await readFile('test/fixtures/nvidia-smi/h200-580.csv', 'utf8'),
       report: await readFile('test/fixtures/nvidia-smi/h200-580.txt', 'utf8'),
@@ -59,7 +59,7 @@ describe('hardware', () => {
     expect(out).toMatch(/^Driver +580\.159\.04$/m)
   })
 
-  test('without a GPU is no failure', async () => {
+  test('succeeds without a GPU', async () => {
     const { code, out } = await berth(['hardware', '--nvidia-smi', '/nowhere/nvidia-smi'])
     expect({ code, note: out.trimEnd().split('\n').at(-1) }).toEqual({
       code: 0,
@@ -69,7 +69,7 @@ describe('hardware', () => {
 })
 
 describe('a machine', () => {
-  test('joins, drains, resumes and leaves; each is seen at the server', async () => {
+  test('joins, drains, resumes and leaves, visibly to the server', async () => {
     const dir = path.join(root, 'one')
     const args = ['--name', 'cli-one', '--price', '1.25', '--region', 'here', ...gpus, '--dir', dir]
     const joined = await berth(['join', '--token', await token(), ...args])
@@ -100,14 +100,14 @@ describe('a machine', () => {
     await expect(readFile(path.join(dir, 'key.pem'))).rejects.toThrow('ENOENT')
   })
 
-  test('with a wrong token does not join', async () => {
+  test('does not join with a wrong token', async () => {
     const args = ['join', '--token', 'bj_wrong', '--price', '1', ...gpus, '--dir', path.join(root, 'wrong')]
     const { code, out, error } = await berth(args)
     expect({ code, out }).toEqual({ code: 4, out: '' })
     expect(error).toMatch(/^error: /)
   })
 
-  test('without an engine is not put on sale, and is told what to do', async () => {
+  test('without an engine stays off sale and prints what to do', async () => {
     const dir = path.join(root, 'no-docker')
     const { code, error } = await berth(['run', ...gpus, '--dir', dir, '--docker-socket', '/nowhere/docker.sock'])
     expect(code).toBe(1)

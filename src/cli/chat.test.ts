@@ -32,7 +32,7 @@ function lastBody(): Record<string, unknown> {
 }
 
 describe('one question', () => {
-  test('is answered on the output; tokens, cost and id are told on the error side', async () => {
+  test('prints the answer to stdout; tokens, cost and id to stderr', async () => {
     const { code, out, error } = await berth('chat', 'Name', 'three', 'rivers.')
     expect({ code, out }).toEqual({ code: 0, out: 'word0 word1 word2 word3 word4 \n' })
     expect(lastBody()).toMatchObject({ messages: [{ role: 'user', content: 'Name three rivers.' }], stream: true })
@@ -42,7 +42,7 @@ describe('one question', () => {
     expect((await berth('cost', id)).out).toContain(`${id}  ${amount}\n`)
   })
 
-  test('takes the parameters of the interface, and --quiet tells nothing', async () => {
+  test('accepts all parameters, and --quiet prints only the answer', async () => {
     const named = ['--model', 'house/chat', '--system', 'Be short.', '--max-tokens', '2', '--temperature', '0']
     const { out, error } = await berth(
       'chat',
@@ -71,7 +71,7 @@ describe('one question', () => {
     expect((await berth('chat', '--max-tokens', '2', 'Hello again')).error).toContain('(stopped at --max-tokens')
   })
 
-  test('with --json is one object, with its cost and nothing else', async () => {
+  test('prints one object with its cost for --json', async () => {
     const answer = (await cli.json('chat', 'A question of its own')) as { usage: { prompt_tokens: number } }
     expect(answer).toMatchObject({
       model: 'house/chat',
@@ -82,7 +82,7 @@ describe('one question', () => {
     })
   })
 
-  test('shows nothing that a terminal would obey', async () => {
+  test('prints no terminal control sequences', async () => {
     const { wordOf } = model.upstream.behaviour
     model.upstream.behaviour.wordOf = (n) => (n === 1 ? '\u001B[31mred\n' : 'a\tb ')
     const { out } = await berth('chat', 'Colours?')
@@ -90,20 +90,20 @@ describe('one question', () => {
     expect(out).toBe('a\tb \\x1b[31mred\na\tb a\tb a\tb \n')
   })
 
-  test('of a model that is not there: the models that are', async () => {
+  test('lists the models when the requested one does not exist', async () => {
     const { code, out, error } = await berth('chat', '--model', 'house/none', 'Hello')
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(error).toContain('Available for chat: house/chat, house/slow.')
   })
 
-  test('that the balance does not cover: where to look', async () => {
+  test('points to the balance when it is too low', async () => {
     const { key } = await cli.server.account()
     const { code, error } = await cli.berth(['chat', 'Hello', '--key', key])
     expect(code).toBe(1)
     expect(error).toContain('berth balance')
   })
 
-  test('whose engine breaks off: what came, and exit code 1', async () => {
+  test('prints a partial answer and exits with 1 when the engine fails', async () => {
     model.upstream.behaviour.faultsOnce.push({ kind: 'reset', afterEvents: 3 })
     const { code, out, error } = await berth('chat', 'Break off')
     expect({ code, out }).toEqual({ code: 1, out: 'word0 word1 \n' })
@@ -134,7 +134,7 @@ describe('the standard input', () => {
     return { code, out, error }
   }
 
-  test('is the question, and - puts it beside words', async () => {
+  test('is the prompt, and - appends it to the arguments', async () => {
     const alone = await piped(['chat', '-q', '-m', 'house/chat'], ['What is ', 'in it?\n'])
     expect(alone).toEqual({ code: 0, out: 'word0 word1 word2 word3 word4 \n', error: '' })
     expect(lastBody()).toMatchObject({ messages: [{ role: 'user', content: 'What is in it?' }] })
@@ -142,7 +142,7 @@ describe('the standard input', () => {
     expect(lastBody()).toMatchObject({ messages: [{ role: 'user', content: 'Explain:\n\na = 1' }] })
   })
 
-  test('that is empty is wrong usage', async () => {
+  test('is a usage error when it is empty', async () => {
     const { code, error } = await piped(['chat'], [])
     expect(code).toBe(2)
     expect(error).toContain('No text was given.')
@@ -152,7 +152,7 @@ describe('the standard input', () => {
 describe('in a terminal', () => {
   const prompt = '\n> '
 
-  test('a conversation: each answer knows what was said, and Ctrl-D leaves', async () => {
+  test('a conversation keeps its context, and Ctrl-D leaves', async () => {
     const cost = / out, <?\$[\d.]+, req_\w+\s+> /
     const { code, out } = await cli.inTerminal(
       ['chat', '-m', 'house/chat', '-s', 'Be kind.'],
@@ -192,7 +192,7 @@ describe('in a terminal', () => {
     expect(slow.upstream.requests).toHaveLength(1)
   })
 
-  test('what goes wrong is told, and the conversation goes on', async () => {
+  test('prints an error and continues the conversation', async () => {
     const { code, out } = await cli.inTerminal(
       ['chat', '-m', 'house/none'],
       [

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => cli.close())
 
 describe('help and usage', () => {
-  test('the help names every command and every exit code', async () => {
+  test('the help lists every command and exit code', async () => {
     const { code, out, error } = await cli.berthProcess(['--help'])
     expect({ code, error }).toEqual({ code: 0, error: '' })
     const commands = [
@@ -54,7 +54,7 @@ describe('help and usage', () => {
     expect(lacking).toEqual([])
   })
 
-  test('docs/cli.md has what the commands say of themselves; `npm run cli-reference` writes it anew', async () => {
+  test('docs/cli.md matches the commands; `npm run cli-reference` regenerates it', async () => {
     const page = readFileSync('docs/cli.md', 'utf8')
     expect(page).toBe(await withReference(page))
   })
@@ -63,7 +63,7 @@ describe('help and usage', () => {
     expect(await cli.berthProcess(['--version'])).toEqual({ code: 0, out: `${packageJson.version}\n`, error: '' })
   })
 
-  test('a command that nobody knows: the exit code of the process, and both of its outputs', async () => {
+  test('an unknown command sets the exit code and prints to the right streams', async () => {
     const { code, out, error } = await cli.berthProcess(['statu'])
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(error).toContain('Did you mean status?')
@@ -94,7 +94,7 @@ describe('help and usage', () => {
 })
 
 describe('status', () => {
-  test('says what is up, whose key it is and what is left', async () => {
+  test('shows health, account, key and balance', async () => {
     const { code, out } = await cli.berthProcess(['status'])
     expect(code).toBe(0)
     expect(out.split('\n')).toEqual([
@@ -119,7 +119,7 @@ describe('status', () => {
     expect(out).toContain('Account  no API key')
   })
 
-  test('shows the server even when the key is refused', async () => {
+  test('shows the server even if the key is rejected', async () => {
     const { code, out, error } = await cli.berthProcess(['status', '--key', 'bk_x'])
     expect(code).toBe(4)
     expect(out).toContain('State    ready')
@@ -136,21 +136,21 @@ describe('status', () => {
 })
 
 describe('keys', () => {
-  test('a refused key: exit code 4, where it came from and where keys are', async () => {
+  test('a rejected key: exit code 4, its origin and where to find keys', async () => {
     const { code, error } = await cli.berthProcess(['balance'], { BERTH_KEY: 'bk_not_a_key' })
     expect(code).toBe(4)
     expect(error).toContain('The API key is from BERTH_KEY.')
     expect(error).toContain(path.join(cli.folder, 'operator.key'))
   })
 
-  test('a key without the scope: exit code 4, and the key that has it', async () => {
+  test('a key without the scope: exit code 4, and which key has it', async () => {
     const { code, error } = await cli.berthProcess(['ledger', 'verify'], { BERTH_KEY: cli.server.demoKey })
     expect(code).toBe(4)
     expect(error).toContain(`error: ${fail('missing_scope', { scope: 'operator' }).message}\n`)
     expect(error).toContain(`add --key-file ${path.join(cli.folder, 'operator.key')}`)
   })
 
-  test('no key: exit code 4, and where it was looked for', async () => {
+  test('no key: exit code 4, and the places that were searched', async () => {
     const { code, error } = await cli.berthProcess(['balance'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(4)
     expect(error).toContain('Looked for --key, --key-file, BERTH_KEY and the file /nowhere/demo.key.')
@@ -166,7 +166,7 @@ describe('keys', () => {
     expect((await cli.berthProcess(['balance'], { BERTH_KEY: key })).out).toEqual(ofOther)
   })
 
-  test('one in the data folder is never sent to another machine by itself', async () => {
+  test('a key in the data folder is never sent to another machine implicitly', async () => {
     const { code, error } = await cli.berthProcess(['status', '--json', '--url', 'http://berth.invalid'])
     expect(code).toBe(3)
     expect(JSON.parse(error)).toMatchObject({ error: { message: expect.stringContaining('berth.invalid') } })
@@ -192,7 +192,7 @@ describe('colours', () => {
     return shown
   }
 
-  test('are for terminals only, and change nothing but the colour', async () => {
+  test('appear in terminals only, and change nothing else', async () => {
     for (const args of [['status'], ['balance'], ['--help']]) {
       const coloured = await inTerminal(true, args)
       expect(coloured).toContain('\u001B[')

@@ -23,7 +23,7 @@ async function listGroups(): Promise<Array<readonly [path: string[], group: Comm
 }
 
 describe('unknown commands', () => {
-  test('in every group a name with two letters swapped is reported with the right one', async () => {
+  test('a name with two swapped letters gets the right suggestion in every group', async () => {
     const wrong: string[] = []
     for (const [path, group] of await listGroups()) {
       const name = group.commands.map((one) => one.name()).find((one) => one.length > 4)
@@ -37,13 +37,13 @@ describe('unknown commands', () => {
     expect(wrong).toEqual([])
   })
 
-  test('the right word in the wrong place is shown with its place', async () => {
+  test('a command in the wrong group is shown with its group', async () => {
     const { code, error } = await cli.berth(['create'])
     expect(code).toBe(2)
     expect(error).toContain('volumes create')
   })
 
-  test('a word that is like nothing gets no suggestion', async () => {
+  test('an unrelated word gets no suggestion', async () => {
     const { code, error } = await cli.berth(['xylophone'])
     expect(code).toBe(2)
     expect(error).not.toContain('Did you mean')
@@ -59,7 +59,7 @@ describe('unknown commands', () => {
   })
 })
 
-test('every group with a list shows it when nothing else is asked for', async () => {
+test('every group with a list shows it by default', async () => {
   const groups = (await listGroups()).filter(([path, { commands }]) =>
     path.length > 0 ? commands.some((one) => one.name() === 'ls') : false,
   )
@@ -105,7 +105,7 @@ describe('a command for another machine', () => {
     expect(prepareWords(program, given)).toEqual(read)
   })
 
-  test('its options are not taken for ours', async () => {
+  test('its options are not parsed as ours', async () => {
     const { code, error } = await cli.berth(['exec', 'nowhere', 'sh', '-c', 'exit 3'])
     expect(code).toBe(1)
     expect(error).toContain('There is no machine nowhere.')

@@ -22,7 +22,7 @@ describe('for customers', () => {
     expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
   })
 
-  test('rentals of every kind in one aligned table, with nothing in it that a terminal would obey', async () => {
+  test('lists rentals of every kind in one table without control sequences', async () => {
     const { key, call } = await cli.server.account({ usd: '1000' })
     expect((await cli.berth(['ls', '--key', key])).out).toContain('You have no machines.')
     const order = { gpuCount: 1, region: 'mock-region', label: 'box \u001B[31m' }
@@ -95,7 +95,7 @@ describe('for customers', () => {
 })
 
 describe('for operators', () => {
-  test('accounts are opened, listed and credited', async () => {
+  test('creates, lists and credits accounts', async () => {
     const args = [
       'operator',
       'accounts',
@@ -140,7 +140,7 @@ describe('for operators', () => {
     expect(await cli.json('operator', 'accounts')).toMatchObject({ nextCursor: null })
   })
 
-  test('an account that is not there: exit code 1, and where to find them', async () => {
+  test('an unknown account: exit code 1, and how to list accounts', async () => {
     const { code, out, error } = await cli.berth(['operator', 'credit', 'acc_nobody', '5', '--reason', 'a test'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
     expect(error).toContain('berth operator accounts')
@@ -150,7 +150,7 @@ describe('for operators', () => {
     })
   })
 
-  test('the books are recounted: exit code 1 when they are wrong', async () => {
+  test('recounts the ledger: exit code 1 on a finding', async () => {
     const right = await cli.berth(['ledger', 'verify'])
     expect(right.code).toBe(0)
     expect(right.out).toMatch(/^ledger_sums_to_zero +\d+  none$/m)
@@ -170,7 +170,7 @@ describe('for operators', () => {
     expect(await cli.json('ledger', 'verify')).toMatchObject({ ok: true })
   })
 
-  test('engines are compared with the books: exit code 1 when they differ', async () => {
+  test('compares engines with the database: exit code 1 if they differ', async () => {
     const { call } = await cli.server.account({ usd: '100' })
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
     const same = await cli.berth(['audit'])

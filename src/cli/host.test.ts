@@ -65,7 +65,7 @@ function answerStream(request: unknown, stream: MuxStream): void {
   })
 }
 
-test('supply: a word for a machine, and what to run there', async () => {
+test('supply: creates a join token and prints the join command', async () => {
   const { code, out } = await cli.berth(['supply', 'token', '--uses', '3', '--hours', '2'])
   expect(code).toBe(0)
   const [, token = ''] = /^Token +(bj_\w+)$/m.exec(out) ?? []
@@ -84,7 +84,7 @@ test('supply: a word for a machine, and what to run there', async () => {
   expect((await cli.berth(['supply', 'token', '--uses', '0'])).code).toBe(2)
 })
 
-test('supply: hosts are listed, drained and put back, and stay while they have tenants', async () => {
+test('supply: lists, drains and resumes hosts, and keeps those with tenants', async () => {
   const { out } = await cli.berth(['supply', 'hosts'])
   expect(out).toMatch(
     /^pier-1 +ready +marketplace +us-east +lab +2 NVIDIA-GeForce-RTX-4090 +1 .* \d+\.\d+\.\d+ +simulated GPUs$/m,
@@ -96,7 +96,7 @@ test('supply: hosts are listed, drained and put back, and stay while they have t
   expect(await cli.json('supply', 'hosts')).toMatchObject({ hosts: [{ id: 'pier-1', tenants: 1 }] })
 })
 
-test('operator: bare metal is added from a file, and each action has its reason', async () => {
+test('operator: adds bare metal from a file, and records the reason of each action', async () => {
   const file = path.join(cli.folder, 'hosts.json')
   const { privateKey } = makeSshKeyPair('test')
   const host = { ...exampleBodies.addHost, privateKey }
@@ -115,7 +115,7 @@ test('operator: bare metal is added from a file, and each action has its reason'
   expect((await cli.berth(['operator', 'hosts', 'drain', 'rack1-01'])).code).toBe(2)
 })
 
-test('operator: images are named, listed and forgotten', async () => {
+test('operator: adds, lists and removes images', async () => {
   expect((await cli.berth(['operator', 'images', 'ls'])).out).toContain('There are no images')
   const source = 'https://images.example.com/debian-12.qcow2'
   const add = ['operator', 'images', 'add', 'debian-12', '--source', source, '--sha256', '0a'.repeat(32)]
@@ -125,7 +125,7 @@ test('operator: images are named, listed and forgotten', async () => {
   expect((await cli.berth(['operator', 'images', 'rm', 'debian-12'])).out).toBe('Deleted debian-12.\n')
 })
 
-test('operator: why an order finds a place, or none', async () => {
+test('operator: explains why an order can or cannot be placed', async () => {
   const found = await cli.berth(['operator', 'placement', '--region', 'mock-region'])
   expect(found.code).toBe(0)
   expect(found.out).toMatch(/^mock-lab-h100-01 +mock +matches +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
@@ -135,7 +135,7 @@ test('operator: why an order finds a place, or none', async () => {
   expect((await cli.berth(['operator', 'placement'])).code).toBe(2)
 })
 
-test('logs: lines as they are, without what a terminal would obey', async () => {
+test('logs: prints lines without control sequences', async () => {
   for (const name of [instance, 'box']) {
     const { code, out } = await cli.berth(['logs', name])
     expect([code, out]).toEqual([0, 'first\\tline\n\u001B[31mred\u001B[0m\\x1b]0;title\\x07\n'])
@@ -146,7 +146,7 @@ test('logs: lines as they are, without what a terminal would obey', async () => 
   expect(await cli.berth(['logs', 'nobody'])).toMatchObject({ code: 1, error: expect.stringContaining('nobody') })
 })
 
-test('ssh: the command of the system, with the demo account’s key beside its API key', async () => {
+test('ssh: runs the system client with the demo account’s SSH key', async () => {
   const key = path.join(cli.folder, 'demo_ssh_key')
   const { out: bare } = await cli.berth(['ssh', 'box', '--print'])
   expect(bare).toMatch(
@@ -162,7 +162,7 @@ test('ssh: the command of the system, with the demo account’s key beside its A
   expect(command.slice(0, 5)).toEqual(['ssh', '-p', command[2], '-i', '/some/key'])
 })
 
-test('terminal: what is typed there, what it writes here, and its exit code', async () => {
+test('terminal: passes input, output and the exit code', async () => {
   const child = spawn(process.execPath, [cli.program, 'terminal', 'box', '--', 'sh', '-c', 'two words'], {
     env: cli.environment(),
   })
@@ -175,7 +175,7 @@ test('terminal: what is typed there, what it writes here, and its exit code', as
   expect(seen).toBe('80x24 ["sh","-c","two words"]\nexit')
 })
 
-test('terminal: the end of the input is told, and a refusal is a sentence', async () => {
+test('terminal: passes the end of input, and prints a rejection as a sentence', async () => {
   const child = spawn(process.execPath, [cli.program, 'terminal', 'box'], { env: cli.environment() })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
   child.stdin.end('hello')

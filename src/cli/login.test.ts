@@ -27,7 +27,7 @@ async function loginAs(profile: string, usd: string): Promise<string> {
 }
 
 describe('login', () => {
-  test('tries the key, keeps it for its owner alone, and is used from then on', async () => {
+  test('verifies the key, stores it privately, and uses it from then on', async () => {
     const { key } = await cli.server.account({ usd: '7' })
     const { code, out } = await cli.berth(['login', '--server', cli.server.url], elsewhere, { input: `${key}\n` })
     expect(code).toBe(0)
@@ -42,7 +42,7 @@ describe('login', () => {
     expect(told.out).not.toContain(key)
   })
 
-  test('a key that is refused is not kept: exit code 4', async () => {
+  test('does not store a rejected key: exit code 4', async () => {
     const { code, error } = await cli.berth(['login', '--key', 'bk_not_a_key', '--server', cli.server.url], elsewhere)
     expect(code).toBe(4)
     expect(error).toContain('The API key is from --key.')
@@ -65,7 +65,7 @@ describe('login', () => {
     expect(error).toContain(text)
   })
 
-  test('without a folder to keep it in, it says so', async () => {
+  test('reports that there is no folder for profiles', async () => {
     const env = { ...elsewhere, XDG_CONFIG_HOME: 'not/absolute' }
     const args = ['login', '--server', cli.server.url, '--key', cli.server.demoKey]
     expect(await cli.berth(args, env)).toMatchObject({ code: 1, error: expect.stringContaining('Set HOME or XDG') })
@@ -73,7 +73,7 @@ describe('login', () => {
     expect((await cli.berth(args, { ...env, HOME: home })).out).toContain(`${home}/.config/berth/profiles.json`)
   })
 
-  test('a file that cannot be understood is told, and not written over', async () => {
+  test('reports an unreadable profile file and does not overwrite it', async () => {
     await loginAs('one', '1')
     writeFileSync(file, '{"profiles": 7}')
     const { code, error } = await cli.berth(['profiles', 'ls'], elsewhere)
@@ -85,7 +85,7 @@ describe('login', () => {
 })
 
 describe('profiles', () => {
-  test('are listed, switched, named for one command and removed; no list shows a key', async () => {
+  test('are listed, switched, selected for one command and removed, without showing keys', async () => {
     const one = await loginAs('one', '1')
     const two = await loginAs('two', '2')
     const { out } = await cli.berth(['profiles', 'ls'], elsewhere)
@@ -125,7 +125,7 @@ describe('profiles', () => {
     expect(error).toContain('Log in with: berth login --server http://berth.invalid')
   })
 
-  test('a customer’s does not take the place of the operator’s key in the data folder', async () => {
+  test('a customer profile does not replace the operator’s key in the data folder', async () => {
     await loginAs('one', '1')
     // The server is the profile's, on this machine; the key is the one that the command needs.
     expect(await cli.berth(['operator', 'accounts'], { BERTH_URL: '' })).toMatchObject({ code: 0, error: '' })
@@ -135,7 +135,7 @@ describe('profiles', () => {
     expect(error).toContain('The API key is from the profile one.')
   })
 
-  test('a key that was revoked since: exit code 4, and how to log in again', async () => {
+  test('a revoked key: exit code 4, and how to log in again', async () => {
     const key = await loginAs('one', '1')
     const [, publicId = ''] = key.split('_')
     await cli.server.as(key)('DELETE', `/v2/api-keys/${publicId}`)
@@ -145,7 +145,7 @@ describe('profiles', () => {
   })
 })
 
-test('in a terminal, the key is asked for and never shown', async () => {
+test('in a terminal, prompts for the key without showing it', async () => {
   const { key } = await cli.server.account({ usd: '5' })
   const { code, out } = await cli.inTerminal(
     ['login'],

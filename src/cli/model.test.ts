@@ -65,12 +65,12 @@ const done = async (...args: string[]): Promise<string> => {
 const nothing = { doneBytes: null, totalBytes: null, message: null, retryInMs: null }
 
 describe('models', () => {
-  test('none yet: how to offer one', async () => {
+  test('prints how to add a model when there are none', async () => {
     expect(await done('models', 'ls')).toContain('To add one: berth models add NAME')
     expect(await done('deployments', 'ls')).toContain('There are no deployments.')
   })
 
-  test('from a file: the whole of it, in parts, and with its price', async () => {
+  test('adds a model from a file, whole or in parts, with its price', async () => {
     const add = ['models', 'add', 'owner/local', '--source', 'npm:a@1.0.0/1', 'npm:a@1.0.0/2', '--context', '2048']
     const facts = ['--sha256', 'AB'.repeat(32), '--input-price', '0.05', '--output-price', '0.10', '--tools']
     const out = await done(...add, ...facts)
@@ -91,7 +91,7 @@ describe('models', () => {
     expect((await find('owner/gguf'))?.files?.[0]?.source).toBe(`file:${process.cwd()}/some.gguf`)
   })
 
-  test('from a server: model and deployment at once, with a key that no answer shows', async () => {
+  test('adds a model and its deployment at once, and never shows the key', async () => {
     const args = ['models', 'add', 'owner/remote', '--upstream', 'http://10.0.0.7:8000/v1', '--upstream-model', 'there']
     const { code, out } = await berth([...args, '--api-key-env', 'UPSTREAM_KEY', '--json'], {
       UPSTREAM_KEY: 'secret-of-upstream\n',
@@ -107,7 +107,7 @@ describe('models', () => {
     expect(cli.server.app.vault.open(row.key_sealed ?? '')).toBe('secret-of-upstream')
   })
 
-  test('a refused server leaves no model behind', async () => {
+  test('leaves no model behind when the deployment is rejected', async () => {
     const bad = await berth(['models', 'add', 'owner/bad', '--upstream', 'http://169.254.169.254/'])
     expect(bad).toMatchObject({ code: 1, out: '', error: expect.stringContaining('metadata') })
     expect(await find('owner/bad')).toBeUndefined()
@@ -117,7 +117,7 @@ describe('models', () => {
     await done('models', 'rm', 'owner/bad')
   })
 
-  test('of pictures run here, until a server is named for them', async () => {
+  test('image models run locally until they have a deployment', async () => {
     const pictures = { name: 'pictogram', kind: 'image', engine: 'picture', pixelStepUsdPerMillion: '0.0001' }
     await cli.server.operator('POST', '/v2/operator/models', pictures)
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
@@ -132,7 +132,7 @@ describe('models', () => {
     await done('models', 'rm', 'pictogram')
   })
 
-  test('are listed with their state, price, servers and context', async () => {
+  test('lists state, price, deployments and context', async () => {
     locals.set('owner/local', () => ({ ...nothing, state: 'pulling', doneBytes: 42_500_000, totalBytes: 100_000_000 }))
     locals.set('owner/gguf', () => ({
       ...nothing,
@@ -156,14 +156,14 @@ describe('models', () => {
     })
   })
 
-  test('change their price, and nothing else', async () => {
+  test('changes only the price', async () => {
     const before = await find('owner/local')
     const out = await done('models', 'price', 'owner/local', '--cached-price', '0.01', '--reason', 'cheaper')
     expect(out).toBe('owner/local now costs $0.05 in, $0.01 cached, $0.10 out per million tokens.\n')
     expect(await find('owner/local')).toEqual({ ...before, cachedUsdPerMillion: '0.010000000' })
   })
 
-  test('go, and what is not there is told with where to look', async () => {
+  test('removes models, and points to the list for unknown ones', async () => {
     await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
     expect(await done('models', 'rm', 'owner/gone')).toBe('Deleted owner/gone. Its revenue stays in the ledger.\n')
     const again = await berth(['models', 'rm', 'owner/gone'])
@@ -197,7 +197,7 @@ describe('models', () => {
     expect(error).not.toMatch(/secret(?!')/)
   })
 
-  test('a file of a server elsewhere needs its whole path there', async () => {
+  test('a file on a remote server needs an absolute path', async () => {
     const elsewhere = ['--url', 'http://berth.invalid', '--key', 'bk_x']
     const { code, error } = await berth(['models', 'add', 'x', '--gguf', 'a.gguf', ...elsewhere])
     expect(code).toBe(2)
@@ -220,7 +220,7 @@ describe('pull', () => {
   const loading: LocalModelState = { ...nothing, state: 'loading' }
   const ready: LocalModelState = { ...nothing, state: 'ready' }
 
-  test('follows a download to its end: one line a step', async () => {
+  test('follows a download to its end, one line per step', async () => {
     play('owner/local', [pulling(1_000_000), pulling(2_000_000), pulling(150_000_000), loading, ready])
     expect(await done('models', 'pull', 'owner/local')).toBe(
       [
@@ -234,14 +234,14 @@ describe('pull', () => {
     )
   })
 
-  test('as JSON, one state a line', async () => {
+  test('prints one state per line for --json', async () => {
     play('owner/local', [pulling(150_000_000), ready])
     const { out } = await berth(['models', 'pull', 'owner/local', '--json'])
     const lines = out.trimEnd().split('\n')
     expect(lines.map((line) => (JSON.parse(line) as LocalModelState).state)).toEqual(['pulling', 'ready'])
   })
 
-  test('in a terminal, a bar that draws over itself', async () => {
+  test('draws a progress bar in a terminal', async () => {
     play('owner/local', [pulling(100_000_000), loading, ready])
     let shown = ''
     const write = (text: string): void => void (shown += text)
@@ -258,7 +258,7 @@ describe('pull', () => {
     expect(stripVTControlCharacters(shown)).toMatch(/\rstarting\r[^\n]*owner\/local is ready\.\n$/)
   })
 
-  test('a failure, and what cannot be pulled: exit code 1 and the next step', async () => {
+  test('exits with 1 and a next step for failures and models without a file', async () => {
     play('owner/local', [pulling(1), { ...nothing, state: 'failed', message: 'the disk is full', retryInMs: 29_500 }])
     const failed = await berth(['models', 'pull', 'owner/local'])
     expect(failed.code).toBe(1)
@@ -290,7 +290,7 @@ describe('deployments', () => {
       child.stdin.end(input)
     })
 
-  test('are added, weighed, drained, resumed, listed and taken away', async () => {
+  test('are added, weighted, drained, resumed, listed and removed', async () => {
     await done('models', 'add', 'owner/many', '--upstream', 'http://10.0.0.7:8000')
     const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
     const added = await withInput([...add, '--concurrency', '64', '--reads-metrics', '--api-key-stdin'], 'from-stdin\n')
@@ -320,12 +320,12 @@ describe('deployments', () => {
     expect(again).toMatchObject({ code: 1, error: expect.stringContaining('To list them: berth deployments ls') })
   })
 
-  test('an empty input is no key', async () => {
+  test('rejects an empty key on standard input', async () => {
     const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--api-key-stdin']
     expect(await withInput(add, ' \n')).toMatchObject({ code: 2, error: expect.stringContaining('holds no key') })
   })
 
-  test('of a model that is not there: exit code 1, and where the models are', async () => {
+  test('an unknown model: exit code 1, and how to list models', async () => {
     for (const args of [
       ['deployments', 'ls', '--model', 'owner/none'],
       ['deployments', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
@@ -336,7 +336,7 @@ describe('deployments', () => {
   })
 })
 
-test('the help names every command for models, in 80 columns', async () => {
+test('the help lists every model command in 80 columns', async () => {
   const { out } = await berth(['--help'])
   const names = ['ls', 'add <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
   const more = ['ls', 'add <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']

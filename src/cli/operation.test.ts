@@ -62,7 +62,7 @@ describe('fields of an operation', () => {
     expect(field('creditAccount', 'amountUsd')?.hint).toContain('USD')
   })
 
-  test('leave out what a flag cannot hold', () => {
+  test('leave out fields that a flag cannot hold', () => {
     const { fields } = describeOperation(api.createBareMetalRental)
     expect(fields.map(({ path: at }) => at.join('.'))).not.toContain('storageVolume')
   })

@@ -43,7 +43,7 @@ const change = (...args: string[]) => cli.berth(['operator', 'machine', MACHINE,
 const inTerminal = (args: readonly string[]): Promise<string> =>
   cli.onScreen(args, { BERTH_KEY: cli.server.operatorKey })
 
-test('fleet: every machine with its GPUs, its engine and its supplier, in 80 columns', async () => {
+test('fleet: lists machines with GPUs, engine and supplier in 80 columns', async () => {
   const { machines } = await fleet()
   const shown = await inTerminal(['operator', 'fleet'])
   expect(shown).toMatch(new RegExp(String.raw`^${MACHINE} +ready +L40S +0/4 +mock +mock-fleet-east$`, 'm'))
@@ -56,7 +56,7 @@ test('fleet: every machine with its GPUs, its engine and its supplier, in 80 col
   expect(await done('operator', 'fleet', '--wide', '--find', 'mock-lab-h100-01')).toMatch(/ virtual-machine .* book  /)
 })
 
-test('fleet: found by part of a name, by offering and by status, and read page by page', async () => {
+test('fleet: filters by name, offering and status, in pages', async () => {
   const all = await fleet()
   const found = await fleet('--find', 'L40s', '--limit', '2')
   expect(found).toMatchObject({ machines: [{ id: MACHINE }, { id: OTHER }], nextCursor: null })
@@ -80,7 +80,7 @@ test('fleet: found by part of a name, by offering and by status, and read page b
   expect((await cli.berth(['operator', 'fleet', '--key-file', `${cli.folder}/demo.key`])).code).toBe(4)
 })
 
-test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and all of it taken back', async () => {
+test('machine: drains, unlists, assigns and withdraws GPUs, and undoes all of it', async () => {
   const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
   const changed = await change('--drain', '--unlist', '--supplier', supplier, '--faulty', '2,0')
   expect(changed).toMatchObject({ code: 0, error: '' })
@@ -108,7 +108,7 @@ test('machine: drained, off sale, handed to a supplier, its GPUs withdrawn, and 
   })
 })
 
-test('machine: the house prices its own on the marketplace, and nobody else’s', async () => {
+test('machine: the operator prices only its own marketplace machines', async () => {
   const [machine] = (await fleet('--find', MACHINE)).machines
   expect((await change('--supplier', 'none')).out).toMatch(/^Supplier +the operator$/m)
   expect((await change('--price', '0.77')).out).toMatch(/^Price +\$0\.77 per GPU-hour$/m)
@@ -126,7 +126,7 @@ test('machine: the house prices its own on the marketplace, and nobody else’s'
   expect((await fleet('--find', MACHINE)).machines).toMatchObject([{ supplierId, pricePerGpuHourUsd }])
 })
 
-test('machine: what cannot be is refused in a sentence, and changes nothing', async () => {
+test('machine: rejects invalid changes with a sentence and changes nothing', async () => {
   const before = await fleet('--find', MACHINE)
   expect(await change()).toMatchObject({ code: 2, error: expect.stringContaining('No changes were given.') })
   expect(await change('--drain', '--resume')).toMatchObject({ code: 2, error: expect.stringContaining('--resume') })
@@ -149,7 +149,7 @@ test('machine: what cannot be is refused in a sentence, and changes nothing', as
   expect((await fleet('--find', MACHINE)).machines).toEqual(before.machines)
 })
 
-test('fleet: a rental that its engine does not let go of is told', async () => {
+test('fleet: reports stuck rentals', async () => {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const order = { gpuCount: 1, region: 'mock-region', label: 'fault-destroy-slow' }
   const { id } = await succeed(cli.server.demo, 'POST', path, order)

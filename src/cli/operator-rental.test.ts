@@ -49,7 +49,7 @@ async function rent(call: Call, label: string): Promise<number> {
   return id as number
 }
 
-test('rentals of everyone, newest first, chosen by account and state, page by page', async () => {
+test('lists all rentals, newest first, by account and state, in pages', async () => {
   expect(await done('rentals')).toBe('There are no rentals yet.\n')
   expect(await done('rentals', '--stuck')).toBe('No rental is stuck.\n')
   const ids = [await rent(cli.server.demo, 'one'), await rent(customer.call, 'two'), await rent(customer.call, 'three')]
@@ -73,7 +73,7 @@ test('rentals of everyone, newest first, chosen by account and state, page by pa
   expect((await cli.berth(['operator', 'rentals', '--key', customer.key])).code).toBe(4)
 })
 
-test('a rental that its engine does not let go of is told, with what can be done', async () => {
+test('shows stuck rentals with what to do', async () => {
   const id = await rent(customer.call, 'fault-destroy-slow')
   await succeed(customer.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: id })
   const { app } = cli.server
@@ -95,7 +95,7 @@ test('a rental that its engine does not let go of is told, with what can be done
   )
 })
 
-test('traffic of everyone in numbers, by model and by minute, and as it goes on', async () => {
+test('shows traffic of all accounts by model and by minute, and live', async () => {
   const before = await inTerminal('traffic', '--minutes', '5')
   expect(before).toMatch(/^Requests +0 in the last 5 minutes\nFailed +0\nTokens +0: 0 in, 0 out\nRevenue +\$0\.00$/m)
   expect(before).toMatch(/^test\/model +0 +0 +0$/m)

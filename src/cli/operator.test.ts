@@ -79,7 +79,7 @@ const ALWAYS = Number.POSITIVE_INFINITY
 const less = (amount: string, by: NanoUsd): string => formatUsdForPeople(nanoUsdOf(usd(amount) - by))
 
 describe('accounts', () => {
-  test('one is shown whole, changed with a reason, suspended and let in again', async () => {
+  test('shows an account, changes it with a reason, suspends and resumes it', async () => {
     const { id, key } = await cli.server.account({ usd: '12.5' })
     const shown = await inTerminal('accounts', 'show', id)
     expect(shown).toContain('Balance       $12.50\n')
@@ -111,7 +111,7 @@ describe('accounts', () => {
 })
 
 describe('money', () => {
-  test('a balance goes up and down by what was said, once a key, never below zero', async () => {
+  test('adjusts a balance exactly, once per key, never below zero', async () => {
     const { id } = await cli.server.account({ usd: '10' })
     const down = ['adjust', id, '5.50', '--down', '--reason', 'credited twice', '--idempotency-key', 'a1']
     expect(await done(...down)).toBe(`Adjusted the balance of ${id} by -$5.50: $10.00 → $4.50.\n`)
@@ -124,7 +124,7 @@ describe('money', () => {
     expect((await show(id)).availableUsd).toBe('5.500000000')
   })
 
-  test('where nobody knows whether it was done, the key is told that never does it twice', async () => {
+  test('names the idempotency key when the outcome is unknown', async () => {
     const { id } = await cli.server.account({ usd: '10' })
     const credit = ['credit', id, '5', '--reason', 'bank transfer 7']
     const cut = await operatorBy(lineThatHangsUp(ALWAYS), ...credit)
@@ -158,7 +158,7 @@ describe('money', () => {
     expect((await show(id)).availableUsd).toBe('13.000000000')
   })
 
-  test('a rental is refunded no more than it was charged, and its supplier paid out no more than it has earned', async () => {
+  test('limits refunds to charges and payouts to earnings', async () => {
     const demo = async (...args: string[]): Promise<unknown> => cli.json(...args, '--key', cli.server.demoKey)
     await demo('rent', '--gpu', '4090', '--kind', 'container', '--image', 'debian:12', '--label', 'web', '--yes')
     await demo('terminate', 'web', '--yes')
@@ -218,7 +218,7 @@ interface Book {
 describe('prices', () => {
   const book = async (...which: string[]): Promise<Book> => (await cli.json('operator', 'prices', ...which)) as Book
 
-  test('hundreds of rows are told in a few lines, and in one a row where that is asked for', async () => {
+  test('groups hundreds of rows in a few lines, or prints one per row on request', async () => {
     const { gpus, storage } = await book()
     const regions = new Set(gpus.map(({ region }) => region)).size
     const shown = await inTerminal('prices')
@@ -233,7 +233,7 @@ describe('prices', () => {
     expect(await done('prices', 'vm', '64')).toBe('No rows match.\nTo list all of them: berth operator prices\n')
   })
 
-  test('several are changed at once, the last word counts, and nothing without a yes', async () => {
+  test('changes several at once, the last value wins, and nothing without confirmation', async () => {
     const { id } = await cli.server.account()
     const gpus = ['--gpu', 'h100/vm/ethernet=2.59', 'h100/vm/ethernet/eu-north-2/8=2.39', 'eu-north-2/b200=off']
     const others = ['--storage', 'eu-north-2=0.00012', '--term', `30/${id}=15`, '365=0']
@@ -270,7 +270,7 @@ describe('prices', () => {
     )
   })
 
-  test("the question shows what it is about also to who redirects, and another's change meanwhile is not undone", async () => {
+  test('shows the changes when output is redirected, and keeps a change that someone else made meanwhile', async () => {
     const h200 = async (): Promise<unknown> =>
       new Set((await book('h200', 'vm', 'ethernet')).gpus.map((row) => `${usd(row.perGpuHourUsd)} ${row.enabled}`))
     const set = (value: string, ...others: string[]): string[] => {
@@ -304,7 +304,7 @@ describe('prices', () => {
     expect(await h200()).toEqual(new Set([`${usd('3.31')} true`]))
   })
 
-  test('a file is what --json prints, and only what differs is saved; a new row names all five', async () => {
+  test('loads what --json prints and saves only differences; a new row needs all five keys', async () => {
     const now = await book()
     const file = path.join(cli.folder, 'prices.json')
     const [first, ...rest] = now.storage
@@ -327,7 +327,7 @@ describe('prices', () => {
 })
 
 describe('the log', () => {
-  test('says who did what, when and why, page by page, with what was before and after', async () => {
+  test('shows who did what, when and why, in pages, with values before and after', async () => {
     const { id } = await cli.server.account({ usd: '3' })
     await done('accounts', 'change', id, '--gpus', '16', '--reason', 'a new\u001B[31m customer')
     const shown = await inTerminal('log', '--account', id, '--details')

@@ -82,14 +82,14 @@ describe('no command shows a stack', () => {
     await Promise.all(commands.map(check))
   })
 
-  test('when the disk refuses what it is to keep', async () => {
+  test('when the disk is read-only', async () => {
     const { code, error } = await cli.berthProcess(['speak', 'hello', '-o', '/nowhere/hello.mp3'])
     expect(code).not.toBe(0)
     expect(error).not.toMatch(/\n {4}at /)
   })
 })
 
-test('what nobody expected has no stack either, unless it is asked for', async () => {
+test('unexpected errors have no stack either, unless requested', async () => {
   const notAFolder = path.join(cli.folder, 'demo.key')
   const broken = { XDG_CONFIG_HOME: notAFolder }
   const { code, error } = await cli.berthProcess(['login', '--key', cli.server.demoKey], broken)

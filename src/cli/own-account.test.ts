@@ -38,7 +38,7 @@ const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { 
 const widthOf = (shown: string): number => Math.max(...shown.split('\n').map((line) => line.length))
 
 describe('keys', () => {
-  test('are made with their limits, shown once, and work', async () => {
+  test('are created with their limits, shown once, and work', async () => {
     const limits = [
       '--total-limit',
       '25',
@@ -71,7 +71,7 @@ describe('keys', () => {
     })
   })
 
-  test('the one in use is revoked only on purpose', async () => {
+  test('the key in use is revoked only with confirmation', async () => {
     const { key } = await cli.server.account()
     const { apiKeys } = (await cli.json('keys', 'ls', '--key', key)) as { apiKeys: [{ publicId: string }] }
     const [{ publicId }] = apiKeys
@@ -85,7 +85,7 @@ describe('keys', () => {
     expect((await cli.berth(['keys', 'ls', '--key', key])).code).toBe(4)
   })
 
-  test('that are not there, or are called alike, are told with where to look', async () => {
+  test('unknown or ambiguous keys are reported with how to list them', async () => {
     const none = await cli.berth(['keys', 'revoke', 'nothing'])
     expect(none).toMatchObject({
       code: 1,
@@ -115,7 +115,7 @@ describe('keys', () => {
 })
 
 describe('SSH keys', () => {
-  test('are added from a file or the input, listed, and go', async () => {
+  test('are added from a file or standard input, listed and removed', async () => {
     const file = path.join(cli.folder, 'id.pub')
     const { key } = await cli.server.account({ sshKey: false })
     const as = ['--key', key]
@@ -153,7 +153,7 @@ describe('SSH keys', () => {
 })
 
 describe('people', () => {
-  test('come, change their role and go', async () => {
+  test('are added, change their role and are removed', async () => {
     const { key } = await cli.server.account()
     const as = ['--key', key]
     expect(await done('members', 'add', 'second@example.test', '--role', 'viewer', ...as)).toMatch(
@@ -169,7 +169,7 @@ describe('people', () => {
 })
 
 describe('webhooks', () => {
-  test('are added, tried, listed with what they were sent, and go', async () => {
+  test('are added, tested, listed with deliveries, and removed', async () => {
     expect(await done('webhooks', 'ls')).toContain('There are no webhooks.')
     const url = `${receiver.url}/hook`
     const out = await done('webhooks', 'add', url, '--event', 'key.created', 'webhook.test')
@@ -200,14 +200,14 @@ describe('webhooks', () => {
     expect((await cli.berth(['webhooks', 'test', id])).error).toContain('To list them: berth webhooks ls')
   })
 
-  test('an event that nobody raises is wrong usage', async () => {
+  test('an unknown event type is a usage error', async () => {
     const { code, error } = await cli.berth(['webhooks', 'add', 'https://a.test', '--event', 'rental.gone'])
     expect(code).toBe(2)
     expect(error).toContain('Allowed choices are rental.created, ')
   })
 })
 
-describe('what was spent', () => {
+describe('usage', () => {
   let today: string
   let yesterday: string
   let requestId: string
@@ -224,7 +224,7 @@ describe('what was spent', () => {
     await waitFor('it to be in the books', async () => (await done('usage')).includes('$'))
   })
 
-  test('by request: known ones with their sum, others with exit code 1', async () => {
+  test('by request: known ones with their sum, unknown ones with exit code 1', async () => {
     const cost = formatUsdForPeople(nanoUsdOf(BigInt(costNano)))
     expect(await done('cost', requestId)).toBe(
       `REQUEST${' '.repeat(29)}  ${'COST'.padStart(cost.length)}\n${requestId}  ${cost}\n\n1 request, ${cost} in total\n`,
@@ -238,7 +238,7 @@ describe('what was spent', () => {
     expect(many).toMatchObject({ code: 1, out: '', error: expect.stringContaining('at most 100') })
   })
 
-  test('by day, also those on which nothing was; in a terminal with bars that fit', async () => {
+  test('by day, including empty ones, with bars that fit the terminal', async () => {
     const out = await done('usage', '--since', '2d')
     expect(out).toMatch(new RegExp(`^${yesterday} +\\$0\\.00\\n${today} +1 +<?\\$0\\.0+\\d+\\n`, 'm'))
     expect(out).toContain(` from ${yesterday} to ${today} (UTC)\n`)
@@ -247,7 +247,7 @@ describe('what was spent', () => {
     expect(widthOf(shown)).toBeLessThanOrEqual(80)
   })
 
-  test('by model and by key, which has its name', async () => {
+  test('by model and by key, with key names', async () => {
     expect(await done('usage', '--by', 'model')).toMatch(/^test\/model +1 +<?\$0\.0+\d+$/m)
     expect(await done('usage', '--by', 'key')).toMatch(/^\w+ first key +1 +<?\$0\.0+\d+$/m)
     expect(await cli.json('usage', '--by', 'model')).toMatchObject({ by: 'model', rows: [{ group: 'test/model' }] })

@@ -35,7 +35,7 @@ interface WireOffer {
 }
 
 describe('gpus', () => {
-  test('the marketplace and the house in one table of 80 columns, the cheapest first, without a key', async () => {
+  test('lists all offers in one table of 80 columns, cheapest first, without a key', async () => {
     const { code, out } = await cli.berth(['gpus'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
     const [head = '', ...lines] = out.trimEnd().split('\n')
@@ -64,7 +64,7 @@ describe('gpus', () => {
     expect(some.length).toBeLessThan(all.length)
   })
 
-  test('nothing that fits: says what to do', async () => {
+  test('prints what to do when nothing matches', async () => {
     expect(await berth('gpus', '--gpu', 'abacus')).toMatchObject({
       code: 0,
       out: expect.stringContaining('To include rented ones: berth gpus --all'),
@@ -73,7 +73,7 @@ describe('gpus', () => {
     expect((await berth('gpus', '--max-price', 'much')).error).toContain('Must be a price such as 2.49.')
   })
 
-  test('--watch shows it again when it has changed', async () => {
+  test('--watch prints changes', async () => {
     const args = ['gpus', '--watch', '--every', '1', '--gpu', 'b200', '--kind', 'container', '--json']
     const watching = spawn(process.execPath, [cli.program, ...args], { env: cli.environment() })
     let seen = ''
@@ -106,7 +106,7 @@ describe('gpus', () => {
 })
 
 describe('rent', () => {
-  test('a container by options: price, progress, how to log in; then its end and its cost', async () => {
+  test('rents a container: price, progress, login, termination and cost', async () => {
     const args = ['rent', '--gpu', '4090', '--count', '2', '--label', 'web', '--image', 'debian:12', '--port', '8080']
     const { code, out, error } = await berth(...args, '--hours', '5', '--spending-limit', '12.50', '--yes')
     expect({ code, error }).toEqual({ code: 0, error: '' })
@@ -128,7 +128,7 @@ describe('rent', () => {
     await json('terminate', 'ports', '--yes')
   })
 
-  test('a virtual machine and bare metal for programs; exec passes exit codes on; both end with one command', async () => {
+  test('rents a virtual machine and bare metal with --json; exec passes exit codes; one command ends both', async () => {
     const vm = await json('rent', '--kind', 'vm', '--gpu', 'h200', '--count', '1', '--label', 'box', '--yes')
     expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })
     expect(vm.rental).toMatchObject({ gpuType: 'h200', gpuCount: 1, label: 'box' })
@@ -170,7 +170,7 @@ describe('rent', () => {
     expect((await berth('exec', name)).error).toContain("missing required argument 'command'")
   }
 
-  test('a reserved term: what it saves and what follows is told before, and what follows can be changed', async () => {
+  test('a reserved term: shows savings and conversion before the order, and can change the conversion', async () => {
     const vm = ['rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--network', 'ethernet', '--label', 'bound']
     const asked = await cli.berth(vm, { BERTH_KEY: key }, { answers: ['1', 'n'] })
     expect(asked.out).toBe('')
@@ -192,7 +192,7 @@ describe('rent', () => {
     await json('terminate', 'bound', '--yes')
   })
 
-  test('change: a label and an end, of a rental and an instance; none takes them away', async () => {
+  test('change: sets label and end time of rentals and instances; none removes them', async () => {
     await json('rent', '--kind', 'container', '--gpu', '3090', '--count', '1', '--label', 'old', '--yes')
     const { out } = await berth('change', 'old', '--label', 'new', '--hours', '2', '--spending-limit', '7.50')
     expect(out).toMatch(/^Name +new\nTerminates +at \d{4}-\S+ \S+Z\nSpending limit +\$7\.50$/m)
@@ -215,18 +215,18 @@ describe('rent', () => {
     await json('terminate', name, '--yes')
   })
 
-  test('a large reservation is asked for', async () => {
+  test('requests a large reservation', async () => {
     expect((await berth('reserve', '512')).out).toContain('512 GPUs')
     expect((await berth('reserve', 'many')).code).toBe(2)
   })
 
-  test('--no-wait comes back at once', async () => {
+  test('--no-wait returns at once', async () => {
     const made = await json('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--no-wait', '--yes')
     expect(made.rental).toMatchObject({ gpuCount: 1 })
     await json('terminate', made.id, '--yes')
   })
 
-  test('what does not start: exit code 1, why, and what to do', async () => {
+  test('a failed start: exit code 1, the cause and what to do', async () => {
     const { code, error } = await berth('rent', '--kind', 'vm', '--gpu', 'h100', '--label', 'fault-boot-fails', '--yes')
     expect(code).toBe(1)
     expect(error).toMatch(/^error: fault-boot-fails has failed: .+\.$/m)
@@ -317,7 +317,7 @@ describe('rent', () => {
 describe('in a terminal', () => {
   const env = () => ({ BERTH_KEY: key })
 
-  test('rent asks which, how many and whether, and terminate asks before it ends', async () => {
+  test('rent asks for machine, count and confirmation, and terminate asks first', async () => {
     const { code, out } = await cli.inTerminal(
       ['rent', '--gpu', '3090'],
       [
@@ -365,7 +365,7 @@ describe('in a terminal', () => {
   })
 })
 
-test('volumes are made, attached, detached and deleted by their labels', async () => {
+test('creates, attaches, detaches and deletes volumes by label', async () => {
   expect((await berth('volumes', 'ls')).out).toContain('There are no volumes.')
   const metal = await json('rent', '--kind', 'metal', '--region', 'us-central-1', '--label', 'node-a', '--yes')
   const made = await berth('volumes', 'create', 'datasets', '--size', '256', '--region', 'us-central-1')

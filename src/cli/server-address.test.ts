@@ -56,7 +56,7 @@ test('the server of the data folder, of the folder of a key file, or of BERTH_PO
   expect(await urlOf({ BERTH_DATA_DIR: '/nowhere', BERTH_PORT: port, BERTH_HOST: '0.0.0.0' })).toBe(server.url)
 })
 
-test('what is named wins over the data folder', async () => {
+test('explicit options win over the data folder', async () => {
   for (const [env, args] of [
     [{ BERTH_PORT: '9' }, []],
     [{ BERTH_URL: 'http://127.0.0.1:9' }, []],
@@ -68,7 +68,7 @@ test('what is named wins over the data folder', async () => {
   }
 })
 
-test('a server that was killed leaves its address behind, and it is not taken for that of another', async () => {
+test('ignores the address that a killed server left behind', async () => {
   const left = await readFile(file(), 'utf8')
   await server.killTree()
   expect(existsSync(file())).toBe(true)
@@ -84,7 +84,7 @@ test('a server that was killed leaves its address behind, and it is not taken fo
   expect(await urlOf({ BERTH_DATA_DIR: home })).toBe(server.url)
 })
 
-test('the processes of another machine cannot be seen: its address is not believed', async () => {
+test('ignores an address whose process cannot be seen', async () => {
   const kept = await readFile(file(), 'utf8')
   const { url: _, ...rest } = JSON.parse(kept)
   await writeFile(file(), JSON.stringify({ ...rest, url: 'http://127.0.0.1:9', host: 'elsewhere' }))
@@ -93,7 +93,7 @@ test('the processes of another machine cannot be seen: its address is not believ
   await writeFile(file(), kept)
 })
 
-test('a server that stops takes its address away', async () => {
+test('a server removes its address when it stops', async () => {
   await server.stop()
   await waitFor('the file to be gone', () => !existsSync(file()))
   expect(existsSync(file())).toBe(false)

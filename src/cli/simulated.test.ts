@@ -65,7 +65,7 @@ describe('machines of each kind', () => {
   )
 })
 
-test('the options name what is simulated, as machines of the marketplace do', async () => {
+test('rental options and marketplace machines mark simulated ones', async () => {
   const { call } = await cli.server.account({ usd: '1' })
   const { body: options } = await call('GET', '/v2/alpha/on-demand/rental-options')
   expect(options.every(({ simulated }: { simulated: string }) => simulated === 'machine')).toBe(true)
@@ -73,7 +73,7 @@ test('the options name what is simulated, as machines of the marketplace do', as
   expect(listed.instances[0].network).toMatchObject({ simulated: true, simulation: 'machine' })
 })
 
-test('no two simulated machines have one address', async () => {
+test('no two simulated machines share an address', async () => {
   const { call } = await cli.server.account({ usd: '10000' })
   const count = 12
   for (let i = 0; i < count; i += 1) {
@@ -90,7 +90,7 @@ test('no two simulated machines have one address', async () => {
   expect(new Set(hosts).size).toBe(count)
 })
 
-test('a start that fails says why, as the event has it', async () => {
+test('a failed start shows the reason of its event', async () => {
   const { key, call } = await cli.server.account({ usd: '100' })
   for (const kind of ['vm', 'container']) {
     const order = ['rent', '--kind', kind, '--count', '1', '--label', `fault-create-refused-${kind}`, '--yes']
@@ -104,7 +104,7 @@ test('a start that fails says why, as the event has it', async () => {
   }
 })
 
-test('ssh gives up on a machine that does not answer', async () => {
+test('ssh times out on a machine that does not answer', async () => {
   const { key, id } = await cli.server.account({ usd: '100' })
   // To the books it becomes a real machine, at an address where nobody answers.
   await cli.berth(['rent', '--kind', 'container', '--gpu', '3090', '--label', 'real', '--yes', '--key', key])

@@ -45,7 +45,7 @@ afterAll(async () => {
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: account.key })
 
 describe('money', () => {
-  test('the statement has every line with its sign and the balance after it, in pages', async () => {
+  test('the statement lists signed amounts with running balances, in pages', async () => {
     const out = await done('statement')
     const [head = '', ...lines] = out.split('\n')
     expect(head).toMatch(/^TIME \(UTC\) +DESCRIPTION +AMOUNT +BALANCE$/)
@@ -85,7 +85,7 @@ describe('money', () => {
     expect(await json('purchases')).toMatchObject({ purchase_history: [{ amount: '1250' }, { amount: '100000' }] })
   })
 
-  test('an invoice a month, by month or number, and as a page', async () => {
+  test('invoices by month or number, and as a page', async () => {
     const { invoices } = await json('invoices')
     const [{ month, number, chargesUsd }] = invoices
     expect(await done('invoices')).toBe(
@@ -116,7 +116,7 @@ describe('money', () => {
     expect(twice).toMatchObject({ code: 1, error: expect.stringContaining('already exists.') })
   })
 
-  test('an account without any of it is told what to do next', async () => {
+  test('an account without entries gets a next step', async () => {
     const { key } = await cli.server.account()
     const empty = async (...args: string[]): Promise<string> => (await cli.berth([...args, '--key', key])).out
     expect(await empty('statement')).toContain(
@@ -132,7 +132,7 @@ describe('money', () => {
 })
 
 describe('requests', () => {
-  test('are listed with what became of them; their texts are kept from when that is chosen', async () => {
+  test('are listed with outcomes; texts are stored once enabled', async () => {
     const ask = async (prompt: string): Promise<string> => (await json('chat', prompt)).requestId
     const plain = await ask('Hello')
     expect(await done('account')).toMatch(/^Bodies +not stored\n\nTo store bodies: berth account keep-bodies on$/m)
@@ -187,8 +187,8 @@ describe('requests', () => {
   })
 })
 
-describe('the account and its things', () => {
-  test('whose it is and how it stands; only owners change what it has chosen', async () => {
+describe('account', () => {
+  test('shows owner and status; only owners change settings', async () => {
     const out = await done('account')
     expect(out).toMatch(
       new RegExp(
@@ -205,7 +205,7 @@ describe('the account and its things', () => {
     })
   })
 
-  test('machines of every kind that have ended, with what they cost, and nothing that a terminal would obey', async () => {
+  test('lists ended machines with their cost, without control sequences', async () => {
     const out = await done('ls', '--ended')
     expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +requested$/m)
     expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +requested$/m)
@@ -225,7 +225,7 @@ describe('the account and its things', () => {
     expect(new Set([first, second].map((text) => /box|web/.exec(text)?.[0]))).toEqual(new Set(['box', 'web']))
   })
 
-  test('what a volume costs by region, without a key', async () => {
+  test('shows volume prices by region without a key', async () => {
     const { code, out } = await cli.berth(['volumes', 'prices', '--size', '1024'], { BERTH_DATA_DIR: '/nowhere' })
     expect(code).toBe(0)
     // 1,024 GB at a tenth of a thousandth of a dollar.

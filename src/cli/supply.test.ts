@@ -42,7 +42,7 @@ const done = async (...args: string[]): Promise<string> => {
 
 const inTerminal = (...args: string[]): Promise<string> => cli.onScreen(args, { BERTH_KEY: supplier.key })
 
-test('who has nothing is told how a machine joins, and what earns', async () => {
+test('explains how to join a machine when there are none', async () => {
   expect(await inTerminal('supply', 'machines')).toContain('berth supply token')
   const shown = await inTerminal('supply', 'earnings')
   expect(shown).toMatch(/^Unpaid +\$0\.00; /m)
@@ -51,7 +51,7 @@ test('who has nothing is told how a machine joins, and what earns', async () => 
   expect(await done('supply', 'earnings', '--by', 'machine')).toContain('Nothing was earned in this time.\n')
 })
 
-test('machines are listed with their price and what is rented, page by page', async () => {
+test('lists machines with price and rented GPUs, in pages', async () => {
   for (const id of [MACHINE, HOUSE_PRICED]) {
     const body = { supplierId: supplier.id, reason: 'for the test' }
     await waitFor('the machine to be known', async () => {
@@ -88,7 +88,7 @@ test('machines are listed with their price and what is rented, page by page', as
   })
 })
 
-test('a price counts for new rentals, and a machine off sale keeps its tenants', async () => {
+test('a price applies to new rentals, and a machine off sale keeps its tenants', async () => {
   // What it earns is shown by day, in the next test: all of it is to be of one.
   await waitForDayWithTimeLeft()
   const order = { cluster_name: 'mock-iad', node_name: MACHINE, gpu_count: 2 }
@@ -120,7 +120,7 @@ test('a price counts for new rentals, and a machine off sale keeps its tenants',
   await waitFor('it to be gone', async () => (await instances()).length === 0)
 })
 
-test('earnings are what the customer paid less the fee, by day and by machine', async () => {
+test('earnings are the customer’s payment minus the fee, by day and by machine', async () => {
   await waitFor('the bill to be closed', async () => {
     const balance = await succeed(customer.call, 'GET', '/v2/customer/balance')
     return balance.heldUsd === '0.000000000'
@@ -158,7 +158,7 @@ test('earnings are what the customer paid less the fee, by day and by machine', 
   })
 })
 
-test('a machine that has left is shown on demand', async () => {
+test('a removed machine is shown on request', async () => {
   expect(await done('supply', 'machines')).toMatch(/^pier-1 +draining /m)
   clearInterval(beat)
   await done('supply', 'leave', 'pier-1')
@@ -169,7 +169,7 @@ test('a machine that has left is shown on demand', async () => {
   expect(await done('supply', 'machines', '--include-left')).toMatch(/^pier-1 +left /m)
 })
 
-test('what cannot be is refused with a next step', async () => {
+test('rejects invalid requests with a next step', async () => {
   const unknown = await berth('supply', 'price', 'mock-iad-l40s-02', '1')
   expect(unknown).toMatchObject({
     code: 1,

@@ -45,7 +45,7 @@ function lastBody({ upstream }: TestModel): Record<string, unknown> {
 }
 
 describe('image', () => {
-  test('writes the picture, and tells file, seed, cost and id', async () => {
+  test('writes the image, and prints file, seed, cost and id', async () => {
     const file = at('apple.png')
     const { code, out, error } = await cli.berth(['image', 'a', 'red', 'apple', '-o', file, ...small])
     expect({ code, error }).toEqual({ code: 0, error: '' })
@@ -60,7 +60,7 @@ describe('image', () => {
     ])
   })
 
-  test('takes the parameters of the interface, and tells programs the same', async () => {
+  test('accepts all parameters, and prints the same for --json', async () => {
     const file = at('options.png')
     const more = ['--cfg-scale', '2.5', '--negative', 'worms', '--model', 'house/painter']
     const told = await cli.json('image', 'an apple', '-o', file, ...small, ...more)
@@ -76,7 +76,7 @@ describe('image', () => {
     })
   })
 
-  test('keeps a file that is there, before anything is paid; --force replaces it', async () => {
+  test('keeps an existing file before paying; --force replaces it', async () => {
     const file = at('kept.png')
     await writeFile(file, 'mine')
     const asked = painter.upstream.received
@@ -93,7 +93,7 @@ describe('image', () => {
     expect(await readFile(file)).toEqual(grayPng(SIDE, SIDE))
   })
 
-  test('a picture that fails leaves no file', async () => {
+  test('leaves no file when the image fails', async () => {
     const file = at('failed.png')
     painter.upstream.behaviour.fault = { kind: 'status', status: 500 }
     const { code, error } = await cli.berth(['image', 'an apple', '-o', file, ...small])
@@ -116,7 +116,7 @@ describe('image', () => {
     expect(error).toContain(told)
   })
 
-  test('in a terminal, a bar that draws over itself and goes', async () => {
+  test('draws and removes a progress bar in a terminal', async () => {
     const front = await startPainterFront()
     let [out, error] = ['', '']
     const args = ['image', 'an apple', '-o', at('bar.png'), ...small, '--key', cli.server.demoKey]
@@ -168,7 +168,7 @@ async function startPainterFront(): Promise<{ url: string; close: () => void }> 
 }
 
 describe('speak', () => {
-  test('writes the speech, and tells its length and cost', async () => {
+  test('writes the speech, and prints its length and cost', async () => {
     const file = at('ship.mp3')
     const args = ['speak', 'The ship is in.', '-o', file, '--voice', 'slt', '--speed', '1.5']
     const { code, out, error } = await cli.berth(args)
@@ -180,7 +180,7 @@ describe('speak', () => {
     expect(lastBody(speaker)).toMatchObject({ input: 'The ship is in.', voice: 'slt', speed: 1.5 })
   })
 
-  test('keeps a file that is there, and tells programs what it wrote', async () => {
+  test('keeps an existing file, and prints the result for --json', async () => {
     const file = at('kept.mp3')
     expect(await cli.json('speak', 'One', 'two', '-o', file, '--speaker', 'rms')).toMatchObject({
       file,
