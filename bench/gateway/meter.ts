@@ -27,7 +27,7 @@ const SETTLED_WITHIN_MS = 60_000
 
 export const meter: Bench = {
   name: 'meter',
-  about: `durable billing records a second, ${KILLS} × kill -9`,
+  about: `durable billing records per second, ${KILLS} × kill -9`,
   run: () =>
     withAll(async (stage) => {
       const books = await stage.add(openBooks())
@@ -41,7 +41,7 @@ export const meter: Bench = {
       return [
         ratioTo('on the disk, to the plain insert', rates.durable, 'to reach: ≥ 20 ×'),
         ratioTo('in the ledger, relative to plain inserts', rates.inBooks),
-        figureOf('records a second, written and synced', rates.durable, '/s', `plain insert: ${insert.toFixed(0)}/s`),
+        figureOf('records per second, written and synced', rates.durable, '/s', `plain insert: ${insert.toFixed(0)}/s`),
         figureOf('records per second, until in the ledger', rates.inBooks, '/s'),
         figureOf(`plain inserts a second, ${INSERT_WORKERS} connections`, rates.inserts, '/s'),
         figureOf('fdatasync of the disk', rates.syncs, '/s'),

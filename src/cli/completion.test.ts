@@ -27,7 +27,7 @@ const asks: Readonly<Record<string, Ask>> = {
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf '%s\\n' "\${COMPREPLY[@]}"`
     return lines(execFileSync('bash', ['-euc', ask, 'bash', ...words], { encoding: 'utf8' }))
   },
-  // Its line editor is not there in a script: what the function would add is printed, and cut down as the editor does.
+  // A script has no line editor: print what the function would add, and filter it as the editor does.
   zsh: (source, words) => {
     const ask = `compdef() { }; _files() { }; compadd() { shift; print -l -- "$@" }
 ${source}

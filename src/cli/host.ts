@@ -1,4 +1,4 @@
-/** How hosts are listed: those of a supplier, and those of everyone. */
+/** Lists of hosts: a supplier's own, and all. */
 import { count } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
 import type { Reply } from '../client/client.ts'

@@ -1,4 +1,4 @@
-/** What an operator sees of everyone on the command line: rentals, those that hang, and what models answer. */
+/** Operator commands across all accounts: rentals, stuck rentals and inference traffic. */
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'

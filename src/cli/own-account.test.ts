@@ -221,7 +221,7 @@ describe('usage', () => {
     const told = (await cli.json('chat', 'Hello')) as { requestId: string; costNanoUsd: number }
     requestId = told.requestId
     costNano = told.costNanoUsd
-    await waitFor('it to be in the books', async () => (await done('usage')).includes('$'))
+    await waitFor('it to be in the ledger', async () => (await done('usage')).includes('$'))
   })
 
   test('by request: known ones with their sum, unknown ones with exit code 1', async () => {

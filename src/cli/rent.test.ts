@@ -141,7 +141,7 @@ describe('rent', () => {
       .where('id', '=', Number(vm.id))
       .executeTakeFirstOrThrow()
     const machine = db.updateTable('machine').where('id', '=', spec.nodes[0]?.machineId ?? '')
-    // To the books it is a real machine for as long as it is logged into.
+    // The database has it as a real machine during the login.
     await machine.set({ simulation: null }).execute()
     await tryExec('box', vm.rental.providerData.sshNetworking[0])
     await machine.set({ simulation: 'machine' }).execute()

@@ -65,7 +65,7 @@ function urlOfEnvironment(shell: Shell): string | undefined {
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
-/** Where the server runs that has written the folder of the key. undefined: it does not say, or cannot be believed. */
+/** Address of the server that owns the key's data folder. undefined: not recorded, or its process is gone. */
 function urlOfDataFolder(shell: Shell, { key, keyFile }: GlobalOptions): string | undefined {
   const folder = keyFile === undefined ? dataFolder(shell) : path.dirname(keyFile)
   const address = addressIn(shell, folder)

@@ -106,7 +106,7 @@ test('a failed start shows the reason of its event', async () => {
 
 test('ssh times out on a machine that does not answer', async () => {
   const { key, id } = await cli.server.account({ usd: '100' })
-  // To the books it becomes a real machine, at an address where nobody answers.
+  // The database now has it as a real machine, at an address without a listener.
   await cli.berth(['rent', '--kind', 'container', '--gpu', '3090', '--label', 'real', '--yes', '--key', key])
   const { db } = cli.server.app.database
   const { spec } = await db.selectFrom('rental').select('spec').where('account_id', '=', id).executeTakeFirstOrThrow()

@@ -158,7 +158,7 @@ const walks: Record<string, string> = {
     ${opened}
     ${times(3, '1000 call → half_open', '1000 bad → half_open')}
     1000 well → closed`,
-  'does not believe a probe about an engine that answers calls with errors': `
+  'ignores a successful probe while calls fail': `
     ${opened}
     300 alive → open
     300 call refused → open`,

@@ -59,7 +59,7 @@ describe('a chat body', () => {
   test.each([
     ['a raw control character', '{"model":"m","messages":[{"role":"user","content":"a\u0001"}]}'],
     ['an escape that is none', String.raw`{"model":"m","messages":[{"role":"user","content":"\q"}]}`],
-    ['a word that is none', '{"model":"m","messages":[{"role":"user","content":nope}]}'],
+    ['an invalid literal', '{"model":"m","messages":[{"role":"user","content":nope}]}'],
     ['brackets that do not match', '{"model":"m","messages":[{"role":"user","content":"","x":[}}]}'],
     ['half of a surrogate pair', String.raw`{"model":"m","messages":[{"role":"user","content":"\ud800"}]}`],
     ['the character U+0000', String.raw`{"model":"m","messages":[{"role":"user","content":"\u0000"}]}`],

@@ -1,4 +1,4 @@
-/** The promises, over a real database and disk: hard limits, and each request in the books soon, once and sealed. */
+/** With a real database and disk: limits are hard, and each request reaches the ledger soon, once and encrypted. */
 import * as fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

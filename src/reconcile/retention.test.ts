@@ -71,7 +71,7 @@ const faults = async (books: Books) => {
   return verdict.ok ? verdict.value.findings : verdict
 }
 
-test('keeps single costs for their retention, and their sums for ever', async () => {
+test('keeps single costs for their retention, and their sums forever', async () => {
   const { books, actor } = await open()
   await pass(books)
   const failed = {

@@ -341,7 +341,7 @@ test('does not count reports of a host that cannot see its runtime', async () =>
   lab.clock.set(addMs(seenAt, SILENT_MS + 1))
   agent.report({ generation: 1, notes: ['blind'] })
   await waitFor('the inventory to be taken', () => lab.woken.includes('inventory'))
-  await waitFor('the sight of it', async () => (await rowOf(host))?.seen_at === lab.clock.now())
+  await waitFor('its last report', async () => (await rowOf(host))?.seen_at === lab.clock.now())
 })
 
 test('closes the connection of a silent agent', async () => {

@@ -76,7 +76,7 @@ async function startServer(): Promise<Started> {
 }
 const sent = (header: string): Credentials => ({ kind: 'authorization', header })
 const bearer = (text: string): Credentials => sent(`Bearer ${text}`)
-/** Far less than a cached key is believed, so only a notification is so quick; far more than a busy machine needs. */
+/** Far shorter than cached keys stay valid, so only a notification is this quick; far longer than a busy machine needs. */
 const SOON_MS = 10_000
 const within = <T>(check: () => Promise<T>) => vi.waitFor(check, { timeout: SOON_MS, interval: 5 })
 const plain: ApiKeyInput = {

@@ -56,7 +56,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
       if (day === 2 || day === 4) rented = await rentForAWhile(`training run ${day}`)
       if (day < DAYS) behindMs -= day === 2 || day === 4 ? DAY_MS - 2 * HOUR_MS : DAY_MS
     }
-    await waitFor('all requests to be in the books', async () => {
+    await waitFor('all requests to be in the ledger', async () => {
       const { rows } = await succeed(account.call, 'GET', '/v2/usage/summary?by=key')
       return rows.reduce((sum: number, row: { requests: number }) => sum + row.requests, 0) === 13
     })

@@ -27,7 +27,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
   let upstream: ModelServer
 
   beforeAll(async () => {
-    // Just as late as it takes to be flagged: five minutes later its engine lets go of it.
+    // Late enough to be flagged as stuck; five minutes later its engine releases it.
     const clock = lateClock(stateLimits.Terminating.ms)
     browser = await openBrowser({ clock, env: { BERTH_ENGINES: 'mock,host,private-cloud' } })
     server = browser.server
@@ -304,7 +304,7 @@ function lateClock(lateMs: number): Clock & { catchUp(): void } {
   return { now: () => addMs(systemClock.now(), -behindMs), catchUp: () => void (behindMs = 0) }
 }
 
-/** One that its engine does not let go of: ended a quarter of an hour ago, and still there. */
+/** A stuck rental: terminated a quarter of an hour ago, and still at its engine. */
 async function makeStuckRental(server: TestServer, call: TestServer['demo'], letTimePass: () => void): Promise<void> {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const order = { gpuCount: 1, region: 'mock-region', label: 'fault-destroy-slow' }

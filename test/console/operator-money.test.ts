@@ -192,7 +192,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('button', { name: 'Check the engines' }).click()
     await page.getByText('1 engine checked, no differences.').waitFor()
     await look('ledger')
-    // A hand in the database, and nothing else, makes the books wrong.
+    // Only a manual change in the database can break the ledger.
     await sql`update machine set gpus_claimed = 1, gpus_free = gpus_free - 1
       where id = (select id from machine where gpus_claimed = 0 and gpus_free > 0 order by id limit 1)`.execute(
       browser.server.app.database.db,

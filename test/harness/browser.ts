@@ -175,7 +175,7 @@ async function signIn(context: BrowserContext, key: string): Promise<void> {
     headers: { [CONSOLE_HEADER]: CONSOLE_HEADER_VALUE },
     data: { key },
   })
-  if (!reply.ok()) throw new Error(`Nobody could sign in: ${reply.status()} ${await reply.text()}`)
+  if (!reply.ok()) throw new Error(`Sign-in failed: ${reply.status()} ${await reply.text()}`)
 }
 
 function watch(page: Page, url: string, complain: (text: string) => void): void {

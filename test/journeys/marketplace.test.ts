@@ -332,7 +332,7 @@ test('an instance shows its host, cost and events, by name and by number', async
   expect(await chargedFor(ada.call, { rentalId })).toBe(usd(ended.costSoFarUsd))
 })
 
-test("another account's instance is not there, nor is a virtual machine an instance", async () => {
+test("hides other accounts' instances, and does not list virtual machines as instances", async () => {
   const name = await rent('mock-iad-h100-01')
   const { rentalId, image } = await detailOf(name)
   expect(image).toBe(null)

@@ -84,8 +84,8 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
   })
 
   test.each([
-    ['an image that is not there', 'image_not_found', { name: 'nothing' }],
-    ['a tag that is not there', 'image_not_found', { name: 'lab/busybox', tag: 'none' }],
+    ['an unknown image', 'image_not_found', { name: 'nothing' }],
+    ['an unknown tag', 'image_not_found', { name: 'lab/busybox', tag: 'none' }],
   ])('%s never starts', async (_, reason, { name, tag = null }: { name: string; tag?: string | null }) => {
     const failure = await refusal({ image: { name: `${lab.registry.address}/${name}`, tag } })
     expect(failure.reason).toBe(reason)

@@ -47,7 +47,7 @@ describe('a GPU', () => {
   })
 
   test.each([
-    ['that is not there', () => {}, /no PCI device/],
+    ['that does not exist', () => {}, /no PCI device/],
     ['without an IOMMU', () => addDevice(GPU, { driver: 'vfio-pci', class: '0x030200' }), /no IOMMU group/],
     [
       'that the host uses itself',

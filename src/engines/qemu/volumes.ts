@@ -121,7 +121,7 @@ async function plugOut({ monitor, folder }: Socket, id: string): Promise<void> {
   })
   try {
     await monitor.execute('device_del', { id: device })
-    await within(UNPLUG_MS, gone, `The machine has not let go of the volume ${id} within ${UNPLUG_MS} ms`)
+    await within(UNPLUG_MS, gone, `The machine did not release the volume ${id} within ${UNPLUG_MS} ms`)
   } finally {
     stop()
   }
