@@ -142,7 +142,7 @@ describe('dead code', () => {
     expect(dead.map(({ path }) => path)).toEqual([])
   })
 
-  /** What only tests import counts when the file itself needs it too. */
+  /** An export used only by tests counts if its own file uses it too. */
   test('every export is used', () => {
     const namesOf = (some: readonly Source[]): Set<string> =>
       new Set(some.flatMap(({ imports }) => imports.flatMap((one) => [`${one.path} ${one.name}`])))

@@ -41,7 +41,7 @@ export interface Form<Values> {
   readonly submit: (event: FormEvent) => void
 }
 
-/** What a form needs of a zod schema. */
+/** The part of a zod schema that a form uses. */
 interface Schema<Body> {
   safeParse(
     body: Body,

@@ -286,7 +286,7 @@ describe('after a lost connection', () => {
     const again = start(one)
     await waitFor('it to run again', () => one.engine.found.get('a')?.state === 'running')
     expect(again.events.map(({ kind }) => kind)).not.toContain('connected')
-    // What is lost is said when the server is back, and nothing is made in its place.
+    // Losses are reported when the server is back, and nothing is recreated.
     const back = await server({ port: portOf(first), keys: first.keys })
     await back.report('the lost one', ({ workloads }) => workloads.find(({ id }) => id === 'b')?.failure === 'vanished')
     expect(one.engine.starts).toEqual(['a', 'b', 'a'])

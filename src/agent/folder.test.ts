@@ -1,4 +1,4 @@
-/** What an agent keeps: its folder and the lock on it, its key, and what was wanted of it. */
+/** The agent's folder: its lock, its key and the desired state. */
 import { spawn, spawnSync } from 'node:child_process'
 import { createPublicKey, verify } from 'node:crypto'
 import fs from 'node:fs'

@@ -88,7 +88,7 @@ async function answerOf(
 interface Keyboard {
   /** The next line, trimmed. undefined: the input has ended. */
   next(): Promise<string | undefined>
-  /** What Ctrl-C stops while an answer comes. */
+  /** Ctrl-C aborts this while an answer arrives. */
   onStop(stop: (() => void) | undefined): void
   close(): void
 }

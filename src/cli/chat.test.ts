@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const berth = (...args: string[]): Promise<Outcome> => cli.berth(args)
 
-/** What the engine was asked last. */
+/** The last request to the engine. */
 function lastBody(): Record<string, unknown> {
   return JSON.parse(model.upstream.requests.at(-1)?.body.toString() ?? '{}') as Record<string, unknown>
 }

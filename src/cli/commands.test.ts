@@ -1,4 +1,4 @@
-/** What each command shows to people and to programs, from a server that really does it. */
+/** Output of each command, as text and JSON, against a real server. */
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'

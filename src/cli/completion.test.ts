@@ -1,4 +1,4 @@
-/** What the shells are handed, tried in the shells themselves. */
+/** Completion scripts, tested in the real shells. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { runCli } from './program.ts'
@@ -20,7 +20,7 @@ type Ask = (source: string, words: readonly string[]) => string[]
 
 const lines = (text: string): string[] => text.split('\n').filter((word) => word !== '')
 
-/** What each shell offers for the last word. */
+/** Completions that each shell offers for the last word. */
 const asks: Readonly<Record<string, Ask>> = {
   bash: (source, words) => {
     const ask = `${source}
@@ -59,7 +59,7 @@ describe.each(Object.entries(asks))('%s', (shell, ask) => {
     expect(offered('rent', '--kind', '')).toEqual(['container', 'metal', 'vm'])
     expect(offered('rent', '--kind', 'vm', '--ki')).toEqual(['--kind'])
     expect(offered('completion', '')).toEqual(['bash', 'fish', 'zsh'])
-    // What follows -- is another program's.
+    // Arguments after -- belong to another program.
     expect(offered('exec', 'web', '--', 'gpus')).toEqual([])
   })
 })

@@ -159,7 +159,7 @@ test('in a terminal, prompts for the key without showing it', async () => {
   expect(out).not.toContain(key)
   expect(out).not.toContain(key.slice(-12))
   expect((await cli.berth(['balance'], elsewhere)).out).toContain('$5.00')
-  // Who leaves has done nothing.
+  // Leaving changes nothing.
   const left = await cli.inTerminal(['login', '--server', cli.server.url], [['(not shown): ', '\u0003']], elsewhere)
   expect(left.code).toBe(2)
   expect(left.out).toContain('No API key was given.')

@@ -1,4 +1,4 @@
-/** What the commands for models and deployments show and do, against a server that really keeps them. */
+/** Model and deployment commands against a real server. */
 import { fail } from '../contract/result.ts'
 import { spawn } from 'node:child_process'
 import http from 'node:http'
@@ -12,7 +12,7 @@ import type { Model } from '../view/model.ts'
 import { runCli } from './program.ts'
 
 let cli: CliTest
-/** What the server says of its own engines and of deployments: set by the tests. */
+/** States of engines and deployments, set by the tests. */
 const locals = new Map<string, () => LocalModelState>()
 const healths = new Map<string, DeploymentHealth>()
 /** In front of the server: hands everything on, and adds to the list of models what the tests have set. */

@@ -19,7 +19,7 @@ export interface Field {
   readonly max?: number
   readonly step?: number
   readonly pattern?: string
-  /** What a text that does not match the pattern should look like. */
+  /** Hint for a text that does not match the pattern. */
   readonly hint?: string
   readonly description?: string
   readonly default?: string | number | boolean
@@ -46,7 +46,7 @@ type Facts = Partial<Omit<Field, 'part' | 'path'>>
 
 type Mutable<T> = { -readonly [name in keyof T]: T[name] }
 
-/** What this reads of a schema, which the library types as any of its kinds. */
+/** The parts of a schema used here; the library's type covers all kinds. */
 interface Definition {
   readonly type: string
   readonly format?: string

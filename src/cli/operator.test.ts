@@ -293,7 +293,7 @@ describe('prices', () => {
       )
       expect(await h200()).toEqual(new Set([kept]))
     }
-    // What somebody else changes elsewhere stands in nobody's way.
+    // A change of other rows by someone else does not interfere.
     const elsewhere = async (): Promise<string> => {
       await done('prices', 'set', '--term', '90=19', '--reason', 'autumn prices', '--yes')
       return 'y'

@@ -1,4 +1,4 @@
-/** What belongs to an account: keys, SSH keys, people, webhooks, and what was spent, from a server that really keeps it. */
+/** Account commands against a real server: keys, SSH keys, members, webhooks and usage. */
 import { fail } from '../contract/result.ts'
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
@@ -214,7 +214,7 @@ describe('usage', () => {
   let costNano: number
 
   beforeAll(async () => {
-    // What is spent before midnight is not of the day that is shown after it.
+    // A charge before midnight belongs to the previous day.
     await waitForDayWithTimeLeft()
     today = formatInstant(systemClock.now()).slice(0, 10)
     yesterday = formatInstant(instantOf(systemClock.now() - DAY_MS)).slice(0, 10)

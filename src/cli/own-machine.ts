@@ -49,7 +49,7 @@ export function noMachine(name: string): CliError {
   return new CliError(exitCodes.failed, `There is no machine ${name}.`, ['berth ls lists them.'])
 }
 
-/** What both interfaces tell of one machine beyond their lists. */
+/** Details of one machine that the lists of both APIs leave out. */
 export type MachineDetail = Reply<'getRental'> | Reply<'getInstance'>
 
 export async function readDetail(
@@ -61,7 +61,7 @@ export async function readDetail(
     : client.call('getRental', { params: { id: Number.parseInt(id, 10) } })
 }
 
-/** What to know of it before it is ordered or entered. undefined: it is real. */
+/** A note on simulation before ordering or logging in. undefined: the machine is real. */
 export function simulationWords(simulated: Simulation | null | undefined): string | undefined {
   if (simulated === 'machine') return 'simulated; you cannot log in to it'
   return simulated === 'gpus' ? 'its GPUs are simulated' : undefined

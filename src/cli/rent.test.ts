@@ -181,7 +181,7 @@ describe('rent', () => {
     expect(out).toMatch(/^Term +30 days at -10%, \$1,613\.52 in total; then it terminates$/m)
     expect(out).toMatch(/^Hold +\$1,613\.52/m)
     expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*\$1,613\.52 at most/m)
-    // What ending now costs is told before the yes.
+    // The cost of ending now is shown before the confirmation.
     const ending = await cli.berth(['terminate', 'bound'], { BERTH_KEY: key }, { answers: ['n'] })
     expect(ending.error).toMatch(/^bound is reserved until \S+ \S+ Ending it now costs \$.*of the hold returns\.$/m)
     const changed = await json('change', 'bound', '--after-term', 'continue')

@@ -147,7 +147,7 @@ async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promis
   )
 }
 
-/** What it costs to end reserved machines now. */
+/** Cost of ending reserved machines now. */
 async function readEarlyEnds(client: Client, machines: readonly OwnMachine[]): Promise<string[]> {
   const lines: string[] = []
   for (const machine of machines) {

@@ -1,4 +1,4 @@
-/** What a command is made of: the row that describes it, and the call that runs it. */
+/** The types of a command: the row that describes it, and the call that runs it. */
 import type { Command } from 'commander'
 import type { CallableId, Client } from '../client/client.ts'
 import type { FlagSpec } from './flag.ts'
@@ -14,7 +14,7 @@ export interface Input {
 
 export type Values = Readonly<Record<string, unknown>>
 
-/** What a command was called with. */
+/** The arguments of a command. */
 export interface Call<Options = unknown, Found = unknown> {
   readonly session: Session
   readonly client: Client
@@ -78,7 +78,7 @@ export interface Place {
   readonly defaults?: Readonly<Record<string, string | number | boolean>>
   /** Below the options in its help. */
   readonly notes?: string
-  /** Whose key it takes where none is named; otherwise that follows from the operation's access. */
+  /** Which key it uses by default; if unset, it follows from the operation's access. */
   readonly who?: Who
 }
 

@@ -40,14 +40,14 @@ export interface ListRow<Op extends CallableId, K, Extra, Options> extends Place
   readonly rows?: K & ListKey<Reply<Op>>
   readonly target?: Target<never>
   readonly columns: ReadonlyArray<ListColumn<Item<Reply<Op>, K>, Extra>>
-  /** What is listed, for the last line: `API key`. */
+  /** Noun for the last line: `API key`. */
   readonly noun: string
-  /** What to say where there is nothing. */
+  /** Text for an empty list. */
   readonly empty: readonly string[] | ((call: Call<Options>) => readonly string[])
   readonly filter?: (row: Item<Reply<Op>, K>, options: Options) => boolean
   /** Leaves a row out of the table. Programs get it all the same. */
   readonly isShown?: (row: Item<Reply<Op>, K>, options: Options, extra: Extra) => boolean
-  /** What the columns need beside the answer. Not read for --json. */
+  /** More data for the columns. Not read for --json. */
   readonly read?: (call: Call<Options>, rows: ReadonlyArray<Item<Reply<Op>, K>>) => Promise<Extra>
   /** Follows the number of rows. */
   readonly hint?: string | ((rows: ReadonlyArray<Item<Reply<Op>, K>>, call: Call<Options>, extra: Extra) => string)
@@ -168,7 +168,7 @@ export interface ActRow<Op extends CallableId, Options, Found> extends Place {
   readonly confirm?: (call: Call<Options, Found>) => Promise<string | undefined> | string | undefined
   /** Checks what the flags cannot, and completes the input. */
   readonly prepare?: (call: Call<Options, Found>) => Promise<Input> | Input
-  /** What was done, in a sentence or more. */
+  /** The result, in one or more sentences. */
   readonly done: (reply: Reply<Op>, call: Call<Options, Found>) => string | readonly string[]
   /** The answer as programs get it, where it says too little. */
   readonly onWire?: (reply: Reply<Op>, call: Call<Options, Found>) => unknown

@@ -13,7 +13,7 @@ import { CliError, exitCodes, type Shell } from './shell.ts'
 
 export const DEFAULT_URL = 'http://127.0.0.1:8420'
 
-/** Whose key a command wants when none is named. */
+/** Which key a command uses by default. */
 export type Who = 'customer' | 'operator' | 'anyone'
 
 const keyFiles: Readonly<Record<Who, readonly string[]>> = {

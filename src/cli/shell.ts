@@ -1,4 +1,4 @@
-/** What the command has of the world around it. Only main.ts knows the real one. */
+/** The command's environment. Only main.ts uses the real one. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Whether each end is a terminal that shows colours. */

@@ -47,7 +47,7 @@ describe('starting a command', () => {
   })
 })
 
-/** What is loaded with a file of the bundle, itself included. */
+/** A bundle file and everything it loads. */
 function followImports(file: string, seen: Set<string>): void {
   if (seen.has(file)) return
   seen.add(file)

@@ -12,7 +12,7 @@ import { money } from '../view/money.ts'
 let cli: CliTest
 let model: TestModel
 let account: { readonly id: string; readonly key: string }
-/** What the ended machines cost, as their end told it. */
+/** Cost of the ended machines, as printed when they ended. */
 let bills: ReadonlyArray<{ readonly name: string; readonly costUsd: string }>
 
 const done = async (...args: string[]): Promise<string> => {

@@ -1,4 +1,4 @@
-/** What a supplier does on the command line: sees its machines, prices them, takes them off sale, sees what they earn. */
+/** Supplier commands: list, price and unlist machines, and show earnings. */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
@@ -89,7 +89,7 @@ test('lists machines with price and rented GPUs, in pages', async () => {
 })
 
 test('a price applies to new rentals, and a machine off sale keeps its tenants', async () => {
-  // What it earns is shown by day, in the next test: all of it is to be of one.
+  // The next test shows earnings by day, so all of them must fall on one day.
   await waitForDayWithTimeLeft()
   const order = { cluster_name: 'mock-iad', node_name: MACHINE, gpu_count: 2 }
   const { instance_name } = await succeed(customer.call, 'POST', '/v1/marketplace/instances/create', order)

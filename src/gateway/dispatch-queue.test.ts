@@ -51,7 +51,7 @@ function send(
   return { sink, handle }
 }
 
-/** Whose calls the engine has received, in its order. */
+/** Accounts of the calls that the engine received, in order. */
 const servedBy = (engine: ModelServer): string[] =>
   engine.requests.map(({ body }) => (JSON.parse(body.toString()) as { model: string }).model)
 

@@ -176,7 +176,7 @@ describe('running and closing', () => {
     const open = await reserve(meter, sharedPurse(actor), usd('2'))
     await meter.close()
     expect(await costsOf(books, actor, [id])).toHaveLength(1)
-    // What a request under way may still need stays until it ends, or until the purse does.
+    // Money that a running request may still need stays until the request or the purse ends.
     expect(await books.balances(actor)).toMatchObject({ available: usd('7.5'), held: usd('2') })
     meter.cancel(open)
     await meter.close()

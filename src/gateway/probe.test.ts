@@ -1,4 +1,4 @@
-/** What is asked of engines beside the calls, and what follows from it. */
+/** Probes that engines get besides calls, and their effect. */
 import net from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'

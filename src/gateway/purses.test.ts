@@ -334,7 +334,7 @@ describe('a purse', () => {
     const large = await purses.reserve(owner, usd('50'))
     const small = await purses.reserve(owner, usd('0.01'))
     if (large.ok) purses.end(large.value, zeroUsd)
-    // What requests had reserved lately may be reserved again in a moment.
+    // Recently reserved amounts may be needed again in a moment.
     await purses.tend()
     expect(holdOf('purse:acc:').amount).toBeGreaterThan(usd('50'))
     books.clock.advance(25 * SECOND_MS)
@@ -348,7 +348,7 @@ describe('a purse', () => {
     books.fault = 'before'
     expect(await purses.reserve(owner, usd('0.1'))).toMatchObject({ kind: 'unavailable', retryAfterMs: 2_000 })
     expect(books.errors).toBe(1)
-    // What costs nothing needs no money.
+    // A free request needs no money.
     expect((await purses.reserve(owner, zeroUsd)).ok).toBe(true)
   })
 

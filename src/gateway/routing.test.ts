@@ -151,7 +151,7 @@ describe('affinity', () => {
     // By now it is known to be common.
     for (let n = 1; n <= 20; n += 1) await send(fleet, { prefixes: [500, 2_000 + n] }).sink.done
     expect(fleet.engines.map(({ received }, n) => received - (before[n] ?? 0)).every((more) => more >= 1)).toBe(true)
-    // Who comes back is still known.
+    // A returning session is still known.
     const home = await idOf(fleet, { prefixes: [500, 9_000] })
     for (let n = 0; n < 5; n += 1) expect(await idOf(fleet, { prefixes: [500, 9_000, 9_001] })).toBe(home)
   })

@@ -148,7 +148,7 @@ function follow(model: string): LocalState[] {
   return seen
 }
 
-/** What an engine answers. undefined: the connection ended without an answer. */
+/** The engine's answer. undefined: the connection closed without one. */
 function call(socketPath: string, path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const request = http.get({ socketPath, path, agent: false }, (response) => {
@@ -281,7 +281,7 @@ describe('files', () => {
       return now?.kind === 'failed' ? now : undefined
     })
     expect(state).toMatchObject({ retryInMs: 70_000, message: expect.stringContaining('SHA-256') })
-    // What the operator mends is tried at once.
+    // A fix by the operator is tried at once.
     host.setModels([chat()])
     await ready('house/chat')
   })

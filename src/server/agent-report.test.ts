@@ -1,4 +1,4 @@
-/** What hosts say of themselves: nothing of it breaks the database, floods the log, or sells what cannot be used. */
+/** Host reports: none can break the database, flood the log, or put unusable hardware on sale. */
 import { randomInt } from 'node:crypto'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'

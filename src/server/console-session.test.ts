@@ -243,7 +243,7 @@ describe('the session cookie', () => {
             else refused.add(`${answer.status} ${String(bodyOf(answer).reason)}`)
           }
     expect([...refused]).toEqual(['403 cross_site'])
-    // What a header says that is not the console's own is the same as none, where none is needed.
+    // A foreign header counts as none where none is needed.
     expect([...found].filter((one) => !one.endsWith(' 0')).toSorted()).toEqual([...counting].toSorted())
     expect([...found].filter((one) => one.startsWith('POST') && one.endsWith(' 0'))).toEqual([])
   })

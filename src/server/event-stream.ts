@@ -20,7 +20,7 @@ const BATCH_ROWS = 100
 const POLL_MS = 5_000
 
 export interface EventStreamOptions {
-  /** Whose events. The caller has checked that the actor may read them. */
+  /** Account of the events. The caller has checked that the actor may read them. */
   readonly of: 'account' | 'everyone'
   /** The last event that the client has. undefined: start with new events. */
   readonly after: bigint | undefined

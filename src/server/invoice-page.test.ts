@@ -32,7 +32,7 @@ const invoice: InvoiceRecord = {
   closingBalanceUsd: '5706.101533340',
 }
 
-/** What a reader sees, without the tags. */
+/** Visible text, without tags. */
 const textOf = (html: string) =>
   html
     .replace(/<style>.*?<\/style>/s, '')

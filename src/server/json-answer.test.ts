@@ -93,7 +93,7 @@ test('no compressible answer contains a secret', () => {
   }
   const packed = withSecrets.filter(([operation, endpoint]) => isPackable(operation, endpoint))
   expect(packed.map(([operation]) => operation)).toEqual([])
-  // What somebody said to a model is theirs, as a text that others may have a part in.
+  // A prompt is private, and so is any text that contains it.
   expect(isPackable('getInferenceRequest', api.getInferenceRequest as unknown as Endpoint)).toBe(false)
   const byPost = operations.filter(([operation, one]) => one.method !== 'GET' && isPackable(operation, one))
   expect(byPost.map(([operation]) => operation)).toEqual(['listMachines'])

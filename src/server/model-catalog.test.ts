@@ -45,7 +45,7 @@ const addDeployment = (model: string, url: string, more: Partial<DeploymentInput
 
 interface Watched {
   readonly catalog: ModelCatalog
-  /** What was told last. */
+  /** The last catalog that was published. */
   readonly now: () => Catalog
   readonly changes: () => number
   readonly warnings: object[]

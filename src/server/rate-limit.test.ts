@@ -30,7 +30,7 @@ describe('the limit across all servers', () => {
       for (const minute of [1, 2]) {
         const answers = await ask()
         expect(granted(answers), `minute ${minute}`).toBeLessThanOrEqual(limit)
-        // What the faster one has left of its last slice when all were asked is lost.
+        // The faster server's unspent part of its last slice is lost.
         expect(granted(answers), `minute ${minute}`).toBeGreaterThanOrEqual(Math.floor(limit * 0.9))
         expect(answers.every((answer) => answer.remaining >= 0 && answer.limit === limit)).toBe(true)
         fixture.clock.advance(MINUTE_MS)

@@ -18,7 +18,7 @@ let agent: TestAgent
 let port: number
 const requests: StreamRequest[] = []
 const streams: MuxStream[] = []
-/** What the machine behind the port does with a connection. */
+/** How the machine behind the port handles a connection. */
 let serve: (stream: Duplex) => void
 
 beforeEach(async () => {
@@ -249,7 +249,7 @@ test('limits a workload to its share of the host’s streams, with SSH apart', a
   const others = await fill(neighbour, 300)
   expect(others).toHaveLength(256)
   expect(agent.mux.streams).toBe(256 + 32 + 256)
-  // What ends makes room.
+  // A finished connection frees its slot.
   first[0]?.destroy()
   await waitFor('its end', () => agent.mux.streams === 543)
   // The host may have heard of it before the relay's own side is closed.

@@ -1,4 +1,4 @@
-/** Who and what gets into the account: API keys, SSH keys, webhooks and people, in a real browser. */
+/** Account access in a real browser: API keys, SSH keys, webhooks and members. */
 import { fail } from '../../src/contract/result.ts'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -140,7 +140,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await dialog.getByText(/This is a private key/).waitFor()
     await text.fill('hello there')
     await dialog.getByText(/this starts with “hello”/).waitFor()
-    // What only the server can see: the key is cut.
+    // Only the server detects this: the key is truncated.
     await text.fill(`${testSshKey.slice(0, 40)} cut`)
     await add.click()
     await dialog.getByText(/not an OpenSSH public key/).waitFor()

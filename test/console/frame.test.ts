@@ -263,7 +263,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
       await waitFor('it to hold', async () => (await call('GET', '/v2/users/me')).status === (suspended ? 403 : 200))
     }
     const { page, visit, look, faults, close } = await browser.open(key)
-    // What a page cannot go on with is noted by React.
+    // React logs the error that breaks a page.
     const others = (): string[] => faults().filter((fault) => !fault.includes('ApiError: This account is suspended'))
     await suspend(true)
     await visit('/volumes', 'Something went wrong')

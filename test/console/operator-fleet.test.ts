@@ -155,7 +155,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByRole('button', { name: 'Save changes' }).click()
     await dialog.getByText(fail('no_such_gpu', { gpus: 4 }).message).waitFor()
     await dialog.getByLabel('GPUs withdrawn from sale').fill('3')
-    // Whose machine it is sets the price.
+    // The machine's owner sets the price.
     expect(await dialog.getByLabel('Price per GPU-hour').count()).toBe(0)
     await dialog.getByLabel('Supplier').selectOption('Operator')
     expect(await dialog.getByLabel('Price per GPU-hour').inputValue()).toBe('0.35')
@@ -167,7 +167,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByRole('button', { name: 'Save changes' }).click()
     await row.getByText('draining').waitFor()
     await row.getByText('$0.41').waitFor()
-    // What its engine says is not the operator's to send back.
+    // GPUs that the engine reports as sick are not sent back by the operator.
     await page.getByLabel('Search').fill('pdx-rtx4090-02')
     await page.getByRole('row', { name: 'mock-pdx-rtx4090-02' }).getByRole('button', { name: 'Change' }).click()
     const sick = page.getByRole('dialog', { name: 'mock-pdx-rtx4090-02' })

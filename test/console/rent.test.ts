@@ -180,7 +180,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       spendingLimitUsd: '9100.000000000',
       currentTerm: { termType: 'reserved', termPeriodDays: 30, costPerHour: 12.564, originalCostPerHour: 13.96 },
     })
-    // What ending early costs is shown before the end.
+    // The cost of ending early is shown first.
     await page.reload()
     await page.getByRole('button', { name: 'Terminate' }).click()
     const end = page.getByRole('dialog')

@@ -1,4 +1,4 @@
-/** What a supplier does in the console: lets a machine join, prices it, takes it off sale, sees what it earns. */
+/** Supplier pages: join a machine, price it, take it off sale, see its earnings. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseSimulated } from '../../src/agent/gpu-source.ts'

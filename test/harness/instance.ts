@@ -1,4 +1,4 @@
-/** What a customer does with instances of the marketplace, what their bill must be, and whether anything is left. */
+/** Marketplace instances in tests: renting them, their expected bill, and checks for leftovers. */
 import net from 'node:net'
 import { parseInstant, type Instant } from '../../src/base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
@@ -101,7 +101,7 @@ export async function eventData(by: Customer, instance: Instance, type: string):
   return found.data
 }
 
-/** What the documentation says that a stretch of time costs, reckoned apart from our code. */
+/** The documented cost of a period, computed independently of our code. */
 export function costOf(startedAt: Instant, endedAt: Instant): NanoUsd {
   return nanoUsdOf((LAB_PRICE * BigInt(endedAt - startedAt)) / 3_600_000n)
 }

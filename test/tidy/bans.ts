@@ -1,5 +1,5 @@
 /**
- * What the code does not do, and why. A ban sees the parsed program, so a word in a comment or a text does no harm.
+ * Banned constructs, and why. A ban sees the parsed program, so a word in a comment or a text does no harm.
  * `sample` must be caught: a rule that would catch nothing is no rule. Each exception has its reason.
  */
 import { Visitor, type ParseResult } from 'rolldown/utils'

@@ -79,7 +79,7 @@ export function lineOf(source: Source, offset: number): number {
   return source.text.slice(0, offset).split('\n').length
 }
 
-/** What these files import, and what that imports, and so on; with the files themselves. */
+/** These files and everything they import, transitively. */
 export function reach(sources: readonly Source[], from: readonly string[]): Set<string> {
   const byPath = new Map(sources.map((source) => [source.path, source]))
   const reached = new Set<string>()

@@ -42,7 +42,7 @@ export const cleaningLimits: CleaningLimits = { rebootMs: 20 * 60_000, switchAft
 export interface CleaningTools {
   readonly host: SshHost
   readonly access: MetalAccess
-  /** Whose end this is; where its mark has gone, it gets a new one. */
+  /** The rental being cleaned up; a missing marker is written again. */
   readonly id: string
   readonly declared: MetalDeclared
   readonly power: PowerSwitch | undefined

@@ -23,7 +23,7 @@ afterAll(() => books.close())
 
 type Name = keyof typeof billingHandlers
 
-/** What the wire carries, checked against the contract on both sides. */
+/** Billing over HTTP, with requests and responses checked against the contract. */
 async function call(operation: Name, input: { query?: unknown; params?: unknown; body?: unknown } = {}) {
   const { query, params, body, response } = api[operation]
   const request = {
