@@ -208,7 +208,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         await untilStatus(ada, first.id, 'unknown')
         expect(await hostAs(rebooted)).toMatchObject({
           isSilent: true,
-          notes: expect.arrayContaining([expect.stringContaining('What runs here cannot be seen now')]),
+          notes: expect.arrayContaining([expect.stringContaining('Cannot read the state of the workloads')]),
         })
         await rebooted.docker.startDaemon()
         await untilRunsAgain(ada, first)

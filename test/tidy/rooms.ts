@@ -17,8 +17,8 @@ export function roomOf(path: string): string | undefined {
 }
 
 /**
- * Those who decide know the port of drivers, and no driver. Of the server, those files name them that wire them and that
- * unseal what bare metal needs; an agent is made of them.
+ * Deciding code knows the driver port and no driver. In the server, only the files that wire drivers or decrypt the
+ * secrets of bare metal name them; the agent is built from them.
  */
 const PORT = 'src/engines/driver.ts'
 const knowsEngines = (from: string): boolean =>
