@@ -238,7 +238,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         const full = await rentInstance(ada, rebooted, machines.registry.images.sftp)
         const waiting = await waitFor('its wait reason', async () => {
           const shown = await findInstance(ada, full)
-          return shown?.status_message?.includes('the disk of the host is full') && shown
+          return shown?.status_message?.includes("the host's disk is full") && shown
         })
         expect(waiting.instance.status).toBe('starting')
         await rm(filler)
