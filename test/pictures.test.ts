@@ -400,7 +400,7 @@ test(
       const { response, ended } = await startLong()
       process.kill(await victim(), 'SIGKILL')
       const last = await ended()
-      expect(last).toMatchObject({ type: 'error', error: { message: expect.stringContaining('nothing is billed') } })
+      expect(last).toMatchObject({ type: 'error', error: { message: expect.stringContaining('not charged') } })
       expect(chunk?.parse(last)).toEqual(last)
       expect(await nanoOf(response)).toBe(0)
       expect(await logOf(response)).toMatchObject({ outcome: 'failed', costUsd: '0.000000000', streamed: true })

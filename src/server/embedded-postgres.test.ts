@@ -115,9 +115,9 @@ test('reports a killed postmaster, waits for its last worker, and loses nothing 
   const log: string[] = []
   const second = await start(dataDir, {}, (line) => {
     log.push(line)
-    if (line.includes('remains')) process.kill(worker.pid, 'SIGCONT')
+    if (line.includes('waiting for an earlier instance')) process.kill(worker.pid, 'SIGCONT')
   })
-  expect(log[0]).toBe('PostgreSQL waits for the remains of an earlier one to go away')
+  expect(log[0]).toBe('PostgreSQL is waiting for an earlier instance to shut down')
   expect(await query(second.url, 'select n from note')).toEqual([{ n: 1 }])
 })
 

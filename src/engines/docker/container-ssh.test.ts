@@ -250,7 +250,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     const copy = start('sftp', [...options(key.file), '-P', String(other.port), 'root@127.0.0.1'])
     expect(await said(copy)).toMatchObject({
       code: 255,
-      err: expect.stringContaining('There is no SFTP server in this image'),
+      err: expect.stringContaining('This image has no SFTP server'),
     })
     const args = [...options(key.file), '-p', String(other.port), 'root@127.0.0.1', 'echo fine']
     expect(await said(start('ssh', args))).toMatchObject({ out: 'fine\n' })

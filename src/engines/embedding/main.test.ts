@@ -145,7 +145,7 @@ describe('names the field of an invalid value', () => {
     [{ input: [] }, 'input', /list of 1 to 2048/],
     [{ input: Array.from({ length: 2_049 }, () => 'a') }, 'input', /2048/],
     [{ input: [1, 'two'] }, 'input', /string/],
-    [{ input: [1, 30_522] }, 'input', /30522 is no token/],
+    [{ input: [1, 30_522] }, 'input', /30522 is not a token/],
     [
       { input: [[5], Array.from({ length: 511 }, () => 7)] },
       'input.1',
