@@ -29,7 +29,7 @@ test(
 
     const broken = painter.encodePrompt('a red apple')
     process.kill(painter.pid ?? NaN, 'SIGKILL')
-    await expect(broken).rejects.toThrow('ended with SIGKILL')
+    await expect(broken).rejects.toThrow('exited with SIGKILL')
     expect(painter.pid).toBeUndefined()
 
     expect(await painter.encodePrompt('a red apple')).toEqual(words)
