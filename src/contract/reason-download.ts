@@ -1,13 +1,13 @@
 /** Reasons why a model file could not be downloaded. An operator reads them in the state of the model. */
 import { asGiven, conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
 
-interface Size {
+type Size = {
   readonly name: string
   readonly bytes: number
   readonly expectedBytes: number
 }
 
-interface FromUrl {
+type FromUrl = {
   readonly url: string
 }
 

@@ -1,7 +1,7 @@
 /** Reasons about models, deployments and inference requests. */
 import { asGiven, conflict, forbidden, invalid, notFound, rateLimited, unavailable } from './reason-entry.ts'
 
-interface Model {
+type Model = {
   readonly model: string
 }
 

@@ -2,7 +2,7 @@
 import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
 
-interface RentalState {
+type RentalState = {
   readonly rentalId: number
   readonly status: string
 }
