@@ -10,7 +10,7 @@ import { build } from 'rolldown'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const outDir = path.resolve(root, process.argv[2] ?? 'dist/sdk')
-const entries = ['client', 'error', 'inference']
+const entries = ['client', 'error', 'inference', 'request-cost']
 
 await build({
   cwd: root,

@@ -1,5 +1,5 @@
 /** Reasons about accounts: members, keys, quotas, money, webhooks. */
-import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound } from './reason-entry.ts'
 
 /** The purpose of the money. */
@@ -95,7 +95,7 @@ export const accountReasons = {
   bad_fee: invalid('A fee can have at most two decimals.'),
   zero_amount: invalid('The amount must not be zero.'),
   refund_too_large: invalid(
-    ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdForPeople(max)} can be refunded.`,
+    ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdExactly(max)} can be refunded.`,
   ),
   balance_too_large: invalid('The balance would exceed the largest amount the ledger can store.'),
 } as const

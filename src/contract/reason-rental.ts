@@ -1,5 +1,5 @@
 /** Reasons about orders, rentals, instances and storage volumes. */
-import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
+import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
 
 type RentalState = {
@@ -40,7 +40,7 @@ export const rentalReasons = {
   ),
   price_changed: invalid(
     ({ perHour, max }: { readonly perHour: NanoUsd; readonly max: NanoUsd }) =>
-      `The price is now ${formatUsdForPeople(perHour)}/hr, above your maximum of ${formatUsdForPeople(max)}/hr.`,
+      `The price is now ${formatUsdExactly(perHour)}/hr, above your maximum of ${formatUsdExactly(max)}/hr.`,
     'Nothing was ordered. Check the new price and order again.',
   ),
   no_ssh_key: invalid('The account has no SSH key, so nobody could log in.', 'Add an SSH key first.'),
