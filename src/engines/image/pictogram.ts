@@ -4,24 +4,22 @@
  * texts the shapes are constant, so memory does not grow after the first images.
  */
 import path from 'node:path'
-import { setImmediate } from 'node:timers/promises'
-import { InferenceSession, Tensor } from 'onnxruntime-node'
+import { Tensor, type InferenceSession } from 'onnxruntime-node'
+import { openOnnxModel, type OnnxModel } from '../onnx-model.ts'
 import { loadMiniLm, type EmbeddingModel } from '../embedding/mini-lm.ts'
 import { DECODER_FILE, PAINTER_FILE, readModelFolder, type ImageFacts } from './model-folder.ts'
 import type { Painter, PainterStart, EncodedPrompt } from './painter-process.ts'
 import { writePng } from './image-file.ts'
 import { findReadPart } from './read-part.ts'
 
-const ONNX_ERRORS_ONLY = 3
 /** The prompt and the negative prompt. */
 const MAX_BATCH = 2
 
 export async function loadPictogram({ folder, threads }: PainterStart): Promise<Painter> {
   const facts = await readModelFolder(folder)
-  const load = (file: string): Promise<InferenceSession> =>
-    InferenceSession.create(path.join(folder, file), {
+  const load = (file: string): Promise<OnnxModel> =>
+    openOnnxModel(path.join(folder, file), {
       intraOpNumThreads: threads,
-      logSeverityLevel: ONNX_ERRORS_ONLY,
       // Spinning threads used twice the CPU time and, on a busy machine, took twice as long.
       extra: { session: { intra_op: { allow_spinning: '0' } } },
     })
@@ -55,7 +53,7 @@ async function encodePrompt(
   }
 }
 
-function makeVelocities(painter: InferenceSession, { latent: shape, words, dimensions }: ImageFacts) {
+function makeVelocities(painter: OnnxModel, { latent: shape, words, dimensions }: ImageFacts) {
   const size = shape[0] * shape[1] * shape[2]
   const latents = new Float32Array(MAX_BATCH * size)
   const states = new Float32Array(MAX_BATCH * words * dimensions)
@@ -71,8 +69,6 @@ function makeVelocities(painter: InferenceSession, { latent: shape, words, dimen
       const length = row.reduce((product, one) => product * one, batch)
       return new Tensor('float32', values.subarray(0, length), [batch, ...row])
     }
-    // A run blocks the thread; cancellations are received between two runs.
-    await setImmediate()
     const outcome = await painter.run({
       latent: tensor(latents, ...shape),
       time: tensor(new Float32Array(batch).fill(time)),

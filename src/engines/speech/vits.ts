@@ -4,9 +4,9 @@
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { setImmediate } from 'node:timers/promises'
 import type { InferenceSession, Tensor, TensorConstructor } from 'onnxruntime-node'
 import { z } from 'zod'
+import { openOnnxModel } from '../onnx-model.ts'
 import type { Synthesiser } from './voice-thread.ts'
 
 /** The model's published defaults: how much sound and rhythm vary between readings. */
@@ -15,8 +15,6 @@ const RHYTHM_NOISE = 0.8
 /** The model also takes language model features, which English does not need. */
 const BERT_FEATURES = 1_024
 const SMALL_BERT_FEATURES = 768
-
-const ONNX_ERRORS_ONLY = 3
 
 const metadataForm = z.object({
   language_id: z.int(),
@@ -29,14 +27,13 @@ export async function loadVits(threads: number): Promise<Synthesiser> {
   const { resolve } = createRequire(import.meta.url)
   const assetOf = (name: string): string => resolve(`@dittli/tts-en/assets/en/${name}`)
   const { graphemeToPhonemeEN: toPhonemes } = await import('@dittli/tts-en')
-  const { InferenceSession, Tensor } = await import('onnxruntime-node')
+  const { Tensor } = await import('onnxruntime-node')
   const metadata = metadataForm.parse(JSON.parse(await readFile(assetOf('metadata.json'), 'utf8')))
   await withFilesFetched(assetOf, () => toPhonemes.prepare?.({ assetBase: '/' }))
-  const session = await InferenceSession.create(assetOf('model.onnx'), {
+  const session = await openOnnxModel(assetOf('model.onnx'), {
     intraOpNumThreads: threads,
     // Otherwise the memory of the longest piece so far would be kept. Speed is the same.
     enableCpuMemArena: false,
-    logSeverityLevel: ONNX_ERRORS_ONLY,
   })
   const ids = new Map(metadata.symbols.map((symbol, i) => [symbol, i]))
   const known = new Set(metadata.symbols)
@@ -52,7 +49,6 @@ export async function loadVits(threads: number): Promise<Synthesiser> {
         speaker: metadata.spk2id[voice] ?? 0,
         lengthScale: 1 / speed,
       })
-      await setImmediate()
       const outcome = await session.run(feeds)
       const samples = outcome['audio']?.data
       if (!(samples instanceof Float32Array)) throw new Error('the model returned no audio')
