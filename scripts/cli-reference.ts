@@ -4,7 +4,7 @@
  */
 import { runCli } from '../src/cli/program.ts'
 
-/** A group of commands: how the help calls it, and how the page does. */
+/** A group of commands: its name in the help, and on the page. */
 const groups = [
   ['Server', 'Servers and keys'],
   ['Customers', 'For customers'],
@@ -12,7 +12,7 @@ const groups = [
   ['Operators', 'For operators'],
 ] as const
 
-/** The page with its reference as it should be; what stands above it stays. */
+/** The page with an updated reference; the text above it stays. */
 export async function withReference(page: string): Promise<string> {
   const [above = ''] = page.split(`## ${groups[0][1]}\n`)
   const overview = await helpOf([])
@@ -24,7 +24,7 @@ export async function withReference(page: string): Promise<string> {
   return `${above}${parts.join('\n')}`
 }
 
-/** `berth --help` lists what can be typed under the name of each group. */
+/** `berth --help` lists the commands of each group. */
 export function commandsOf(overview: string, group: string): string[] {
   const [, list = ''] = overview.split(`\n${group}:\n`)
   const [lines = ''] = list.split('\n\n')

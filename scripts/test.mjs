@@ -46,7 +46,7 @@ const needs = [
   { command: 'openssl', package: 'openssl', neededBy: proxies },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]
-/** Parts of those that are no programs of their own. */
+/** Parts of those packages that are not programs. */
 const beside = new Map([['nfs-ganesha', ['nfs-ganesha-vfs']]])
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -65,7 +65,7 @@ async function main(filters) {
   return runTests(root, filters)
 }
 
-/** As root on Debian what is missing is installed; elsewhere it is named, and the tests that need it say so. */
+/** As root on Debian, installs what is missing; elsewhere, lists it, and the tests that need it are skipped. */
 function installNeeds() {
   const missing = needs.filter(({ command }) => spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0)
   if (missing.length === 0) return

@@ -8,7 +8,7 @@ import { api, type OperationId } from '../src/contract/api.ts'
 import { isInference, scopes, type Access, type Endpoint, type Scope } from '../src/contract/endpoint.ts'
 import { absent, examples, makeOwned, type Example, type Owned } from './harness/examples.ts'
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
-import { recountBooks, startJourney, succeed, type Journey } from './harness/journey.ts'
+import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
 import { send } from './harness/send.ts'
 import type { Call, Reply } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
@@ -39,7 +39,7 @@ beforeAll(async () => {
   its = await makeOwned(journey, owner)
   wrongKeys = await makeWrongKeys()
   for (const [, { access }] of keyed) {
-    for (const held of [...waysIn(access), ...wayOut(access)]) await makeKey(held)
+    for (const held of [...acceptedScopeSets(access), ...rejectedScopeSets(access)]) await makeKey(held)
   }
   untouched = await fingerprint(journey.app)
 })
@@ -73,12 +73,12 @@ async function makeWrongKeys(): Promise<typeof wrongKeys> {
 }
 
 /** Scope sets that grant access: each named scope is enough on its own. */
-function waysIn(access: Access): Scope[][] {
+function acceptedScopeSets(access: Access): Scope[][] {
   return Array.isArray(access) ? access.map((scope: Scope) => [scope]) : [['inference']]
 }
 
 /** All scopes that do not grant access. Empty where any key is accepted. */
-function wayOut(access: Access): Scope[][] {
+function rejectedScopeSets(access: Access): Scope[][] {
   return Array.isArray(access) ? [customerScopes.filter((scope) => !access.includes(scope))] : []
 }
 
@@ -129,7 +129,7 @@ describe('a public operation accepts calls without a key or with any key', () =>
 
 describe('rejects an invalid key and a key without the scope, and changes nothing', () => {
   test.each(keyed)('%s', async (operation, endpoint) => {
-    const lacking = wayOut(endpoint.access).map((held) => ({
+    const lacking = rejectedScopeSets(endpoint.access).map((held) => ({
       what: `only ${held.join(', ')}`,
       header: `Bearer ${keys.get(held.join(' '))}`,
       status: 403,
@@ -144,7 +144,7 @@ describe('rejects an invalid key and a key without the scope, and changes nothin
   })
 })
 
-describe("another account's things are as if they did not exist, and stay as they are", () => {
+describe("another account's resources are not found and do not change", () => {
   const naming = keyed.filter(([operation, endpoint]) => isOwned(operation) && !isOperators(endpoint))
   test.each(naming)('%s', async (operation, endpoint) => {
     const foreign = await call(operation, examples[operation](its), `Bearer ${stranger.key}`)
@@ -176,7 +176,7 @@ function withoutIds(body: unknown, ids: Owned): string {
 
 describe('accepts a key that has only the required scope', () => {
   test.each(keyed)('%s', async (operation, endpoint) => {
-    for (const [index, held] of waysIn(endpoint.access).entries()) {
+    for (const [index, held] of acceptedScopeSets(endpoint.access).entries()) {
       const reply = await call(operation, examples[operation](its), `Bearer ${keys.get(held.join(' '))}`)
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
       // An earlier call may have used up the example's resource; a server without model engines accepts the key and
@@ -188,6 +188,6 @@ describe('accepts a key that has only the required scope', () => {
   })
 
   test('the ledger is consistent afterwards', async () => {
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })

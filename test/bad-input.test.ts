@@ -13,7 +13,7 @@ import { examples, makeOwned, type Example, type Owned } from './harness/example
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { bodySchema, parameterFaults, schemas } from './harness/described-input.ts'
 import { edgesOf, faultsOf, type Fault } from './harness/input-faults.ts'
-import { recountBooks, startJourney, succeed, type Journey } from './harness/journey.ts'
+import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
 import { send } from './harness/send.ts'
 import type { Reply } from './harness/server.ts'
 
@@ -178,7 +178,7 @@ describe('rules that a schema cannot express', () => {
   const asCustomer = (...request: Parameters<Journey['demo']>) => journey.as(keys.customer)(...request)
 
   test('lists the known marketplace filters when one is unknown', async () => {
-    const reply = await journey.nobody('POST', '/v1/marketplace', { filters: { gpu_modell: 'h100' } })
+    const reply = await journey.anonymous('POST', '/v1/marketplace', { filters: { gpu_modell: 'h100' } })
     expect(reply.status).toBe(422)
     const known = Object.keys(schemas['MarketplaceFilters']?.properties ?? {})
     expect(known).toHaveLength(9)
@@ -231,7 +231,7 @@ describe('rules that a schema cannot express', () => {
       const reply = await journey.as(keys.operator)('GET', `/v2/operator/${list}?cursor=forged`)
       expect([list, reply.status]).toEqual([list, 400])
     }
-    expect((await journey.nobody('POST', '/v1/marketplace?cursor=%21', {})).status).toBe(400)
+    expect((await journey.anonymous('POST', '/v1/marketplace?cursor=%21', {})).status).toBe(400)
   })
 
   test('accepts only a printable Idempotency-Key of limited length', async () => {
@@ -271,5 +271,5 @@ describe('accepts inputs at their limits', () => {
     expect(wrong).toEqual([])
   })
 
-  test('the ledger is consistent afterwards', async () => expect(await recountBooks(journey)).toEqual([]))
+  test('the ledger is consistent afterwards', async () => expect(await checkLedgerAndEngines(journey)).toEqual([]))
 })

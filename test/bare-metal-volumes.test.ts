@@ -19,14 +19,14 @@ import { postgresHostWorld } from '../src/store/host-world.ts'
 import { testDatabase } from './harness/database.ts'
 import { ownPorts, relayPorts } from './harness/own-port.ts'
 import { faultyWorld } from './harness/host-world.ts'
-import { chargedFor, eventTypesOf, recountBooks, succeed } from './harness/journey.ts'
+import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { makeCustomer, type Customer } from './harness/machines.ts'
 import { startMetalGuests, type MetalGuest, type MetalGuests } from './harness/metal-guests.ts'
 import { METAL_REGION, metalEntry, priceMetal, untilState } from './harness/metal-machines.ts'
 import { whyNoQemu } from './harness/qemu-lab.ts'
 import { testServer, type TestServer, type TestServerOptions } from './harness/server.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './harness/storage-lab.ts'
-import { lookAgain, waitFor } from './harness/wait.ts'
+import { pollDelay, waitFor } from './harness/wait.ts'
 
 const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
 const START_MS = 300_000
@@ -124,7 +124,7 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
               ...overrides,
             })
           },
-          advance: lookAgain,
+          advance: pollDelay,
           faults: volumeFaults,
           dispose: () => freeAll(world, files),
         }
@@ -157,7 +157,7 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
       return waitFor(
         () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
         async () => {
-          await lookAgain()
+          await pollDelay()
           last = await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
           return last?.status === status && last
         },
@@ -180,7 +180,7 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
       waitFor(
         `${times} times ${type}`,
         async () => {
-          await lookAgain()
+          await pollDelay()
           const types = await eventTypesOf(by.call, `volume:${volumeId}`)
           return types.filter((one) => one === type).length === times
         },
@@ -248,7 +248,7 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
       expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
       await expect(mountByHand(next)).rejects.toThrow(REFUSED)
       expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
-      expect(await recountBooks(server)).toEqual([])
+      expect(await checkLedgerAndEngines(server)).toEqual([])
     })
   })
 })
@@ -269,7 +269,7 @@ async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
 async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
   for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
   const isFree = async (): Promise<boolean> => {
-    await lookAgain()
+    await pollDelay()
     return (await world.listWorkloads('private-cloud', '')).length === 0
   }
   await waitFor('the guests are free', isFree, SLOW_MS)

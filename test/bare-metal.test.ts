@@ -8,7 +8,7 @@ import { metalDriver } from '../src/engines/metal/driver.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { METAL_REGION, startMetalMachines, type MetalMachines } from './harness/metal-machines.ts'
-import { lookAgain, waitFor } from './harness/wait.ts'
+import { pollDelay, waitFor } from './harness/wait.ts'
 
 const HOSTS = 3
 let machines: MetalMachines
@@ -47,7 +47,7 @@ driverConformance(
       },
       advance: async () => {
         if (isVanishing) await removeMark()
-        await lookAgain()
+        await pollDelay()
       },
       faults: {
         ...faults,

@@ -47,15 +47,15 @@ describe(`${KILLS} kills of the whole process tree under load`, () => {
     load = startLoad({ url: () => server.url, key: keys.demo }, WORKERS)
     for (let kill = 0; kill < KILLS; kill += 1) await killAndRestart(env, kill)
     await load.stop()
-    expect(load.told.wrong).toEqual([])
-    expect(load.told.answered).toBeGreaterThanOrEqual(Math.floor(KILLS / 2))
-    expect(load.told.created.size).toBeGreaterThan(KILLS / 10)
+    expect(load.results.wrong).toEqual([])
+    expect(load.results.answered).toBeGreaterThanOrEqual(Math.floor(KILLS / 2))
+    expect(load.results.created.size).toBeGreaterThan(KILLS / 10)
   })
 
   test('every rental that a customer got a success response for exists once', { timeout: 3 * MINUTE_MS }, async () => {
     const rentals = await waitForStatus(['Running', 'Failed', 'Terminated'])
     const known = new Set(rentals.map((rental) => (rental.kind === 'container' ? rental.name : String(rental.id))))
-    const created = [...load.told.created.values()]
+    const created = [...load.results.created.values()]
     expect(created.filter((id) => !known.has(id))).toEqual([])
     expect(new Set(created).size, 'two creates answered with one rental').toBe(created.length)
   })
@@ -127,11 +127,11 @@ async function orderReservedMachine(): Promise<void> {
 }
 
 async function killAndRestart(env: Record<string, string>, kill: number): Promise<void> {
-  const { answered } = load.told
+  const { answered } = load.results
   // The kill happens at a random time on purpose: this is the only delay in the suite.
   await new Promise((resolve) => setTimeout(resolve, randomInt(10, 900)))
   // Every other run lasts long enough to answer something, even on a slow machine.
-  if (kill % 2 === 1) await waitFor('an answer', () => load.told.answered > answered)
+  if (kill % 2 === 1) await waitFor('an answer', () => load.results.answered > answered)
   await server.killTree()
   server = await startServerProcess(env)
 }

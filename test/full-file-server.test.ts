@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { testDatabase } from './harness/database.ts'
-import { chargedFor, eventTypesOf, recountBooks, succeed } from './harness/journey.ts'
+import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { makeCustomer, type Customer } from './harness/machines.ts'
 import { startMetalLab, whyNoMetalLab, type MetalLab } from './harness/metal-lab.ts'
 import { inventoryEntry, METAL_REGION, priceMetal, SCRATCH, untilState } from './harness/metal-machines.ts'
@@ -14,7 +14,7 @@ import { relayPorts } from './harness/own-port.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { startSmallDisk, type SmallDisk } from './harness/small-disk.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './harness/storage-lab.ts'
-import { lookAgain, waitFor } from './harness/wait.ts'
+import { pollDelay, waitFor } from './harness/wait.ts'
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 300_000 })
 const reason = whyNoStorageLab() ?? whyNoMetalLab()
@@ -70,7 +70,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
   const list = (): Promise<Array<{ id: number; status: string; meta: object }>> => succeed(ada.call, 'GET', volumes)
   const untilStatus = (id: number, status: string) =>
     waitFor(`volume ${id} is ${status}`, async () => {
-      await lookAgain()
+      await pollDelay()
       return (await list()).some((one) => one.id === id && one.status === status)
     })
   const images = (): string[] => fs.readdirSync(path.join(lab.folder, 'images'))
@@ -129,7 +129,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
       'volume.recovered',
     ])
     expect(await chargedFor(ada.call, { volumeId: lost })).toBeGreaterThanOrEqual(charged)
-    expect(await recountBooks(server)).toEqual([])
+    expect(await checkLedgerAndEngines(server)).toEqual([])
     fs.rmSync(file)
     await untilStatus(lost, 'unknown')
   })
@@ -138,7 +138,7 @@ describe.skipIf(reason !== null)(`a full file server${reason === null ? '' : ` (
     const machine = { gpuCount: 8, region: METAL_REGION, gpuType: 'h100', networkType: 'ethernet' }
     const { id } = await succeed(ada.call, 'POST', rentals, machine)
     await waitFor('the rental runs', async () => {
-      await lookAgain()
+      await pollDelay()
       return (await succeed(ada.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)).status === 'Running'
     })
     const refused = await ada.call('POST', `${volumes}/attach`, { storageVolumeId: lost, rentalIds: [id] })

@@ -8,7 +8,7 @@ import type { HostWorld } from '../src/engines/host/world.ts'
 import { postgresHostWorld } from '../src/store/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { startMachines, type Machines } from './harness/machines.ts'
-import { lookAgain } from './harness/wait.ts'
+import { pollDelay } from './harness/wait.ts'
 
 const HOSTS = 2
 let machines: Machines
@@ -46,7 +46,7 @@ driverConformance(
       spec,
       advance: async () => {
         if (removing) await removeContainers(machines)
-        await lookAgain()
+        await pollDelay()
       },
       faults: {
         ...faults,

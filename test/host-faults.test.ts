@@ -30,7 +30,7 @@ import {
   untilStatus,
   type Instance,
 } from './harness/instance.ts'
-import { recountBooks, succeed } from './harness/journey.ts'
+import { checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { run, startMachinesOf, type ContainerHost, type Customer, type Machines } from './harness/machines.ts'
 import { startServerLab, type ServerLab } from './harness/server-lab.ts'
 import { waitFor } from './harness/wait.ts'
@@ -40,10 +40,10 @@ const FAULT_MS = 120_000
  * How long before a fault the last observation may be: one heartbeat plus the time to store it on a busy machine. Must
  * be less than the silence after which a fault is noticed.
  */
-const HEARD_MS = 10_000
+const MAX_REPORT_AGE_MS = 10_000
 const STALL_SECONDS = 2
 const DISK_MB = 96
-const STRANGER = 'somebody-elses'
+const UNKNOWN_CONTAINER = 'somebody-elses'
 
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`
@@ -66,7 +66,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
     if (third === undefined || fourth === undefined) throw new Error('there are no more hosts')
     rebooted = third
     drilled = fourth
-    await runStranger(lonely)
+    await runUnknownContainer(lonely)
   }, 120_000)
   afterAll(() => machines.close())
 
@@ -89,9 +89,9 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
     (await by.ssh(instance.sshCommand, 'cat', '/root/mark')).out === 'kept\n'
 
   /** It ended while `Unknown`: it is charged up to the last observation, which was about when the fault happened. */
-  async function expectPaidUntilLastSight(by: Customer, instance: Instance, faultAt: number): Promise<void> {
+  async function expectPaidUntilLastSeen(by: Customer, instance: Instance, faultAt: number): Promise<void> {
     const seenAt = instantOf((await eventData(by, instance, 'rental.unknown'))['lastSeenAt'])
-    expect(Math.abs(seenAt - faultAt)).toBeLessThan(HEARD_MS)
+    expect(Math.abs(seenAt - faultAt)).toBeLessThan(MAX_REPORT_AGE_MS)
     expect(await charged(by, instance)).toBe(costOf(instantOf(instance.start), seenAt))
   }
 
@@ -103,12 +103,12 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
   }
 
   /** Has the labels of this installation, but no row in the database. */
-  async function runStranger(host: ContainerHost): Promise<void> {
+  async function runUnknownContainer(host: ContainerHost): Promise<void> {
     const { installation } = JSON.parse(readFileSync(path.join(host.dir, 'agent.json'), 'utf8'))
     const { name, tag } = machines.registry.images.busybox
-    const labels = [`berth.id=w-${STRANGER}`, `berth.tag=berth-${installation}-4711-deadbeef`]
+    const labels = [`berth.id=w-${UNKNOWN_CONTAINER}`, `berth.tag=berth-${installation}-4711-deadbeef`]
     await host.docker.docker('pull', '-q', `${name}:${tag}`)
-    const flags = ['-dit', '--name', STRANGER, ...labels.flatMap((label) => ['--label', label])]
+    const flags = ['-dit', '--name', UNKNOWN_CONTAINER, ...labels.flatMap((label) => ['--label', label])]
     await host.docker.docker('run', ...flags, `${name}:${tag}`)
   }
 
@@ -134,7 +134,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         await lonely.startAgent()
         const again = await untilStatus(ada, stays.id, 'online')
         await untilGone(ada, ends.id)
-        await expectPaidUntilLastSight(ada, ends, killedAt)
+        await expectPaidUntilLastSeen(ada, ends, killedAt)
         expect([again.sshCommand, again.start]).toEqual([stays.sshCommand, stays.start])
         expect(await hostKeyOf(again)).toBe(hostKey)
         expect(await isKept(ada, again)).toBe(true)
@@ -174,7 +174,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         const again = await untilStatus(ada, stays.id, 'online')
         await untilGone(ada, ends.id)
         expect(await containersOn(cut)).toHaveLength(1)
-        await expectPaidUntilLastSight(ada, ends, cutAt)
+        await expectPaidUntilLastSeen(ada, ends, cutAt)
         expect(again.sshCommand).toBe(stays.sshCommand)
         expect(await isKept(ada, again)).toBe(true)
         await expectEnd(ada, again)
@@ -228,7 +228,9 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
         expect(await eventData(ada, second, 'rental.failed')).toMatchObject({ reason: 'vanished' })
         const paid = await charged(ada, second)
         expect(paid).toBeLessThanOrEqual(costOf(instantOf(second.start), systemClock.now()))
-        expect(paid).toBeGreaterThanOrEqual(costOf(instantOf(second.start), (removedAt - HEARD_MS) as typeof removedAt))
+        expect(paid).toBeGreaterThanOrEqual(
+          costOf(instantOf(second.start), (removedAt - MAX_REPORT_AGE_MS) as typeof removedAt),
+        )
         await untilEmpty(rebooted)
         expect(await charged(ada, second)).toBe(paid)
         await terminate(ada, second.id)
@@ -396,11 +398,11 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
     const audit = await succeed(machines.server.operator, 'GET', '/v2/operator/engines/audit')
     expect(audit.ok).toBe(false)
     expect(audit.engines).toMatchObject([{ driver: 'host', findings: [{ check: 'unknown_rental' }] }])
-    expect((await lonely.docker.docker('inspect', '-f', '{{.State.Running}}', STRANGER)).trim()).toBe('true')
-    await lonely.docker.docker('rm', '-f', STRANGER)
+    expect((await lonely.docker.docker('inspect', '-f', '{{.State.Running}}', UNKNOWN_CONTAINER)).trim()).toBe('true')
+    await lonely.docker.docker('rm', '-f', UNKNOWN_CONTAINER)
     await waitFor(
       'the database and the engines to agree',
-      async () => (await recountBooks(machines.server)).length === 0,
+      async () => (await checkLedgerAndEngines(machines.server)).length === 0,
     )
     await untilEmpty(lonely)
   })

@@ -5,10 +5,10 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
-import type { ChatTold, TokenPrices } from './harness/chat-client.ts'
+import type { ChatResult, TokenPrices } from './harness/chat-client.ts'
 import { startChatLoad, usualMix } from './harness/chat-load.ts'
 import { makeGatewayProcess, type GatewayProcess } from './harness/gateway-process.ts'
-import { expectBilledOnce, readBooksOf, type BooksReader } from './harness/inference-books.ts'
+import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
@@ -32,13 +32,13 @@ const prices: TokenPrices = { input: 10, cached: 5, output: 40 }
 
 /** Owns the database and the accounts, and answers no chats. Neither it nor the engine is killed. */
 let house: TestServer
-let books: BooksReader
+let ledger: LedgerReader
 let model: TestModel
 let gateways: GatewayProcess[]
 const cleanUp: Array<() => Promise<void>> = []
 beforeAll(async () => {
   house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '', BERTH_SECRET_KEY: SECRET_KEY } })
-  books = readBooksOf(house.databaseUrl)
+  ledger = readLedgerOf(house.databaseUrl)
   model = await serveModel(house, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },
     deployment: { concurrency: 1_000, readsMetrics: true },
@@ -53,7 +53,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const step of cleanUp) await step()
   await Promise.all(gateways.map((gateway) => gateway.close()))
-  await books.close()
+  await ledger.close()
   await house.close()
   await model.upstream.close()
 })
@@ -62,7 +62,7 @@ interface Customer {
   readonly id: string
   readonly key: string
   readonly paidIn: bigint
-  readonly told: ChatTold[]
+  readonly results: ChatResult[]
 }
 
 /** Every second key has a high spending limit, and therefore its own purses. */
@@ -71,7 +71,7 @@ async function makeCustomer(n: number): Promise<Customer> {
   const { id, call } = await house.account({ usd: money, sshKey: false })
   const limits = n % 2 === 0 ? {} : { totalLimitUsd: '5' }
   const made = await call('POST', '/v2/api-keys', { name: 'load', scopes: ['inference'], ...limits })
-  return { id, key: made.body.key as string, paidIn: usd(money), told: [] }
+  return { id, key: made.body.key as string, paidIn: usd(money), results: [] }
 }
 
 /** Customer of a gateway's next requests, by the gateway's URL, which changes with each start. */
@@ -116,9 +116,9 @@ test(`bills every answer once across ${KILLS} gateway kills under load`, { timeo
       const key = url === undefined ? undefined : turnOf(url)?.key
       return url === undefined || key === undefined ? undefined : { url, key, model: model.name }
     },
-    onTold: (told, { url, key }) => {
-      byKey.get(key)?.told.push(told)
-      if (told.status === 200) answers.set(url, (answers.get(url) ?? 0) + 1)
+    onResult: (result, { url, key }) => {
+      byKey.get(key)?.results.push(result)
+      if (result.status === 200) answers.set(url, (answers.get(url) ?? 0) + 1)
     },
   })
   cleanUp.push(() => load.stop())
@@ -127,18 +127,18 @@ test(`bills every answer once across ${KILLS} gateway kills under load`, { timeo
   // A gateway accounts for everything it holds before it exits.
   expect(await Promise.all(gateways.map((gateway) => gateway.stop()))).toEqual(gateways.map(() => 0))
 
-  const records = await Promise.all(customers.map(({ id }) => books.read(id)))
-  for (const [n, { told, paidIn }] of customers.entries()) {
+  const records = await Promise.all(customers.map(({ id }) => ledger.read(id)))
+  for (const [n, { results, paidIn }] of customers.entries()) {
     const record = records[n]
-    if (record !== undefined) expectBilledOnce(record, told, { prices, paidIn })
+    if (record !== undefined) expectBilledOnce(record, results, { prices, paidIn })
   }
-  expect(await books.inAnyPurse()).toBe(0n)
+  expect(await ledger.inAnyPurse()).toBe(0n)
   const verified = await house.operator('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })
 
-  expect(new Set(load.told.map((one) => one.status))).toEqual(new Set([200, undefined]))
-  expect(load.told.filter((one) => one.isLate)).toEqual([])
-  const unfinished = load.told.filter((one) => !one.isComplete && !one.isCut)
+  expect(new Set(load.results.map((one) => one.status))).toEqual(new Set([200, undefined]))
+  expect(load.results.filter((one) => one.isLate)).toEqual([])
+  const unfinished = load.results.filter((one) => !one.isComplete && !one.isCut)
   // Otherwise no kill interrupted anything.
   expect(unfinished.length).toBeGreaterThan(KILLS / 2)
   expect(load.answered).toBeGreaterThan(KILLS)

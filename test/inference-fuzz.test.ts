@@ -7,7 +7,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fuzzedBody, randomFrom } from './harness/chat-fuzz.ts'
-import { readBooksOf } from './harness/inference-books.ts'
+import { readLedgerOf } from './harness/inference-ledger.ts'
 import { testPrices } from './harness/inference.ts'
 import { RawChatClient, type RawAnswer } from './harness/raw-chat.ts'
 import { testServer, type TestServer } from './harness/server.ts'
@@ -162,12 +162,12 @@ test(
     expect(received).toBe(2 * pairs.length)
     expect(pairs.filter(({ fast }) => !/^date:/im.test(fast.head)).length).toBeGreaterThan(pairs.length * 0.8)
 
-    const books = readBooksOf(server.databaseUrl)
+    const ledger = readLedgerOf(server.databaseUrl)
     const { billed } = await waitFor('all answers in the ledger', async () => {
-      const read = await books.read(account.id)
+      const read = await ledger.read(account.id)
       return read.billed.size >= 2 * pairs.length && read
     })
-    await books.close()
+    await ledger.close()
     const costs = pairs.map(({ body, fast, full }) => ({
       body: body.toString('latin1'),
       fast: billed.get(fast.requestId)?.cost,

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
-import { forgetServer, worstCostOf, type ChatTold, type TokenPrices } from './harness/chat-client.ts'
+import { forgetServer, worstCostOf, type ChatResult, type TokenPrices } from './harness/chat-client.ts'
 import { startChatLoad, usualMix, type ChatLoad } from './harness/chat-load.ts'
-import { expectBilledOnce, readBooksOf, type BooksReader, type InferenceBooks } from './harness/inference-books.ts'
+import { expectBilledOnce, readLedgerOf, type LedgerReader, type InferenceLedger } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
@@ -16,7 +16,7 @@ const WORDS = 12
 /** After this many refusals in a row with nothing in flight, the account cannot afford another request. */
 const DRY_AFTER = 20
 /** The maximum for one call. */
-const COSTS_A_CALL = 100
+const MAX_COSTS_PER_CALL = 100
 const MINUTE_MS = 60_000
 const inTime = { timeout: 4 * MINUTE_MS }
 
@@ -26,19 +26,19 @@ interface Offer extends TestModel {
 
 /** Owns the database and the accounts, and answers no chats itself. */
 let house: TestServer
-let books: BooksReader
+let ledger: LedgerReader
 /** A request costs about 0.0001 USD and at most six times that: 0.05 USD pays for a few hundred. */
 let cheap: Offer
 /** 64 concurrent clients need more than 0.1 USD in holds from the start. */
 let dear: Offer
 beforeAll(async () => {
   house = await testServer({ runLoops: false, env: { BERTH_ENGINES: '' } })
-  books = readBooksOf(house.databaseUrl)
+  ledger = readLedgerOf(house.databaseUrl)
   cheap = await offer('test/cheap', { input: 1_500, cached: 750, output: 6_000 })
   dear = await offer('test/dear', { input: 6_000, cached: 3_000, output: 24_000 })
 })
 afterAll(async () => {
-  await books.close()
+  await ledger.close()
   await house.close()
   await Promise.all([cheap, dear].map(({ upstream }) => upstream.close()))
 })
@@ -108,8 +108,8 @@ function startSpending(customer: Customer, model: Offer, gateways: readonly Test
       const url = gateways[n % gateways.length]?.url
       return url === undefined ? undefined : { url, key: customer.key, model: model.name }
     },
-    onTold: (told, { url }) => {
-      if (told.status === 200) served.set(url, (served.get(url) ?? 0) + 1)
+    onResult: (result, { url }) => {
+      if (result.status === 200) served.set(url, (served.get(url) ?? 0) + 1)
     },
   })
   return Object.assign(load, { customer, model, served })
@@ -124,7 +124,7 @@ async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | '
   await waitFor(
     'the load to end',
     async () => {
-      const inTables = await books.balance(customer.id)
+      const inTables = await ledger.balance(customer.id)
       const { body } = await customer.call('GET', '/v2/customer/balance')
       const shown = { available: usd(body.availableUsd as string), held: usd(body.heldUsd as string) }
       for (const { available, held } of [inTables, shown]) {
@@ -142,39 +142,39 @@ async function watchBalance({ customer, ...load }: Pick<Spending, 'customer' | '
 }
 
 /** Statuses and reasons of all refusals. */
-function refusalsOf(told: readonly ChatTold[]): string[] {
-  const refused = told.filter((one) => one.status !== 200 && !isTooLate(one))
+function refusalsOf(results: readonly ChatResult[]): string[] {
+  const refused = results.filter((one) => one.status !== 200 && !isTooLate(one))
   return [...new Set(refused.map(({ status, body }) => `${status} ${(JSON.parse(body) as { reason: string }).reason}`))]
 }
 
 /** Whether the request reached a gateway that was stopping. */
-function isTooLate({ status }: ChatTold): boolean {
+function isTooLate({ status }: ChatResult): boolean {
   return status === undefined || status === 503
 }
 
 /** Maximum cost of one request of the load. */
-function dearestOf({ told, model }: Spending): bigint {
-  return told.map((one) => worstCostOf(model.prices, one)).reduce((most, one) => (one > most ? one : most), 0n)
+function maxCostOf({ results, model }: Spending): bigint {
+  return results.map((one) => worstCostOf(model.prices, one)).reduce((most, one) => (one > most ? one : most), 0n)
 }
 
 /** Once all gateways are closed, client responses, request log, ledger and balance agree. */
-async function expectExactBooks(load: Spending): Promise<InferenceBooks> {
-  const { told, model, customer } = load
-  const record = await books.read(customer.id)
-  expectBilledOnce(record, told, { prices: model.prices, paidIn: customer.paidIn })
+async function expectExactLedger(load: Spending): Promise<InferenceLedger> {
+  const { results, model, customer } = load
+  const record = await ledger.read(customer.id)
+  expectBilledOnce(record, results, { prices: model.prices, paidIn: customer.paidIn })
   expectCutsBilled(record, load)
-  await expectCostsTold(record, load)
-  expect(await books.inAnyPurse()).toBe(0n)
-  expect(told.filter((one) => one.isLate)).toEqual([])
+  await expectCostsReported(record, load)
+  expect(await ledger.inAnyPurse()).toBe(0n)
+  expect(results.filter((one) => one.isLate)).toEqual([])
   const verified = await house.operator('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })
   return record
 }
 
 /** For a sample of requests, the API reports the cost that the ledger has. */
-async function expectCostsTold(record: InferenceBooks, { told, customer }: Spending): Promise<void> {
-  const answered = told.filter((one) => one.status === 200)
-  const requestIds = answered.flatMap(({ requestId }) => requestId ?? []).slice(-COSTS_A_CALL)
+async function expectCostsReported(record: InferenceLedger, { results, customer }: Spending): Promise<void> {
+  const answered = results.filter((one) => one.status === 200)
+  const requestIds = answered.flatMap(({ requestId }) => requestId ?? []).slice(-MAX_COSTS_PER_CALL)
   const { body } = await customer.call('POST', '/v2/usage/request-cost', { requestIds })
   const costs = body.requests as Array<{ requestId: string; costNanoUsd: number }>
   const shown = new Map(costs.map(({ requestId, costNanoUsd }) => [requestId, BigInt(costNanoUsd)]))
@@ -182,13 +182,13 @@ async function expectCostsTold(record: InferenceBooks, { told, customer }: Spend
 }
 
 /** Clients that left a stream paid at least for the tokens they saw and at most for those the engine sent. */
-function expectCutsBilled(record: InferenceBooks, { told, model }: Spending): void {
+function expectCutsBilled(record: InferenceLedger, { results, model }: Spending): void {
   const { input, cached, output } = model.prices
   const byTrace = new Map([...record.billed.values()].map((one) => [one.traceId, one]))
   const sentTo = new Map(
     model.upstream.requests.map((one) => [one.headers['traceparent']?.split('-')[1] ?? '', one.eventsSent]),
   )
-  const cuts = told.filter((one) => one.isCut).map((one) => ({ ...one, billed: byTrace.get(one.traceId) }))
+  const cuts = results.filter((one) => one.isCut).map((one) => ({ ...one, billed: byTrace.get(one.traceId) }))
   const wrong = cuts.flatMap(({ requestId, traceId, message, words, billed }) => {
     if (billed === undefined) return [`${requestId}: not in the log`]
     // The first event of a stream and the last ones carry no text.
@@ -213,12 +213,12 @@ test('64 clients spend 0.05 USD down to the last affordable request, and no more
   await watchBalance(load)
   await closeGateway(gateway)
 
-  expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
-  expect(load.told.filter(isTooLate)).toEqual([])
+  expect(refusalsOf(load.results)).toEqual(['402 insufficient_balance'])
+  expect(load.results.filter(isTooLate)).toEqual([])
   expect(load.answered).toBeGreaterThan(200)
-  expect(load.told.filter((one) => one.isCut).length).toBeGreaterThan(20)
-  const { available } = await expectExactBooks(load)
-  expect(available).toBeLessThan(dearestOf(load))
+  expect(load.results.filter((one) => one.isCut).length).toBeGreaterThan(20)
+  const { available } = await expectExactLedger(load)
+  expect(available).toBeLessThan(maxCostOf(load))
 })
 
 test('two gateways never spend the same money twice', inTime, async () => {
@@ -230,11 +230,11 @@ test('two gateways never spend the same money twice', inTime, async () => {
   await Promise.all(gateways.map(closeGateway))
 
   expect(gateways.map(({ url }) => (load.served.get(url) ?? 0) > 20)).toEqual([true, true])
-  expect(load.told.filter(isTooLate)).toEqual([])
-  expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
-  const { available } = await expectExactBooks(load)
+  expect(load.results.filter(isTooLate)).toEqual([])
+  expect(refusalsOf(load.results)).toEqual(['402 insufficient_balance'])
+  const { available } = await expectExactLedger(load)
   // Each of the two may be left with slightly less than one request needs.
-  expect(available).toBeLessThan(2n * dearestOf(load))
+  expect(available).toBeLessThan(2n * maxCostOf(load))
 })
 
 test('money left unspent by a gateway stopped under load is spent by another', inTime, async () => {
@@ -250,11 +250,11 @@ test('money left unspent by a gateway stopped under load is spent by another', i
   await closeGateway(second)
 
   expect([first, second].map(({ url }) => (load.served.get(url) ?? 0) > 10)).toEqual([true, true])
-  expect(refusalsOf(load.told)).toEqual(['402 insufficient_balance'])
-  const { available } = await expectExactBooks(load)
-  expect(available).toBeLessThan(dearestOf(load))
+  expect(refusalsOf(load.results)).toEqual(['402 insufficient_balance'])
+  const { available } = await expectExactLedger(load)
+  expect(available).toBeLessThan(maxCostOf(load))
   // Requests that reached the first gateway too late never reached the engine.
-  const late = load.told.filter(isTooLate).map((one) => one.traceId)
+  const late = load.results.filter(isTooLate).map((one) => one.traceId)
   const begun = dear.upstream.requests.map((one) => one.headers['traceparent'] ?? '').join(' ')
   expect(late.filter((traceId) => begun.includes(traceId))).toEqual([])
 })
@@ -275,9 +275,9 @@ test('a key cannot exceed its limit across two gateways, whatever the account ba
   await closeGateway(second)
 
   expect([first, second].map(({ url }) => (load.served.get(url) ?? 0) > 10)).toEqual([true, true])
-  expect(refusalsOf(load.told)).toEqual(['402 key_spending_limit'])
-  const { available } = await expectExactBooks(load)
+  expect(refusalsOf(load.results)).toEqual(['402 key_spending_limit'])
+  const { available } = await expectExactLedger(load)
   const spent = customer.paidIn - available
   expect(spent).toBeLessThanOrEqual(limit)
-  expect(spent + dearestOf(load)).toBeGreaterThan(limit)
+  expect(spent + maxCostOf(load)).toBeGreaterThan(limit)
 })

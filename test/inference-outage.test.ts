@@ -9,9 +9,9 @@ import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/server/embedded-postgres.ts'
-import { askChat, type ChatAsk, type ChatTarget, type ChatTold, type TokenPrices } from './harness/chat-client.ts'
+import { askChat, type ChatAsk, type ChatTarget, type ChatResult, type TokenPrices } from './harness/chat-client.ts'
 import { startChatLoad, usualMix, type ChatLoad } from './harness/chat-load.ts'
-import { expectBilledOnce, readBooksOf, type BooksReader } from './harness/inference-books.ts'
+import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
@@ -20,25 +20,25 @@ import { waitFor } from './harness/wait.ts'
 const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '20000', 10)
 /** The outage is checked in this many parts; requests must start and finish in each. */
 const PARTS = 10
-const ANSWERS_A_PART = 10
+const ANSWERS_PER_PART = 10
 const CLIENTS = 4
 const MINUTE_MS = 60_000
 
 /** A request costs 0.001 cents: one lease of a gateway pays for tens of thousands. */
 const prices: TokenPrices = { input: 10, cached: 5, output: 40 }
-const plain: ChatAsk = { stream: false, maxTokens: 20, careful: false }
+const plain: ChatAsk = { stream: false, maxTokens: 20, fullPath: false }
 
 let dataDir: string
 let postgres: EmbeddedPostgres
 let server: TestServer
 let model: TestModel
-let books: BooksReader
+let ledger: LedgerReader
 const cleanUp: Array<() => Promise<void>> = []
 beforeAll(async () => {
   dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-outage-'))
   postgres = await startPostgres()
   server = await testServer({ databaseUrl: postgres.url, env: { BERTH_ENGINES: '' } })
-  books = readBooksOf(postgres.url)
+  ledger = readLedgerOf(postgres.url)
   model = await serveModel(server, {
     model: { inputUsdPerMillion: '0.01', cachedUsdPerMillion: '0.005', outputUsdPerMillion: '0.04' },
     deployment: { concurrency: 1_000, readsMetrics: true },
@@ -47,7 +47,7 @@ beforeAll(async () => {
 }, 2 * MINUTE_MS)
 afterAll(async () => {
   for (const step of cleanUp) await step()
-  await books.close()
+  await ledger.close()
   await server.close()
   await model.upstream.close()
   await postgres.stop()
@@ -66,35 +66,35 @@ interface Customer {
   readonly call: Call
   readonly target: ChatTarget
   readonly paidIn: bigint
-  readonly told: ChatTold[]
+  readonly results: ChatResult[]
 }
 
 async function makeCustomer(money: string): Promise<Customer> {
   const { id, call, key } = await server.account({ usd: money, sshKey: false })
-  return { id, call, target: { url: server.url, key, model: model.name }, paidIn: usd(money), told: [] }
+  return { id, call, target: { url: server.url, key, model: model.name }, paidIn: usd(money), results: [] }
 }
 
-async function ask({ target, told }: Customer): Promise<ChatTold> {
+async function ask({ target, results }: Customer): Promise<ChatResult> {
   const one = await askChat(target, plain, 'Say some words')
-  told.push(one)
+  results.push(one)
   return one
 }
 
 /** The error of requests that need the database. */
-const comeBack = { status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) as unknown }
+const retryableError = { status: 503, retryAfter: expect.stringMatching(/^[1-9]\d*$/) as unknown }
 
 /** Stops PostgreSQL and checks that requests start and finish in every part of the outage. */
-async function goWithoutPostgres(load: ChatLoad, each: () => Promise<void>): Promise<void> {
+async function runWithoutPostgres(load: ChatLoad, each: () => Promise<void>): Promise<void> {
   await postgres.stop()
   const stoppedAt = performance.now()
   for (let part = 1; part <= PARTS; part += 1) {
     // More than the number of clients, because requests in flight at the start of a part do not count.
-    const enough = load.told.length + CLIENTS + ANSWERS_A_PART
+    const enough = load.results.length + CLIENTS + ANSWERS_PER_PART
     await waitFor(
-      () => `${enough} answers; so far ${load.told.length}`,
+      () => `${enough} answers; so far ${load.results.length}`,
       () => {
-        expect(load.told.filter((one) => one.status !== 200)).toEqual([])
-        return load.told.length >= enough
+        expect(load.results.filter((one) => one.status !== 200)).toEqual([])
+        return load.results.length >= enough
       },
       MINUTE_MS,
     )
@@ -130,21 +130,21 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
     clients: CLIENTS,
     mix: usualMix,
     target: () => warm.target,
-    onTold: (told) => warm.told.push(told),
+    onResult: (result) => warm.results.push(result),
   })
   cleanUp.push(() => load.stop())
   await waitFor('the load to run', () => load.answered >= 20)
 
-  await goWithoutPostgres(load, async () => {
-    expect(await ask(cold)).toMatchObject(comeBack)
-    expect(await ask(known)).toMatchObject(comeBack)
+  await runWithoutPostgres(load, async () => {
+    expect(await ask(cold)).toMatchObject(retryableError)
+    expect(await ask(known)).toMatchObject(retryableError)
     const balance = await warm.call('GET', '/v2/customer/balance')
-    expect({ status: balance.status, retryAfter: balance.headers.get('retry-after') }).toEqual(comeBack)
+    expect({ status: balance.status, retryAfter: balance.headers.get('retry-after') }).toEqual(retryableError)
   })
   // An empty purse cannot be refilled during the outage, which is not the customer's fault.
   await waitFor('the thin purse to be empty', async () => (await ask(thin)).status !== 200)
-  expect(thin.told.filter((one) => one.status === 200).length).toBeGreaterThan(5)
-  expect(thin.told.at(-1)).toMatchObject(comeBack)
+  expect(thin.results.filter((one) => one.status === 200).length).toBeGreaterThan(5)
+  expect(thin.results.at(-1)).toMatchObject(retryableError)
 
   const { url } = postgres
   postgres = await startPostgres()
@@ -155,15 +155,15 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
   const enough = load.answered + 20
   await waitFor('the load to go on', () => load.answered >= enough)
   await load.stop()
-  expect(load.told.filter((one) => one.status !== 200 || (!one.isComplete && !one.isCut))).toEqual([])
+  expect(load.results.filter((one) => one.status !== 200 || (!one.isComplete && !one.isCut))).toEqual([])
 
   // Closing settles all pending charges and returns the purses.
   const { operatorKey } = server
   await server.close()
-  for (const { id, told, paidIn } of [warm, thin, known, cold]) {
-    expectBilledOnce(await books.read(id), told, { prices, paidIn })
+  for (const { id, results, paidIn } of [warm, thin, known, cold]) {
+    expectBilledOnce(await ledger.read(id), results, { prices, paidIn })
   }
-  expect(await books.inAnyPurse()).toBe(0n)
+  expect(await ledger.inAnyPurse()).toBe(0n)
   server = await testServer({ databaseUrl: postgres.url, runLoops: false, env: { BERTH_ENGINES: '' } })
   const verified = await server.as(operatorKey)('GET', '/v2/operator/ledger/verify')
   expect(verified.body).toMatchObject({ ok: true, findings: [] })

@@ -33,7 +33,7 @@ export function findDeviations(schema: Schema, shape: Shape, at: string, compone
     if (shape.kind !== 'null') differ(at, 'nullable', nullable, shape.nullable === true)
     differ(at, 'default', value['default'], shape.default)
     const kind = kindOf(value)
-    // Of an object the document may show no keys; then any object will do.
+    // The document may show an object without keys; then any object matches.
     const expected = shape.kind === 'object' && kind === 'fields' ? 'fields' : shape.kind
     differ(at, 'type', kind, expected)
     if (kind === shape.kind) compareRules(value, shape, at)

@@ -1,9 +1,9 @@
-/** A comparison that sees nothing also finds nothing. This changes a schema one rule at a time, to see that it is seen. */
+/** Proves that the comparison detects differences: removes one rule of a schema at a time. */
 import type { Schema } from './interface-deviations.ts'
 
 type Components = Readonly<Record<string, Schema>>
 
-/** The schema with each rule and field taken out in turn, as `[path, weaker schema]`; named parts are written in place. */
+/** The schema without each rule and field in turn, as `[path, weaker schema]`; references are resolved in place. */
 export function* weaken(schema: Schema, components: Components): Generator<[string, Schema]> {
   const own = inline(schema, components)
   for (const [key, value] of Object.entries(own)) {
@@ -44,7 +44,7 @@ function leaveOut(from: Schema, key: string): Schema {
   return Object.fromEntries(Object.entries(from).filter(([name]) => name !== key))
 }
 
-/** Words about a value are no rule, the ends of the safe integers go without saying, and so does the type of an enum. */
+/** Not rules: descriptions, the bounds of safe integers, and the type of an enum. */
 function isRule(key: string, value: unknown, schema: Schema): boolean {
   if (key === 'type') return schema['enum'] === undefined && schema['const'] === undefined
   if (key === 'additionalProperties') return value === false

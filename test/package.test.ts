@@ -69,15 +69,15 @@ test('berth serve starts in an empty folder and the CLI can use it', async () =>
   }
   const server = spawn(berth, ['serve'], { cwd: folder, env: { ...env, BERTH_PORT: '0' } })
   const ended = new Promise<number | null>((resolve) => server.once('close', resolve))
-  let told = ''
+  let reported = ''
   for (const stream of [server.stdout, server.stderr])
     stream.on('data', (chunk: Buffer) => {
-      told += chunk.toString()
+      reported += chunk.toString()
     })
   try {
     const url = await waitFor('the server', () => {
-      if (server.exitCode !== null) throw new Error(told)
-      return /Berth is ready at (\S+)\s/.exec(told)?.[1] ?? false
+      if (server.exitCode !== null) throw new Error(reported)
+      return /Berth is ready at (\S+)\s/.exec(reported)?.[1] ?? false
     })
     const { stdout } = await run(berth, ['status', '--json'], { cwd: folder, env })
     expect(JSON.parse(stdout)).toMatchObject({ server: { url, ready: true }, account: { id: 'demo' } })

@@ -207,7 +207,7 @@ test('accepts only a small body without a key', async () => {
   await waitFor('the refusal', () => statusOf(sender) !== '')
   expect([statusOf(sender), sender.answer]).toEqual(['401', expect.stringContaining('"reason":"missing_key"')])
   leave([sender])
-  const join = await server.nobody('POST', '/v2/agent/join', { token: 'x'.repeat(100_000) })
+  const join = await server.anonymous('POST', '/v2/agent/join', { token: 'x'.repeat(100_000) })
   expect([join.status, join.body.reason]).toEqual([413, 'body_too_large'])
 })
 

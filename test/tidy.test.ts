@@ -1,4 +1,4 @@
-/** A test over the source tree: borders between rooms, things that are not done, nothing dead, nothing said twice. */
+/** Checks over the source tree: imports between rooms, banned constructs, dead code, duplicated lists. */
 import fs from 'node:fs'
 import { builtinModules } from 'node:module'
 import { describe, expect, test } from 'vitest'
@@ -123,7 +123,7 @@ describe('no file', () => {
 })
 
 describe('dead code', () => {
-  /** Made for tests, and reached from them. */
+  /** Made for tests, and imported by them. */
   const isForTests = (path: string): boolean => /^src\/(sim\/|engines\/conformance)/.test(path)
   const tests = sources.filter(({ path }) => path.endsWith('.test.ts')).map(({ path }) => path)
 

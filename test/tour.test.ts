@@ -75,7 +75,7 @@ function patternOf(line: string): RegExp {
 describe('docs/tour.md', () => {
   let folder: string
   let server: ChildProcess
-  let told = ''
+  let reported = ''
   let host: string
   let steps: Step[]
 
@@ -91,11 +91,11 @@ describe('docs/tour.md', () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     for (const stream of [server.stdout, server.stderr]) {
-      stream?.on('data', (chunk: Buffer) => (told += chunk.toString()))
+      stream?.on('data', (chunk: Buffer) => (reported += chunk.toString()))
     }
     host = await waitFor(
-      () => `the server, which says: ${told}`,
-      () => (told.includes('Press Ctrl-C to stop') ? /ready at http:\/\/(\S+)/.exec(told)?.[1] : undefined),
+      () => `the server, which says: ${reported}`,
+      () => (reported.includes('Press Ctrl-C to stop') ? /ready at http:\/\/(\S+)/.exec(reported)?.[1] : undefined),
       WHOLE_TOUR_MS,
     )
     await offerTinyModel(folder, `http://${host}`)
@@ -115,7 +115,7 @@ describe('docs/tour.md', () => {
     async () => {
       const [start, ...rest] = steps
       expect(start?.commands).toBe(START)
-      expect(findMissing(start?.prints ?? '', told)).toBeUndefined()
+      expect(findMissing(start?.prints ?? '', reported)).toBeUndefined()
       const walked = rest.filter((step) => !step.needsDocker)
       expect(walked.length).toBeGreaterThan(20)
       const printed = await runInOneShell(

@@ -108,16 +108,16 @@ it('a rate limit applies across both servers', async () => {
 it('share the work, and one takes over when the other is killed', { timeout: 240_000 }, async () => {
   const key = await openAccount()
   const loads = [0, 1].map((index) => startLoad({ url: () => servers[index]?.url ?? '', key }, 3))
-  const counts = () => loads.map((load) => load.told.created.size)
+  const counts = () => loads.map((load) => load.results.created.size)
   await waitFor('both servers to have made rentals', () => counts().every((count) => count >= 8))
 
   await servers[1]?.killTree()
-  const made = loads[0]?.told.created.size ?? 0
-  await waitFor('the other to go on', () => (loads[0]?.told.created.size ?? 0) >= made + 8)
+  const made = loads[0]?.results.created.size ?? 0
+  await waitFor('the other to go on', () => (loads[0]?.results.created.size ?? 0) >= made + 8)
   servers[1] = await start(dirs[1] ?? '')
-  await waitFor('the killed one to be back', () => (loads[1]?.told.answered ?? 0) > 0)
+  await waitFor('the killed one to be back', () => (loads[1]?.results.answered ?? 0) > 0)
   await Promise.all(loads.map((load) => load.stop()))
-  expect(loads.flatMap((load) => load.told.wrong)).toEqual([])
+  expect(loads.flatMap((load) => load.results.wrong)).toEqual([])
 
   const operator = on(0, operatorKey)
   type Row = { id: number; name: string; status: string; kind: string }
@@ -130,9 +130,9 @@ it('share the work, and one takes over when the other is killed', { timeout: 240
     120_000,
   )
   const known = new Set(rows.map((row) => (row.kind === 'container' ? row.name : String(row.id))))
-  const told = loads.flatMap((load) => [...load.told.created.values()])
-  expect(told.filter((id) => !known.has(id))).toEqual([])
-  expect(new Set(told).size).toBe(told.length)
+  const reported = loads.flatMap((load) => [...load.results.created.values()])
+  expect(reported.filter((id) => !known.has(id))).toEqual([])
+  expect(new Set(reported).size).toBe(reported.length)
   const verified = await operator('GET', '/v2/operator/ledger/verify')
   expect(verified.body.findings).toEqual([])
 })

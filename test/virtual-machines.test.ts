@@ -12,7 +12,7 @@ import { postgresHostWorld } from '../src/store/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { killProcess, removeFolder } from './harness/leftover.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from './harness/vm-machines.ts'
-import { lookAgain, waitFor } from './harness/wait.ts'
+import { pollDelay, waitFor } from './harness/wait.ts'
 
 const BOOT_MS = 180_000
 vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })
@@ -61,7 +61,7 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
         spec,
         advance: async () => {
           if (isVanishing) isVanishing = !(await destroyRunning(world, host))
-          await lookAgain()
+          await pollDelay()
         },
         faults: {
           ...faults,

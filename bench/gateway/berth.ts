@@ -150,7 +150,7 @@ export type ExpectedCosts = Readonly<Record<string, number>>
  * Waits until the ledger has all answered requests, then compares request costs, ledger charges and the balance.
  * Returns the number of requests; throws on a difference of a single nano-dollar.
  */
-export async function checkBooks(berth: BerthSide, answered: number, costs: ExpectedCosts): Promise<number> {
+export async function checkLedger(berth: BerthSide, answered: number, costs: ExpectedCosts): Promise<number> {
   const client = new pg.Client({ connectionString: berth.server.databaseUrl })
   client.on('error', () => {})
   await client.connect()

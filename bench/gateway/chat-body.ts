@@ -1,6 +1,6 @@
 /** Bodies of chat requests, the same for every side. */
 
-/** Named in each request, so that no side has to guess what an answer may cost. */
+/** Set in each request, so that no side has to estimate the maximum cost of an answer. */
 const MAX_TOKENS = 256
 
 export function shortChat(model: string, stream = false): string {
@@ -26,7 +26,7 @@ const sentences = [
   'What the engineers wrote down that winter was read again only thirty years later.',
 ] as const
 
-/** Mostly prose, with quotes, line ends, code and letters beyond ASCII in it. To the byte `bytes` long. */
+/** Mostly prose, with quotes, line ends, code and non-ASCII letters. Exactly `bytes` bytes long. */
 export function longChat(model: string, bytes: number): string {
   const bodyOf = (contents: readonly string[], tail: string): string =>
     JSON.stringify({

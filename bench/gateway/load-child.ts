@@ -1,6 +1,6 @@
 /**
- * Sends requests over bare sockets and judges the answers. Jobs come as lines on standard input, several may run at a
- * time, and each is answered by one line on standard output. The bytes of a request are put together once a job.
+ * Sends requests over raw sockets and checks the answers. Jobs arrive as lines on standard input, several can run at a
+ * time, and each is answered with one line on standard output. The bytes of a request are built once per job.
  */
 import net, { type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -12,13 +12,13 @@ const READ_BUFFER_BYTES = 65_536
 const ANSWER_WITHIN_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
 const FAULT_TEXTS = 5
-/** A side that answers wrongly is not asked any longer. */
+/** A side that answers incorrectly gets no more requests. */
 const MAX_FAULTS = 50
-/** So many connections are opened at a time, or the listener's queue overflows. */
+/** Connections opened at a time; more would overflow the listener's queue. */
 const OPEN_AT_ONCE = 100
 const OPEN_EVERY_MS = 40
 
-/** Shared by all: what was read is used up before the next read. */
+/** Shared by all connections: each read is processed before the next one. */
 const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
 
 class Run {
@@ -89,7 +89,7 @@ class LoadConnection {
   readonly #reader = new AnswerReader()
   #socket: Socket
   #sent = 0
-  /** NaN: no request is under way. */
+  /** NaN: no request is in progress. */
   #sentAt = Number.NaN
   #firstByteAt = Number.NaN
   #cutTimer: NodeJS.Timeout | undefined

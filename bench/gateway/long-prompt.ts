@@ -1,6 +1,6 @@
 /** One-megabyte prompts: the cost of forwarding them, and proof that the server holds no second copy. */
 import type { Bench } from '../harness.ts'
-import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
+import { BERTH, checkLedger, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
 import { longChat, shortChat } from './chat-body.ts'
 import { figureOf, ratioFigure, sideFigures } from './figures.ts'
 import { startLoad, type LoadGenerator } from './load.ts'
@@ -54,7 +54,7 @@ export const gatewayLongPrompt: Bench = {
       })
       const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
-      const inBooks = await checkBooks(berth, answered, { [MODEL]: cost, [HELD_MODEL]: cost })
+      const inLedger = await checkLedger(berth, answered, { [MODEL]: cost, [HELD_MODEL]: cost })
       const of = (name: string) => measured.get(name)
       return [
         ratioFigure(`CPU a request: Berth to ${BUFFERED}`, of(BERTH), of(BUFFERED), 'to reach: ≤ 3 ×'),
@@ -70,7 +70,7 @@ export const gatewayLongPrompt: Bench = {
         figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
         {
           name: 'Berth: requests in the ledger, each charged once',
-          value: inBooks,
+          value: inLedger,
           unit: '',
           against: `${answered} were answered`,
         },

@@ -8,7 +8,7 @@ import pg from 'pg'
 import { inParallel, median, type Bench, type Figure } from '../harness.ts'
 import { pause, startChild } from './child.ts'
 import { figureOf } from './figures.ts'
-import { countBooks, openBooks, type MeterBooks } from './meter-books.ts'
+import { countLedger, openTestLedger, type MeterLedger } from './meter-ledger.ts'
 import { ACCOUNT, API_KEY, COST_NANO, endRequests, openMeter, type MeterRun } from './meter-run.ts'
 import { withAll } from './stage.ts'
 
@@ -30,9 +30,9 @@ export const meter: Bench = {
   about: `durable billing records per second, ${KILLS} × kill -9`,
   run: () =>
     withAll(async (stage) => {
-      const books = await stage.add(openBooks())
-      const rates = await compareRates(books)
-      const killed = await killAndCount(books)
+      const ledger = await stage.add(openTestLedger())
+      const rates = await compareRates(ledger)
+      const killed = await killAndCount(ledger)
       const insert = median(rates.inserts)
       const ratioTo = (name: string, values: readonly number[], against?: string): Figure => {
         const ratios = values.map((rate, round) => rate / (rates.inserts[round] ?? Number.NaN))
@@ -40,9 +40,9 @@ export const meter: Bench = {
       }
       return [
         ratioTo('on the disk, to the plain insert', rates.durable, 'to reach: ≥ 20 ×'),
-        ratioTo('in the ledger, relative to plain inserts', rates.inBooks),
+        ratioTo('in the ledger, relative to plain inserts', rates.inLedger),
         figureOf('records per second, written and synced', rates.durable, '/s', `plain insert: ${insert.toFixed(0)}/s`),
-        figureOf('records per second, until in the ledger', rates.inBooks, '/s'),
+        figureOf('records per second, until in the ledger', rates.inLedger, '/s'),
         figureOf(`plain inserts a second, ${INSERT_WORKERS} connections`, rates.inserts, '/s'),
         figureOf('fdatasync of the disk', rates.syncs, '/s'),
         { name: `requests ended while ${KILLS} times killed`, value: killed.seen, unit: '' },
@@ -60,22 +60,22 @@ export const meter: Bench = {
 
 interface Rates {
   readonly durable: number[]
-  readonly inBooks: number[]
+  readonly inLedger: number[]
   readonly inserts: number[]
   readonly syncs: number[]
 }
 
-async function compareRates(books: MeterBooks): Promise<Rates> {
-  const rates: Rates = { durable: [], inBooks: [], inserts: [], syncs: [] }
-  const run = await openMeter({ databaseUrl: books.databaseUrl, journalDir: path.join(books.dir, 'journal-rates') })
+async function compareRates(ledger: MeterLedger): Promise<Rates> {
+  const rates: Rates = { durable: [], inLedger: [], inserts: [], syncs: [] }
+  const run = await openMeter({ databaseUrl: ledger.databaseUrl, journalDir: path.join(ledger.dir, 'journal-rates') })
   try {
     await measureMeter(run, WARM_UP_REQUESTS)
     for (let round = 0; round < ROUNDS; round += 1) {
-      const { durable, inBooks } = await measureMeter(run, REQUESTS_A_ROUND)
+      const { durable, inLedger } = await measureMeter(run, REQUESTS_A_ROUND)
       rates.durable.push(durable)
-      rates.inBooks.push(inBooks)
-      rates.inserts.push(await measureInserts(books.databaseUrl))
-      rates.syncs.push(measureSyncs(path.join(books.dir, 'synced')))
+      rates.inLedger.push(inLedger)
+      rates.inserts.push(await measureInserts(ledger.databaseUrl))
+      rates.syncs.push(measureSyncs(path.join(ledger.dir, 'synced')))
     }
   } finally {
     await run.close()
@@ -83,7 +83,7 @@ async function compareRates(books: MeterBooks): Promise<Rates> {
   return rates
 }
 
-async function measureMeter(run: MeterRun, requests: number): Promise<{ durable: number; inBooks: number }> {
+async function measureMeter(run: MeterRun, requests: number): Promise<{ durable: number; inLedger: number }> {
   let begun = 0
   const startedAt = performance.now()
   await endRequests(
@@ -100,8 +100,8 @@ async function measureMeter(run: MeterRun, requests: number): Promise<{ durable:
     if (performance.now() - startedAt > SETTLED_WITHIN_MS) throw new Error('the ledger does not catch up')
     await pause(2)
   }
-  const inBooksMs = performance.now() - startedAt
-  return { durable: (requests * 1_000) / durableMs, inBooks: (requests * 1_000) / inBooksMs }
+  const inLedgerMs = performance.now() - startedAt
+  return { durable: (requests * 1_000) / durableMs, inLedger: (requests * 1_000) / inLedgerMs }
 }
 
 /** One log row per request and nothing else: no cost, no charge, no balance. */
@@ -160,10 +160,10 @@ interface Killed {
   readonly unseen: number
 }
 
-async function killAndCount(books: MeterBooks): Promise<Killed> {
-  const before = (await countBooks(books.databaseUrl, [])).inBooks
-  const seenFile = path.join(books.dir, 'seen')
-  const args = [books.databaseUrl, path.join(books.dir, 'journal-killed'), seenFile]
+async function killAndCount(ledger: MeterLedger): Promise<Killed> {
+  const before = (await countLedger(ledger.databaseUrl, [])).inLedger
+  const seenFile = path.join(ledger.dir, 'seen')
+  const args = [ledger.databaseUrl, path.join(ledger.dir, 'journal-killed'), seenFile]
   for (let kill = 0; kill < KILLS; kill += 1) {
     const child = startChild('meter-child.ts', args)
     await child.nextLine()
@@ -174,6 +174,6 @@ async function killAndCount(books: MeterBooks): Promise<Killed> {
   await last.nextLine()
   await last.ended
   const seen = readFileSync(seenFile, 'utf8').split('\n').slice(0, -1)
-  const { lost, doubled, inBooks } = await countBooks(books.databaseUrl, seen)
-  return { seen: seen.length, lost, doubled, unseen: inBooks - before - (seen.length - lost) }
+  const { lost, doubled, inLedger } = await countLedger(ledger.databaseUrl, seen)
+  return { seen: seen.length, lost, doubled, unseen: inLedger - before - (seen.length - lost) }
 }

@@ -3,7 +3,7 @@
  * forwarding.
  */
 import type { Bench, Figure } from '../harness.ts'
-import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth } from './berth.ts'
+import { BERTH, checkLedger, INPUT_NANO, OUTPUT_NANO, startBerth } from './berth.ts'
 import { shortChat } from './chat-body.ts'
 import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
 import { startLoad } from './load.ts'
@@ -42,7 +42,7 @@ export const gatewayPlain: Bench = {
       })
       const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
-      const inBooks = await checkBooks(berth, answered, { [MODEL]: cost })
+      const inLedger = await checkLedger(berth, answered, { [MODEL]: cost })
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a request: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 4 ×'),
@@ -52,7 +52,7 @@ export const gatewayPlain: Bench = {
         figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
         {
           name: 'Berth: requests in the ledger, each charged once',
-          value: inBooks,
+          value: inLedger,
           unit: '',
           against: `${answered} were answered`,
         },

@@ -55,7 +55,7 @@ export async function compareSides({
       if (of === undefined) continue
       const job = { ...jobOf(side), port: side.port, headers: side.headers }
       await load.run({ ...job, durationMs: WARM_UP_MS })
-      await comeToRest(side)
+      await waitUntilIdle(side)
       await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
     }
   }
@@ -67,7 +67,7 @@ async function measureOnce(of: Measured, load: LoadGenerator, job: LoadJob, besi
   const cpuBefore = cpuOf(of.side.pid)
   const besideBefore = cpuOf(beside)
   const result = await load.run(job)
-  await comeToRest(of.side)
+  await waitUntilIdle(of.side)
   of.cpuUs.push(((cpuOf(of.side.pid) - cpuBefore) * 1_000) / result.answered)
   of.besideUs.push(((cpuOf(beside) - besideBefore) * 1_000) / result.answered)
   of.rates.push((result.answered * 1_000) / result.tookMs)
@@ -76,7 +76,7 @@ async function measureOnce(of: Measured, load: LoadGenerator, job: LoadJob, besi
   of.firstByteMs.push(result.firstByteMs.p50)
 }
 
-async function comeToRest(side: Side): Promise<void> {
+async function waitUntilIdle(side: Side): Promise<void> {
   await pause(AFTERWARDS_MS)
   await side.rest?.()
 }

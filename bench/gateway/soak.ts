@@ -3,7 +3,7 @@
  * flat. `npm run bench -- soak --minutes=10`; not part of a plain `npm run bench`.
  */
 import { residentMb, type Bench } from '../harness.ts'
-import { checkBooks, startBerth, type BerthSide } from './berth.ts'
+import { checkLedger, startBerth, type BerthSide } from './berth.ts'
 import { shortChat } from './chat-body.ts'
 import { freePort, pause } from './child.ts'
 import { openHeapProbe } from './heap-probe.ts'
@@ -71,7 +71,7 @@ export const soak: Bench = {
       const results = await loading
       const isAnswered = (n: number): boolean => ['plain', 'stream'].includes(mixes[n]?.expects.kind ?? '')
       const answered = results.reduce((sum, result, n) => sum + (isAnswered(n) ? result.answered : 0), 0)
-      await checkBooks(berth, answered, {})
+      await checkLedger(berth, answered, {})
       const warm = looks.filter(({ atMs }) => atMs >= durationMs * WARM_UP_SHARE)
       const last = looks.at(-1)
       return [

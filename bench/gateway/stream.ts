@@ -1,6 +1,6 @@
 /** Streamed chats: CPU per forwarded word, added latency of the first one, and memory per idle stream. */
 import { median, type Bench, type Figure } from '../harness.ts'
-import { BERTH, checkBooks, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
+import { BERTH, checkLedger, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
 import { shortChat } from './chat-body.ts'
 import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
 import { startLoad, type LoadGenerator } from './load.ts'
@@ -65,7 +65,7 @@ export const gatewayStream: Bench = {
       const answered = load.answeredFrom(berth.port)
       const costOf = (words: number): number => INPUT_TOKENS * INPUT_NANO + words * OUTPUT_NANO
       const costs = { [MODEL]: costOf(STREAM_WORDS), [QUIET_MODEL]: costOf(SLOW_STREAM_WORDS) }
-      const inBooks = await checkBooks(berth, answered, costs)
+      const inLedger = await checkLedger(berth, answered, costs)
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a stream: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 2.5 ×'),
@@ -85,7 +85,7 @@ export const gatewayStream: Bench = {
         figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs ?? [], 'µs'),
         {
           name: 'Berth: streams in the ledger, each charged once',
-          value: inBooks,
+          value: inLedger,
           unit: '',
           against: `${answered} were answered`,
         },

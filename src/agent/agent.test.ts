@@ -1,4 +1,4 @@
-/** The whole agent but for the engine: a real line to a server in the hands of the test, and a runtime in memory. */
+/** The whole agent except the engine: a real connection to a server that the test controls, and an in-memory runtime. */
 import { Duplex, PassThrough } from 'node:stream'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -28,7 +28,7 @@ afterEach(async () => {
 })
 afterAll(() => fs.rmSync(root, { recursive: true, force: true }))
 
-/** Containers of which there is nothing but their names. They outlive agents, as real ones do. */
+/** Containers that are only names. They outlive agents, as real ones do. */
 function memoryRuntime() {
   const found = new Map<string, Found>()
   let broken: Error | undefined
@@ -51,7 +51,7 @@ function memoryRuntime() {
   return { runtime, found, starts, breakWith: (error: Error | undefined) => (broken = error) }
 }
 
-/** Port 7 answers what it is sent, port 9 is closed; a terminal tells its size and how it ended. */
+/** Port 7 echoes, port 9 is closed; a terminal reports its size and its exit code. */
 async function openInMemory(request: StreamRequest): Promise<RuntimeStream> {
   if (request.kind === 'port') {
     if (request.port === 9) throw new Error('Nothing listens on port 9 there.')
@@ -102,7 +102,7 @@ function start({ folder, membership, engine }: Awaited<ReturnType<typeof host>>)
     version: '0.0.0',
     gpus: simulatedGpus({ word: 'rtx4090', count: 2 }, folder),
     makeRuntime: () => engine.runtime,
-    tell: (event) => events.push(event),
+    onEvent: (event) => events.push(event),
     signal: control.signal,
   })
   const stop = async (): Promise<AgentEnd> => {
@@ -156,7 +156,7 @@ describe('an agent', () => {
     const first = await at.report('a first report', () => true)
     expect(first).toMatchObject({
       generation: 0,
-      // Nobody has looked yet.
+      // No report was made yet.
       blind: true,
       offer: { gpuModel: 'NVIDIA-GeForce-RTX-4090', gpusTotal: 2, simulated: true, priceUsdPerGpuHour: '0.10' },
       notes: [expect.stringContaining('simulated'), 'Kept in memory.'],
@@ -257,7 +257,7 @@ describe('after a lost connection', () => {
       waitsMs.push(performance.now() - before)
       at.cut()
     }
-    // At least the half of 500, 1000 and 2000 ms.
+    // At least half of 500, 1000 and 2000 ms.
     expect(waitsMs[2]).toBeGreaterThan(450)
     expect(waitsMs[3]).toBeGreaterThan(900)
   })
@@ -280,7 +280,7 @@ describe('after a lost connection', () => {
     await first.report('both to run', ({ workloads }) => workloads.filter((w) => w.state === 'running').length === 2)
     await agent.stop()
     await first.close()
-    // A reboot: one has ended and stands still, the other was removed meanwhile.
+    // A reboot: one container has stopped, the other was removed meanwhile.
     one.engine.found.set('a', { id: 'a', tag: 'berth-test-a', state: 'ended', disks: [] })
     one.engine.found.delete('b')
     const again = start(one)
@@ -376,7 +376,7 @@ describe('drain, resume and leave', () => {
     await expect(moveDirectly(membership, openKey(folder), '0.0.0', 'left')).rejects.toThrow('It has 1 tenant.')
     at.keys.clear()
     await expect(moveDirectly(membership, openKey(folder), '0.0.0', 'left')).rejects.toThrow('knows no such host')
-    // Nothing was said of what there is: that is not theirs to know.
+    // The agent revealed nothing about its workloads to a server that is not its own.
     expect(at.heard.filter(({ type }) => type === 'report')).toEqual([])
   })
 })

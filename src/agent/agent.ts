@@ -26,7 +26,7 @@ export interface AgentOptions {
   readonly gpus: GpuSource
   readonly makeRuntime: MakeRuntime
   /** For the console output. */
-  readonly tell: (event: AgentEvent) => void
+  readonly onEvent: (event: AgentEvent) => void
   /** Stops the agent, not its workloads. */
   readonly signal: AbortSignal
 }
@@ -85,12 +85,12 @@ class Agent {
   /** Why the runtime's state could not be read last time. */
   #runtimeError: string | undefined
   #isErrorReported = false
-  #lastTold = { workloads: '', state: '', error: '' }
+  #lastReported = { workloads: '', state: '', error: '' }
   #finish: (end: AgentEnd) => void = () => {}
 
   constructor(options: AgentOptions, snapshot: GpuSnapshot) {
     this.#options = options
-    const onError = (what: string, error: unknown): void => this.#tellError(`${what}: ${messageOf(error)}`)
+    const onError = (what: string, error: unknown): void => this.#reportError(`${what}: ${messageOf(error)}`)
     this.#runtime = options.makeRuntime(snapshot, onError)
     this.#snapshot = snapshot
     this.#offer = this.#makeOffer(snapshot)
@@ -105,10 +105,10 @@ class Agent {
   }
 
   async run(): Promise<AgentEnd> {
-    const { signal, membership, tell } = this.#options
+    const { signal, membership, onEvent } = this.#options
     const ended = new Promise<AgentEnd>((resolve) => (this.#finish = resolve))
     const stop = new AbortController()
-    tell({ kind: 'offer', offer: this.#offer, notes: this.#notes() })
+    onEvent({ kind: 'offer', offer: this.#offer, notes: this.#notes() })
     const last = this.#desired.current()
     if (last !== undefined) this.#keeper.desire(last)
     const control = await serveControl(this.#options.folder, (request) => this.#answer(request))
@@ -121,7 +121,7 @@ class Agent {
       report: () => this.#report(),
       desired: (desired) => this.#applyDesired(desired),
       accept: (request, stream) => {
-        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#tellError(messageOf(error)))
+        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#reportError(messageOf(error)))
       },
       state: (state) => this.#connectionChanged(state),
     })
@@ -168,9 +168,9 @@ class Agent {
   #applyDesired(desired: Desired): void {
     const known = this.#desired.take(desired)
     this.#keeper.desire(known)
-    this.#mover.hear(desired.state)
-    if (this.#lastTold.state !== desired.state) this.#options.tell({ kind: 'state', state: desired.state })
-    this.#lastTold.state = desired.state
+    this.#mover.onState(desired.state)
+    if (this.#lastReported.state !== desired.state) this.#options.onEvent({ kind: 'state', state: desired.state })
+    this.#lastReported.state = desired.state
     if (desired.state === 'left') return this.#finish({ kind: 'left' })
     void this.#pass()
   }
@@ -185,7 +185,7 @@ class Agent {
     } catch (error) {
       if (signal.aborted) return
       this.#runtimeError = messageOf(error)
-      this.#tellError(this.#runtimeError)
+      this.#reportError(this.#runtimeError)
       this.#connection?.reportSoon()
     }
   }
@@ -198,11 +198,11 @@ class Agent {
       const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
       this.#snapshot = snapshot
       this.#offer = offer
-      if (isChanged) this.#options.tell({ kind: 'offer', offer, notes: this.#notes() })
+      if (isChanged) this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
       if (isChanged) this.#connection?.reportSoon()
       this.#connection?.sendMetrics(this.#meter(snapshot))
     } catch (error) {
-      if (!signal.aborted) this.#tellError(messageOf(error))
+      if (!signal.aborted) this.#reportError(messageOf(error))
     }
   }
 
@@ -212,10 +212,10 @@ class Agent {
     if (updated !== undefined) this.#keeper.desire(updated)
     const running = workloads.filter((one) => one.state === 'running').length
     const seen = `${running} of ${workloads.length}`
-    if (this.#lastTold.workloads !== seen) {
-      this.#options.tell({ kind: 'workloads', running, total: workloads.length })
+    if (this.#lastReported.workloads !== seen) {
+      this.#options.onEvent({ kind: 'workloads', running, total: workloads.length })
     }
-    this.#lastTold.workloads = seen
+    this.#lastReported.workloads = seen
     this.#connection?.reportSoon()
   }
 
@@ -243,15 +243,15 @@ class Agent {
   }
 
   #connectionChanged(state: ConnectionState): void {
-    this.#options.tell(state)
+    this.#options.onEvent(state)
     if (state.kind === 'refused') this.#mover.refused(state.refusal)
     if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#snapshot))
   }
 
   /** Repeats of the same error are dropped. */
-  #tellError(message: string): void {
-    if (this.#lastTold.error !== message) this.#options.tell({ kind: 'error', message })
-    this.#lastTold.error = message
+  #reportError(message: string): void {
+    if (this.#lastReported.error !== message) this.#options.onEvent({ kind: 'error', message })
+    this.#lastReported.error = message
   }
 
   async #answer(request: ControlRequest): Promise<AgentStatus | { state: HostState }> {

@@ -56,7 +56,7 @@ export interface Connection {
   close(): void
 }
 
-/** From connecting to the server's welcome. */
+/** Timeout from connecting to the server's welcome. */
 const WELCOME_MS = 15_000
 const FIRST_DELAY_MS = 500
 const MAX_DELAY_MS = 15_000
@@ -87,13 +87,13 @@ class AgentConnection implements Connection {
   #socket: WebSocket | undefined
   #mux: Mux | undefined
   #failures = 0
-  #told = ''
+  #lastMessage = ''
   #closed = false
   #retry: NodeJS.Timeout | undefined
   #gather: NodeJS.Timeout | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #good: NodeJS.Timeout | undefined
-  #heardAt = 0
+  #receivedAt = 0
 
   constructor(options: ConnectionOptions) {
     this.#options = options
@@ -134,15 +134,15 @@ class AgentConnection implements Connection {
     })
     this.#socket = socket
     const late = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
-    const heard = (): void => void (this.#heardAt = performance.now())
+    const received = (): void => void (this.#receivedAt = performance.now())
     socket.on('message', (data, isBinary) => {
-      heard()
+      received()
       if (this.#socket !== socket) return
       if (isBinary) return this.#mux?.receive(bufferOf(data))
-      this.#hear(socket, data, () => clearTimeout(late))
+      this.#receive(socket, data, () => clearTimeout(late))
     })
-    socket.on('ping', heard)
-    socket.on('pong', heard)
+    socket.on('ping', received)
+    socket.on('pong', received)
     socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))
     socket.on('close', (code, reason) => {
       clearTimeout(late)
@@ -152,7 +152,7 @@ class AgentConnection implements Connection {
     })
   }
 
-  #hear(socket: WebSocket, data: RawData, welcomed: () => void): void {
+  #receive(socket: WebSocket, data: RawData, welcomed: () => void): void {
     const message = parseMessage(data)
     if (message === undefined) return this.#cut(socket, 'the server sent an invalid message')
     switch (message.type) {
@@ -185,7 +185,7 @@ class AgentConnection implements Connection {
 
   #begin(socket: WebSocket, heartbeatMs: number): void {
     this.#good = setTimeout(() => (this.#failures = 0), STABLE_MS)
-    this.#told = ''
+    this.#lastMessage = ''
     this.#mux = makeMux({
       side: 'client',
       send: (frame) => socket.send(frame, () => this.#mux?.flush()),
@@ -195,7 +195,7 @@ class AgentConnection implements Connection {
     })
     const silenceMs = Math.max(SILENT_HEARTBEATS * heartbeatMs, MIN_SILENCE_MS)
     this.#heartbeat = setInterval(() => {
-      if (performance.now() - this.#heardAt > silenceMs) return this.#cut(socket, 'the server stopped responding')
+      if (performance.now() - this.#receivedAt > silenceMs) return this.#cut(socket, 'the server stopped responding')
       socket.ping()
       this.#sendReport()
     }, heartbeatMs)
@@ -218,8 +218,8 @@ class AgentConnection implements Connection {
   #lost(socket: WebSocket, message: string): void {
     if (this.#socket !== socket || this.#closed) return
     this.#hangUp()
-    if (this.#told !== message) this.#options.state({ kind: 'lost', message })
-    this.#told = message
+    if (this.#lastMessage !== message) this.#options.state({ kind: 'lost', message })
+    this.#lastMessage = message
     const limit = Math.min(FIRST_DELAY_MS * 2 ** this.#failures, MAX_DELAY_MS)
     this.#failures = Math.min(this.#failures + 1, MAX_FAILURES)
     // Jitter: a thousand agents must not reconnect at the same moment.

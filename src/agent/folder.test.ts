@@ -170,7 +170,7 @@ describe('the desired state', () => {
   test('is applied while the disk is full and stored once it is not', () => {
     const folder = newFolder()
     let isFull = true
-    const told: string[] = []
+    const reported: string[] = []
     const full: AgentFolder = {
       ...folder,
       writeJson: (name, value) => {
@@ -178,10 +178,10 @@ describe('the desired state', () => {
         folder.writeJson(name, value)
       },
     }
-    const wanted = openDesiredState(full, (what, error) => told.push(`${what}: ${String(error)}`))
+    const wanted = openDesiredState(full, (what, error) => reported.push(`${what}: ${String(error)}`))
     expect(wanted.take(desired(1, 'a')).workloads).toHaveLength(1)
     expect(wanted.current()?.generation).toBe(1)
-    expect(told).toEqual([expect.stringContaining('ENOSPC')])
+    expect(reported).toEqual([expect.stringContaining('ENOSPC')])
     isFull = false
     wanted.save()
     expect(openDesiredState(folder, unexpected).current()?.generation).toBe(1)
@@ -200,7 +200,7 @@ describe('the desired state', () => {
     ])
     const next = openDesiredState(folder, unexpected)
     expect(next.current()).toEqual(more)
-    // The server has not heard of it yet; what is known here is not unlearned.
+    // The server does not know yet that it started; the stored mark stays.
     expect(next.take(desired(2, 'a')).workloads[0]?.started).toBe(true)
     expect(openDesiredState(folder, unexpected).current()).toMatchObject({
       generation: 2,

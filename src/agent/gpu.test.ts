@@ -21,7 +21,7 @@ const terms: AgentTerms = {
   priceUsdPerGpuHour: '2.50',
   simulated: null,
 }
-/** Of the machine on which the fixture was made. */
+/** The machine on which the fixture was recorded. */
 const hardware = {
   cpuModel: 'Intel(R) Xeon(R) Processor',
   cpuCores: 16,
@@ -70,7 +70,7 @@ function uuid(number: number): string {
 }
 
 /** An nvidia-smi with replaceable output, and a folder that remembers GPUs. */
-async function station(output: { table: string; report?: string }) {
+async function fakeDriver(output: { table: string; report?: string }) {
   folders += 1
   const dir = path.join(root, `agent-${folders}`)
   const folder: AgentFolder = openAgentFolder(dir)
@@ -84,12 +84,12 @@ async function station(output: { table: string; report?: string }) {
 }
 
 async function list(output: { table: string; report?: string }): Promise<GpuListing> {
-  return listGpus((await station(output)).program)
+  return listGpus((await fakeDriver(output)).program)
 }
 
 describe('a real H200', () => {
   test('is listed as the fixture says', async () => {
-    const { open } = await station(h200)
+    const { open } = await fakeDriver(h200)
     const source = open()
     const snapshot = await source.read()
     source.close()
@@ -118,7 +118,7 @@ describe('a real H200', () => {
   })
 
   test('keeps the order of eight', async () => {
-    const { open } = await station({ ...h200, table: tableOfMany([0, 1, 2, 3, 4, 5, 6, 7]) })
+    const { open } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2, 3, 4, 5, 6, 7]) })
     const source = open()
     const snapshot = await source.read()
     source.close()
@@ -195,7 +195,7 @@ describe('a GPU is unhealthy', () => {
   })
 
   test('after a fatal Xid in the kernel log, not after one that a program causes', async () => {
-    const { open, kernelLog } = await station(h200)
+    const { open, kernelLog } = await fakeDriver(h200)
     const source = open()
     expect((await source.read()).gpus[0]?.problems).toEqual([])
     await writeFile(kernelLog, '4,1,2,-;NVRM: Xid (PCI:0000:00:06): 31, pid=1, name=python, MMU Fault\n')
@@ -218,7 +218,7 @@ describe('a GPU is unhealthy', () => {
 
 describe('a missing GPU', () => {
   test('keeps its index across restarts and counts as unhealthy', async () => {
-    const { open, print } = await station({ ...h200, table: tableOfMany([0, 1, 2]) })
+    const { open, print } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2]) })
     const first = open()
     await first.read()
     await print(tableOfMany([0, 2]))
@@ -235,7 +235,7 @@ describe('a missing GPU', () => {
   })
 
   test('all are unhealthy when the driver fails, with the reason', async () => {
-    const { open, fail } = await station({ ...h200, table: tableOfMany([0, 1]) })
+    const { open, fail } = await fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
     const source = open()
     await source.read()
     await fail('Unable to determine the device handle for GPU0: Unknown Error\n')
@@ -250,7 +250,7 @@ describe('a missing GPU', () => {
   })
 
   test('gives its index to the GPU that replaced it in its slot', async () => {
-    const { open, print } = await station({ ...h200, table: tableOfMany([0, 1]) })
+    const { open, print } = await fakeDriver({ ...h200, table: tableOfMany([0, 1]) })
     const source = open()
     await source.read()
     await print(tableOfMany([0, 1]).replace(uuid(0), uuid(9)))
@@ -261,7 +261,7 @@ describe('a missing GPU', () => {
   })
 
   test('keeps the facts from when it was healthy', async () => {
-    const { open, print } = await station(h200)
+    const { open, print } = await fakeDriver(h200)
     const source = open()
     await source.read()
     await print(tableOf(rowWith({ name: 'ERR!', 'memory.total': 'ERR!' })))
@@ -292,7 +292,7 @@ describe('other GPUs', () => {
   })
 
   test('leaves out GPUs of another model, by name', async () => {
-    const { open } = await station({ ...h200, table: tableOfMany([0, 1, 2]).replace('NVIDIA H200', 'NVIDIA T400') })
+    const { open } = await fakeDriver({ ...h200, table: tableOfMany([0, 1, 2]).replace('NVIDIA H200', 'NVIDIA T400') })
     const source = open()
     const snapshot = await source.read()
     source.close()
@@ -307,7 +307,7 @@ describe('a machine without GPUs', () => {
       gpus: [],
       reason: '/nowhere/nvidia-smi not found on this machine.',
     })
-    const { open, fail, dir } = await station({ table: tableOf() })
+    const { open, fail, dir } = await fakeDriver({ table: tableOf() })
     await fail('NVIDIA-SMI has failed because it could not talk to the driver.\n')
     const source = open()
     const snapshot = await source.read()

@@ -1,4 +1,4 @@
-/** Machines as their /proc and /sys show them: files that such machines have, under a root of their own. */
+/** Machines as described by /proc and /sys: recorded files under a separate root. */
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'

@@ -33,7 +33,7 @@ export class Mover {
     })
   }
 
-  hear(state: HostState): void {
+  onState(state: HostState): void {
     this.#state = state
     if (this.#waiting?.to === state) this.#settle(state)
   }
@@ -72,7 +72,7 @@ export async function moveDirectly(
     key,
     version,
     report: () => undefined,
-    desired: ({ state }) => mover.hear(state),
+    desired: ({ state }) => mover.onState(state),
     accept: (_, stream) => stream.destroy(new Error('The agent on this host is not running.')),
     state: (state) => {
       if (state.kind === 'connected') resolve()

@@ -80,7 +80,7 @@ export async function changeMember(
   const member = await findMember(tx.db, actor.accountId, input.personId)
   if (member === undefined) return noSuchMember()
   if (member.role === input.role) return ok(member)
-  const protectedBy = await whyKeep(tx, actor, member)
+  const protectedBy = await refuseToWeaken(tx, actor, member)
   if (protectedBy !== undefined) return protectedBy
   await setRole(tx, actor.accountId, member.id, input.role)
   await notifyAccountKeys(tx, actor.accountId)
@@ -93,7 +93,7 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
   if (refused !== undefined) return refused
   const member = await findMember(tx.db, actor.accountId, personId)
   if (member === undefined) return noSuchMember()
-  const protectedBy = await whyKeep(tx, actor, member)
+  const protectedBy = await refuseToWeaken(tx, actor, member)
   if (protectedBy !== undefined) return protectedBy
   for (const key of await revokeApiKeys(tx, actor.accountId, { personId })) recordEvent(tx, keyRevoked(key))
   await deleteMember(tx, actor.accountId, personId)
@@ -101,7 +101,7 @@ export async function removeMember(tx: Tx, actor: Actor, personId: string): Prom
 }
 
 /** Why a member keeps their rights: an account needs an owner with a working key, and a key cannot weaken a stronger one. */
-async function whyKeep(tx: Tx, actor: Actor, member: Member): Promise<Failure | undefined> {
+async function refuseToWeaken(tx: Tx, actor: Actor, member: Member): Promise<Failure | undefined> {
   const { accountId } = actor
   if (member.role === 'owner' && !(await hasOtherActiveOwner(tx, accountId, member.id))) return lastOwner()
   const keys = await listLiveApiKeys(tx, accountId, member.id)

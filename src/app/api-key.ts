@@ -41,8 +41,8 @@ export async function createApiKey(
   if (lacking.length > 0) {
     return fail('scope_not_held', { missing: lacking })
   }
-  const outgrown = outgrows(await findApiKey(tx.db, actor.accountId, actor.keyId), input)
-  if (outgrown !== undefined) return outgrown
+  const excess = exceedsCaller(await findApiKey(tx.db, actor.accountId, actor.keyId), input)
+  if (excess !== undefined) return excess
   const account = await lockAccount(tx, actor.accountId)
   const caller = await findMember(tx.db, actor.accountId, actor.personId)
   if (account === undefined || caller === undefined) return notAMember()
@@ -66,7 +66,7 @@ export async function createApiKey(
 }
 
 /** A limited key cannot create one with higher limits. */
-function outgrows(calling: ApiKey | undefined, input: ApiKeyInput): Failure | undefined {
+function exceedsCaller(calling: ApiKey | undefined, input: ApiKeyInput): Failure | undefined {
   if (calling === undefined) return undefined
   const limited = calling.monthly_limit_nano ?? calling.total_limit_nano ?? calling.allowed_models
   if (limited !== null) {

@@ -1,6 +1,13 @@
 /** Earnings per day and per machine equal the ledger to the nano-dollar, and times add up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { endRental, openAccount, openBooks, settle, startRental, type Books } from '../../test/harness/books.ts'
+import {
+  endRental,
+  openAccount,
+  openTestLedger,
+  settle,
+  startRental,
+  type TestLedger,
+} from '../../test/harness/ledger.ts'
 import { DAY_MS, HOUR_MS, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, shareOf, sumUsd, usd } from '../base/money.ts'
 import type { EngineSpec } from '../domain/rental.ts'
@@ -14,19 +21,19 @@ const FEE_BP = 1_700
 /** An hour before midnight. */
 const start = instantOf(Date.UTC(2026, 0, 1, 23))
 
-let books: Books
+let ledger: TestLedger
 let supplier: Actor
 let other: Actor
 let customer: Actor
 
 beforeAll(async () => {
-  books = await openBooks(start)
-  supplier = await openAccount(books, 'supplier')
-  other = await openAccount(books, 'other')
-  customer = await openAccount(books, 'customer', usd('1000'))
-  await transact(books.database, (tx) => saveInventory(tx, 'mock', ['m1', 'm2', 'm3'].map(machineOf), start))
+  ledger = await openTestLedger(start)
+  supplier = await openAccount(ledger, 'supplier')
+  other = await openAccount(ledger, 'other')
+  customer = await openAccount(ledger, 'customer', usd('1000'))
+  await transact(ledger.database, (tx) => saveInventory(tx, 'mock', ['m1', 'm2', 'm3'].map(machineOf), start))
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
   return {
@@ -65,14 +72,14 @@ function machineOf(id: string): Parameters<typeof saveInventory>[2][number] {
 /** A rental of eight GPUs on the given machines. */
 async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, perHour: string): Promise<number> {
   const request = { pricePerHour: usd(perHour), supplier: { accountId: owner.accountId, platformFeeBp: FEE_BP } }
-  const id = await startRental(books, customer, request)
+  const id = await startRental(ledger, customer, request)
   const spec: Pick<EngineSpec, 'nodes'> = {
     nodes: Object.entries(nodes).map(([machineId, gpus]) => ({
       machineId,
       gpuIndexes: Array.from({ length: gpus }, (_, index) => index),
     })),
   }
-  await books.database.db
+  await ledger.database.db
     .updateTable('rental')
     .set({ spec: JSON.stringify(spec) })
     .where('id', '=', id)
@@ -80,24 +87,24 @@ async function rentOn(nodes: Readonly<Record<string, number>>, owner: Actor, per
   return id
 }
 
-const read = (days: number): Promise<Earnings> => readEarnings(books.app, supplier, days)
+const read = (days: number): Promise<Earnings> => readEarnings(ledger.app, supplier, days)
 
 test('days and machines add up to the ledger, also for rentals of several machines', async () => {
   const whole = await rentOn({ m1: 8 }, supplier, '3.333333333')
   const split = await rentOn({ m1: 3, m2: 5 }, supplier, '7.777777777')
   const theirs = await rentOn({ m9: 8 }, other, '5')
   // Half past midnight, so that a charge covers two days; then noon, when one ends.
-  books.clock.advance(1.5 * HOUR_MS)
-  for (const rentalId of [whole, split, theirs]) await settle(books, { rentalId, volumeId: null })
-  books.clock.advance(11.5 * HOUR_MS)
-  await settle(books, { rentalId: split, volumeId: null })
-  await endRental(books, whole)
-  await endRental(books, theirs)
+  ledger.clock.advance(1.5 * HOUR_MS)
+  for (const rentalId of [whole, split, theirs]) await settle(ledger, { rentalId, volumeId: null })
+  ledger.clock.advance(11.5 * HOUR_MS)
+  await settle(ledger, { rentalId: split, volumeId: null })
+  await endRental(ledger, whole)
+  await endRental(ledger, theirs)
   // Two days later the other ends too.
-  books.clock.advance(2 * DAY_MS)
-  await endRental(books, split)
+  ledger.clock.advance(2 * DAY_MS)
+  await endRental(ledger, split)
 
-  const { earnings } = await readBalances(books.database.db, supplier.accountId)
+  const { earnings } = await readBalances(ledger.database.db, supplier.accountId)
   // 13 hours of one and 61 of the other, less the fee, each rounded down.
   const earned = [
     shareOf(nanoUsdOf(usd('3.333333333') * 13n), 10_000 - FEE_BP),
@@ -112,7 +119,7 @@ test('days and machines add up to the ledger, also for rentals of several machin
   for (const parts of [found.byDay, found.byMachine, found.machines]) {
     expect(sumUsd(parts.map((part) => part.earned))).toBe(earnings)
   }
-  // m1 has the whole of the first, and three eighths of the other, less at most a nano-dollar a charge.
+  // m1 earns all of the first rental and three eighths of the other, less at most one nano-dollar per charge.
   const m1 = found.byMachine[0]?.earned ?? nanoUsdOf(0n)
   const exact = earned[0] + (earned[1] * 3n) / 8n
   expect(exact - m1 >= 0n && exact - m1 <= 3n).toBe(true)
@@ -142,9 +149,9 @@ test('ignores days outside the period', async () => {
 test('free time is not sold time; a machine that changed owner keeps its earnings, without hours', async () => {
   const before = await read(30)
   const free = await rentOn({ m3: 8 }, supplier, '0')
-  books.clock.advance(HOUR_MS)
-  await endRental(books, free)
-  await books.database.db.updateTable('machine').set({ supplier_id: other.accountId }).where('id', '=', 'm2').execute()
+  ledger.clock.advance(HOUR_MS)
+  await endRental(ledger, free)
+  await ledger.database.db.updateTable('machine').set({ supplier_id: other.accountId }).where('id', '=', 'm2').execute()
   const after = await read(30)
   expect(after.earned).toBe(before.earned)
   expect(after.byMachine).toMatchObject([

@@ -38,9 +38,9 @@ import type { Actor } from './app.ts'
 
 /** The operator's own account. Its machines have no supplier. */
 const HOUSE = 'operator'
-const JOIN_TOKENS = 1_000
+const MAX_JOIN_TOKENS = 1_000
 /** Random names to try before a longer one is used. */
-const NAME_TRIES = 8
+const MAX_NAME_TRIES = 8
 
 /** The supplier of an account's hosts; null: the operator. */
 export function supplierOf(actor: Pick<Actor, 'accountId'>): string | null {
@@ -65,8 +65,8 @@ export async function createJoinToken(
     uses: request.uses,
     expiresAt,
   })
-  if ((await countJoinTokens(tx, actor.accountId)) > JOIN_TOKENS) {
-    return fail('quota_exceeded', { quota: `${JOIN_TOKENS} join tokens` })
+  if ((await countJoinTokens(tx, actor.accountId)) > MAX_JOIN_TOKENS) {
+    return fail('quota_exceeded', { quota: `${MAX_JOIN_TOKENS} join tokens` })
   }
   await writeAudit(tx, {
     actor: actor.keyId,
@@ -164,7 +164,9 @@ async function joinAgain(tx: Tx, host: HostRow, token: JoinToken, offer: HostOff
 async function insertNamed(tx: Tx, host: JoinRequest & { supplierId: string | null }): Promise<Result<string>> {
   const { name, publicKey, offer, supplierId } = host
   const names =
-    name === undefined ? [...Array.from({ length: NAME_TRIES }, randomName), `${randomName()}-${randomName()}`] : [name]
+    name === undefined
+      ? [...Array.from({ length: MAX_NAME_TRIES }, randomName), `${randomName()}-${randomName()}`]
+      : [name]
   for (const id of names) {
     if (await isNameTaken(tx.db, id)) continue
     if (await insertHost(tx, { id, driver: 'host', supplierId, publicKey, offer })) return ok(id)

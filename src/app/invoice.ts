@@ -122,13 +122,13 @@ async function describeCharges(
   const rentals = await readBilledRentals(db, idsOf('rentalId'))
   const volumes = await readBilledVolumes(db, idsOf('volumeId'))
   const requests = await countMonthRequests(db, accountId, month)
-  const things = new Map<string, MonthCharge[]>()
+  const groups = new Map<string, MonthCharge[]>()
   for (const charge of charges) {
     const isTimed = charge.segment !== null
-    const thing = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, isTimed])
-    things.set(thing, [...(things.get(thing) ?? []), charge])
+    const group = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, isTimed])
+    groups.set(group, [...(groups.get(group) ?? []), charge])
   }
-  return [...things.values()].map((parts) => {
+  return [...groups.values()].map((parts) => {
     const rental = rentals.get(parts[0]?.rentalId ?? 0)
     const volume = volumes.get(parts[0]?.volumeId ?? 0)
     const model = parts[0]?.model ?? null
@@ -188,8 +188,8 @@ function paymentLine(payment: MonthPayment): InvoiceLine {
   const { kind, memo, reason } = payment
   const name = paymentNames[kind]
   // The memo may contain the reason already.
-  const said = memo.toLowerCase()
-  const text = name === null ? memo : said === kind ? name : said.startsWith(kind) ? memo : `${name}: ${memo}`
+  const lower = memo.toLowerCase()
+  const text = name === null ? memo : lower === kind ? name : lower.startsWith(kind) ? memo : `${name}: ${memo}`
   return {
     description: reason === null || reason === memo ? text : `${text} – ${reason}`,
     quantity: formatInstant(payment.at).slice(0, 10),

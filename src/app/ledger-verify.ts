@@ -11,7 +11,7 @@ import {
 } from '../store/ledger-verify.ts'
 import type { App } from './app.ts'
 
-const FINDINGS_SHOWN = 100
+const MAX_FINDINGS = 100
 
 export interface LedgerVerdict {
   readonly ok: boolean
@@ -39,9 +39,9 @@ async function recount(app: App): Promise<Result<LedgerVerdict>> {
     const checks: LedgerVerdict['checks'] = []
     const findings: Finding[] = []
     for (const check of ledgerChecks) {
-      const outcome = await runCheck(db, check, FINDINGS_SHOWN)
+      const outcome = await runCheck(db, check, MAX_FINDINGS)
       checks.push({ name: check.name, rows: outcome.rows, findings: outcome.total })
-      findings.push(...outcome.findings.slice(0, FINDINGS_SHOWN - findings.length))
+      findings.push(...outcome.findings.slice(0, MAX_FINDINGS - findings.length))
     }
     return ok({ ok: checks.every((check) => check.findings === 0), checks, findings, house: await readHouse(db) })
   })

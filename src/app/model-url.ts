@@ -16,7 +16,7 @@ const metadataAddresses = new Set(['100.100.100.200', '168.63.129.16', 'fd00:ec2
 
 /** The limit of the column. */
 const MAX_CHARS = 2_048
-const LOOK_UP_MS = 2_000
+const LOOKUP_TIMEOUT_MS = 2_000
 
 /** Queries DNS, so it runs before the transaction. */
 export async function checkUpstreamUrl(url: string, resolve: Resolve = lookUp): Promise<Failure | undefined> {
@@ -41,7 +41,7 @@ function isRefused(address: string): boolean {
 /** An unknown host name is allowed: the server may be set up later. */
 async function addressesOf(host: string, resolve: Resolve): Promise<string[]> {
   let late: NodeJS.Timeout | undefined
-  const none = new Promise<[]>((settle) => (late = setTimeout(() => settle([]), LOOK_UP_MS)))
+  const none = new Promise<[]>((settle) => (late = setTimeout(() => settle([]), LOOKUP_TIMEOUT_MS)))
   try {
     const found = await Promise.race([resolve(host).catch(() => []), none])
     return found.map(({ address }) => address)

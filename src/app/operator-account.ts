@@ -128,8 +128,8 @@ export async function changeAccount(
   const account = await lockAccount(tx, accountId)
   if (account === undefined) return noSuchAccount()
   if (fee === null) {
-    const bound = await whatBindsSupplier(tx, accountId)
-    if (bound !== undefined) return failField(['platformFeePercentage'], 'still_a_supplier', bound)
+    const obstacle = await findSupplierObstacle(tx, accountId)
+    if (obstacle !== undefined) return failField(['platformFeePercentage'], 'still_a_supplier', obstacle)
   }
   const changed: AccountChange = {
     ...(quota === undefined ? {} : { quota: mergeQuota(account.quota, quota) }),
@@ -166,7 +166,7 @@ export async function changeAccount(
 }
 
 /** Why a supplier must keep its fee: its machines would earn without one. undefined: it may stop being a supplier. */
-async function whatBindsSupplier(tx: Tx, accountId: string): Promise<{ unpaid: NanoUsd | undefined } | undefined> {
+async function findSupplierObstacle(tx: Tx, accountId: string): Promise<{ unpaid: NanoUsd | undefined } | undefined> {
   if ((await listFleet(tx.db, { supplierId: accountId, limit: 1 })).length > 0) {
     return { unpaid: undefined }
   }

@@ -32,7 +32,7 @@ export interface Moved {
 }
 
 /** A larger balance plus its refunds could overflow a bigint column. */
-const largestBalance = nanoUsdOf(4n * usd('999999999'))
+const maxBalance = nanoUsdOf(4n * usd('999999999'))
 
 /** A purchase is money received; a credit is a gift. */
 export async function creditAccount(
@@ -194,6 +194,6 @@ function isSame(earlier: FoundPosting, amount: NanoUsd, posting: Move): boolean 
 async function refuseOverflow(tx: Tx, input: MoneyInput, posting: Move): Promise<Failure | undefined> {
   if (posting.to !== 'available') return undefined
   const { available, held } = await readBalances(tx.db, input.accountId)
-  if (available + held + input.amount <= largestBalance) return undefined
+  if (available + held + input.amount <= maxBalance) return undefined
   return failField(['amountUsd'], 'balance_too_large')
 }

@@ -23,8 +23,8 @@ export interface PlacementReport {
   readonly rejectedCount: number
 }
 
-const MACHINES_READ = 100_000
-const SHOWN = 200
+const MAX_MACHINES = 100_000
+const MAX_SHOWN = 200
 
 export async function explainPlacement(
   app: App,
@@ -39,7 +39,7 @@ export async function explainPlacement(
   const drivers = new Set(app.drivers.keys())
   const fit: PlacementMachine[] = []
   const rejected: Array<Rejection & { machine: PlacementMachine }> = []
-  for (const machine of await listAllMachines(db, MACHINES_READ)) {
+  for (const machine of await listAllMachines(db, MAX_MACHINES)) {
     const rejection = rejectionOf(machine, demand, drivers)
     if (rejection === undefined) fit.push(machine)
     else rejected.push({ machine, ...rejection })
@@ -55,8 +55,8 @@ export async function explainPlacement(
   return {
     found: row !== undefined && candidates.length > 0,
     price: row !== undefined ? 'found' : priceVerdict(prices, serves),
-    candidates: candidates.slice(0, SHOWN),
-    rejected: rejected.slice(0, SHOWN),
+    candidates: candidates.slice(0, MAX_SHOWN),
+    rejected: rejected.slice(0, MAX_SHOWN),
     rejectedCount: rejected.length,
   }
 }

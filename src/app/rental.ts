@@ -35,7 +35,7 @@ export async function terminateRental(
     terminate_requested_at: ended.at,
     ...(note === undefined ? {} : { termination_note: note }),
   })
-  if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended from ${rental.status}`)
+  if (moved === undefined) throw new Error(`rental ${rental.id} cannot be ended in the state ${rental.status}`)
   // A customer is not bound to an unreachable machine.
   const atFault = rental.status === 'Unknown'
   const ending = await closeRentalMeter(tx, rental, billedUntil(rental, ended.at), atFault)
@@ -46,7 +46,7 @@ export async function terminateRental(
     ...(note === undefined ? {} : { note }),
     ...(ending === undefined || ending.extra === 0n ? {} : { earlyEndUsd: formatUsd(ending.extra) }),
   })
-  if (rental.released_at !== null || neverAsked(rental, tx.clock.now())) return releaseRental(tx, moved)
+  if (rental.released_at !== null || wasNeverCalled(rental, tx.clock.now())) return releaseRental(tx, moved)
   tx.wake.add('terminate')
   return moved
 }
@@ -67,7 +67,7 @@ export async function failRental(
   await closeRentalMeter(tx, rental, forced?.at ?? until, true)
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.failed', { reason, ...(detail === undefined ? {} : { detail }) })
-  if (neverAsked(moved, tx.clock.now())) return releaseRental(tx, moved)
+  if (wasNeverCalled(moved, tx.clock.now())) return releaseRental(tx, moved)
   tx.wake.add('terminate')
   return moved
 }
@@ -97,7 +97,7 @@ export async function releaseRental(tx: Tx, rental: Rental): Promise<Rental> {
 }
 
 /** The engine was not called, and no reconciler is about to call it. */
-function neverAsked(rental: Rental, now: Instant): boolean {
+function wasNeverCalled(rental: Rental, now: Instant): boolean {
   return rental.create_asked_at === null && (rental.lease_until === null || rental.lease_until <= now)
 }
 

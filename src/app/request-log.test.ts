@@ -1,7 +1,7 @@
 /** The log of one account: ordered, complete over pages, and nobody else's. */
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
+import { openAccount, openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { addMs } from '../base/instant.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
@@ -10,16 +10,16 @@ import type { Actor } from './app.ts'
 import { listRequests, readRequest, type RequestEntry } from './request-log.ts'
 import { makeTreasury } from './treasury.ts'
 
-let books: Books
+let ledger: TestLedger
 let actor: Actor
 let other: Actor
 const records: InferenceRecord[] = []
 
 beforeAll(async () => {
-  books = await openBooks()
-  actor = await openAccount(books, 'log')
-  other = await openAccount(books, 'otherlog')
-  const start = books.clock.now()
+  ledger = await openTestLedger()
+  actor = await openAccount(ledger, 'log')
+  other = await openAccount(ledger, 'otherlog')
+  const start = ledger.clock.now()
   for (let n = 0; n < 120; n += 1) {
     const owner = n % 10 === 9 ? other : actor
     records.push(
@@ -35,15 +35,15 @@ beforeAll(async () => {
       }),
     )
   }
-  const treasury = makeTreasury({ database: books.database, clock: books.clock, gatewayId: 'gw' })
+  const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
   await treasury.settle(records)
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 async function readPages(filter: RequestFilter, limit: number): Promise<RequestEntry[]> {
   const all: RequestEntry[] = []
   for (let after: RequestPlace | undefined; ;) {
-    const page = await listRequests(books.app, actor, { filter, limit, ...(after === undefined ? {} : { after }) })
+    const page = await listRequests(ledger.app, actor, { filter, limit, ...(after === undefined ? {} : { after }) })
     if (!page.ok) throw new Error(page.message)
     all.push(...page.value)
     const last = page.value.at(-1)
@@ -61,7 +61,7 @@ describe('the list', () => {
           {
             model: fc.constantFrom('large', 'small', 'none'),
             outcome: fc.constantFrom('failed' as const, 'answered' as const, 'cut' as const),
-            since: fc.integer({ min: -2, max: 32 }).map((ms) => addMs(records[0]?.at ?? books.clock.now(), ms)),
+            since: fc.integer({ min: -2, max: 32 }).map((ms) => addMs(records[0]?.at ?? ledger.clock.now(), ms)),
             apiKeyId: fc.constantFrom('logkey', 'otherlogkey'),
           },
           { requiredKeys: [] },
@@ -91,7 +91,7 @@ describe('the list', () => {
       operation: 'chat',
       model: expect.stringMatching(/large|small/),
       deployment: 'dep_1',
-      at: addMs(records[0]?.at ?? books.clock.now(), 29),
+      at: addMs(records[0]?.at ?? ledger.clock.now(), 29),
       status: 200,
       outcome: expect.any(String),
       reason: null,
@@ -109,9 +109,9 @@ describe('the list', () => {
 
 test('only its owner can read a request; bodies are null if not stored', async () => {
   const requestId = records[0]?.requestId ?? ''
-  expect(await readRequest(books.app, actor, { requestId })).toMatchObject({
+  expect(await readRequest(ledger.app, actor, { requestId })).toMatchObject({
     ok: true,
     value: { requestId, requestBody: null, responseBody: null },
   })
-  expect(await readRequest(books.app, other, { requestId })).toMatchObject({ ok: false, reason: 'request_not_found' })
+  expect(await readRequest(ledger.app, other, { requestId })).toMatchObject({ ok: false, reason: 'request_not_found' })
 })

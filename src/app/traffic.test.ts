@@ -1,7 +1,7 @@
 /** Every minute is listed, sums equal the log, and only the requested minutes count. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAccount } from '../../test/harness/books.ts'
-import { openPurseBooks, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { openAccount } from '../../test/harness/ledger.ts'
+import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { addMs, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, sumUsd, usd } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
@@ -14,24 +14,24 @@ const spoken = { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0
 const now = instantOf(Date.UTC(2026, 0, 1, 12, 0, 30))
 const first = instantOf(Date.UTC(2026, 0, 1, 11, 56))
 
-let books: PurseBooks
+let ledger: PurseLedger
 
 beforeAll(async () => {
-  books = await openPurseBooks()
-  books.clock.advance(now - books.clock.now())
-  const treasury = await books.startTreasury()
-  const accounts = [await openAccount(books, 'one', usd('1')), await openAccount(books, 'two', usd('1'))] as const
+  ledger = await openPurseLedger()
+  ledger.clock.advance(now - ledger.clock.now())
+  const treasury = await ledger.startTreasury()
+  const accounts = [await openAccount(ledger, 'one', usd('1')), await openAccount(ledger, 'two', usd('1'))] as const
   const holds = [
-    await books.fill(treasury, accounts[0], usd('0.1')),
-    await books.fill(treasury, accounts[1], usd('0.1')),
+    await ledger.fill(treasury, accounts[0], usd('0.1')),
+    await ledger.fill(treasury, accounts[1], usd('0.1')),
   ]
   const records: InferenceRecord[] = []
   const record = (at: Instant, more: Partial<InferenceRecord> = {}): void => {
     const n = records.length
     const its = { units: chat, at, totalMs: n + 1, firstByteMs: null, ...more }
-    records.push(books.recordOf(accounts[n % 2 === 0 ? 0 : 1], holds[n % 2] ?? null, nanoUsdOf(11n), its))
+    records.push(ledger.recordOf(accounts[n % 2 === 0 ? 0 : 1], holds[n % 2] ?? null, nanoUsdOf(11n), its))
   }
-  // The last instant before, and the first of the first minute.
+  // The last instant before the first minute, and its first instant.
   record(addMs(first, -1), { model: 'before' })
   record(first, { model: 'a', firstByteMs: 5 })
   // Minute 1 stays empty. In minute 2: 20 of one model, the slowest of which failed.
@@ -43,10 +43,10 @@ beforeAll(async () => {
   record(addMs(first, 4 * MINUTE_MS + 29 * SECOND_MS), { model: 'voice', operation: 'speech', units: spoken })
   await treasury.settle(records)
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 test('lists each minute with the requests that ended in it, also empty ones', async () => {
-  const { from, to, minutes } = await readTraffic(books.app, MINUTES)
+  const { from, to, minutes } = await readTraffic(ledger.app, MINUTES)
   expect([from, to]).toEqual([first, now])
   const of = (n: number, requests: number, failed: number, paid: number, tokens = requests) => ({
     minute: addMs(first, n * MINUTE_MS),
@@ -61,7 +61,7 @@ test('lists each minute with the requests that ended in it, also empty ones', as
 })
 
 test('lists each model with totals and latencies of answered requests', async () => {
-  const { minutes, models } = await readTraffic(books.app, MINUTES)
+  const { minutes, models } = await readTraffic(ledger.app, MINUTES)
   expect(models.map(({ model, requests, failed }) => [model, requests, failed])).toEqual([
     ['b', 22, 1],
     ['a', 1, 0],
@@ -77,7 +77,7 @@ test('lists each model with totals and latencies of answered requests', async ()
 })
 
 test('one minute is the current one', async () => {
-  const { minutes, models } = await readTraffic(books.app, 1)
+  const { minutes, models } = await readTraffic(ledger.app, 1)
   expect(minutes).toMatchObject([{ minute: addMs(first, 4 * MINUTE_MS), requests: 1 }])
   expect(models).toMatchObject([{ model: 'voice' }])
 })

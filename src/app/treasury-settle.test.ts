@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openAccount } from '../../test/harness/books.ts'
-import { openPurseBooks, sharedPurse, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { openAccount } from '../../test/harness/ledger.ts'
+import { openPurseLedger, sharedPurse, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { addMs, MINUTE_MS } from '../base/instant.ts'
 import { nanoUsdOf, usd, zeroUsd } from '../base/money.ts'
 import { noUnits } from '../domain/inference.ts'
@@ -13,11 +13,11 @@ import { countMonthRequests } from '../store/invoice.ts'
 import { lockAvailable, releaseExpiredHolds } from '../store/ledger.ts'
 import type { Actor } from './app.ts'
 
-let books: PurseBooks
+let ledger: PurseLedger
 beforeAll(async () => {
-  books = await openPurseBooks()
+  ledger = await openPurseLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 async function countDeadlocks(url: string): Promise<string | undefined> {
   const client = new pg.Client({ connectionString: url })
@@ -31,24 +31,24 @@ async function countDeadlocks(url: string): Promise<string | undefined> {
 
 describe('settling', () => {
   test('writes costs, log and charges by key and model, each request once even if sent again', async () => {
-    const actor = await openAccount(books, 'once', usd('10'))
-    const treasury = await books.startTreasury()
-    const holdKey = await books.fill(treasury, actor, usd('2'))
+    const actor = await openAccount(ledger, 'once', usd('10'))
+    const treasury = await ledger.startTreasury()
+    const holdKey = await ledger.fill(treasury, actor, usd('2'))
     const records = [
-      books.recordOf(actor, holdKey, usd('0.25'), { model: 'large' }),
-      books.recordOf(actor, holdKey, usd('0.5'), { model: 'large' }),
-      books.recordOf(actor, holdKey, usd('0.125'), { model: 'small' }),
-      books.recordOf(actor, null, zeroUsd, { outcome: 'failed', status: 503, reason: 'engine_failed' }),
+      ledger.recordOf(actor, holdKey, usd('0.25'), { model: 'large' }),
+      ledger.recordOf(actor, holdKey, usd('0.5'), { model: 'large' }),
+      ledger.recordOf(actor, holdKey, usd('0.125'), { model: 'small' }),
+      ledger.recordOf(actor, null, zeroUsd, { outcome: 'failed', status: 503, reason: 'engine_failed' }),
     ]
     await treasury.settle([...records, ...records])
     await treasury.settle(records.slice(1))
     // Several at once, and in another order.
     await Promise.all([1, 2, 3, 4].map((n) => treasury.settle(n % 2 === 0 ? records : records.toReversed())))
 
-    expect(await books.balances(actor)).toEqual({ available: usd('8'), held: usd('1.125'), earnings: 0n })
+    expect(await ledger.balances(actor)).toEqual({ available: usd('8'), held: usd('1.125'), earnings: 0n })
     const charges = await sql<{ model: string; memo: string; nano: bigint; api_key_id: string }>`
       select p.model, p.memo, p.api_key_id, t.amount_nano as nano from posting p join transfer t on t.posting_id = p.id
-      where p.account_id = ${actor.accountId} and p.kind = 'charge' order by p.model`.execute(books.database.db)
+      where p.account_id = ${actor.accountId} and p.kind = 'charge' order by p.model`.execute(ledger.database.db)
     expect(charges.rows).toEqual([
       { model: 'large', memo: 'Inference, large, 2 requests', nano: usd('0.75'), api_key_id: actor.keyId },
       { model: 'small', memo: 'Inference, small, 1 request', nano: usd('0.125'), api_key_id: actor.keyId },
@@ -56,97 +56,97 @@ describe('settling', () => {
     const { rows } = await sql<{ spent: bigint; costs: bigint; logged: bigint }>`
       select (select sum(spent_nano)::bigint from key_spend where api_key_id = ${actor.keyId}) as spent,
         (select count(*) from request_cost where account_id = ${actor.accountId}) as costs,
-        (select count(*) from request_log where account_id = ${actor.accountId}) as logged`.execute(books.database.db)
+        (select count(*) from request_log where account_id = ${actor.accountId}) as logged`.execute(ledger.database.db)
     expect(rows[0]).toEqual({ spent: usd('0.875'), costs: 4n, logged: 4n })
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('an expired purse is refilled from the balance, and the house bears the rest', async () => {
-    const actor = await openAccount(books, 'expired', usd('1'))
-    const treasury = await books.startTreasury()
-    const holdKey = await books.fill(treasury, actor, usd('0.6'))
-    const late = [books.recordOf(actor, holdKey, usd('0.2')), books.recordOf(actor, holdKey, usd('0.25'))]
-    books.clock.advance(10 * MINUTE_MS)
-    await transact(books.database, (tx) => releaseExpiredHolds(tx, 100))
-    expect(await books.balances(actor)).toMatchObject({ available: usd('1'), held: 0n })
-    expect(await books.audits('purse.expired', actor.accountId)).toMatchObject([
-      { subject: holdKey, detail: { gateway: `${books.gatewayIds.at(-1)}`, amountUsd: '0.600000000' } },
+    const actor = await openAccount(ledger, 'expired', usd('1'))
+    const treasury = await ledger.startTreasury()
+    const holdKey = await ledger.fill(treasury, actor, usd('0.6'))
+    const late = [ledger.recordOf(actor, holdKey, usd('0.2')), ledger.recordOf(actor, holdKey, usd('0.25'))]
+    ledger.clock.advance(10 * MINUTE_MS)
+    await transact(ledger.database, (tx) => releaseExpiredHolds(tx, 100))
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('1'), held: 0n })
+    expect(await ledger.audits('purse.expired', actor.accountId)).toMatchObject([
+      { subject: holdKey, detail: { gateway: `${ledger.gatewayIds.at(-1)}`, amountUsd: '0.600000000' } },
     ])
 
-    await treasury.settle([late[0] ?? books.recordOf(actor, null, zeroUsd)])
-    expect(await books.balances(actor)).toMatchObject({ available: usd('0.8'), held: 0n })
+    await treasury.settle([late[0] ?? ledger.recordOf(actor, null, zeroUsd)])
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('0.8'), held: 0n })
     // Most of the money has been spent since.
-    await books.fill(await books.startTreasury(), actor, usd('0.7'))
+    await ledger.fill(await ledger.startTreasury(), actor, usd('0.7'))
     await treasury.settle(late)
-    expect(await books.balances(actor)).toMatchObject({ available: 0n, held: usd('0.7') })
-    const [overdrawn, before] = await books.audits('purse.overdrawn', actor.accountId)
+    expect(await ledger.balances(actor)).toMatchObject({ available: 0n, held: usd('0.7') })
+    const [overdrawn, before] = await ledger.audits('purse.overdrawn', actor.accountId)
     expect(before?.detail).toMatchObject({ missingUsd: '0.200000000', borneByTheHouseUsd: '0.000000000' })
     expect(overdrawn?.detail).toMatchObject({ missingUsd: '0.250000000', borneByTheHouseUsd: '0.150000000' })
     const statement = await sql<{ kind: string; reason: string | null }>`
       select kind, reason from posting where account_id = ${actor.accountId} and kind not in ('hold', 'release') order by id`.execute(
-      books.database.db,
+      ledger.database.db,
     )
     expect(statement.rows.map((line) => line.kind)).toEqual(['purchase', 'charge', 'adjustment', 'charge'])
     expect(statement.rows[2]?.reason).toMatch(/the house bears/)
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('works without purse and hold, as after a restored backup', async () => {
-    const actor = await openAccount(books, 'restored', usd('1'))
-    const treasury = await books.startTreasury()
+    const actor = await openAccount(ledger, 'restored', usd('1'))
+    const treasury = await ledger.startTreasury()
     const holds = [`purse:lost:${actor.accountId}`, `purse:lost:${actor.accountId}:${actor.keyId}`]
-    await treasury.settle(holds.map((holdKey) => books.recordOf(actor, holdKey, usd('0.3'))))
-    expect(await books.balances(actor)).toMatchObject({ available: usd('0.4'), held: 0n })
-    const purses = await books.database.db.selectFrom('purse').selectAll().where('hold_key', 'in', holds).execute()
+    await treasury.settle(holds.map((holdKey) => ledger.recordOf(actor, holdKey, usd('0.3'))))
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('0.4'), held: 0n })
+    const purses = await ledger.database.db.selectFrom('purse').selectAll().where('hold_key', 'in', holds).execute()
     expect(new Set(purses.map((purse) => purse.api_key_id))).toEqual(new Set([actor.keyId, null]))
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('audits a rejected record and settles the others', async () => {
-    const actor = await openAccount(books, 'refused', usd('1'))
-    const treasury = await books.startTreasury()
-    const holdKey = await books.fill(treasury, actor, usd('1'))
-    const good = Array.from({ length: 9 }, () => books.recordOf(actor, holdKey, usd('0.01')))
-    const stranger = books.recordOf({ ...actor, accountId: 'acc_gone' }, holdKey, usd('0.01'), {
+    const actor = await openAccount(ledger, 'refused', usd('1'))
+    const treasury = await ledger.startTreasury()
+    const holdKey = await ledger.fill(treasury, actor, usd('1'))
+    const good = Array.from({ length: 9 }, () => ledger.recordOf(actor, holdKey, usd('0.01')))
+    const stranger = ledger.recordOf({ ...actor, accountId: 'acc_gone' }, holdKey, usd('0.01'), {
       requestBody: 'v1.secret',
     })
-    const thief = books.recordOf(await openAccount(books, 'thief', usd('1')), holdKey, usd('0.01'))
-    const unpaid = books.recordOf(actor, null, usd('0.01'))
-    const astray = books.recordOf(actor, 'rental:1', usd('0.01'))
+    const thief = ledger.recordOf(await openAccount(ledger, 'thief', usd('1')), holdKey, usd('0.01'))
+    const unpaid = ledger.recordOf(actor, null, usd('0.01'))
+    const astray = ledger.recordOf(actor, 'rental:1', usd('0.01'))
     await treasury.settle([...good.slice(0, 4), stranger, thief, unpaid, astray, ...good.slice(4)])
-    expect(await books.balances(actor)).toMatchObject({ held: usd('0.91') })
-    const audited = await books.audits('request.not_settled')
+    expect(await ledger.balances(actor)).toMatchObject({ held: usd('0.91') })
+    const audited = await ledger.audits('request.not_settled')
     expect(new Set(audited.map((row) => row.subject))).toEqual(
       new Set([stranger, thief, unpaid, astray].map((record) => record.requestId)),
     )
     expect(JSON.stringify(audited.map((row) => row.detail))).not.toContain('v1.secret')
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('runs in parallel with other postings without a deadlock', async () => {
-    const idler = await openAccount(books, 'idler')
+    const idler = await openAccount(ledger, 'idler')
     const names = Array.from({ length: 12 }, (_, n) => `parallel${n}`)
     const actors: Actor[] = []
-    for (const name of names) actors.push(await openAccount(books, name, usd('1')))
+    for (const name of names) actors.push(await openAccount(ledger, name, usd('1')))
     // Connections of its own: PostgreSQL counts deadlocks when they end.
-    const url = books.database.pool.options.connectionString ?? ''
-    const database = openDatabase({ url, clock: books.clock, poolSize: 16 })
-    const treasuries = await Promise.all([1, 2, 3].map(() => books.startTreasury(database)))
+    const url = ledger.database.pool.options.connectionString ?? ''
+    const database = openDatabase({ url, clock: ledger.clock, poolSize: 16 })
+    const treasuries = await Promise.all([1, 2, 3].map(() => ledger.startTreasury(database)))
     const holdKeys = await Promise.all(
-      treasuries.map((treasury) => Promise.all(actors.map((actor) => books.fill(treasury, actor, usd('0.2'))))),
+      treasuries.map((treasury) => Promise.all(actors.map((actor) => ledger.fill(treasury, actor, usd('0.2'))))),
     )
     const ids = actors.map((actor) => actor.accountId)
     const work: Array<Promise<unknown>> = []
     // The same requests twice concurrently, in another order: the second waits for the first.
-    const [one, second] = [await books.startTreasury(database), await books.startTreasury(database)]
+    const [one, second] = [await ledger.startTreasury(database), await ledger.startTreasury(database)]
     for (let round = 0; round < 3; round += 1) {
-      const same = Array.from({ length: 1_000 }, () => books.recordOf(idler, null, zeroUsd))
+      const same = Array.from({ length: 1_000 }, () => ledger.recordOf(idler, null, zeroUsd))
       await Promise.all([one.settle(same), second.settle(same.toReversed())])
     }
     for (let round = 0; round < 8; round += 1) {
       for (const [g, treasury] of treasuries.entries()) {
         const keys = holdKeys[g] ?? []
-        const records = actors.map((actor, n) => books.recordOf(actor, keys[n] ?? null, usd('0.01')))
+        const records = actors.map((actor, n) => ledger.recordOf(actor, keys[n] ?? null, usd('0.01')))
         work.push(treasury.settle(round % 2 === 0 ? records : records.toReversed()))
         work.push(treasury.renew(round % 2 === 0 ? keys : keys.toReversed()))
         // By their names the tenth account comes before the third.
@@ -162,20 +162,20 @@ describe('settling', () => {
     await database.close()
     expect(await countDeadlocks(url)).toBe('0')
     for (const actor of actors) {
-      const { available, held } = await books.balances(actor)
+      const { available, held } = await ledger.balances(actor)
       expect(available + held).toBe(usd('0.76'))
     }
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('a failed request has cost zero and does not count as usage', async () => {
-    const actor = await openAccount(books, 'counted', usd('1'))
-    const treasury = await books.startTreasury()
-    const holdKey = await books.fill(treasury, actor, usd('0.5'))
-    const answered = books.recordOf(actor, holdKey, usd('0.1'))
-    const failed = books.recordOf(actor, null, zeroUsd, { outcome: 'failed', units: noUnits })
+    const actor = await openAccount(ledger, 'counted', usd('1'))
+    const treasury = await ledger.startTreasury()
+    const holdKey = await ledger.fill(treasury, actor, usd('0.5'))
+    const answered = ledger.recordOf(actor, holdKey, usd('0.1'))
+    const failed = ledger.recordOf(actor, null, zeroUsd, { outcome: 'failed', units: noUnits })
     await treasury.settle([answered, failed])
-    const { db } = books.database
+    const { db } = ledger.database
     const costs = await readRequestCosts(db, actor.accountId, [answered.requestId, failed.requestId])
     expect(new Map(costs.map((one) => [one.requestId, one.cost]))).toEqual(
       new Map([
@@ -183,7 +183,7 @@ describe('settling', () => {
         [failed.requestId, 0n],
       ]),
     )
-    const now = books.clock.now()
+    const now = ledger.clock.now()
     const span = { from: addMs(now, -MINUTE_MS), until: addMs(now, MINUTE_MS) }
     expect(await sumUsage(db, actor.accountId, { ...span, by: 'model', limit: 10 })).toEqual({
       total: usd('0.1'),
@@ -193,16 +193,16 @@ describe('settling', () => {
   })
 
   test('settles many in bounded transactions', async () => {
-    const actor = await openAccount(books, 'many', usd('10'))
-    const treasury = await books.startTreasury()
-    const holdKey = await books.fill(treasury, actor, usd('5'))
-    const records = Array.from({ length: 4_100 }, () => books.recordOf(actor, holdKey, nanoUsdOf(1_000n)))
+    const actor = await openAccount(ledger, 'many', usd('10'))
+    const treasury = await ledger.startTreasury()
+    const holdKey = await ledger.fill(treasury, actor, usd('5'))
+    const records = Array.from({ length: 4_100 }, () => ledger.recordOf(actor, holdKey, nanoUsdOf(1_000n)))
     await treasury.settle(records)
     const { rows } = await sql<{ charges: bigint }>`
       select count(*) as charges from posting where account_id = ${actor.accountId} and kind = 'charge'`.execute(
-      books.database.db,
+      ledger.database.db,
     )
     expect(rows[0]?.charges).toBe(3n)
-    expect((await books.balances(actor)).held).toBe(nanoUsdOf(usd('5') - 4_100_000n))
+    expect((await ledger.balances(actor)).held).toBe(nanoUsdOf(usd('5') - 4_100_000n))
   })
 })

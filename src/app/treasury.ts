@@ -16,7 +16,7 @@ import {
   readPurses,
   releasePurses,
   renewPurses,
-  seeGateway,
+  touchGateway,
   settleRequests,
   topUpPurse,
   type ShortPurse,
@@ -69,8 +69,8 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
       await renewPurses(db, holdKeys, { now, expiresAt })
       return expiresAt
     },
-    registerGateway: async () => seeGateway(db, gatewayId, clock.now()),
-    beat: async () => seeGateway(db, gatewayId, clock.now()),
+    registerGateway: async () => touchGateway(db, gatewayId, clock.now()),
+    beat: async () => touchGateway(db, gatewayId, clock.now()),
     liveGateways: async () => countGateways(db, addMs(clock.now(), -GATEWAY_LIVES_MS)),
     releaseOwnPurses: async () => {
       while ((await releasePurses(db, gatewayId, clock.now(), RELEASE_BATCH)) === RELEASE_BATCH);

@@ -48,8 +48,8 @@ export async function createVolume(
   const rentals = await lockForAttach(app, tx, actor, order.rentalIds ?? [], order.region)
   if (!rentals.ok) return rentals
   const [first, ...others] = rentals.value
-  const stranger = others.find((rental) => rental.driver !== first?.driver)
-  if (stranger !== undefined) return otherEngine(order.rentalIds ?? [], stranger)
+  const other = others.find((rental) => rental.driver !== first?.driver)
+  if (other !== undefined) return otherEngine(order.rentalIds ?? [], other)
   if (first?.kind === 'virtual-machine' && others.length > 0) return oneMachineOnly()
   const volume = await insertPaidVolume(app, tx, actor, { ...order, driver: first?.driver })
   if (!volume.ok) return volume
@@ -162,15 +162,15 @@ export async function attachVolume(
   if (!rentals.ok) return rentals
   const volume = await lockUsableVolume(tx, actor, request.volumeId, ['storageVolumeId'])
   if (!volume.ok) return volume
-  const stranger = rentals.value.find((rental) => rental.region !== volume.value.region)
-  if (stranger !== undefined) {
-    return failField(['rentalIds', request.rentalIds.indexOf(stranger.id)], 'other_region', {
+  const other = rentals.value.find((rental) => rental.region !== volume.value.region)
+  if (other !== undefined) {
+    return failField(['rentalIds', request.rentalIds.indexOf(other.id)], 'other_region', {
       region: volume.value.region,
-      rental: stranger,
+      rental: other,
     })
   }
-  const alien = rentals.value.find((rental) => rental.driver !== volume.value.driver)
-  if (alien !== undefined) return otherEngine(request.rentalIds, alien)
+  const elsewhere = rentals.value.find((rental) => rental.driver !== volume.value.driver)
+  if (elsewhere !== undefined) return otherEngine(request.rentalIds, elsewhere)
   const attached = await listAttachments(tx.db, { volumeIds: [request.volumeId] })
   const after = new Set([...attached.map((one) => one.rentalId), ...request.rentalIds])
   if (after.size > limits.attachmentsPerVolume) {
@@ -225,7 +225,7 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
 /** The bill stops now; the data is gone once the engine has deleted it. */
 export async function deleteVolume(tx: Tx, volume: Volume, reason: string): Promise<Volume> {
   const moved = await moveVolume(tx, volume.id, 'deleting', { state_reason: reason })
-  if (moved === undefined) throw new Error(`volume ${volume.id} cannot be deleted from ${volume.state}`)
+  if (moved === undefined) throw new Error(`volume ${volume.id} cannot be deleted in the state ${volume.state}`)
   await closeMeter(tx, { rentalId: null, volumeId: volume.id }, tx.clock.now(), volumeMemo(volume))
   recordVolumeEvent(tx, volume, 'volume.deleting', { reason })
   tx.wake.add('volumes')

@@ -44,7 +44,7 @@ describe('text format', () => {
   })
 
   test.each(['', 'tomorrow', '2028-13-01T00:00:00Z', '2028-02-29T25:00:00Z', '2027-02-29T00:00:00Z', '2026-04-31'])(
-    '%j is none',
+    '%j is not valid',
     (text) => {
       expect(parseInstant(text)).toBeUndefined()
     },

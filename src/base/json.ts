@@ -15,7 +15,7 @@ export function decodeUtf8(bytes: Buffer): string | undefined {
 
 /** The total number of members in all objects of the value. -1: `findFlaw` must look closer. */
 export function countMembers(value: unknown, depth = 0): number {
-  if (typeof value === 'string') return isSound(value) ? 0 : -1
+  if (typeof value === 'string') return isWellFormed(value) ? 0 : -1
   if (typeof value === 'number') return Number.isFinite(value) ? 0 : -1
   if (typeof value !== 'object' || value === null) return 0
   if (depth >= limits.jsonDepth) return -1
@@ -29,7 +29,7 @@ export function countMembers(value: unknown, depth = 0): number {
     return members
   }
   for (const key in value) {
-    if (!isSound(key) || key === '__proto__' || key === 'constructor') return -1
+    if (!isWellFormed(key) || key === '__proto__' || key === 'constructor') return -1
     const inside = countMembers((value as Record<string, unknown>)[key], depth + 1)
     if (inside === -1) return -1
     members += inside + 1
@@ -63,12 +63,12 @@ function findFlawAt(value: unknown, path: ReadonlyArray<string | number>): Issue
   return undefined
 }
 
-function isSound(text: string): boolean {
+function isWellFormed(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
 function findBadCharacter(text: string, path: ReadonlyArray<string | number>): Issue | undefined {
-  if (text.includes('\0')) return { code: 'invalid_format', path, message: 'Must not hold the character U+0000' }
+  if (text.includes('\0')) return { code: 'invalid_format', path, message: 'Must not contain the character U+0000' }
   if (text.isWellFormed()) return undefined
-  return { code: 'invalid_format', path, message: 'Must not hold half of a surrogate pair' }
+  return { code: 'invalid_format', path, message: 'Must not contain an unpaired surrogate' }
 }

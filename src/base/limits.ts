@@ -37,9 +37,9 @@ export const limits = {
   consoleFiles: 2_000,
   consoleFileBytes: 16_777_216,
   /** Longer responses are sent uncompressed. */
-  packedAnswerBytes: 67_108_864,
+  compressedAnswerBytes: 67_108_864,
   /** While this many responses are being compressed, others are sent uncompressed. */
-  packedAnswersAtOnce: 2,
+  concurrentCompressions: 2,
   models: 1_000,
   deploymentsPerModel: 100,
   /** History of the operator's traffic view. */

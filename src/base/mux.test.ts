@@ -95,11 +95,11 @@ describe('streams over one connection', () => {
         const accept: Accept = (request, stream) => {
           const at = (request as { at: number }).at
           const { there, back, pauses } = scripts[at] ?? { there: [], back: [], pauses: [] }
-          taken.push(meet(stream, { write: [at + 100, back], read: [at, there] }, pauses))
+          taken.push(transfer(stream, { write: [at + 100, back], read: [at, there] }, pauses))
         }
         const pair = makePair(accept, accept)
         const opened = scripts.map(({ by, there, back, pauses }, at) =>
-          meet(pair[by].open({ at }), { write: [at, there], read: [at + 100, back] }, pauses),
+          transfer(pair[by].open({ at }), { write: [at, there], read: [at + 100, back] }, pauses),
         )
         await Promise.all(opened)
         await Promise.all(taken)
@@ -111,7 +111,7 @@ describe('streams over one connection', () => {
     )
   })
 
-  async function meet(
+  async function transfer(
     stream: MuxStream,
     work: { write: readonly [number, readonly number[]]; read: readonly [number, readonly number[]] },
     pauses: readonly number[],
@@ -283,7 +283,7 @@ describe('streams over one connection', () => {
       failed: (error) => failures.push(error.message),
     })
     for (const id of [1, 3, 5]) mux.receive(frame(1, id, '{}'))
-    expect([sent, failures]).toEqual([[], ['streams go the other way only']])
+    expect([sent, failures]).toEqual([[], ['this side does not accept streams']])
   })
 
   test.each([

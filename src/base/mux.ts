@@ -41,19 +41,19 @@ export interface MuxOptions {
   failed?(error: Error): void
 }
 
-const STREAMS = 1_024
-const DATA_BYTES = 32_768
+const MAX_STREAMS = 1_024
+const MAX_DATA_BYTES = 32_768
 /** Maximum in flight in one direction of a stream: bytes plus an overhead per frame. */
 const WINDOW = 262_144
 /** Even a frame of one byte takes memory. */
 const FRAME_COST = 64
 /** Credit is granted in steps of this size, not with every read. */
 const CREDIT_STEP = WINDOW / 4
-const OPEN_BYTES = 65_536
-const SIGNAL_BYTES = 16_384
-const REASON_BYTES = 2_000
-const BACKLOG_BYTES = 262_144
-const BACKLOG_LOOK_MS = 5
+const MAX_OPEN_BYTES = 65_536
+const MAX_SIGNAL_BYTES = 16_384
+const MAX_REASON_BYTES = 2_000
+const PAUSE_BACKLOG_BYTES = 262_144
+const BACKLOG_POLL_MS = 5
 /** Control frames do not wait for room, so a peer that triggers them without reading is disconnected here. */
 const MAX_BACKLOG_BYTES = 16_777_216
 const LAST_ID = 0xffff_ffff
@@ -63,12 +63,12 @@ const types = { open: 1, data: 2, credit: 3, end: 4, reset: 5, signal: 6 } as co
 type FrameType = keyof typeof types
 const typeOf = new Map<number, FrameType>(Object.entries(types).map(([name, byte]) => [byte, name as FrameType]))
 const maxBytes: Readonly<Record<FrameType, number>> = {
-  open: OPEN_BYTES,
-  data: DATA_BYTES,
+  open: MAX_OPEN_BYTES,
+  data: MAX_DATA_BYTES,
   credit: 4,
   end: 0,
-  reset: REASON_BYTES,
-  signal: SIGNAL_BYTES,
+  reset: MAX_REASON_BYTES,
+  signal: MAX_SIGNAL_BYTES,
 }
 
 export function makeMux(options: MuxOptions): Mux {
@@ -84,7 +84,7 @@ class MuxOfStreams implements Mux {
   #lastTheirs = 0
   #isClosed = false
   #isPumping = false
-  #look: NodeJS.Timeout | undefined
+  #retryTimer: NodeJS.Timeout | undefined
 
   constructor(options: MuxOptions) {
     this.#options = options
@@ -96,11 +96,11 @@ class MuxOfStreams implements Mux {
   }
 
   open(request: unknown): MuxStream {
-    const payload = encode(request, OPEN_BYTES)
+    const payload = encode(request, MAX_OPEN_BYTES)
     const id = this.#nextId
     const refused = this.#isClosed
       ? 'the connection is closed'
-      : this.#all.size >= STREAMS || id > LAST_ID
+      : this.#all.size >= MAX_STREAMS || id > LAST_ID
         ? 'there are too many streams on this connection'
         : undefined
     const stream = new Stream(id, this)
@@ -127,7 +127,7 @@ class MuxOfStreams implements Mux {
   close(reason = 'the connection was closed'): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    clearTimeout(this.#look)
+    clearTimeout(this.#retryTimer)
     this.#ready.clear()
     const streams = [...this.#all.values()]
     this.#all.clear()
@@ -158,7 +158,7 @@ class MuxOfStreams implements Mux {
     this.#ready.delete(stream)
     if (this.#all.get(stream.id) !== stream) return
     this.#all.delete(stream.id)
-    if (!stream.isOver) this.send('reset', stream.id, Buffer.from(reason).subarray(0, REASON_BYTES))
+    if (!stream.isOver) this.send('reset', stream.id, Buffer.from(reason).subarray(0, MAX_REASON_BYTES))
   }
 
   #pump(): void {
@@ -166,7 +166,7 @@ class MuxOfStreams implements Mux {
     this.#isPumping = true
     try {
       for (const stream of this.#ready) {
-        if ((this.#options.backlog?.() ?? 0) >= BACKLOG_BYTES) return this.#lookAgain()
+        if ((this.#options.backlog?.() ?? 0) >= PAUSE_BACKLOG_BYTES) return this.#retryLater()
         this.#ready.delete(stream)
         const piece = stream.takePiece()
         if (piece === undefined) continue
@@ -180,18 +180,18 @@ class MuxOfStreams implements Mux {
     }
   }
 
-  #lookAgain(): void {
-    this.#look ??= setTimeout(() => {
-      this.#look = undefined
+  #retryLater(): void {
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = undefined
       this.flush()
-    }, BACKLOG_LOOK_MS)
+    }, BACKLOG_POLL_MS)
   }
 
   /** Returns the fault in the frame, if any. */
   #take(frame: Buffer): string | undefined {
     if (frame.length < HEAD_BYTES) return 'a frame was too short'
     const type = typeOf.get(frame.readUInt8(0))
-    if (type === undefined) return 'a frame was of no known type'
+    if (type === undefined) return 'a frame has an unknown type'
     const id = frame.readUInt32BE(1)
     const payload = frame.subarray(HEAD_BYTES)
     if (payload.length > maxBytes[type]) return `a frame of type ${type} was too long`
@@ -203,7 +203,7 @@ class MuxOfStreams implements Mux {
       case 'data':
         return stream.takeData(payload)
       case 'credit':
-        return payload.length === 4 ? stream.takeCredit(payload.readUInt32BE(0)) : 'a credit was too short'
+        return payload.length === 4 ? stream.takeCredit(payload.readUInt32BE(0)) : 'a credit frame was too short'
       case 'end':
         return stream.takeEnd()
       case 'signal':
@@ -216,11 +216,11 @@ class MuxOfStreams implements Mux {
   }
 
   #takeOpen(id: number, payload: Buffer): string | undefined {
-    if (this.#options.accept === undefined) return 'streams go the other way only'
+    if (this.#options.accept === undefined) return 'this side does not accept streams'
     if (this.#isOurs(id) || id <= this.#lastTheirs) return `stream ${id} cannot be opened`
     this.#lastTheirs = id
     return takeJson(payload, (request) => {
-      if (this.#all.size >= STREAMS) {
+      if (this.#all.size >= MAX_STREAMS) {
         return this.send('reset', id, Buffer.from('there are too many streams on this connection'))
       }
       const stream = new Stream(id, this)
@@ -254,7 +254,7 @@ class Stream extends Duplex implements MuxStream {
   #endTaken = false
 
   constructor(id: number, mux: MuxOfStreams) {
-    super({ allowHalfOpen: true, readableHighWaterMark: DATA_BYTES, writableHighWaterMark: DATA_BYTES })
+    super({ allowHalfOpen: true, readableHighWaterMark: MAX_DATA_BYTES, writableHighWaterMark: MAX_DATA_BYTES })
     this.id = id
     this.#mux = mux
     // The other side can reset a stream at any time; without a listener the error would crash the process.
@@ -271,7 +271,7 @@ class Stream extends Duplex implements MuxStream {
   }
 
   sendSignal(value: unknown): void {
-    const payload = encode(value, SIGNAL_BYTES)
+    const payload = encode(value, MAX_SIGNAL_BYTES)
     if (!this.destroyed && !this.isOver) this.#mux.send('signal', this.id, payload)
   }
 
@@ -284,7 +284,7 @@ class Stream extends Duplex implements MuxStream {
 
   /** The next bytes to send. undefined: none, or no credit. */
   takePiece(): Buffer | undefined {
-    const room = Math.min(DATA_BYTES, this.#credit - FRAME_COST)
+    const room = Math.min(MAX_DATA_BYTES, this.#credit - FRAME_COST)
     if (this.#outgoing === undefined || room <= 0) return undefined
     const piece = this.#outgoing.subarray(0, room)
     this.#outgoing = piece.length < this.#outgoing.length ? this.#outgoing.subarray(room) : undefined
@@ -300,10 +300,10 @@ class Stream extends Duplex implements MuxStream {
   }
 
   takeData(piece: Buffer): string | undefined {
-    if (this.#endTaken) return 'bytes came after the end of their stream'
+    if (this.#endTaken) return 'bytes arrived after the end of the stream'
     if (piece.length === 0) return 'a frame of type data was empty'
     this.#unread += costOf(piece)
-    if (this.#unread + this.#uncredited > WINDOW) return 'more bytes came than there was room for'
+    if (this.#unread + this.#uncredited > WINDOW) return 'more bytes arrived than the window allows'
     this.#incoming.push(piece)
     this.#deliver()
     return undefined
@@ -311,7 +311,7 @@ class Stream extends Duplex implements MuxStream {
 
   takeCredit(credit: number): string | undefined {
     this.#credit += credit
-    if (this.#credit > WINDOW) return 'more room was given than a stream has'
+    if (this.#credit > WINDOW) return 'more credit was granted than the window allows'
     if (this.hasMore) this.#mux.hasBytes(this)
     return undefined
   }
@@ -378,7 +378,7 @@ function costOf(piece: Buffer): number {
 
 function encode(value: unknown, maxBytes: number): Buffer {
   const payload = Buffer.from(JSON.stringify(value) ?? 'null')
-  if (payload.length > maxBytes) throw new RangeError(`this does not fit into ${maxBytes} bytes`)
+  if (payload.length > maxBytes) throw new RangeError(`the value does not fit into ${maxBytes} bytes`)
   return payload
 }
 
@@ -387,7 +387,7 @@ function takeJson(payload: Buffer, take: (value: unknown) => void): string | und
   try {
     value = JSON.parse(payload.toString())
   } catch {
-    return 'a frame held bad JSON'
+    return 'a frame contains invalid JSON'
   }
   take(value)
   return undefined

@@ -45,9 +45,9 @@ function embeddedIpv4(address: ipaddr.IPv6, range: string): ipaddr.IPv4 | undefi
 
 /** A `lookup` for sockets that checks every resolved address. One private address rejects the name. */
 export function guardedLookup(allowPrivate: boolean, resolve: Resolve = resolverOf(allowPrivate)): LookupFunction {
-  const look = callbackify((host: string) => guardedAddresses(host, allowPrivate, resolve))
+  const lookUp = callbackify((host: string) => guardedAddresses(host, allowPrivate, resolve))
   return (host, options, callback) => {
-    look(host, (error, found) => {
+    lookUp(host, (error, found) => {
       if (error !== null) return callback(error, [])
       const fitting = found.filter(({ family }) => !isFamily(options.family) || family === options.family)
       const [first] = fitting
@@ -114,7 +114,7 @@ function bare(hostname: string): string {
 }
 
 const DNS_TIMEOUT_MS = 2_000
-const DNS_TRIES = 2
+const MAX_DNS_TRIES = 2
 
 /**
  * Public names are resolved by DNS directly: the system resolver blocks one of the process's few worker threads while a
@@ -126,7 +126,7 @@ function resolverOf(allowPrivate: boolean): Resolve {
 }
 
 async function resolvePublicly(host: string): Promise<dns.LookupAddress[]> {
-  const resolver = new dns.promises.Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
+  const resolver = new dns.promises.Resolver({ timeout: DNS_TIMEOUT_MS, tries: MAX_DNS_TRIES })
   const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
   const found = [
     ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),

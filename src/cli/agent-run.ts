@@ -78,7 +78,7 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
       version: packageJson.version,
       gpus: gpusOf(membership.terms, settings, folder),
       makeRuntime,
-      tell: (event) => screen.showLine(event, () => eventText(event, membership.server)),
+      onEvent: (event) => screen.showLine(event, () => eventText(event, membership.server)),
       signal,
     }),
   )

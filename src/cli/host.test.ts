@@ -25,7 +25,7 @@ beforeAll(async () => {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { token } = (await cli.json('supply', 'token')) as { token: string }
   const body = { token, name: 'pier-1', offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }
-  await cli.server.nobody('POST', '/v2/agent/join', body)
+  await cli.server.anonymous('POST', '/v2/agent/join', body)
   agent = await new TestAgent(cli.server.url, { id: 'pier-1', privateKey }, answerStream).enter()
   agent.report()
   instance = await waitFor('the machine to be on sale', async () => {

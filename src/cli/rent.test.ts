@@ -180,10 +180,12 @@ describe('rent', () => {
     expect(out).toMatch(/^Price +\$2\.24\/hr, \$53\.78 per day$/m)
     expect(out).toMatch(/^Term +30 days at -10%, \$1,613\.52 in total; then it terminates$/m)
     expect(out).toMatch(/^Hold +\$1,613\.52/m)
-    expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*\$1,613\.52 at most/m)
+    expect(out).toMatch(/^Early end +.*\$2\.49\/hr.*at most \$1,613\.52/m)
     // The cost of ending now is shown before the confirmation.
     const ending = await cli.berth(['terminate', 'bound'], { BERTH_KEY: key }, { answers: ['n'] })
-    expect(ending.error).toMatch(/^bound is reserved until \S+ \S+ Ending it now costs \$.*of the hold returns\.$/m)
+    expect(ending.error).toMatch(
+      /^bound is reserved until \S+ \S+ If you end it now, its total cost is \$.*of the hold is released\.$/m,
+    )
     const changed = await json('change', 'bound', '--after-term', 'continue')
     expect(changed).toMatchObject({
       convertToOnDemandOnExpiry: true,

@@ -1,4 +1,4 @@
-/** The customer's books on the command line: statement, invoices, the log of requests, the account, what has ended. */
+/** Statement, invoices, request log, account and ended rentals on the command line. */
 import { fail } from '../contract/result.ts'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -29,9 +29,9 @@ beforeAll(async () => {
   cli = await startCliTest()
   model = await serveModel(cli.server)
   account = await cli.server.account({ usd: '1000' })
-  const books = `/v2/operator/accounts/${account.id}`
-  await cli.server.operator('POST', `${books}/credit`, { amountUsd: '12.50', kind: 'credit', reason: 'a gift' })
-  await cli.server.operator('POST', `${books}/adjust`, { amountUsd: '-2.50', reason: 'a correction' })
+  const ledger = `/v2/operator/accounts/${account.id}`
+  await cli.server.operator('POST', `${ledger}/credit`, { amountUsd: '12.50', kind: 'credit', reason: 'a gift' })
+  await cli.server.operator('POST', `${ledger}/adjust`, { amountUsd: '-2.50', reason: 'a correction' })
   await done('rent', '--kind', 'container', '--gpu', '4090', '--count', '1', '--label', 'web \u001B[31m', '--yes')
   await done('rent', '--kind', 'vm', '--gpu', 'h100', '--count', '1', '--label', 'box', '--yes')
   bills = await json('terminate', 'web \u001B[31m', 'box', '--yes')
@@ -233,7 +233,7 @@ describe('account', () => {
     expect(out).toMatch(/ regions\. \$\/HR is for 1024 GB\./)
     await inTerminal('volumes', 'prices')
     expect(await json('volumes', 'prices')).toEqual(
-      (await cli.server.nobody('GET', '/v2/alpha/on-demand/storage-options')).body,
+      (await cli.server.anonymous('GET', '/v2/alpha/on-demand/storage-options')).body,
     )
   })
 

@@ -62,7 +62,7 @@ test('lists machines with price and rented GPUs, in pages', async () => {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { token } = JSON.parse(await done('supply', 'token', '--json')) as { token: string }
   const body = { token, name: 'pier-1', offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }
-  await succeed(cli.server.nobody, 'POST', '/v2/agent/join', body)
+  await succeed(cli.server.anonymous, 'POST', '/v2/agent/join', body)
   agent = await new TestAgent(cli.server.url, { id: 'pier-1', privateKey }).enter()
   agent.report()
   beat = setInterval(() => agent.report(), HEARTBEAT_MS)

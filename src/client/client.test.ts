@@ -116,8 +116,8 @@ describe('an error response is an ApiError', () => {
   })
 
   test('with the reason for an invalid key', async () => {
-    const nobody = makeClient({ url: server.url })
-    expect(await failureOf(nobody.call('getMe'))).toMatchObject({ status: 401, reason: 'missing_key' })
+    const anonymous = makeClient({ url: server.url })
+    expect(await failureOf(anonymous.call('getMe'))).toMatchObject({ status: 401, reason: 'missing_key' })
     expect(await failureOf(client.call('verifyLedger'))).toMatchObject({ status: 403, reason: 'missing_scope' })
   })
 

@@ -12,9 +12,9 @@ import { readMessages } from './sse.ts'
 /** The server sends a heartbeat every `sseHeartbeatMs`; three missing ones mean that the connection is lost. */
 const SILENCE_MS = 3 * limits.sseHeartbeatMs
 /** Consecutive failures before giving up: about 30 seconds, enough for a restart. */
-const FAILURES = 10
+const MAX_FAILURES = 10
 const FIRST_DELAY_MS = 200
-const LONGEST_DELAY_MS = 5_000
+const MAX_DELAY_MS = 5_000
 /** A stream that lasted this long counts as a success, even without events. */
 const LASTED_MS = limits.sseHeartbeatMs
 
@@ -65,10 +65,10 @@ export async function* followEvents(source: EventSource, options: FollowOptions)
       isLost = true
     }
     failures = performance.now() - startedAt > LASTED_MS ? 1 : failures + 1
-    if (failures >= FAILURES)
+    if (failures >= MAX_FAILURES)
       throw problem ?? new TransportError('garbled', 'The event stream keeps ending immediately')
     const retryAfterMs = problem instanceof ApiError ? (problem.retryAfterMs ?? 0) : 0
-    await pause(Math.max(retryAfterMs, Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1))), signal)
+    await pause(Math.max(retryAfterMs, Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1))), signal)
   }
 }
 

@@ -23,11 +23,11 @@ export const chatMessage = z
   })
   .superRefine((message, context) => {
     if (typeof message.content === 'string' || Array.isArray(message.content)) return
-    const isReplaced = message.role === 'assistant' && insteadOfContent.some((name) => isSomething(message[name]))
+    const isReplaced = message.role === 'assistant' && insteadOfContent.some((name) => isPresent(message[name]))
     if (!isReplaced) requireMember(context, 'content', message.content)
   })
 
-function isSomething(value: unknown): boolean {
+function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0)
 }
 

@@ -45,7 +45,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   creditAccount: { amountUsd: '100.00', reason: 'invoice 2026-114 paid' },
   adjustAccount: { amountUsd: '-2.50', reason: 'charged twice by mistake' },
   refundCharge: { amountUsd: '12.00', rentalId: 17, reason: 'machine was faulty' },
-  payOutSupplier: { amountUsd: '840.00', reason: 'wire of November' },
+  payOutSupplier: { amountUsd: '840.00', reason: 'November bank transfer' },
   changePriceBook: {
     storage: [{ region: 'us-central-1', perGbHourUsd: '0.000096', enabled: true }],
     reason: 'new storage price',

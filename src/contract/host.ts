@@ -19,7 +19,7 @@ import {
   textIdParams,
 } from './shared.ts'
 
-const JOIN_TOKEN_USES = 1_000
+const MAX_JOIN_TOKEN_USES = 1_000
 const JOIN_TOKEN_HOURS = 720
 
 const hostState = z.enum([...desired.shape.state.options, 'cleaning_pending'])
@@ -246,7 +246,7 @@ export const hostEndpoints = {
     errors: [400, 401, 403, 500],
     body: z
       .strictObject({
-        uses: z.int().min(1).max(JOIN_TOKEN_USES).default(1).describe('Number of machines that can join with it'),
+        uses: z.int().min(1).max(MAX_JOIN_TOKEN_USES).default(1).describe('Number of machines that can join with it'),
         expiresInHours: z.int().min(1).max(JOIN_TOKEN_HOURS).default(24),
       })
       .meta({ id: 'CreateJoinToken' }),

@@ -70,7 +70,7 @@ const localModelState = z
     state: z.enum(['pulling', 'loading', 'ready', 'failed']),
     doneBytes: z.number().nullable().describe('While downloading'),
     totalBytes: z.number().nullable().describe('null: unknown, or nothing is being downloaded'),
-    message: z.string().nullable().describe('Reason of the failure'),
+    message: z.string().nullable().describe('Reason for the failure'),
     retryInMs: z.number().nullable().describe('Time of the next attempt after a failure'),
   })
   .meta({ id: 'LocalModelState' })

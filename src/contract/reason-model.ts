@@ -28,7 +28,7 @@ export const modelReasons = {
   files_unfit: invalid(({ engine }: { readonly engine: string | undefined }) =>
     engine === undefined
       ? 'All parts of a file must have the same sha256: the digest of the whole file.'
-      : `The engine ${engine} brings its own files.`,
+      : `The engine ${engine} includes its own files.`,
   ),
   deployment_not_found: notFound('Deployment not found.'),
   too_many_deployments: forbidden(

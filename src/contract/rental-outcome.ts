@@ -4,7 +4,7 @@
  */
 const rentAgain = 'Terminate it and rent again.'
 const rentElsewhere = 'Terminate it and rent again, if necessary in another region.'
-const tellOperator = 'Terminate it, rent another machine, and report this to the operator.'
+const reportToOperator = 'Terminate it, rent another machine, and report this to the operator.'
 const fixImage = 'Terminate it, correct the image and rent again.'
 
 export const rentalOutcomes = {
@@ -42,17 +42,20 @@ export const rentalOutcomes = {
   crashed: { sentence: 'Its operating system crashed.', next: rentAgain },
   boot_timed_out: { sentence: 'It did not boot in time.', next: rentAgain },
   boot_failed: { sentence: 'It could not boot.', next: rentElsewhere },
-  vanished: { sentence: 'It was removed from its host.', next: tellOperator },
-  removed: { sentence: 'It was removed from its host.', next: tellOperator },
-  unreadable: { sentence: 'Its host lost its record of the machine.', next: tellOperator },
-  gpu_missing: { sentence: 'The GPU is missing from its host.', next: tellOperator },
-  gpu_unavailable: { sentence: 'The GPU of its host cannot be used.', next: tellOperator },
-  gpu_passthrough_unavailable: { sentence: 'Its host cannot pass the GPU to a virtual machine.', next: tellOperator },
-  bad_base_image: { sentence: 'Its host could not use the base image.', next: tellOperator },
-  firmware_missing: { sentence: 'Its host has no firmware for virtual machines.', next: tellOperator },
-  hardware_differs: { sentence: 'The hardware does not match the offer.', next: tellOperator },
-  not_clean: { sentence: 'The host was not clean for a new tenant.', next: tellOperator },
-  cleaned: { sentence: 'Its host was cleaned.', next: tellOperator },
+  vanished: { sentence: 'It was removed from its host.', next: reportToOperator },
+  removed: { sentence: 'It was removed from its host.', next: reportToOperator },
+  unreadable: { sentence: 'Its host lost its record of the machine.', next: reportToOperator },
+  gpu_missing: { sentence: 'The GPU is missing from its host.', next: reportToOperator },
+  gpu_unavailable: { sentence: 'The GPU of its host cannot be used.', next: reportToOperator },
+  gpu_passthrough_unavailable: {
+    sentence: 'Its host cannot pass the GPU to a virtual machine.',
+    next: reportToOperator,
+  },
+  bad_base_image: { sentence: 'Its host could not use the base image.', next: reportToOperator },
+  firmware_missing: { sentence: 'Its host has no firmware for virtual machines.', next: reportToOperator },
+  hardware_differs: { sentence: 'The hardware does not match the offer.', next: reportToOperator },
+  not_clean: { sentence: 'The host was not clean for a new tenant.', next: reportToOperator },
+  cleaned: { sentence: 'Its host was cleaned.', next: reportToOperator },
   ended: { sentence: 'The machine ended.', next: rentAgain },
   engine_failure: { sentence: 'The engine reported a failure.', next: rentElsewhere },
   image_unavailable: { sentence: 'The image could not be pulled.', next: fixImage },
@@ -60,15 +63,15 @@ export const rentalOutcomes = {
     sentence: 'The image registry could not be reached.',
     next: 'Terminate it and rent again later.',
   },
-  tenants_not_isolated: { sentence: 'Its host cannot isolate its tenants right now.', next: tellOperator },
+  tenants_not_isolated: { sentence: 'Its host cannot isolate its tenants right now.', next: reportToOperator },
   bad_ssh_key: {
     sentence: 'One of the SSH keys is not valid.',
     next: 'Terminate it, correct the SSH key and rent again.',
   },
-  bad_login_user: { sentence: 'Its host has an invalid login user.', next: tellOperator },
-  bad_id: { sentence: 'Its host cannot use the ID of the machine.', next: tellOperator },
-  no_spec: { sentence: 'Its host does not know what to run.', next: tellOperator },
-  wrong_kind: { sentence: 'Its host only runs bare-metal rentals.', next: tellOperator },
+  bad_login_user: { sentence: 'Its host has an invalid login user.', next: reportToOperator },
+  bad_id: { sentence: 'Its host cannot use the ID of the machine.', next: reportToOperator },
+  no_spec: { sentence: 'Its host does not know what to run.', next: reportToOperator },
+  wrong_kind: { sentence: 'Its host only runs bare-metal rentals.', next: reportToOperator },
 } as const satisfies Readonly<Record<string, { readonly sentence: string; readonly next?: string }>>
 
 export type RentalOutcome = keyof typeof rentalOutcomes

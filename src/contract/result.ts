@@ -27,7 +27,7 @@ export function ok<T>(value: T): Ok<T> {
   return { ok: true, value }
 }
 
-interface Circumstances {
+interface FailureOptions {
   /** The invalid field. */
   readonly field?: Issue['path']
   readonly retryAfterMs?: number
@@ -39,8 +39,8 @@ interface Circumstances {
 export type DetailsOf<R extends Reason> = (
   R extends Reason
     ? (typeof reasons)[R]['sentence'] extends (details: infer Details) => string
-      ? (details: Details & Circumstances) => void
-      : (details: Circumstances) => void
+      ? (details: Details & FailureOptions) => void
+      : (details: FailureOptions) => void
     : never
 ) extends (details: infer All) => void
   ? All
@@ -49,7 +49,7 @@ export type DetailsOf<R extends Reason> = (
 type Given<R extends Reason> = object extends DetailsOf<R> ? [details?: DetailsOf<R>] : [details: DetailsOf<R>]
 
 export function fail<R extends Reason>(reason: R, ...[details]: Given<R>): Failure {
-  const { field, retryAfterMs, failureKind } = (details ?? {}) as Circumstances
+  const { field, retryAfterMs, failureKind } = (details ?? {}) as FailureOptions
   const entry: ReasonEntry = reasons[reason]
   const sentence = typeof entry.sentence === 'string' ? entry.sentence : entry.sentence((details ?? {}) as never)
   return {

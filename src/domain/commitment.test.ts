@@ -211,7 +211,7 @@ describe('one year at $1.743/hr, 30% below $2.49, with shorter terms of 30 and 9
 
   test('the rule names every price and the maximum cost', () => {
     const rule = earlyEndRule(year)
-    for (const amount of ['$2.49/hr', '$2.241/hr from day 30', '$2.0418/hr from day 90', '$15,268.68']) {
+    for (const amount of ['$2.49/hr', '$2.241/hr after 30 days', '$2.0418/hr after 90 days', '$15,268.68']) {
       expect(rule).toContain(amount)
     }
   })

@@ -117,14 +117,12 @@ export function earlyEndRule({
   readonly total: NanoUsd
   readonly rates: readonly EarlyEndRate[]
 }): string {
-  const steps = rates
+  const [first, ...later] = rates
     // Leaves out steps with the same price.
     .filter(({ perHour }, index) => index === 0 || perHour !== rates[index - 1]?.perHour)
-    .map(({ days, perHour }) => {
-      const price = `${formatUsdExactly(perHour)}/hr`
-      return days === 0 ? `at ${price}` : `at ${price} from day ${days} on`
-    })
-  return `If you end it early, the time used is charged ${steps.join(', ')}, ${formatUsdForPeople(total)} at most; the rest of the hold returns at once.`
+    .map(({ days, perHour }) => `${formatUsdExactly(perHour)}/hr${days === 0 ? '' : ` after ${days} days`}`)
+  const steps = later.length === 0 ? '' : ` (${later.join(', ')})`
+  return `If you end it early, you pay ${first ?? 'nothing'} for the time used${steps}, at most ${formatUsdForPeople(total)} in total. The rest of the hold is released immediately.`
 }
 
 /** The effect of ending now as one sentence, from the amounts in a rental's details. */
@@ -134,6 +132,6 @@ export function endNowText(endNow: {
   readonly returnedUsd: string
 }): string {
   const [cost, extra, returned] = [usd(endNow.costUsd), usd(endNow.extraUsd), usd(endNow.returnedUsd)]
-  const early = extra > 0n ? `, ${formatUsdForPeople(extra)} of it for ending early` : ''
-  return `Ending it now costs ${formatUsdForPeople(cost)} in total${early}; ${formatUsdForPeople(returned)} of the hold returns.`
+  const early = extra > 0n ? `, including ${formatUsdForPeople(extra)} for ending early` : ''
+  return `If you end it now, its total cost is ${formatUsdForPeople(cost)}${early}. ${formatUsdForPeople(returned)} of the hold is released.`
 }

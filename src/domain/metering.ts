@@ -66,7 +66,7 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
   const enough = funds.committed || heldAfter >= costOfSpan(segment.pricePerHour, TOP_UP_BELOW_MS)
   const cover = ends ? total : minUsd(ceiling, costUntil(segment, addMs(until, HOLD_COVERS_MS)))
   const topUp = enough ? zeroUsd : maxUsd(nanoUsdOf(cover - total - heldAfter), zeroUsd)
-  const nextLook = addMs(now, SETTLE_EVERY_MS)
+  const nextSettlement = addMs(now, SETTLE_EVERY_MS)
   return {
     until,
     charge,
@@ -74,7 +74,7 @@ export function planSettlement(segment: OpenSegment, funds: Funds, now: Instant)
     topUp,
     endsAt: ends ? until : null,
     endReason,
-    dueAt: ends ? until : funds.committed ? nextLook : earlier(nextLook, lastAffordable),
+    dueAt: ends ? until : funds.committed ? nextSettlement : earlier(nextSettlement, lastAffordable),
   }
 }
 

@@ -14,7 +14,7 @@ export interface OfferFault {
 }
 
 /** Maximum price per GPU-hour, as everywhere. */
-const HIGHEST_PRICE = usd('1000')
+const MAX_PRICE = usd('1000')
 
 /** The first fault. undefined: it can be sold. */
 export function findOfferFault(offer: HostOffer): OfferFault | undefined {
@@ -22,10 +22,10 @@ export function findOfferFault(offer: HostOffer): OfferFault | undefined {
   if (!isMarketplace) {
     const regions = offer.offering === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
     if (!regions.safeParse(offer.region).success) {
-      return fault('region', `A ${offer.offering} is in one of the regions ${regions.options.join(', ')}`)
+      return fault('region', `A ${offer.offering} must be in one of the regions ${regions.options.join(', ')}`)
     }
-    if (offer.gpuType === null) return fault('gpuType', 'Only h100, h200 and b200 are rented by their type')
-    if (offer.gpuFormFactor === null) return fault('gpuFormFactor', 'Needed where GPUs are rented by their type')
+    if (offer.gpuType === null) return fault('gpuType', 'Only h100, h200 and b200 can be rented by type')
+    if (offer.gpuFormFactor === null) return fault('gpuFormFactor', 'Needed where GPUs can be rented by type')
   }
   return (
     findPriceFault(offer.priceUsdPerGpuHour, isMarketplace) ?? findGpuFault(offer) ?? findHardwareFault(offer.hardware)
@@ -34,7 +34,7 @@ export function findOfferFault(offer: HostOffer): OfferFault | undefined {
 
 function findPriceFault(text: string | null, isMarketplace: boolean): OfferFault | undefined {
   const price = text === null ? undefined : parseUsd(text)
-  const fits = price !== undefined && price >= 0n && price <= HIGHEST_PRICE
+  const fits = price !== undefined && price >= 0n && price <= MAX_PRICE
   if (isMarketplace) return fits ? undefined : fault('priceUsdPerGpuHour', 'Set a price from 0 to 1000 USD.')
   return text === null ? undefined : fault('priceUsdPerGpuHour', 'The price book sets the price of this machine.')
 }

@@ -90,7 +90,7 @@ export function rejectionOf(
 ): Rejection | undefined {
   if (machine.offering !== demand.machineType)
     return { reason: 'other_offering', detail: `offered as ${machine.offering}` }
-  if (machine.region !== demand.region) return { reason: 'other_region', detail: `stands in ${machine.region}` }
+  if (machine.region !== demand.region) return { reason: 'other_region', detail: `is in ${machine.region}` }
   if (machine.gpuType !== demand.gpuType)
     return { reason: 'other_gpu', detail: `has ${machine.gpuType ?? 'other GPUs'}` }
   if (machine.networkType !== demand.networkType)
@@ -114,7 +114,7 @@ function whyNotInPart(
     return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
   if (gpusFree >= gpuCount) return undefined
   const unfit = gpusTotal - gpusClaimed - gpusFree
-  const detail = `${gpusFree} of ${gpusTotal} GPUs are free, ${unfit} are not fit for sale`
+  const detail = `${gpusFree} of ${gpusTotal} GPUs are free, ${unfit} cannot be sold`
   return { reason: gpusFree + unfit >= gpuCount ? 'sick_gpus' : 'too_few_free', detail }
 }
 
@@ -125,7 +125,7 @@ function whyNotWhole(machine: PlacementMachine, { gpuCount, machineGpus }: Deman
   }
   if (gpusFree === gpusTotal) return undefined
   if (gpusClaimed > 0) return { reason: 'not_whole', detail: `${gpusClaimed} of ${gpusTotal} GPUs are taken` }
-  return { reason: 'sick_gpus', detail: `${gpusTotal - gpusFree} of ${gpusTotal} GPUs are not fit for sale` }
+  return { reason: 'sick_gpus', detail: `${gpusTotal - gpusFree} of ${gpusTotal} GPUs cannot be sold` }
 }
 
 /** Whether a price book row for this GPU count applies to an order. */

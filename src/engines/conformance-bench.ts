@@ -44,9 +44,9 @@ export interface ElasticHarness {
   readonly offerId: string
   /** An order for that many units of the offer, at a price that pays for them. */
   order(units: number, overrides?: Partial<EngineSpec>): EngineSpec
-  /** How many units the engine could have in all, ours included. */
+  /** Total number of units that the engine can have, including ours. */
   setCapacity(units: number): void | Promise<void>
-  /** Above what `order` pays. */
+  /** More than `order` pays. */
   raiseCost(): void | Promise<void>
   withdraw(): void | Promise<void>
 }
@@ -114,7 +114,7 @@ export class Bench {
     return this.#harness.faults[name] !== undefined
   }
 
-  /** The fields of the order that bring the fault about. */
+  /** The fields of the order that cause the fault. */
   async inject(name: FaultName): Promise<Partial<EngineSpec>> {
     const fault = this.#harness.faults[name]
     if (fault === undefined) throw new Error(`the harness of ${this.driver.id} cannot inject the fault ${name}`)
@@ -196,7 +196,7 @@ export class Bench {
   }
 
   /** Repeats until it succeeds. */
-  async insist(ask: () => Promise<void>): Promise<void> {
+  async retryUntilDone(ask: () => Promise<void>): Promise<void> {
     await this.eventually('the call succeeds', () =>
       ask().then(
         () => true,
@@ -246,7 +246,7 @@ export function sampleSpec(overrides: Partial<EngineSpec> = {}): EngineSpec {
 }
 
 /** Violations of schema/0003_supply.sql and of the interface. */
-export function wrongWith(machine: InventoryItem): string[] {
+export function violationsOf(machine: InventoryItem): string[] {
   const gpusSick = 'gpusSick' in machine ? machine.gpusSick : []
   const offer = 'available' in machine ? machine : undefined
   const cost = offer?.costUsdPerGpuHour ?? '0'
@@ -259,15 +259,18 @@ export function wrongWith(machine: InventoryItem): string[] {
   const rules: Record<string, boolean> = {
     'the id has 1 to 100 characters': machine.id.length >= 1 && machine.id.length <= 100,
     'cluster and region have names': machine.clusterName !== '' && machine.region !== '',
-    'the interface knows the region': isMarketplace || regions.safeParse(machine.region).success,
+    'the region is in the interface': isMarketplace || regions.safeParse(machine.region).success,
     'GPU type and form factor can be ordered':
       isMarketplace || (machine.gpuType !== null && machine.gpuFormFactor !== null),
-    'a price stands on marketplace machines only': isMarketplace === (machine.priceUsdPerGpuHour !== null),
+    'only marketplace machines have a price': isMarketplace === (machine.priceUsdPerGpuHour !== null),
     'the price is an amount': !isMarketplace || (price !== undefined && price >= 0n),
     '1 to 64 GPUs': Number.isInteger(machine.gpusTotal) && machine.gpusTotal >= 1 && machine.gpusTotal <= 64,
-    'sick GPUs are some of them': gpusSick.every((gpu) => Number.isInteger(gpu) && gpu >= 0 && gpu < machine.gpusTotal),
-    'sick GPUs are named once': new Set(gpusSick).size === gpusSick.length,
-    'an offer has a count or none': offer === undefined || offer.available === null || isCount(offer.available),
+    'sick GPUs are indexes of its GPUs': gpusSick.every(
+      (gpu) => Number.isInteger(gpu) && gpu >= 0 && gpu < machine.gpusTotal,
+    ),
+    'each sick GPU is listed once': new Set(gpusSick).size === gpusSick.length,
+    'an offer’s count is a whole number or null':
+      offer === undefined || offer.available === null || isCount(offer.available),
     'an offer’s cost is an amount': (parseUsd(cost) ?? -1n) >= 0n,
     'an offer’s id leaves room for the numbers of its units': offer === undefined || offer.id.length <= 90,
     'GPU model and RAM': machine.gpuModel !== '' && Number.isInteger(machine.gpuRamMib) && machine.gpuRamMib > 0,

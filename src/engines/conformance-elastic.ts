@@ -3,9 +3,9 @@ import { expect, it } from 'vitest'
 import type { Bench, FaultName } from './conformance-bench.ts'
 import type { InventoryOffer } from './driver.ts'
 
-type ItCan = (fault: FaultName, promise: string, test: () => Promise<void>) => void
+type ItWithFault = (fault: FaultName, promise: string, test: () => Promise<void>) => void
 
-export function elasticTests(get: () => Bench, itCan: ItCan): void {
+export function elasticTests(get: () => Bench, itWithFault: ItWithFault): void {
   const offerNow = async (): Promise<InventoryOffer | undefined> => {
     const { driver, signal } = get()
     const items = await driver.inventory(signal)
@@ -65,7 +65,7 @@ export function elasticTests(get: () => Bench, itCan: ItCan): void {
     expect(await tryOrder()).toEqual(noCapacity)
   })
 
-  it('keeps a rented machine running when its offer is withdrawn, sold out or dearer', async () => {
+  it('keeps a rented machine running when its offer is withdrawn, sold out or more expensive', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.elastic().order(1))
     await bench.untilState(externalId, 'running')
@@ -78,14 +78,18 @@ export function elasticTests(get: () => Bench, itCan: ItCan): void {
     await bench.untilAbsent(externalId)
   })
 
-  itCan('create-timeout', 'lists a machine whose create answered too late, and counts its unit as rented', async () => {
-    const bench = get()
-    await bench.elastic().setCapacity(1)
-    const tag = bench.newTag()
-    const spec = bench.elastic().order(1, await bench.inject('create-timeout'))
-    await expect(bench.driver.create(tag, spec, bench.signal)).rejects.toBeInstanceOf(Error)
-    await bench.advance(bench.driver.listLagMs)
-    expect(await bench.driver.list(tag, bench.signal)).toMatchObject([{ tag }])
-    expect(await tryOrder()).toEqual(noCapacity)
-  })
+  itWithFault(
+    'create-timeout',
+    'lists a machine whose create answered too late, and counts its unit as rented',
+    async () => {
+      const bench = get()
+      await bench.elastic().setCapacity(1)
+      const tag = bench.newTag()
+      const spec = bench.elastic().order(1, await bench.inject('create-timeout'))
+      await expect(bench.driver.create(tag, spec, bench.signal)).rejects.toBeInstanceOf(Error)
+      await bench.advance(bench.driver.listLagMs)
+      expect(await bench.driver.list(tag, bench.signal)).toMatchObject([{ tag }])
+      expect(await tryOrder()).toEqual(noCapacity)
+    },
+  )
 }

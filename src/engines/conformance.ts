@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { providerData } from '../contract/provider-data.ts'
 import {
   Bench,
-  wrongWith,
+  violationsOf,
   type ConformanceHarness,
   type ConformanceOptions,
   type FaultName,
@@ -29,7 +29,7 @@ export function driverConformance(
     })
     afterEach(() => bench.clear())
 
-    const itCan: ItCan = (fault, promise, test) => {
+    const itWithFault: ItWithFault = (fault, promise, test) => {
       const reason = cannot[fault]
       // eslint-disable-next-line vitest/valid-title, vitest/expect-expect
       if (reason === undefined) it(promise, test)
@@ -41,17 +41,17 @@ export function driverConformance(
         machineTests(() => bench)
       })
       describe('faults of machines', () => {
-        machineFaultTests(() => bench, itCan)
+        machineFaultTests(() => bench, itWithFault)
       })
     }
     if (parts.includes('volumes')) {
       describe('volumes', () => {
-        volumeTests(() => bench, itCan, volumesAreDisks === true)
+        volumeTests(() => bench, itWithFault, volumesAreDisks === true)
       })
     }
     if (elastic) {
       describe('offers', () => {
-        elasticTests(() => bench, itCan)
+        elasticTests(() => bench, itWithFault)
       })
     }
 
@@ -64,21 +64,25 @@ export function driverConformance(
     it('describes its inventory so that it can be sold', async () => {
       const items = await bench.driver.inventory(bench.signal)
       expect(new Set(items.map(({ id }) => id)).size).toBe(items.length)
-      const wrong = items.map((item) => ({ id: item.id, rules: wrongWith(item) }))
+      const wrong = items.map((item) => ({ id: item.id, rules: violationsOf(item) }))
       expect(wrong.filter(({ rules }) => rules.length > 0)).toEqual([])
     })
 
-    itCan('unreachable', 'throws when the engine cannot be reached, and never answers with an empty list', async () => {
-      const { driver, signal, prefix } = bench
-      const { externalId } = await bench.create()
-      await driver.check(signal)
-      await bench.inject('unreachable')
-      await expect(driver.list(prefix, signal)).rejects.toBeInstanceOf(Error)
-      await expect(driver.check(signal)).rejects.toBeInstanceOf(Error)
-      await expect(driver.inventory(signal)).rejects.toBeInstanceOf(Error)
-      await expect(driver.create(bench.newTag(), bench.spec(), signal)).rejects.toBeInstanceOf(Error)
-      await expect(driver.destroy(externalId, signal)).rejects.toBeInstanceOf(Error)
-    })
+    itWithFault(
+      'unreachable',
+      'throws when the engine cannot be reached, and never answers with an empty list',
+      async () => {
+        const { driver, signal, prefix } = bench
+        const { externalId } = await bench.create()
+        await driver.check(signal)
+        await bench.inject('unreachable')
+        await expect(driver.list(prefix, signal)).rejects.toBeInstanceOf(Error)
+        await expect(driver.check(signal)).rejects.toBeInstanceOf(Error)
+        await expect(driver.inventory(signal)).rejects.toBeInstanceOf(Error)
+        await expect(driver.create(bench.newTag(), bench.spec(), signal)).rejects.toBeInstanceOf(Error)
+        await expect(driver.destroy(externalId, signal)).rejects.toBeInstanceOf(Error)
+      },
+    )
   })
 }
 
@@ -156,10 +160,10 @@ function machineTests(get: () => Bench): void {
   })
 }
 
-type ItCan = (fault: FaultName, promise: string, test: () => Promise<void>) => void
+type ItWithFault = (fault: FaultName, promise: string, test: () => Promise<void>) => void
 
-function machineFaultTests(get: () => Bench, itCan: ItCan): void {
-  itCan('create-timeout', 'lists by its tag a machine whose create timed out', async () => {
+function machineFaultTests(get: () => Bench, itWithFault: ItWithFault): void {
+  itWithFault('create-timeout', 'lists by its tag a machine whose create timed out', async () => {
     const bench = get()
     const tag = bench.newTag()
     const spec = bench.spec(await bench.inject('create-timeout'))
@@ -168,7 +172,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.driver.list(tag, bench.signal)).toMatchObject([{ tag }])
   })
 
-  itCan('create-lost', 'leaves nothing of a create that was lost', async () => {
+  itWithFault('create-lost', 'leaves nothing of a create that was lost', async () => {
     const bench = get()
     const spec = bench.spec(await bench.inject('create-lost'))
     await expect(bench.driver.create(bench.newTag(), spec, bench.signal)).rejects.toBeInstanceOf(Error)
@@ -176,7 +180,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  itCan('no-capacity', 'refuses for lack of capacity with a sentence, and makes nothing', async () => {
+  itWithFault('no-capacity', 'refuses for lack of capacity with a sentence, and makes nothing', async () => {
     const bench = get()
     const spec = bench.spec(await bench.inject('no-capacity'))
     const outcome = await bench.driver.create(bench.newTag(), spec, bench.signal)
@@ -185,7 +189,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([])
   })
 
-  itCan('boot-fails', 'shows a failed boot with its reason until it is destroyed', async () => {
+  itWithFault('boot-fails', 'shows a failed boot with its reason until it is destroyed', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.spec(await bench.inject('boot-fails')))
     const failed = await bench.untilState(externalId, 'failed')
@@ -194,7 +198,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     await bench.untilAbsent(externalId)
   })
 
-  itCan('list-lag', 'lists a late machine by the end of the list lag', async () => {
+  itWithFault('list-lag', 'lists a late machine by the end of the list lag', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.spec(await bench.inject('list-lag')))
     expect(await bench.listedIds()).toEqual([])
@@ -202,7 +206,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     expect(await bench.listedIds()).toEqual([externalId])
   })
 
-  itCan('vanish', 'shows a vanished machine as absent or failed, without an error', async () => {
+  itWithFault('vanish', 'shows a vanished machine as absent or failed, without an error', async () => {
     const bench = get()
     const { externalId } = await bench.create(bench.spec(await bench.inject('vanish')))
     await bench.advance(bench.driver.listLagMs)
@@ -212,7 +216,7 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
     await bench.untilAbsent(externalId)
   })
 
-  itCan(
+  itWithFault(
     'destroy-refused',
     'throws on a refused destroy, keeps the machine listed, and destroys it in the end',
     async () => {
@@ -221,13 +225,13 @@ function machineFaultTests(get: () => Bench, itCan: ItCan): void {
       await bench.untilState(externalId, 'running')
       await expect(bench.driver.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
       expect(await bench.listedIds()).toEqual([externalId])
-      await bench.insist(() => bench.driver.destroy(externalId, bench.signal))
+      await bench.retryUntilDone(() => bench.driver.destroy(externalId, bench.signal))
       await bench.untilAbsent(externalId)
     },
   )
 }
 
-function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
+function volumeTests(get: () => Bench, itWithFault: ItWithFault, areDisks: boolean): void {
   it('lists a volume with its address within the list lag, and not among the machines', async () => {
     const bench = get()
     const volumes = bench.volumes()
@@ -276,7 +280,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
     expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId: kept.externalId }])
   })
 
-  itCan('volume-create-timeout', 'lists by its tag a volume whose create timed out', async () => {
+  itWithFault('volume-create-timeout', 'lists by its tag a volume whose create timed out', async () => {
     const bench = get()
     const volumes = bench.volumes()
     const tag = bench.newTag('volume')
@@ -286,7 +290,7 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
     expect(await volumes.list(tag, bench.signal)).toMatchObject([{ tag }])
   })
 
-  itCan(
+  itWithFault(
     'volume-destroy-refused',
     'throws on a refused destroy of a volume, keeps it, and destroys it in the end',
     async () => {
@@ -296,12 +300,12 @@ function volumeTests(get: () => Bench, itCan: ItCan, areDisks: boolean): void {
       await bench.advance(bench.driver.listLagMs)
       await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
       expect(await bench.findVolume(volumes, externalId)).toBeDefined()
-      await bench.insist(() => volumes.destroy(externalId, bench.signal))
+      await bench.retryUntilDone(() => volumes.destroy(externalId, bench.signal))
       await bench.untilVolumeAbsent(volumes, externalId)
     },
   )
 
-  itCan(
+  itWithFault(
     'unreachable',
     'throws for volumes when the engine cannot be reached, and never answers with an empty list',
     async () => {

@@ -52,8 +52,8 @@ export interface DriverTraits {
 }
 
 /**
- * `refused`: the engine said no, and nothing was made. With the reason `no_capacity` the order goes to the next place, at
- * the price that its customer pays already: an offer that was sold out, withdrawn, or costs more than the spec allows.
+ * `refused`: the engine rejected the order and created nothing. With the reason `no_capacity` (an offer that was sold
+ * out, withdrawn, or costs more than the spec allows) the order goes to the next place, at the same price.
  */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly externalId: string }
@@ -123,14 +123,14 @@ export interface EngineVolume {
 export type InventoryItem = InventoryMachine | InventoryOffer
 
 /**
- * Something that an elastic engine could make: an instance type of a cloud in one region, a node pool that scales. The
- * spec of an order names units of it as its machines (`offerOfUnit`). Its id must stay the same from report to report.
- * A report that is five minutes old sells nothing. What is rented runs on, whatever becomes of the offer.
+ * Capacity that an elastic engine can create: an instance type of a cloud in one region, or a node pool that scales. The
+ * spec of an order names units of it as its machines (`offerOfUnit`). Its id must be the same in every report. A report
+ * older than five minutes sells nothing. Rented units keep running, whatever happens to the offer.
  */
 export interface InventoryOffer extends Omit<InventoryMachine, 'gpusSick' | 'supplier'> {
-  /** How many more units could be made now, within our quota at the engine. null: the engine does not say. */
+  /** How many more units can be created now, within our quota at the engine. null: the engine does not report it. */
   readonly available: number | null
-  /** A unit is rented with all its GPUs, as instance types are. false: in parts too, as nodes of a cluster are. */
+  /** A unit is rented with all its GPUs, like an instance type. false: also in parts, like a node of a cluster. */
   readonly soldWhole: boolean
   /** The engine's price. Orders that pay less are not sent there. null: nothing per hour. */
   readonly costUsdPerGpuHour: string | null

@@ -67,7 +67,7 @@ export async function runEngine<S extends EngineStart>(
     const engine = await make(start, reportProgress())
     await listen(start.socketPath, engine)
     const { contextTokens, supportsTools, queue } = engine
-    tellParent({ event: 'ready', contextTokens, concurrency: queue.places, supportsTools })
+    reportToParent({ event: 'ready', contextTokens, concurrency: queue.places, supportsTools })
   } catch (cause) {
     failEngine(cause)
   }
@@ -78,21 +78,21 @@ export function failEngine(cause: unknown): never {
   const message =
     cause instanceof z.ZodError ? z.prettifyError(cause) : cause instanceof Error ? cause.message : String(cause)
   process.stderr.write(`${cause instanceof Error ? cause.stack : message}\n`)
-  tellParent({ event: 'failed', message })
+  reportToParent({ event: 'failed', message })
   process.exit(1)
 }
 
 function reportProgress(): (share: number) => void {
   let reported = 0
-  tellParent({ event: 'loading', progress: 0 })
+  reportToParent({ event: 'loading', progress: 0 })
   return (share) => {
     if (share < reported + PROGRESS_STEP) return
     reported = share
-    tellParent({ event: 'loading', progress: Math.round(share * 100) / 100 })
+    reportToParent({ event: 'loading', progress: Math.round(share * 100) / 100 })
   }
 }
 
-function tellParent(event: EngineEvent): void {
+function reportToParent(event: EngineEvent): void {
   process.stdout.write(`${JSON.stringify(event)}\n`)
 }
 

@@ -95,24 +95,24 @@ describe('a queue', () => {
   test('reports changes in the number of requests ahead', async () => {
     const queue = new WorkQueue(4, lanes)
     const works = [heldWork(), heldWork(), heldWork(), heldWork()]
-    const told: number[][] = [[], [], [], []]
+    const reported: number[][] = [[], [], [], []]
     const gone = new AbortController()
     const all = works.map(({ work }, i) =>
-      queue.run('quick', 1, i === 1 ? gone.signal : never, work, (ahead) => told[i]?.push(ahead)),
+      queue.run('quick', 1, i === 1 ? gone.signal : never, work, (ahead) => reported[i]?.push(ahead)),
     )
     // Requests of another lane do not count.
     const other = [heldWork(), heldWork()]
     const others = other.map(({ work }) => queue.run('slow', 1, never, work))
-    expect(told).toEqual([[], [1], [2], [3]])
+    expect(reported).toEqual([[], [1], [2], [3]])
     gone.abort(new Error('gone'))
     await expect(all[1]).rejects.toThrow('gone')
-    expect(told).toEqual([[], [1], [2, 1], [3, 2]])
+    expect(reported).toEqual([[], [1], [2, 1], [3, 2]])
     works[0]?.end()
     await all[0]
-    expect(told).toEqual([[], [1], [2, 1], [3, 2, 1]])
+    expect(reported).toEqual([[], [1], [2, 1], [3, 2, 1]])
     for (const one of [...works, ...other]) one.end()
     await Promise.all([all[2], all[3], ...others])
-    expect(told).toEqual([[], [1], [2, 1], [3, 2, 1]])
+    expect(reported).toEqual([[], [1], [2, 1], [3, 2, 1]])
   })
 
   test('frees the place of failed work', async () => {

@@ -106,7 +106,7 @@ export class WorkQueue {
       const leave = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
         reject(signal.reason as Error)
-        this.#tellAhead(lane)
+        this.#reportAhead(lane)
       }
       const waiting: Waiting = {
         lane,
@@ -120,11 +120,11 @@ export class WorkQueue {
       if (signal.aborted) return reject(signal.reason as Error)
       signal.addEventListener('abort', leave, { once: true })
       this.#waiting.push(waiting)
-      this.#tellAhead(lane)
+      this.#reportAhead(lane)
     })
   }
 
-  #tellAhead(lane: Lane): void {
+  #reportAhead(lane: Lane): void {
     for (const [i, waiting] of this.#waiting.filter((one) => one.lane === lane).entries()) {
       const ahead = lane.active + i
       if (waiting.ahead === ahead) continue
@@ -140,7 +140,7 @@ export class WorkQueue {
     if (first !== undefined) {
       enter(lane)
       first.begin()
-      this.#tellAhead(lane)
+      this.#reportAhead(lane)
     }
     record(lane)
   }

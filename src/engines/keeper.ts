@@ -28,7 +28,7 @@ export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volume
 /** Parallel starts. Stops never wait for starts. */
 const WIDTH = 8
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
-const MESSAGE_CHARS = 500
+const MAX_MESSAGE_CHARS = 500
 /** For the customer, in place of an error of the runtime, which names paths and daemons of the host. */
 export const START_FAILED = 'The host could not start this machine and is trying again.'
 
@@ -106,7 +106,7 @@ export class Keeper {
     const found = new Map((await runtime.list(signal)).map((one) => [one.id, one]))
     const present = (await runtime.volumes?.list(signal)) ?? []
     if (desired === undefined) return
-    const volumes = await this.#tendVolumes(desired, present, signal)
+    const volumes = await this.#reconcileVolumes(desired, present, signal)
     // The desired state changed meanwhile: do not start a workload that should go.
     if (this.#desired !== desired) {
       this.#again = true
@@ -114,10 +114,10 @@ export class Keeper {
     }
     const wanted = new Map(desired.workloads.map((one) => [one.id, one]))
     for (const [id, task] of this.#tasks) if (!wanted.has(id) && task.running === undefined) this.#tasks.delete(id)
-    for (const workload of desired.workloads) this.#tend(workload, found.get(workload.id), signal)
+    for (const workload of desired.workloads) this.#reconcileWorkload(workload, found.get(workload.id), signal)
     const observations = desired.workloads.flatMap((workload) => this.#observe(workload, found.get(workload.id)) ?? [])
-    const strangers = [...found.values()].filter((one) => !wanted.has(one.id)).map(observationOf)
-    this.#publish({ generation: desired.generation, workloads: [...observations, ...strangers], ...volumes })
+    const unknown = [...found.values()].filter((one) => !wanted.has(one.id)).map(observationOf)
+    this.#publish({ generation: desired.generation, workloads: [...observations, ...unknown], ...volumes })
   }
 
   #publish(report: KeeperReport): void {
@@ -126,7 +126,7 @@ export class Keeper {
     if (before !== JSON.stringify(report)) this.#options.changed()
   }
 
-  async #tendVolumes(
+  async #reconcileVolumes(
     desired: Desired,
     present: readonly string[],
     signal: AbortSignal,
@@ -157,7 +157,7 @@ export class Keeper {
     return { volumes: [...there], volumeFaults: [...faults].map(([id, message]) => ({ id, message })) }
   }
 
-  #tend(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
+  #reconcileWorkload(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
     const task = this.#taskOf(workload.id)
     if (workload.want === 'gone') {
       if (found !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
@@ -289,7 +289,7 @@ export class Keeper {
 }
 
 function messageOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).slice(0, MESSAGE_CHARS)
+  return (error instanceof Error ? error.message : String(error)).slice(0, MAX_MESSAGE_CHARS)
 }
 
 function observationOf(found: Found): Observation {

@@ -7,8 +7,8 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 const FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'] as const
-const OUTPUT_BYTES = 4 * 1_048_576
-const STDERR_CHARS = 600
+const MAX_OUTPUT_BYTES = 4 * 1_048_576
+const MAX_STDERR_CHARS = 600
 
 export const programEnvironment = { PATH: FOLDERS.join(':'), LC_ALL: 'C', HOME: '/' } as const
 
@@ -82,11 +82,11 @@ export function runProgram(program: string, args: readonly string[], options: Ru
     options.signal.addEventListener('abort', aborted, { once: true })
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > OUTPUT_BYTES) end(new Error(`${program} wrote more than ${OUTPUT_BYTES} bytes`))
+      if (bytes > MAX_OUTPUT_BYTES) end(new Error(`${program} wrote more than ${MAX_OUTPUT_BYTES} bytes`))
       else written.push(chunk)
     })
     child.stderr.on('data', (chunk: Buffer) => {
-      stderr = (stderr + chunk.toString()).slice(-STDERR_CHARS)
+      stderr = (stderr + chunk.toString()).slice(-MAX_STDERR_CHARS)
     })
     // A program that exits before it has read its input reports that by its status.
     child.stdin.on('error', () => {})

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { Breaker } from './breaker.ts'
 
-/** In the middle of its range, so that pauses are exactly 1 s, 2 s, 4 s, … */
+/** The middle of the jitter range, so that pauses are exactly 1 s, 2 s, 4 s, … */
 const even = (): number => 0.5
 
 /**
- * Takes the steps of a walk and tells it again as it came out. Each line is `at what → state`, with the time in ms.
- * `call` and `last` (the last resort) begin a call, if they are let through; `ok`, `bad` (5xx, broken, time-out), `away`
- * (no connection) and `left` (cancelled) end the last one, `head` is the beginning of its answer; `alive` and `dead` are
- * what a probe found, `well` and `ill` what a check did. `suspect` is closed until a check has said more.
+ * Performs the steps of a walk and returns them with the resulting states. Each line is `time event → state`, with the
+ * time in ms. `call` and `last` (the last resort) start a call if the breaker allows it; `ok`, `bad` (5xx, broken,
+ * timeout), `away` (no connection) and `left` (cancelled) end the last one, and `head` is the start of its answer;
+ * `alive` and `dead` are results of a probe, `well` and `ill` of a check. `suspect`: closed, but a check is pending.
  */
 function walk(steps: readonly string[]): string[] {
   const breaker = new Breaker(even)

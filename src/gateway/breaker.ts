@@ -12,7 +12,7 @@ const FAULTS_IN_A_ROW = 5
 const WINDOW_CALLS = 20
 const FAULTS_IN_WINDOW = 10
 const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 30_000
+const MAX_PAUSE_MS = 30_000
 /** If all breakers are open, one call is tried anyway, at most this often. */
 const LAST_RESORT_EVERY_MS = 250
 
@@ -28,7 +28,7 @@ export class Breaker {
   #openings = 0
   #inARow = 0
   /** Consecutive failed connections among them. */
-  #awayInARow = 0
+  #failedConnects = 0
   /** The last calls, one bit each, 1 for a fault, newest lowest. */
   #window = 0
   #isSuspect = false
@@ -76,9 +76,9 @@ export class Breaker {
   }
 
   /** The result of a check. */
-  checked(isWell: boolean, isUnreachable: boolean, now: number): void {
+  checked(isHealthy: boolean, isUnreachable: boolean, now: number): void {
     this.#isSuspect = false
-    if (!isWell) return this.#open(isUnreachable, now)
+    if (!isHealthy) return this.#open(isUnreachable, now)
     this.#isOpen = false
     this.#openings = 0
     this.#forget()
@@ -89,7 +89,7 @@ export class Breaker {
     if (this.#isOpen) return
     this.#openings = 0
     this.#inARow = 0
-    this.#awayInARow = 0
+    this.#failedConnects = 0
     this.#window <<= 1
   }
 
@@ -102,11 +102,11 @@ export class Breaker {
     }
     if (this.#isOpen) return
     this.#inARow += 1
-    if (isUnreachable) this.#awayInARow += 1
+    if (isUnreachable) this.#failedConnects += 1
     this.#window = (this.#window << 1) | 1
     const faults = countBits(this.#window & ((1 << WINDOW_CALLS) - 1))
     if (this.#inARow >= FAULTS_IN_A_ROW || faults >= FAULTS_IN_WINDOW) this.#isSuspect = true
-    if (this.#awayInARow >= FAULTS_IN_A_ROW) this.#open(true, now)
+    if (this.#failedConnects >= FAULTS_IN_A_ROW) this.#open(true, now)
   }
 
   /** A trial ended without a verdict: its client went away, or the request itself may be at fault. */
@@ -128,12 +128,12 @@ export class Breaker {
   #forget(): void {
     this.#isSuspect = false
     this.#inARow = 0
-    this.#awayInARow = 0
+    this.#failedConnects = 0
     this.#window = 0
   }
 
   #open(isUnreachable: boolean, now: number): void {
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#openings, LONGEST_PAUSE_MS)
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#openings, MAX_PAUSE_MS)
     this.#isOpen = true
     this.#isUnreachable = isUnreachable
     this.#openings += 1

@@ -1,4 +1,4 @@
-/** Which bodies the front reads by itself, and that it reads them as JSON.parse does. */
+/** The fast path reads bodies itself, with the same result as JSON.parse, or leaves them to the full path. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseStrictly } from '../../test/harness/strict-json.ts'

@@ -125,7 +125,7 @@ describe('a stream', () => {
     ['garbage', 'hello\n\n'],
     ['half JSON', 'data: {"id":\n\n'],
     ['another object', 'data: {"hello":"x"}\n\n'],
-  ])('that is %s is none', (_what, text) => {
+  ])('that is %s is rejected', (_what, text) => {
     expect(new ChatStream(options).push(Buffer.from(text))).toBeUndefined()
   })
 

@@ -35,24 +35,24 @@ async function stage(steps = 3): Promise<Stage> {
 }
 
 function run({ dispatcher, call }: Stage, account?: string) {
-  const told: MediaProgress[] = []
+  const reported: MediaProgress[] = []
   const gone = new AbortController()
   const outcome = collect(dispatcher, call(account), {
     maxBytes: 100_000,
     signal: gone.signal,
-    onProgress: (progress) => told.push(progress),
+    onProgress: (progress) => reported.push(progress),
   })
-  return { told, outcome, leave: () => gone.abort() }
+  return { reported, outcome, leave: () => gone.abort() }
 }
 
 test('reads an answer in events like a plain one, and reports its steps', async () => {
-  const { told, outcome } = run(await stage())
+  const { reported, outcome } = run(await stage())
   const done = await outcome
   if (!done.ok) throw new Error(JSON.stringify(done.failure))
   expect(done.value.head.status).toBe(200)
   const { images } = JSON.parse(done.value.body.toString()) as { images: Array<{ image: string }> }
   expect(images[0]?.image).toBe(grayPng(16, 16).toString('base64'))
-  expect(told.map((one) => (one.type === 'progress' ? one.step : one.type))).toEqual(['queued', 1, 2, 3])
+  expect(reported.map((one) => (one.type === 'progress' ? one.step : one.type))).toEqual(['queued', 1, 2, 3])
 })
 
 test.each<[string, Fault, CollectFailure['kind']]>([
@@ -76,11 +76,11 @@ test('keeps a complete answer when the connection breaks after it', async () => 
 test('cancels the engine when the client goes away, and knows which one it was', async () => {
   const staged = await stage(10_000)
   staged.engine.behaviour.intervalMs = 5
-  const { told, outcome, leave } = run(staged)
-  await waitFor('the second step', () => told.some((one) => one.type === 'progress' && one.step === 2))
+  const { reported, outcome, leave } = run(staged)
+  await waitFor('the second step', () => reported.some((one) => one.type === 'progress' && one.step === 2))
   leave()
   expect(await outcome).toMatchObject({ ok: false, failure: { kind: 'gone', deployment: { protocol: 'embedded' } } })
-  await waitFor('the engine is told', () => staged.engine.requests[0]?.abortedAt !== undefined)
+  await waitFor('the engine to be stopped', () => staged.engine.requests[0]?.abortedAt !== undefined)
 })
 
 test('reports the place in the queue, and again when it changes', async () => {
@@ -92,11 +92,16 @@ test('reports the place in the queue, and again when it changes', async () => {
   const other = run(staged, 'account-2')
   await waitFor('the engine is busy', () => staged.engine.received === 1)
   const queued = (ahead: number): MediaProgress => ({ type: 'queued', ahead })
-  expect([working.told, first.told, second.told, other.told]).toEqual([[], [queued(1)], [queued(2)], [queued(2)]])
+  expect([working.reported, first.reported, second.reported, other.reported]).toEqual([
+    [],
+    [queued(1)],
+    [queued(2)],
+    [queued(2)],
+  ])
   first.leave()
   expect(await first.outcome).toMatchObject({ ok: false, failure: { kind: 'gone', deployment: undefined } })
-  await waitFor('the next one moves up', () => second.told.length === 2)
-  expect([second.told.at(-1), other.told]).toEqual([queued(1), [queued(2)]])
+  await waitFor('the next one moves up', () => second.reported.length === 2)
+  expect([second.reported.at(-1), other.reported]).toEqual([queued(1), [queued(2)]])
   for (const one of [working, second, other]) one.leave()
   await Promise.all([working.outcome, second.outcome, other.outcome])
 })

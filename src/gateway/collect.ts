@@ -38,7 +38,7 @@ class Collector {
   readonly #chunks: Buffer[] = []
   readonly #gone = (): void => this.#leave()
   #handle: ReturnType<Dispatcher['send']> | undefined
-  #looking: NodeJS.Timeout | undefined
+  #queueTimer: NodeJS.Timeout | undefined
   #ahead: number | undefined
   #bytes = 0
   #head: UpstreamHead | undefined
@@ -65,11 +65,11 @@ class Collector {
     })
     if (signal.aborted) return this.#leave()
     if (onProgress === undefined) return
-    this.#look(onProgress)
-    this.#looking = setInterval(() => this.#look(onProgress), QUEUE_CHECK_MS)
+    this.#reportQueue(onProgress)
+    this.#queueTimer = setInterval(() => this.#reportQueue(onProgress), QUEUE_CHECK_MS)
   }
 
-  #look(onProgress: (progress: MediaProgress) => void): void {
+  #reportQueue(onProgress: (progress: MediaProgress) => void): void {
     const ahead = this.#handle?.ahead()
     if (ahead === undefined || ahead === this.#ahead) return
     this.#ahead = ahead
@@ -77,7 +77,7 @@ class Collector {
   }
 
   #begin(head: UpstreamHead): void {
-    clearInterval(this.#looking)
+    clearInterval(this.#queueTimer)
     this.#head = head
     this.#firstByteMs = Math.round(performance.now() - this.#startedAt)
     const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
@@ -111,7 +111,7 @@ class Collector {
   }
 
   #settle(outcome: Outcome): void {
-    clearInterval(this.#looking)
+    clearInterval(this.#queueTimer)
     this.#options.signal.removeEventListener('abort', this.#gone)
     this.#resolve(outcome)
   }

@@ -1,4 +1,4 @@
-/** Calls that have begun to be answered: breaks, time limits, cancels, slow clients, the breaker, and the end of it all. */
+/** Calls whose answer has started: broken connections, timeouts, cancellation, slow clients, the breaker, and shutdown. */
 import net from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
@@ -138,7 +138,7 @@ describe('the breaker', () => {
     }
     await askWhile('closed', 30)
     expect(statsOf(dispatcher, 'a').breaker).not.toBe('closed')
-    // Its pause is a second: on a slow machine it is over before all of them were asked.
+    // Its pause is one second, which on a slow machine can end before all calls were made.
     await askWhile('open', 20)
     expect(a.received).toBe(5)
     expect(b.received).toBe(asked)
@@ -191,7 +191,7 @@ describe('the breaker', () => {
 })
 
 test('ten thousand calls leave nothing behind', async () => {
-  // The plainest engine there is, for speed: each read is a request.
+  // A minimal engine, for speed: each read is one request.
   let connected = 0
   const engine = net.createServer((socket) => {
     connected += 1

@@ -15,7 +15,7 @@ import type { ResponseHead } from './upstream/response-head.ts'
 
 const MAX_ATTEMPTS = 3
 /** How much of an error body is read, and for how long. */
-const ERROR_BODY_BYTES = 4_096
+const MAX_ERROR_BODY_BYTES = 4_096
 const ERROR_BODY_MS = 1_000
 const UNREACHABLE_RETRY_AFTER_MS = 1_000
 /** How long an engine that answers 429 gets no calls. */
@@ -77,7 +77,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (this.#attempts !== undefined && this.#attempts.length >= MAX_ATTEMPTS) return this.#giveUp()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
     if (choice === 'wait') return this.#wait(now)
-    if ('kind' in choice) return this.#turnDown(choice)
+    if ('kind' in choice) return this.#rejectCall(choice)
     this.start(choice, now)
   }
 
@@ -120,12 +120,12 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   }
 
   resume(): void {
-    this.#model.goOn(this)
+    this.#model.resumed(this)
     this.connection?.resume()
   }
 
   cutUnread(): void {
-    this.#model.goOn(this)
+    this.#model.resumed(this)
     this.#sink.unread?.()
   }
 
@@ -139,7 +139,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (target === undefined || deployment === undefined) return
     if (!isAnswer(head.status)) {
       this.#errorHead = head
-      this.connection?.hurry(ERROR_BODY_MS)
+      this.connection?.limitRest(ERROR_BODY_MS)
       return
     }
     if (this.#isTrial) {
@@ -152,8 +152,8 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
 
   onData(bytes: Buffer): void {
     if (this.#errorHead === undefined) return this.#sink.data(bytes)
-    this.#errorBody += bytes.toString('latin1', 0, ERROR_BODY_BYTES - this.#errorBody.length)
-    if (this.#errorBody.length < ERROR_BODY_BYTES) return
+    this.#errorBody += bytes.toString('latin1', 0, MAX_ERROR_BODY_BYTES - this.#errorBody.length)
+    if (this.#errorBody.length < MAX_ERROR_BODY_BYTES) return
     this.connection?.cancel()
     this.#onError(this.#errorHead)
   }
@@ -193,7 +193,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.refuse('overloaded', 'the queue is full', this.#model.retryAfterMs())
   }
 
-  #turnDown({ kind, detail, retryAfterMs, target }: Refusal): void {
+  #rejectCall({ kind, detail, retryAfterMs, target }: Refusal): void {
     const last = this.#failure
     if (last !== undefined && kind !== 'overloaded') return this.#giveUp()
     this.#end({
@@ -268,7 +268,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#target = undefined
     target.inFlight -= 1
     this.#model.leavePlace(this.accountId)
-    this.#model.goOn(this)
+    this.#model.resumed(this)
     if (this.#isTrial) target.breaker.released(performance.now())
     this.#isTrial = false
   }

@@ -26,8 +26,8 @@ export interface ModelStats {
   /** Calls that had to wait. */
   readonly waited: number
   /** Calls that found the queue full or waited too long. */
-  readonly turnedAway: number
-  readonly givenUp: number
+  readonly rejected: number
+  readonly expired: number
   /** Remembered prompt prefixes and sessions. */
   readonly remembered: number
 }
@@ -35,8 +35,8 @@ export interface ModelStats {
 /** Weight of the newest call in the average. */
 const NEWEST_SHARE = 0.1
 const GUESSED_CALL_MS = 1_000
-const LEAST_RETRY_AFTER_MS = 250
-const LONGEST_RETRY_AFTER_MS = 60_000
+const MIN_RETRY_AFTER_MS = 250
+const MAX_RETRY_AFTER_MS = 60_000
 
 export class DispatchModel implements Ticking {
   place = -1
@@ -52,8 +52,8 @@ export class DispatchModel implements Ticking {
   readonly #ticker: Ticker
   #callMs: number | undefined
   #waited = 0
-  #turnedAway = 0
-  #givenUp = 0
+  #rejected = 0
+  #expired = 0
 
   constructor(name: string, limits: QueueLimits, ticker: Ticker) {
     this.name = name
@@ -68,10 +68,10 @@ export class DispatchModel implements Ticking {
   }
 
   /** false: the queue is full. */
-  wait(call: WaitingCall, isBack: boolean): boolean {
-    const hasRoom = this.#queue.add(call, isBack)
+  wait(call: WaitingCall, isRetried: boolean): boolean {
+    const hasRoom = this.#queue.add(call, isRetried)
     if (!hasRoom) {
-      this.#turnedAway += 1
+      this.#rejected += 1
       return false
     }
     this.#waited += 1
@@ -102,7 +102,7 @@ export class DispatchModel implements Ticking {
     this.#unread.add(call)
   }
 
-  goOn(call: UnreadCall): void {
+  resumed(call: UnreadCall): void {
     this.#unread.delete(call)
   }
 
@@ -129,7 +129,7 @@ export class DispatchModel implements Ticking {
 
   tick(now: number): void {
     for (const call of this.#queue.expire(now)) {
-      this.#givenUp += 1
+      this.#expired += 1
       call.refuse('overloaded', 'waited too long for a slot', this.retryAfterMs())
     }
     this.#cutUnread(now)
@@ -156,7 +156,7 @@ export class DispatchModel implements Ticking {
   retryAfterMs(): number {
     const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.deployment.concurrency : 0), 0)
     const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)
-    return Math.round(Math.min(Math.max(estimateMs, LEAST_RETRY_AFTER_MS), LONGEST_RETRY_AFTER_MS))
+    return Math.round(Math.min(Math.max(estimateMs, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS))
   }
 
   stats(): ModelStats {
@@ -164,8 +164,8 @@ export class DispatchModel implements Ticking {
       model: this.name,
       queued: this.#queue.size,
       waited: this.#waited,
-      turnedAway: this.#turnedAway,
-      givenUp: this.#givenUp,
+      rejected: this.#rejected,
+      expired: this.#expired,
       remembered: this.memory.size,
     }
   }

@@ -1,4 +1,4 @@
-/** Waiting for a place: who is next, for how long, what is told, and what changes of the catalog do meanwhile. */
+/** Waiting for a slot: order, time limits, errors, and the effect of catalog changes meanwhile. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
 import {
@@ -26,7 +26,7 @@ async function startEngine(): Promise<ModelServer> {
 }
 
 function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
-  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
+  const dispatcher = makeDispatcher({ probe: { tickMs: 3_600_000 }, random: () => 0.5, ...options })
   closers.push(() => dispatcher.close())
   setModel(dispatcher, model)
   return dispatcher
@@ -67,7 +67,7 @@ describe('fairness', () => {
     await Promise.all([...flood, ...others].map(({ sink }) => sink.done))
     const order = servedBy(engine)
     expect(order).toHaveLength(502)
-    // Two were at work, and one of the flood had its turn before; the two connections may overtake each other by one.
+    // Two were in progress, and one call of the flood had its turn before; the two connections can overtake each other by one.
     expect(order.indexOf('small')).toBeLessThanOrEqual(4)
     expect(order.indexOf('late')).toBeLessThanOrEqual(5)
     expect(engine.peakInFlight).toBe(2)
@@ -125,7 +125,7 @@ describe('a full queue', () => {
       'overloaded',
     ])
     expect(own[3]?.sink.failure?.retryAfterMs).toBeGreaterThan(0)
-    expect(dispatcher.stats().models).toMatchObject([{ queued: 5, waited: 5, turnedAway: 2 }])
+    expect(dispatcher.stats().models).toMatchObject([{ queued: 5, waited: 5, rejected: 2 }])
     for (const { handle } of [busy, ...own, ...other]) handle.cancel()
     expect(dispatcher.stats().models).toMatchObject([{ queued: 0 }])
     await waitFor('the engine is free', () => engine.inFlight === 0)
@@ -158,7 +158,7 @@ test('a call that waited too long fails and never reaches the engine', async () 
   expect((await waiting.sink.done).failure).toMatchObject({ kind: 'overloaded', detail: 'waited too long for a slot' })
   busy.handle.cancel()
   expect(engine.received).toBe(1)
-  expect(dispatcher.stats().models).toMatchObject([{ queued: 0, givenUp: 1 }])
+  expect(dispatcher.stats().models).toMatchObject([{ queued: 0, expired: 1 }])
 })
 
 test('a client that goes away leaves the queue at once', async () => {
@@ -247,7 +247,7 @@ describe('a change of the catalog', () => {
       expect(started.sink.answer?.deployment.id).toBe('a')
       const left = dispatcher.stats().deployments.map(({ id }) => id)
       expect(left).toEqual(changed.length === 1 ? ['b'] : ['a', 'b'])
-      // Brought back, it works as before.
+      // Added again, it works as before.
       setModel(dispatcher, model)
       const again = send(dispatcher, model, 'x', { accepts: ({ id }) => id === 'a' })
       expect((await again.sink.done).status).toBe(200)

@@ -1,4 +1,4 @@
-/** Calls through the dispatcher against simulated engines on real sockets: answers, retries, time limits, cancels. */
+/** Calls through the dispatcher to simulated engines on real sockets: answers, retries, timeouts, cancellation. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -97,7 +97,7 @@ describe('before the first byte, a call is retried', () => {
     { kind: 'hang' },
   ] satisfies Fault[])('to another engine after %o', async (fault) => {
     const [a, b] = [await startEngine(), await startEngine()]
-    // The one that answers may be as slow as a busy machine makes it.
+    // The engine that answers may be slow on a busy machine.
     const hurried = deploymentOn(a, { id: 'a', ...(fault.kind === 'hang' ? { firstByteMs: 400 } : {}) })
     const model = modelOn([hurried, deploymentOn(b, { id: 'b' })])
     const dispatcher = startDispatcher(model)

@@ -56,19 +56,19 @@ class Dispatching implements RunningDispatcher {
   readonly #prober: Prober
   readonly #models = new Map<string, DispatchModel>()
   readonly #targets = new Map<string, Target>()
-  readonly #nowhere: DispatchModel
+  readonly #unknownModel: DispatchModel
 
   constructor(options: DispatcherOptions) {
     this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca })
     this.#limits = { ...queueLimits, ...options.queue }
     this.#imageLimits = { ...queueLimits, waitMs: IMAGE_WAIT_MS, ...options.queue }
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
-    this.#nowhere = new DispatchModel('', this.#limits, this.#ticker)
+    this.#unknownModel = new DispatchModel('', this.#limits, this.#ticker)
     this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
   }
 
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
-    const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#nowhere, call, sink)
+    const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#unknownModel, call, sink)
     one.route(performance.now())
     return one
   }

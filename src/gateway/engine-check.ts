@@ -36,6 +36,6 @@ function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequ
 }
 
 /** Whether the engine works, by the status of its answer; busy or a rejected request is no fault. */
-export function isWell(status: number | undefined): boolean {
+export function isHealthyStatus(status: number | undefined): boolean {
   return status !== undefined && status < 500 && ![401, 403, 404, 405, 407].includes(status)
 }

@@ -11,16 +11,16 @@ const stream =
   event({ type: 'result', ...picture }) +
   'data: [DONE]\n\n'
 
-function read(pieces: readonly Buffer[]): { told: MediaProgress[]; body: EventBody } {
-  const told: MediaProgress[] = []
-  const body = new EventBody((progress) => told.push(progress))
-  // A connection reads into one buffer over and over: what is kept must be a copy.
+function read(pieces: readonly Buffer[]): { reported: MediaProgress[]; body: EventBody } {
+  const reported: MediaProgress[] = []
+  const body = new EventBody((progress) => reported.push(progress))
+  // A connection reuses its read buffer, so anything kept must be a copy.
   for (const piece of pieces) {
     const shared = Buffer.from(piece)
     body.push(shared)
     shared.fill(0)
   }
-  return { told, body }
+  return { reported, body }
 }
 
 const progress = [
@@ -30,8 +30,8 @@ const progress = [
 ]
 
 test('reports progress in order, and the result as a plain body', () => {
-  const { told, body } = read([Buffer.from(stream)])
-  expect(told).toEqual(progress)
+  const { reported, body } = read([Buffer.from(stream)])
+  expect(reported).toEqual(progress)
   expect(body.answer?.status).toBe(200)
   expect(JSON.parse(body.answer?.body.toString() ?? '')).toEqual({ type: 'result', ...picture })
 })
@@ -40,8 +40,8 @@ test('reads the same however packets are cut', () => {
   const bytes = Buffer.from(stream)
   for (let size = 1; size < 9; size++) {
     const count = Math.ceil(bytes.length / size)
-    const { told, body } = read(Array.from({ length: count }, (_, n) => bytes.subarray(n * size, (n + 1) * size)))
-    expect(told).toEqual(progress)
+    const { reported, body } = read(Array.from({ length: count }, (_, n) => bytes.subarray(n * size, (n + 1) * size)))
+    expect(reported).toEqual(progress)
     expect(JSON.parse(body.answer?.body.toString() ?? '')).toEqual({ type: 'result', ...picture })
   }
 })
@@ -76,13 +76,13 @@ describe('an engine that', () => {
       ['result'],
       'result',
     ]
-    const { told, body } = read([Buffer.from(`${odd.map(event).join('')}data: {"type":"resu\n\nevent: result\n\n`)])
-    expect([told, body.answer]).toEqual([[], undefined])
+    const { reported, body } = read([Buffer.from(`${odd.map(event).join('')}data: {"type":"resu\n\nevent: result\n\n`)])
+    expect([reported, body.answer]).toEqual([[], undefined])
   })
 
   test('continues after the end is ignored', () => {
-    const { told, body } = read([Buffer.from(stream + event({ type: 'error', error: {} }) + stream)])
-    expect(told).toEqual(progress)
+    const { reported, body } = read([Buffer.from(stream + event({ type: 'error', error: {} }) + stream)])
+    expect(reported).toEqual(progress)
     expect(body.answer?.status).toBe(200)
   })
 })

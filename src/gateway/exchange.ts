@@ -317,10 +317,10 @@ export class ChatExchange implements UpstreamSink {
 }
 
 /** Replaces the engine's name with ours. */
-function renamed(text: string, name: string, theirs: unknown, ours: string): string {
-  if (theirs === ours) return text
+function renamed(text: string, name: string, engineName: unknown, ours: string): string {
+  if (engineName === ours) return text
   const member = `"${name}":${asLatin1(JSON.stringify(ours))}`
-  const raw = typeof theirs === 'string' ? findMember(text, name, theirs) : undefined
+  const raw = typeof engineName === 'string' ? findMember(text, name, engineName) : undefined
   return raw === undefined ? text.replace('{', () => `{${member},`) : text.replace(raw, () => member)
 }
 

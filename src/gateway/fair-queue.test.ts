@@ -17,7 +17,7 @@ const waiterOf = (name: string, queuedAt = 0): Named => ({
 
 const plenty = { calls: 1_000, callsPerAccount: 1_000, waitMs: 1_000, unreadMs: 1_000 }
 
-/** No account has a place. */
+/** No account has a slot. */
 const none = (): number => 0
 
 function fill(queue: FairQueue<Named>, names: readonly string[]): Map<string, Named> {
@@ -138,7 +138,7 @@ test('after any adds, takes and removals, no call is lost, doubled or out of tur
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const queue = new FairQueue<Named>(plenty)
-      // The plain way to say it: a list of accounts in turn, each with a list.
+      // A simple model of the queue: a list of accounts in turn order, each with a list of calls.
       let model: Array<{ who: string; names: string[] }> = []
       const waiters = new Map<string, Named>()
       const [taken, due]: Array<Array<string | undefined>> = [[], []]

@@ -44,15 +44,15 @@ export class FairQueue<W extends Waiter> {
     return this.#size
   }
 
-  /** false: full. `isBack`: it had its turn already, and goes before the others of its account. */
-  add(waiter: W, isBack: boolean): boolean {
+  /** false: full. `isRetried`: it had its turn already, and goes before the others of its account. */
+  add(waiter: W, isRetried: boolean): boolean {
     const line = this.#lineOf(waiter.accountId)
-    if (!isBack && (this.#size >= this.#limits.calls || line.size >= this.#limits.callsPerAccount)) {
+    if (!isRetried && (this.#size >= this.#limits.calls || line.size >= this.#limits.callsPerAccount)) {
       this.#dropEmpty(line)
       return false
     }
     waiter.line = line
-    if (isBack) {
+    if (isRetried) {
       waiter.after = line.first
       if (line.first === undefined) line.last = waiter
       else line.first.before = waiter

@@ -1,4 +1,4 @@
-/** Only heads beyond doubt are read here; each doubt is one that request smuggling lives on. */
+/** Only unambiguous heads are accepted; each ambiguity tested here enables request smuggling. */
 import { describe, expect, it } from 'vitest'
 import { readFastPathHead } from './fast-path-head.ts'
 

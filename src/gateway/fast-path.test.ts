@@ -6,7 +6,7 @@ import type { Caller } from './call.ts'
 import { makeFastPath, type FastPath } from './fast-path.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
-/** More than the buffers of both kernels hold. */
+/** More than both socket buffers hold. */
 const ANSWER = 'x'.repeat(32_000_000)
 const request = [
   'POST /v1/chat/completions HTTP/1.1',

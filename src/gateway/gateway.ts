@@ -53,7 +53,7 @@ export class Gateway {
   setCatalog(catalog: Catalog): void {
     this.#catalog = catalog
     this.#leastCost = [...catalog.values()].some(isFree) ? zeroUsd : ONE_NANO_USD
-    for (const look of this.#waiting.splice(0)) look()
+    for (const resume of this.#waiting.splice(0)) resume()
   }
 
   /** After a server starts, its own engines take a moment; requests for them wait, for a bounded time. */

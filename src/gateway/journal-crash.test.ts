@@ -1,4 +1,4 @@
-/** The promises: what was acknowledged is replayed after any death, once, and no damage is fatal or silent. */
+/** Acknowledged records are replayed once after any crash, and no damage is fatal or silent. */
 import { spawn } from 'node:child_process'
 import * as fs from 'node:fs'
 import path from 'node:path'
@@ -18,9 +18,9 @@ describe('damage', () => {
     for (const cut of [1, 5, 9, 40, whole.length - last - 1]) {
       const other = makeFolder()
       fs.writeFileSync(path.join(other, '000000000001.log'), whole.subarray(0, last + cut))
-      const { journal: torn, told } = openJournal(other)
+      const { journal: torn, reported } = openJournal(other)
       expect(await replay(torn), `${cut} bytes of the last line`).toEqual(['a', 'b'])
-      expect(told).toMatchObject([{ level: 'warn', message: expect.stringContaining('cut off') }])
+      expect(reported).toMatchObject([{ level: 'warn', message: expect.stringContaining('cut off') }])
     }
   })
 
@@ -33,9 +33,9 @@ describe('damage', () => {
     const lines = fs.readFileSync(segment, 'utf8').split('\n')
     const damaged = (lines[2] ?? '').replace('model-a', 'model-b')
     fs.writeFileSync(segment, [lines[0], lines[1], damaged, 'rubbish', ...lines.slice(3)].join('\n'))
-    const { journal: again, told } = openJournal(dir)
+    const { journal: again, reported } = openJournal(dir)
     expect(await replay(again)).toEqual(['req_0', 'req_1', 'req_3', 'req_4'])
-    expect(told.map((one) => one.level)).toEqual(['error', 'error'])
+    expect(reported.map((one) => one.level)).toEqual(['error', 'error'])
     expect(fs.readFileSync(`${segment}.damaged`, 'utf8')).toBe(`${damaged}\nrubbish\n`)
   })
 
@@ -46,9 +46,9 @@ describe('damage', () => {
     await journal.close()
     fs.appendFileSync(onlySegment(dir), Buffer.alloc(18 * 1_048_576, 'x'))
     fs.appendFileSync(onlySegment(dir), '\n')
-    const { journal: again, told } = openJournal(dir)
+    const { journal: again, reported } = openJournal(dir)
     expect(await replay(again)).toEqual(['a'])
-    expect(told.some((one) => one.level === 'error')).toBe(true)
+    expect(reported.some((one) => one.level === 'error')).toBe(true)
   })
 })
 
@@ -57,7 +57,7 @@ describe('a full disk', () => {
     const disk = { isFull: false }
     const write = (file: number, bytes: Uint8Array, offset: number): number => {
       if (!disk.isFull) return fs.writeSync(file, bytes, offset)
-      // Some of it still fits.
+      // Part of it still fits.
       fs.writeSync(file, bytes, offset, 7)
       throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
     }
@@ -67,7 +67,7 @@ describe('a full disk', () => {
   test('acknowledges nothing until it has room again, and then loses nothing', async () => {
     const dir = makeFolder()
     const { disk, write: writeTo } = fullDisk()
-    const { journal, told } = openJournal(dir, { write: writeTo })
+    const { journal, reported } = openJournal(dir, { write: writeTo })
     await writeRecords(journal, ['before'])
     disk.isFull = true
     const seen: string[] = []
@@ -77,14 +77,14 @@ describe('a full disk', () => {
     append('b')
     await journal.sync()
     expect(seen).toEqual([])
-    expect(told).toMatchObject([{ level: 'error', message: expect.stringContaining('refusing new requests') }])
+    expect(reported).toMatchObject([{ level: 'error', message: expect.stringContaining('refusing new requests') }])
     disk.isFull = false
     await waitFor('both', () => seen.length === 2)
     expect(journal.isFailing).toBe(false)
     await journal.close()
     const again = openJournal(dir)
     expect(await replay(again.journal)).toEqual(['before', 'a', 'b'])
-    expect(again.told).toEqual([])
+    expect(again.reported).toEqual([])
   })
 
   test('need not store settled records, and is noticed when it has room again', async () => {
@@ -114,7 +114,7 @@ describe('a full disk', () => {
 
 describe('kill -9', () => {
   const ROUNDS = 5
-  /** Appends at full speed; notes what was acknowledged, and what it counts as settled, in a file of its own. */
+  /** Appends at full speed, and writes the acknowledged and the settled records to a separate file. */
   const writer = `
     import * as fs from 'node:fs'
     import { Journal } from '${path.resolve('src/gateway/journal.ts')}'
@@ -155,9 +155,9 @@ describe('kill -9', () => {
       await waitFor('records', () => fs.existsSync(seenPath) && fs.statSync(seenPath).size > enough)
       child.kill('SIGKILL')
       expect(await ended).toBe('SIGKILL')
-      const { journal, told } = openJournal(dir)
+      const { journal, reported } = openJournal(dir)
       replayed.push(...(await replay(journal)))
-      expect(told.filter((one) => one.level === 'error')).toEqual([])
+      expect(reported.filter((one) => one.level === 'error')).toEqual([])
     }
     const lines = fs.readFileSync(seenPath, 'utf8').split('\n').slice(0, -1)
     const done = lines.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))

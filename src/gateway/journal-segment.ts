@@ -12,7 +12,7 @@ const NEW_LINE = 10
 const CHECK_CHARS = 9
 const READ_BYTES = 1_048_576
 /** The longest line: a record with both of its bodies is shorter. */
-const LINE_BYTES = 16 * 1_048_576
+const MAX_LINE_BYTES = 16 * 1_048_576
 
 export function segmentName(segment: number): string {
   return `${segment.toString().padStart(12, '0')}.log`
@@ -61,7 +61,7 @@ export async function* readLines(path: string, from: number): AsyncGenerator<Seg
       }
       carry = carry.subarray(at)
       start += at
-      if (carry.length > LINE_BYTES) {
+      if (carry.length > MAX_LINE_BYTES) {
         start += carry.length
         yield { kind: 'damaged', text: carry, end: start }
         carry = Buffer.alloc(0)

@@ -1,4 +1,4 @@
-/** The promises: one write a turn before anybody goes on, and a replay of what is not settled, in order. */
+/** One write per event loop turn before any continuation runs, and an ordered replay of unsettled records. */
 import * as fs from 'node:fs'
 import path from 'node:path'
 import * as fc from 'fast-check'
@@ -45,14 +45,14 @@ describe('writing', () => {
   })
 
   test('a continuation that throws does not stop the others', async () => {
-    const { journal, told } = openJournal(makeFolder())
+    const { journal, reported } = openJournal(makeFolder())
     await new Promise<void>((resolve) => {
       journal.append(inferenceRecord({ requestId: 'bad' }), () => {
         throw new Error('a bug')
       })
       journal.append(inferenceRecord({ requestId: 'good' }), resolve)
     })
-    expect(told.map((one) => one.level)).toEqual(['error'])
+    expect(reported.map((one) => one.level)).toEqual(['error'])
   })
 
   test('sync flushes everything appended before it, also during another sync', async () => {
@@ -124,7 +124,7 @@ describe('replay', () => {
             await journal.close()
             journal = openJournal(dir, { segmentBytes: 4_096 }).journal
             if (!one.isDone) {
-              // The books were away: a batch was read, and none is settled.
+              // The database was down: a batch was read but not settled.
               const reading = journal.replay()
               await reading.next()
               await reading.return(undefined)
@@ -167,7 +167,7 @@ describe('replay', () => {
     fs.truncateSync(path.join(dir, 'settled'), 5)
     const again = openJournal(dir)
     expect(await replay(again.journal)).toEqual(names(4))
-    expect(again.told).toMatchObject([{ level: 'warn' }])
+    expect(again.reported).toMatchObject([{ level: 'warn' }])
   })
 
   test('an old mark never covers new records', async () => {
@@ -176,7 +176,7 @@ describe('replay', () => {
     const entries = await writeRecords(first.journal, names(50))
     settleUpTo(first.journal, entries, 49)
     await first.journal.close()
-    // All that it was about is gone.
+    // All records that it covered are gone.
     expect(await replay(openJournal(dir).journal)).toEqual([])
     await waitFor('no segment', () => segmentsOf(dir).length === 0)
     const { journal } = openJournal(dir)

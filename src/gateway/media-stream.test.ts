@@ -14,7 +14,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close()
 })
 
-/** A server that answers each request by `run`; gives its address. */
+/** A server that answers each request with `run`. Returns its address. */
 async function serveRun(run: MediaStreamOptions['run'], keepAliveMs?: number): Promise<string> {
   const server = http.createServer((_, response) => {
     const reply = new NodeReply(response, ({ message }) => ({ status: 503, body: JSON.stringify({ message }) }))
@@ -112,7 +112,7 @@ test('notices at once when the client goes away', async () => {
   await waitFor('it is known', () => isDone)
 })
 
-/** A client that takes an event and then reads no more, until it is told to, or has gone. */
+/** A client that reads one event and then stops reading until `resume` or `leave`. */
 class SlowClient implements Reply {
   readonly heard: string[] = []
   leave: () => void = () => {}

@@ -229,8 +229,8 @@ function readOwnImages(list: unknown): Image[] | undefined {
 
 /** An engine's notes about the request. */
 function readNotes(notes: unknown): { notes?: string[] } {
-  const said = Array.isArray(notes) ? notes.filter((note) => typeof note === 'string') : []
-  return said.length === 0 ? {} : { notes: said }
+  const texts = Array.isArray(notes) ? notes.filter((note) => typeof note === 'string') : []
+  return texts.length === 0 ? {} : { notes: texts }
 }
 
 export interface SpeechBody {

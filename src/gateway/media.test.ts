@@ -1,9 +1,9 @@
-/** Pictures of an engine that tells its steps: what each way of ending costs, with real money and a simulated engine. */
+/** Images from an engine that reports its steps: the cost of each outcome, with a real ledger and a simulated engine. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { openAccount } from '../../test/harness/books.ts'
+import { openAccount } from '../../test/harness/ledger.ts'
 import { startDispatcher, startEngine } from '../../test/harness/dispatcher.ts'
 import { startGateway } from '../../test/harness/metered-gateway.ts'
-import { openPurseBooks, sharedPurse, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { openPurseLedger, sharedPurse, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { nanoUsdOf, usd } from '../base/money.ts'
 import type { Result } from '../contract/result.ts'
@@ -18,16 +18,16 @@ import { Gateway } from './gateway.ts'
 import { imageWork, type ImageBody } from './media-work.ts'
 import type { EndedCall, Meter } from './meter.ts'
 
-let books: PurseBooks
+let ledger: PurseLedger
 beforeAll(async () => {
-  books = await openPurseBooks()
+  ledger = await openPurseLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
-/** Counts are not what these tests are about. */
+/** These tests do not check counters. */
 const plenty = { allowed: true, limit: 1_000_000, remaining: 1_000_000, resetAt: 0 }
 const rates: Rates = { tryTake: () => plenty, take: async () => plenty, giveBack: () => {}, owe: () => {} }
-/** A nano-dollar a pixel and step. */
+/** One nano-dollar per pixel and step. */
 const pixelStep = usd('0.001')
 
 let engine: ModelServer
@@ -45,8 +45,8 @@ beforeEach(async () => {
   const served = { ...base, kind: 'image' as const, prices: { ...base.prices, pixelStep } }
   catalog = new Map([['p', served]])
   ended = []
-  ;({ meter } = await startGateway(books))
-  const { clock } = books
+  ;({ meter } = await startGateway(ledger))
+  const { clock } = ledger
   gateway = new Gateway({
     dispatcher,
     meter,
@@ -57,7 +57,7 @@ beforeEach(async () => {
     warn: () => {},
   })
   accounts += 1
-  const actor = await openAccount(books, `painter-${accounts}`, usd('1'))
+  const actor = await openAccount(ledger, `painter-${accounts}`, usd('1'))
   const limits = { requestsPerMinute: 100, tokensPerMinute: 100, streams: 10, keepsBodies: false }
   const { accountId, keyId } = actor
   const purse = sharedPurse(actor)
@@ -74,7 +74,7 @@ beforeEach(async () => {
 
 interface Run {
   readonly id: string
-  readonly told: MediaProgress[]
+  readonly reported: MediaProgress[]
   readonly result: Promise<Result<unknown>>
   readonly leave: () => void
 }
@@ -82,7 +82,7 @@ interface Run {
 function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
   const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5, seed: 3, ...more }
   const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' })
-  const told: MediaProgress[] = []
+  const reported: MediaProgress[] = []
   const leaving = new AbortController()
   const requestId = newRequestId()
   const result = gateway.media.run(
@@ -90,23 +90,26 @@ function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
     caller,
     work,
     { requestId, traceparent: undefined, session: undefined },
-    { signal: leaving.signal, ...(isStream ? { onProgress: (progress: MediaProgress) => told.push(progress) } : {}) },
+    {
+      signal: leaving.signal,
+      ...(isStream ? { onProgress: (progress: MediaProgress) => reported.push(progress) } : {}),
+    },
   )
-  return { id: requestId, told, result, leave: () => leaving.abort() }
+  return { id: requestId, reported, result, leave: () => leaving.abort() }
 }
 
-const stepsOf = (told: readonly MediaProgress[]): number[] =>
-  told.flatMap((one) => (one.type === 'progress' ? [one.step] : []))
+const stepsOf = (reported: readonly MediaProgress[]): number[] =>
+  reported.flatMap((one) => (one.type === 'progress' ? [one.step] : []))
 
 test('charges all steps, streamed or not, and passes the engine’s notes on', async () => {
   engine.behaviour.notes = ['The prompt was too long']
   for (const isStream of [true, false]) {
-    const { id, told, result } = paint({}, isStream)
+    const { id, reported, result } = paint({}, isStream)
     expect(await result).toMatchObject({
       ok: true,
       value: { images: [{ index: 0, random_seed: 3 }], notes: ['The prompt was too long'] },
     })
-    expect(stepsOf(told)).toEqual(isStream ? [1, 2, 3, 4, 5] : [])
+    expect(stepsOf(reported)).toEqual(isStream ? [1, 2, 3, 4, 5] : [])
     expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(16n * 8n * 5n))
   }
   expect(ended.map(({ outcome, streamed }) => [outcome, streamed])).toEqual([
@@ -117,18 +120,18 @@ test('charges all steps, streamed or not, and passes the engine’s notes on', a
 
 test('charges a client that disconnects for the steps reported to it, and stops the engine', async () => {
   engine.behaviour.intervalMs = 5
-  const { id, told, result, leave } = paint({ steps: 1_000 })
-  await waitFor('the third step', () => stepsOf(told).includes(3))
+  const { id, reported, result, leave } = paint({ steps: 1_000 })
+  await waitFor('the third step', () => stepsOf(reported).includes(3))
   leave()
   expect(await result).toMatchObject({ ok: false, reason: 'client_gone' })
-  expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(BigInt(16 * 8 * Math.max(...stepsOf(told)))))
+  expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(BigInt(16 * 8 * Math.max(...stepsOf(reported)))))
   expect(ended).toMatchObject([{ outcome: 'cut', deployment: 'local:p', status: 499, streamed: true }])
-  await waitFor('the engine is told', () => engine.requests[0]?.abortedAt !== undefined)
+  await waitFor('the engine to be stopped', () => engine.requests[0]?.abortedAt !== undefined)
 })
 
 test.each([
   ['waits for the answer alone', false, 3],
-  ['was told of no step', true, 0],
+  ['has seen no step', true, 0],
 ])('a client that leaves and %s pays nothing, and the engine stops', async (_what, isStream, events) => {
   engine.behaviour.intervalMs = 5
   if (events === 0) engine.behaviour.fault = { kind: 'hang', afterEvents: 1 }
@@ -137,11 +140,11 @@ test.each([
   leave()
   await result
   expect(meter.costOf(id)?.cost).toBe(0n)
-  await waitFor('the engine is told', () => engine.requests[0]?.abortedAt !== undefined)
+  await waitFor('the engine to be stopped', () => engine.requests[0]?.abortedAt !== undefined)
 })
 
 describe('an engine that', () => {
-  const told = (error: object): Fault => ({
+  const reported = (error: object): Fault => ({
     kind: 'status',
     status: 200,
     headers: { 'content-type': 'text/event-stream' },
@@ -150,10 +153,10 @@ describe('an engine that', () => {
 
   test.each<[string, Fault, object]>([
     ['breaks off in the middle', { kind: 'finish', afterEvents: 3 }, { kind: 'unavailable', reason: 'engine_failed' }],
-    ['says that it failed', told({ type: 'server_error' }), { kind: 'unavailable', reason: 'engine_refused' }],
+    ['says that it failed', reported({ type: 'server_error' }), { kind: 'unavailable', reason: 'engine_refused' }],
     [
       'says what is wrong with the request',
-      told({ message: 'no such seed', type: 'invalid_request_error', param: 'seed', code: null }),
+      reported({ message: 'no such seed', type: 'invalid_request_error', param: 'seed', code: null }),
       { kind: 'invalid', message: 'no such seed', issues: [{ path: ['seed'] }] },
     ],
     [

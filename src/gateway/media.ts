@@ -113,9 +113,9 @@ export class MediaGateway {
     const startedAt = performance.now()
     const seconds = (): number => (performance.now() - startedAt) / 1_000
     const traceId = traceIdOf(headers)
-    let stepsTold = 0
-    const tell = (progress: MediaProgress): void => {
-      if (progress.type === 'progress') stepsTold = Math.max(stepsTold, progress.step)
+    let reportedSteps = 0
+    const report = (progress: MediaProgress): void => {
+      if (progress.type === 'progress') reportedSteps = Math.max(reportedSteps, progress.step)
       onProgress?.(progress)
     }
     const warn: Warn = (deployment, detail) => {
@@ -140,13 +140,13 @@ export class MediaGateway {
         {
           maxBytes: MAX_ANSWER_BYTES,
           signal,
-          onProgress: onProgress && ((progress) => tell(inAll(progress, work, part))),
+          onProgress: onProgress && ((progress) => report(overallProgress(progress, work, part))),
         },
       )
     let { collected, outcome } = await this.#askPart(askFor, model, work, {
       part: 0,
       seconds,
-      stepsTold: () => stepsTold,
+      reportedSteps: () => reportedSteps,
       warn,
     })
     const firstByteMs = collected.ok ? collected.value.firstByteMs : null
@@ -155,7 +155,7 @@ export class MediaGateway {
       ;({ collected, outcome } = await this.#askPart(askFor, model, work, {
         part,
         seconds,
-        stepsTold: () => stepsTold,
+        reportedSteps: () => reportedSteps,
         warn,
       }))
       if (outcome.answer !== undefined) answers.push(outcome.answer)
@@ -194,24 +194,29 @@ export class MediaGateway {
     askFor: (part: number) => ReturnType<typeof collect>,
     model: ServedModel,
     work: MediaWork,
-    { part, seconds, stepsTold, warn }: { part: number; seconds: () => number; stepsTold: () => number; warn: Warn },
-  ): Promise<{ collected: Awaited<ReturnType<typeof collect>>; outcome: Judged }> {
+    {
+      part,
+      seconds,
+      reportedSteps,
+      warn,
+    }: { part: number; seconds: () => number; reportedSteps: () => number; warn: Warn },
+  ): Promise<{ collected: Awaited<ReturnType<typeof collect>>; outcome: AnswerOutcome }> {
     const collected = await askFor(part)
-    const facts = { seconds: seconds(), stepsTold: stepsTold(), part, warn }
-    return { collected, outcome: this.#judge(collected, model, work, facts) }
+    const facts = { seconds: seconds(), reportedSteps: reportedSteps(), part, warn }
+    return { collected, outcome: this.#outcomeOf(collected, model, work, facts) }
   }
 
-  #judge(
+  #outcomeOf(
     collected: Awaited<ReturnType<typeof collect>>,
     model: ServedModel,
     work: MediaWork,
-    { seconds, stepsTold, part, warn }: { seconds: number; stepsTold: number; part: number; warn: Warn },
-  ): Judged {
+    { seconds, reportedSteps, part, warn }: { seconds: number; reportedSteps: number; part: number; warn: Warn },
+  ): AnswerOutcome {
     if (!collected.ok) {
       if (collected.failure.kind === 'gone') {
         return {
           deployment: collected.failure.deployment?.id ?? null,
-          units: work.unitsOf?.(stepsTold) ?? nothing.units,
+          units: work.unitsOf?.(reportedSteps) ?? nothing.units,
           status: 499,
           outcome: 'cut',
           result: fail('client_gone'),
@@ -240,7 +245,7 @@ export class MediaGateway {
 }
 
 /** Total progress of several parts. */
-function inAll(progress: MediaProgress, { parts }: MediaWork, part: number): MediaProgress {
+function overallProgress(progress: MediaProgress, { parts }: MediaWork, part: number): MediaProgress {
   if (parts === undefined || progress.type !== 'progress') return progress
   return { type: 'progress', step: part * parts.steps + progress.step, steps: parts.count * parts.steps }
 }
@@ -256,7 +261,7 @@ function readSafely(work: MediaWork, ...answer: Parameters<MediaWork['read']>): 
   }
 }
 
-interface Judged {
+interface AnswerOutcome {
   readonly deployment: string | null
   readonly status: number
   readonly outcome: EndedCall['outcome']

@@ -2,9 +2,9 @@
 import * as fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openAccount } from '../../test/harness/books.ts'
+import { openAccount } from '../../test/harness/ledger.ts'
 import { callOf, costsOf, finish, reserve, serve, startGateway } from '../../test/harness/metered-gateway.ts'
-import { openPurseBooks, purseOfKey, sharedPurse, type PurseBooks } from '../../test/harness/purse-books.ts'
+import { openPurseLedger, purseOfKey, sharedPurse, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { listRequests, readRequest } from '../app/request-log.ts'
 import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
@@ -13,53 +13,53 @@ import { listAudit } from '../store/audit.ts'
 import { transact } from '../store/database.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 
-let books: PurseBooks
+let ledger: PurseLedger
 beforeAll(async () => {
-  books = await openPurseBooks()
+  ledger = await openPurseLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 describe('a request', () => {
   test('reserves, is recorded, is known at once, is settled by a pass; the rest goes back when idle', async () => {
-    const actor = await openAccount(books, 'whole', usd('1'))
-    const { meter } = await startGateway(books)
-    const id = await serve(books, meter, actor, usd('0.1'), usd('0.03'))
+    const actor = await openAccount(ledger, 'whole', usd('1'))
+    const { meter } = await startGateway(ledger)
+    const id = await serve(ledger, meter, actor, usd('0.1'), usd('0.03'))
     expect(meter.costOf(id)).toEqual({ accountId: actor.accountId, cost: usd('0.03') })
-    expect(await costsOf(books, actor, [id])).toEqual([])
+    expect(await costsOf(ledger, actor, [id])).toEqual([])
     expect(meter.figures()).toMatchObject({ unsettled: 1, purses: 1, settled: 0 })
 
     await meter.pass()
-    expect(await costsOf(books, actor, [id])).toEqual([{ requestId: id, cost: usd('0.03') }])
+    expect(await costsOf(ledger, actor, [id])).toEqual([{ requestId: id, cost: usd('0.03') }])
     expect(meter.costOf(id)).toEqual({ accountId: actor.accountId, cost: usd('0.03') })
     expect(meter.figures()).toMatchObject({ unsettled: 0, unsettledBytes: 0, settled: 1 })
-    const { available, held } = await books.balances(actor)
+    const { available, held } = await ledger.balances(actor)
     expect(available + held).toBe(usd('0.97'))
     expect(held).toBeGreaterThan(0n)
 
-    books.clock.advance(31 * SECOND_MS)
+    ledger.clock.advance(31 * SECOND_MS)
     await meter.pass()
-    expect(await books.balances(actor)).toMatchObject({ available: usd('0.97'), held: 0n })
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('0.97'), held: 0n })
     expect(meter.figures().purses).toBe(0)
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('never costs more than its reservation, and the cap is counted', async () => {
-    const actor = await openAccount(books, 'capped', usd('1'))
-    const { meter } = await startGateway(books)
-    const id = await serve(books, meter, actor, usd('0.1'), usd('0.3'))
+    const actor = await openAccount(ledger, 'capped', usd('1'))
+    const { meter } = await startGateway(ledger)
+    const id = await serve(ledger, meter, actor, usd('0.1'), usd('0.3'))
     expect(meter.costOf(id)?.cost).toBe(usd('0.1'))
-    const free = await finish(meter, undefined, callOf(books, actor, usd('0.3'), { outcome: 'failed' }))
+    const free = await finish(meter, undefined, callOf(ledger, actor, usd('0.3'), { outcome: 'failed' }))
     expect(meter.costOf(free)?.cost).toBe(0n)
     expect(meter.figures().cappedCosts).toBe(2)
     await meter.pass()
-    expect(await costsOf(books, actor, [id, free])).toHaveLength(2)
-    const { available, held } = await books.balances(actor)
+    expect(await costsOf(ledger, actor, [id, free])).toHaveLength(2)
+    const { available, held } = await ledger.balances(actor)
     expect(available + held).toBe(usd('0.9'))
   })
 
   test('leaves nothing behind when cancelled', async () => {
-    const actor = await openAccount(books, 'cancelled', usd('1'))
-    const { meter, dir } = await startGateway(books)
+    const actor = await openAccount(ledger, 'cancelled', usd('1'))
+    const { meter, dir } = await startGateway(ledger)
     meter.cancel(await reserve(meter, sharedPurse(actor), usd('0.9')))
     await reserve(meter, sharedPurse(actor), usd('0.9'))
     expect(meter.figures().unsettled).toBe(0)
@@ -67,13 +67,13 @@ describe('a request', () => {
   })
 
   test('is refused with a reason if the balance or the key’s limit does not cover it', async () => {
-    const actor = await openAccount(books, 'poor', usd('0.5'))
-    const { meter } = await startGateway(books)
+    const actor = await openAccount(ledger, 'poor', usd('0.5'))
+    const { meter } = await startGateway(ledger)
     expect(await meter.reserve(sharedPurse(actor), usd('0.6'))).toMatchObject({
       kind: 'insufficient_balance',
       reason: 'insufficient_balance',
     })
-    await books.limitKey(actor, { total: usd('0.2') })
+    await ledger.limitKey(actor, { total: usd('0.2') })
     expect(await meter.reserve(purseOfKey(actor), usd('0.3'))).toMatchObject({
       kind: 'insufficient_balance',
       reason: 'key_spending_limit',
@@ -82,27 +82,27 @@ describe('a request', () => {
   })
 
   test('keeps its bodies encrypted, on disk and in the database, readable for its owner', async () => {
-    const actor = await openAccount(books, 'bodies', usd('1'))
-    const stranger = await openAccount(books, 'stranger')
-    const { meter, dir } = await startGateway(books)
-    const call = callOf(books, actor, usd('0.01'), { requestBody: 'my secret question', responseBody: 'its answer' })
+    const actor = await openAccount(ledger, 'bodies', usd('1'))
+    const stranger = await openAccount(ledger, 'stranger')
+    const { meter, dir } = await startGateway(ledger)
+    const call = callOf(ledger, actor, usd('0.01'), { requestBody: 'my secret question', responseBody: 'its answer' })
     await finish(meter, await reserve(meter, sharedPurse(actor), usd('0.02')), call)
     await finish(
       meter,
       undefined,
-      callOf(books, actor, zeroUsd, { outcome: 'failed', status: 503, reason: 'overloaded' }),
+      callOf(ledger, actor, zeroUsd, { outcome: 'failed', status: 503, reason: 'overloaded' }),
     )
     const written = fs.readdirSync(dir).map((name) => fs.readFileSync(path.join(dir, name), 'utf8'))
     expect(written.join('')).toContain(call.requestId)
     expect(written.join('')).not.toContain('secret question')
     await meter.pass()
-    const row = await books.database.db
+    const row = await ledger.database.db
       .selectFrom('request_log')
       .selectAll()
       .where('request_id', '=', call.requestId)
       .executeTakeFirstOrThrow()
     expect(row.request_body).not.toContain('secret question')
-    expect(await readRequest(books.app, actor, call)).toMatchObject({
+    expect(await readRequest(ledger.app, actor, call)).toMatchObject({
       ok: true,
       value: {
         requestId: call.requestId,
@@ -115,71 +115,71 @@ describe('a request', () => {
         totalMs: 80,
       },
     })
-    expect(await readRequest(books.app, stranger, call)).toMatchObject({ ok: false, kind: 'not_found' })
-    expect(await listRequests(books.app, actor, { filter: {}, limit: 10 })).toMatchObject({ value: { length: 2 } })
+    expect(await readRequest(ledger.app, stranger, call)).toMatchObject({ ok: false, kind: 'not_found' })
+    expect(await listRequests(ledger.app, actor, { filter: {}, limit: 10 })).toMatchObject({ value: { length: 2 } })
   })
 })
 
 describe('a purse', () => {
   test('is renewed during a long request', async () => {
-    const actor = await openAccount(books, 'long', usd('1'))
-    const { meter } = await startGateway(books)
+    const actor = await openAccount(ledger, 'long', usd('1'))
+    const { meter } = await startGateway(ledger)
     const reservation = await reserve(meter, sharedPurse(actor), usd('0.5'))
     for (let n = 0; n < 10; n += 1) {
-      books.clock.advance(4 * MINUTE_MS)
+      ledger.clock.advance(4 * MINUTE_MS)
       await meter.pass()
-      await transact(books.database, (tx) => releaseExpiredHolds(tx, 100))
+      await transact(ledger.database, (tx) => releaseExpiredHolds(tx, 100))
     }
-    await finish(meter, reservation, callOf(books, actor, usd('0.5')))
+    await finish(meter, reservation, callOf(ledger, actor, usd('0.5')))
     await meter.pass()
-    const audits = await listAudit(books.database.db, { accountId: actor.accountId, limit: 10 })
+    const audits = await listAudit(ledger.database.db, { accountId: actor.accountId, limit: 10 })
     expect(audits).toEqual([])
-    const { available, held } = await books.balances(actor)
+    const { available, held } = await ledger.balances(actor)
     expect(available + held).toBe(usd('0.5'))
   })
 
   test('that expired during a suspend is not spent from, and running requests are still charged', async () => {
-    const actor = await openAccount(books, 'slept', usd('1'))
-    const { meter } = await startGateway(books)
+    const actor = await openAccount(ledger, 'slept', usd('1'))
+    const { meter } = await startGateway(ledger)
     const reservation = await reserve(meter, sharedPurse(actor), usd('0.3'))
-    books.clock.advance(20 * MINUTE_MS)
-    await transact(books.database, (tx) => releaseExpiredHolds(tx, 100))
+    ledger.clock.advance(20 * MINUTE_MS)
+    await transact(ledger.database, (tx) => releaseExpiredHolds(tx, 100))
     expect(meter.tryReserve(sharedPurse(actor), usd('0.01'))).toBeUndefined()
     await reserve(meter, sharedPurse(actor), usd('0.7'))
-    await finish(meter, reservation, callOf(books, actor, usd('0.2')))
+    await finish(meter, reservation, callOf(ledger, actor, usd('0.2')))
     await meter.pass()
-    const audits = await listAudit(books.database.db, { accountId: actor.accountId, limit: 10 })
+    const audits = await listAudit(ledger.database.db, { accountId: actor.accountId, limit: 10 })
     expect(audits.map((row) => row.action)).toContain('purse.expired')
-    const { available, held } = await books.balances(actor)
+    const { available, held } = await ledger.balances(actor)
     expect(available + held).toBe(usd('0.8'))
-    expect(await books.findings()).toEqual([])
+    expect(await ledger.findings()).toEqual([])
   })
 })
 
 describe('running and closing', () => {
   test('settles on its own, and at once when many wait', async () => {
-    const actor = await openAccount(books, 'running', usd('10'))
-    const { meter } = await startGateway(books, { settleEveryMs: 20 })
+    const actor = await openAccount(ledger, 'running', usd('10'))
+    const { meter } = await startGateway(ledger, { settleEveryMs: 20 })
     const ids: string[] = []
-    for (let n = 0; n < 20; n += 1) ids.push(await serve(books, meter, actor, usd('0.02'), usd('0.01')))
-    await waitFor('all settled', async () => (await costsOf(books, actor, ids)).length === 20)
-    const { meter: slow } = await startGateway(books)
-    for (let n = 0; n < 500; n += 1) void finish(slow, undefined, callOf(books, actor, zeroUsd))
+    for (let n = 0; n < 20; n += 1) ids.push(await serve(ledger, meter, actor, usd('0.02'), usd('0.01')))
+    await waitFor('all settled', async () => (await costsOf(ledger, actor, ids)).length === 20)
+    const { meter: slow } = await startGateway(ledger)
+    for (let n = 0; n < 500; n += 1) void finish(slow, undefined, callOf(ledger, actor, zeroUsd))
     await waitFor('many settled', () => slow.figures().settled === 500)
     expect(slow.figures().unsettled).toBe(0)
   })
 
   test('close settles the rest and gives everything back', async () => {
-    const actor = await openAccount(books, 'closing', usd('10'))
-    const { meter } = await startGateway(books)
-    const id = await serve(books, meter, actor, usd('3'), usd('0.5'))
+    const actor = await openAccount(ledger, 'closing', usd('10'))
+    const { meter } = await startGateway(ledger)
+    const id = await serve(ledger, meter, actor, usd('3'), usd('0.5'))
     const open = await reserve(meter, sharedPurse(actor), usd('2'))
     await meter.close()
-    expect(await costsOf(books, actor, [id])).toHaveLength(1)
+    expect(await costsOf(ledger, actor, [id])).toHaveLength(1)
     // Money that a running request may still need stays until the request or the purse ends.
-    expect(await books.balances(actor)).toMatchObject({ available: usd('7.5'), held: usd('2') })
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('7.5'), held: usd('2') })
     meter.cancel(open)
     await meter.close()
-    expect(await books.balances(actor)).toMatchObject({ available: usd('9.5'), held: 0n })
+    expect(await ledger.balances(actor)).toMatchObject({ available: usd('9.5'), held: 0n })
   })
 })

@@ -15,15 +15,15 @@ import { Purses, type PurseTreasury } from './purses.ts'
 const SETTLE_EVERY_MS = 200
 /** Batch size; half a batch is settled at once, without waiting for the timer. */
 const SETTLE_RECORDS = 1_000
-const TEND_EVERY_MS = SECOND_MS
+const MAINTAIN_EVERY_MS = SECOND_MS
 const BEAT_EVERY_MS = 10 * SECOND_MS
 /** While the database is down. */
 const BACK_OFF_MS = [200, 500, 1_000, 2_000, 5_000] as const
 /** Unsettled records in memory. Above this, no new request starts. */
 const UNSETTLED_RECORDS = 50_000
-const UNSETTLED_BYTES = 128 * 1_048_576
+const MAX_UNSETTLED_BYTES = 128 * 1_048_576
 /** Stored length of a request or answer body. */
-const BODY_CHARS = 1_048_576
+const MAX_BODY_CHARS = 1_048_576
 /** Of the ten seconds of a shutdown, after eight for the requests. */
 const CLOSE_WITHIN_MS = 1_500
 
@@ -112,13 +112,13 @@ class MeterOfGateway implements Meter {
   #cappedCosts = 0
   #failures = 0
   /** undefined: not yet. */
-  #tendedAt: Instant | undefined
+  #maintainedAt: Instant | undefined
   #beatAt: Instant | undefined
   #passing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
   #isRunning = false
   /** The next pass is due at once. */
-  #isHurrying = false
+  #isDueSoon = false
   #isGivingUp = false
 
   constructor(options: MeterOptions) {
@@ -158,7 +158,7 @@ class MeterOfGateway implements Meter {
     const paidBy = cost > 0n ? purse : undefined
     this.#unsettled.push({ entry, purse: paidBy, cost, sinceMs: performance.now() })
     this.#unsettledBytes += entry.bytes
-    if (this.#unsettled.length >= SETTLE_RECORDS / 2) this.#hurry()
+    if (this.#unsettled.length >= SETTLE_RECORDS / 2) this.#settleSoon()
   }
 
   costOf(requestId: string): KnownCost | undefined {
@@ -221,7 +221,7 @@ class MeterOfGateway implements Meter {
 
   #refusal(): Failure | undefined {
     if (this.#journal.isFailing) return cannotRecord()
-    const isFull = this.#unsettled.length >= this.#unsettledRecords || this.#unsettledBytes >= UNSETTLED_BYTES
+    const isFull = this.#unsettled.length >= this.#unsettledRecords || this.#unsettledBytes >= MAX_UNSETTLED_BYTES
     return isFull ? cannotRecord() : undefined
   }
 
@@ -250,11 +250,11 @@ class MeterOfGateway implements Meter {
   }
 
   #sealed(body: string | null): string | null {
-    return body === null ? null : this.#seal(body.slice(0, BODY_CHARS))
+    return body === null ? null : this.#seal(body.slice(0, MAX_BODY_CHARS))
   }
 
   #plan(afterMs: number): void {
-    this.#isHurrying = afterMs === 0
+    this.#isDueSoon = afterMs === 0
     if (!this.#isRunning) return
     this.#timer = setTimeout(() => {
       void this.pass().then(() => this.#plan(this.#pauseMs()))
@@ -267,8 +267,8 @@ class MeterOfGateway implements Meter {
   }
 
   /** Many records wait: settle now, unless a pass is running or the database is down. */
-  #hurry(): void {
-    if (this.#isHurrying || this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
+  #settleSoon(): void {
+    if (this.#isDueSoon || this.#passing !== undefined || this.#failures > 0 || !this.#isRunning) return
     clearTimeout(this.#timer)
     this.#plan(0)
   }
@@ -278,9 +278,9 @@ class MeterOfGateway implements Meter {
       // Only the records present now: later ones make a better batch of their own.
       for (let left = this.#unsettled.length; left > 0; left -= SETTLE_RECORDS) await this.#settleBatch(left)
       const now = this.#clock.now()
-      if (isDue(this.#tendedAt, TEND_EVERY_MS, now)) {
-        await this.#purses.tend()
-        this.#tendedAt = now
+      if (isDue(this.#maintainedAt, MAINTAIN_EVERY_MS, now)) {
+        await this.#purses.maintain()
+        this.#maintainedAt = now
       }
       if (isDue(this.#beatAt, BEAT_EVERY_MS, now)) {
         await this.#treasury.beat()

@@ -19,7 +19,7 @@ async function startEngine(port = 0): Promise<ModelServer> {
   return server
 }
 
-const quick: ProbeRhythm = { lookMs: 10, openMs: 20, idleMs: 20, metricsMs: 20, checkMs: 20 }
+const quick: ProbeRhythm = { tickMs: 10, openMs: 20, idleMs: 20, metricsMs: 20, checkMs: 20 }
 
 function startDispatcher(model: SimulatedModel, rhythm: Partial<ProbeRhythm> = {}): RunningDispatcher {
   const dispatcher = makeDispatcher({ probe: { ...quick, ...rhythm }, random: () => 0.5 })
@@ -95,7 +95,7 @@ describe('health', () => {
       deploymentOn(drained, { id: 'drained', drained: true }),
       deploymentOn(idle, { id: 'idle', weight: 0.001 }),
     ])
-    const dispatcher = startDispatcher(model, { lookMs: 5, idleMs: 30 })
+    const dispatcher = startDispatcher(model, { tickMs: 5, idleMs: 30 })
     void ask(dispatcher, model)
     await waitFor('the idle one is asked', () => idle.probes > 5)
     expect([busy.probes, drained.probes]).toEqual([0, 0])

@@ -4,7 +4,7 @@
  * answer 404 but work. When a breaker needs to know whether an engine works, the prober sends a request of our own, in a
  * slot of its own.
  */
-import { checkRequestOf, isWell } from './engine-check.ts'
+import { checkRequestOf, isHealthyStatus } from './engine-check.ts'
 import { parseLoad } from './probe-load.ts'
 import type { Target } from './routing-target.ts'
 import type { AnswerSink, Connection, FaultKind, Outgoing, TimeLimits } from './upstream/connection.ts'
@@ -12,7 +12,7 @@ import type { ResponseHead } from './upstream/response-head.ts'
 
 export interface ProbeRhythm {
   /** How often to look for targets that are due. */
-  readonly lookMs: number
+  readonly tickMs: number
   readonly openMs: number
   readonly idleMs: number
   readonly metricsMs: number
@@ -21,7 +21,7 @@ export interface ProbeRhythm {
 }
 
 export const defaultRhythm: ProbeRhythm = {
-  lookMs: 500,
+  tickMs: 500,
   openMs: 1_000,
   idleMs: 15_000,
   metricsMs: 3_000,
@@ -57,7 +57,7 @@ export class Prober {
   constructor(targets: ReadonlyMap<string, Target>, rhythm: ProbeRhythm) {
     this.#targets = targets
     this.#rhythm = rhythm
-    this.#timer = setInterval(() => this.#look(), rhythm.lookMs).unref()
+    this.#timer = setInterval(() => this.#probeAll(), rhythm.tickMs).unref()
   }
 
   close(): void {
@@ -66,14 +66,14 @@ export class Prober {
     this.#underWay.clear()
   }
 
-  #look(): void {
+  #probeAll(): void {
     const now = performance.now()
     for (const target of this.#targets.values()) {
-      if (target.isInUse && this.#underWay.size < MAX_RUNNING) this.#lookAt(target, now)
+      if (target.isInUse && this.#underWay.size < MAX_RUNNING) this.#probeTarget(target, now)
     }
   }
 
-  #lookAt(target: Target, now: number): void {
+  #probeTarget(target: Target, now: number): void {
     const watch = this.#watchOf(target, now)
     if (target.deployment.readsMetrics && watch.metrics === undefined && now >= watch.metricsAt) {
       watch.metricsAt = now + this.#rhythm.metricsMs
@@ -108,7 +108,7 @@ export class Prober {
       (status) => {
         watch.check = undefined
         target.inFlight -= 1
-        target.breaker.checked(isWell(status), probe.isUnreachable, performance.now())
+        target.breaker.checked(isHealthyStatus(status), probe.isUnreachable, performance.now())
       },
     )
     watch.check = probe

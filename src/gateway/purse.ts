@@ -9,7 +9,7 @@ import type { Result } from '../contract/result.ts'
 import type { PurseOwner } from '../domain/purse.ts'
 
 /** A top-up brings at least this much more than needed, so that a quiet account asks once for many requests. */
-const SMALLEST_TOP_UP = usd('0.05')
+const MIN_TOP_UP = usd('0.05')
 /** Spending is measured in windows of this length; a top-up covers two. */
 const WINDOW_MS = 10_000
 /** Server clocks differ: a purse is not spent from this long before its end. */
@@ -143,7 +143,7 @@ export class Purse {
 
   #recentNeed(now: Instant): NanoUsd {
     this.#rollWindow(now)
-    return maxUsd(SMALLEST_TOP_UP, nanoUsdOf(2n * maxUsd(this.#spent, this.#spentBefore)))
+    return maxUsd(MIN_TOP_UP, nanoUsdOf(2n * maxUsd(this.#spent, this.#spentBefore)))
   }
 
   #rollWindow(now: Instant): void {

@@ -1,4 +1,4 @@
-/** The promises: nothing is reserved that was not granted, and the sums add up whatever fails and in whatever order. */
+/** Nothing is reserved that was not granted, and the sums add up whatever fails, in any order. */
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
@@ -11,10 +11,10 @@ import { Purses, type PurseTreasury } from './purses.ts'
 
 type Fault = 'none' | 'before' | 'after'
 
-/** Books with one account, whose calls may fail before or after they have done their work. */
-function makeBooks(balance: NanoUsd) {
+/** A ledger with one account, whose calls can fail before or after they take effect. */
+function makeLedger(balance: NanoUsd) {
   const clock = manualClock()
-  const books = {
+  const ledger = {
     clock,
     available: balance,
     holds: new Map<string, { amount: NanoUsd; expiresAt: number }>(),
@@ -23,51 +23,51 @@ function makeBooks(balance: NanoUsd) {
     errors: 0,
   }
   const work = <T>(does: () => T): T => {
-    if (books.fault === 'before') throw new Error('the database is away')
+    if (ledger.fault === 'before') throw new Error('the database is away')
     const answer = does()
-    if (books.fault === 'after') throw new Error('the connection broke')
+    if (ledger.fault === 'after') throw new Error('the connection broke')
     return answer
   }
-  const holdOf = (key: string) => books.holds.get(key) ?? { amount: zeroUsd, expiresAt: 0 }
+  const holdOf = (key: string) => ledger.holds.get(key) ?? { amount: zeroUsd, expiresAt: 0 }
   const treasury: PurseTreasury = {
     topUp: async (owner, { wanted, needed }) =>
       work((): Topped => {
-        books.topUps += 1
+        ledger.topUps += 1
         const holdKey = `purse:${owner.accountId}:${owner.apiKeyId ?? ''}`
-        const amount = wanted < books.available ? wanted : books.available
+        const amount = wanted < ledger.available ? wanted : ledger.available
         if (wanted < needed) throw new Error('wants less than it needs')
         if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: 'balance' }
         const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
-        books.available = nanoUsdOf(books.available - amount)
-        books.holds.set(holdKey, { amount: nanoUsdOf(holdOf(holdKey).amount + amount), expiresAt })
+        ledger.available = nanoUsdOf(ledger.available - amount)
+        ledger.holds.set(holdKey, { amount: nanoUsdOf(holdOf(holdKey).amount + amount), expiresAt })
         return { kind: 'granted', holdKey, amount, expiresAt }
       }),
     giveBack: async (holdKey, most) =>
       work(() => {
         const hold = holdOf(holdKey)
         const amount = most < hold.amount ? most : hold.amount
-        books.available = nanoUsdOf(books.available + amount)
-        books.holds.set(holdKey, { ...hold, amount: nanoUsdOf(hold.amount - amount) })
+        ledger.available = nanoUsdOf(ledger.available + amount)
+        ledger.holds.set(holdKey, { ...hold, amount: nanoUsdOf(hold.amount - amount) })
       }),
     renew: async (holdKeys) =>
       work(() => {
         const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
-        for (const key of holdKeys) books.holds.set(key, { ...holdOf(key), expiresAt })
+        for (const key of holdKeys) ledger.holds.set(key, { ...holdOf(key), expiresAt })
         return expiresAt
       }),
     readPurses: async (holdKeys) => work(() => new Map(holdKeys.map((key) => [key, holdOf(key).amount]))),
   }
-  const purses = new Purses({ treasury, clock, onError: () => (books.errors += 1) })
-  /** As the loop of every server does. True: something went back. */
+  const purses = new Purses({ treasury, clock, onError: () => (ledger.errors += 1) })
+  /** Like the reconciler of every server. True: some money was returned. */
   const expire = (): boolean => {
-    const expired = [...books.holds].filter(([, hold]) => hold.amount > 0n && hold.expiresAt <= clock.now())
+    const expired = [...ledger.holds].filter(([, hold]) => hold.amount > 0n && hold.expiresAt <= clock.now())
     for (const [key, hold] of expired) {
-      books.available = nanoUsdOf(books.available + hold.amount)
-      books.holds.set(key, { ...hold, amount: zeroUsd })
+      ledger.available = nanoUsdOf(ledger.available + hold.amount)
+      ledger.holds.set(key, { ...hold, amount: zeroUsd })
     }
     return expired.length > 0
   }
-  return { books, treasury, purses, expire, holdOf }
+  return { ledger, treasury, purses, expire, holdOf }
 }
 
 const owner: PurseOwner = { accountId: 'acc', apiKeyId: null }
@@ -94,12 +94,12 @@ describe('invariants', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(steps, { maxLength: 60 }), async (all) => {
         const start = usd('5')
-        const { books, purses, expire, holdOf } = makeBooks(start)
+        const { ledger, purses, expire, holdOf } = makeLedger(start)
         const open: OpenReservation[] = []
         const finished: Array<{ of: Purse; cost: NanoUsd }> = []
         let charged = 0n
         let purse: Purse | undefined
-        /** Requests were under way when their purse expired: until they have ended it has not what they may cost. */
+        /** Requests were in progress when their purse expired: until they end, it cannot cover their possible cost. */
         let isUncovered = false
         const expireAll = (): void => {
           isUncovered ||= expire() && open.length + finished.length > 0
@@ -109,8 +109,8 @@ describe('invariants', () => {
             const key = of.holdKey ?? ''
             const hold = holdOf(key)
             const missing = cost > hold.amount ? cost - hold.amount : 0n
-            books.available = nanoUsdOf(books.available - missing)
-            books.holds.set(key, { ...hold, amount: nanoUsdOf(hold.amount + missing - cost) })
+            ledger.available = nanoUsdOf(ledger.available - missing)
+            ledger.holds.set(key, { ...hold, amount: nanoUsdOf(hold.amount + missing - cost) })
             charged += cost
             of.settle(cost)
           }
@@ -131,36 +131,36 @@ describe('invariants', () => {
           } else if (step.kind === 'settle') {
             settle()
           } else if (step.kind === 'tend') {
-            books.clock.advance(step.seconds * SECOND_MS)
+            ledger.clock.advance(step.seconds * SECOND_MS)
             expireAll()
             settle()
-            await purses.tend().catch(() => {})
+            await purses.maintain().catch(() => {})
           } else if (step.kind === 'fault') {
-            books.fault = step.fault
+            ledger.fault = step.fault
           } else {
-            books.clock.advance(step.minutes * MINUTE_MS)
+            ledger.clock.advance(step.minutes * MINUTE_MS)
             expireAll()
           }
           if (purses.size === 0) purse = undefined
           const held = holdOf('purse:acc:').amount
-          const isKnown = purse !== undefined && purse.isAlive(books.clock.now()) && !isUncovered
+          const isKnown = purse !== undefined && purse.isAlive(ledger.clock.now()) && !isUncovered
           expect(isKnown && !purse?.needsRecount ? purse?.total : held).toBe(held)
           expect(isKnown ? purse?.total : 0n).toBeLessThanOrEqual(held)
-          expect(books.available + held + charged).toBe(start)
+          expect(ledger.available + held + charged).toBe(start)
         }
-        // Quiet returns: all that was not used is the customer's again.
-        books.fault = 'none'
+        // When idle, all unused money is returned to the customer.
+        ledger.fault = 'none'
         for (const reservation of open.splice(0)) purses.end(reservation, zeroUsd)
         settle()
         for (let pass = 0; pass < 3; pass += 1) {
-          books.clock.advance(40 * SECOND_MS)
-          await purses.tend()
+          ledger.clock.advance(40 * SECOND_MS)
+          await purses.maintain()
         }
-        books.clock.advance(11 * MINUTE_MS)
+        ledger.clock.advance(11 * MINUTE_MS)
         expire()
         expect(purses.size).toBe(0)
         expect(holdOf('purse:acc:').amount).toBe(0n)
-        expect(books.available + charged).toBe(start)
+        expect(ledger.available + charged).toBe(start)
       }),
       { numRuns: 300 },
     )
@@ -173,7 +173,7 @@ describe('invariants', () => {
         fc.array(fc.bigInt({ min: 1n, max: 40n }), { minLength: 1, maxLength: 30 }),
         async (scheduler, asks) => {
           const start = usd('0.3')
-          const { books, treasury, expire, holdOf } = makeBooks(start)
+          const { ledger, treasury, expire, holdOf } = makeLedger(start)
           const topUp = scheduler.scheduleFunction(treasury.topUp.bind(treasury))
           let atOnce = 0
           const purses = new Purses({
@@ -185,7 +185,7 @@ describe('invariants', () => {
                 return topUp(...args).finally(() => (atOnce -= 1))
               },
             },
-            clock: books.clock,
+            clock: ledger.clock,
             onError: () => {},
           })
           const answers = asks.map(async (cents) => {
@@ -200,9 +200,9 @@ describe('invariants', () => {
           const sum = reserved.reduce((total, one) => total + one.amount, 0n)
           expect(sum).toBeLessThanOrEqual(start)
           expect(purse?.reserved ?? 0n).toBe(sum)
-          // Each refusal was right: what nobody has reserved would not have covered it.
+          // Each refusal was correct: the unreserved money would not have covered it.
           expect(all.filter((one) => typeof one === 'bigint' && one <= start - sum)).toEqual([])
-          expect(holdOf('purse:acc:').amount + books.available).toBe(start)
+          expect(holdOf('purse:acc:').amount + ledger.available).toBe(start)
           expire()
         },
       ),
@@ -215,10 +215,10 @@ describe('a purse', () => {
   test('that is needed again while it is given back is refilled afterwards', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {
-        const { books, treasury, holdOf } = makeBooks(usd('1'))
+        const { ledger, treasury, holdOf } = makeLedger(usd('1'))
         let begun = () => {}
         const isGoing = new Promise<void>((resolve) => (begun = resolve))
-        /** The books work at a moment of their own, and answer at another. */
+        /** The ledger applies a call at one moment and answers at another. */
         const slow =
           <Args extends unknown[], T>(work: (...args: Args) => Promise<T>) =>
           async (...args: Args): Promise<T> => {
@@ -234,12 +234,12 @@ describe('a purse', () => {
           giveBack: slow(treasury.giveBack),
         }
         let isFilled = false
-        const purses = new Purses({ treasury: slowTreasury, clock: books.clock, onError: () => {} })
+        const purses = new Purses({ treasury: slowTreasury, clock: ledger.clock, onError: () => {} })
         const first = await purses.reserve(owner, usd('0.1'))
         if (first.ok) purses.end(first.value, zeroUsd)
         isFilled = true
-        books.clock.advance(31 * SECOND_MS)
-        const tended = purses.tend()
+        ledger.clock.advance(31 * SECOND_MS)
+        const tended = purses.maintain()
         await isGoing
         const again = purses.reserve(owner, usd('0.3'))
         const [, got] = await scheduler.waitFor(Promise.all([tended, again]))
@@ -250,24 +250,24 @@ describe('a purse', () => {
   })
 
   test.each(['before', 'after'] as const)('whose give-back failed (%s) is recounted', async (fault) => {
-    const { books, purses, holdOf } = makeBooks(usd('100'))
+    const { ledger, purses, holdOf } = makeLedger(usd('100'))
     const large = await purses.reserve(owner, usd('50'))
     const small = await purses.reserve(owner, usd('0.01'))
     if (!large.ok || !small.ok) throw new Error('not covered')
     const { purse } = small.value
     purses.end(large.value, zeroUsd)
-    books.clock.advance(25 * SECOND_MS)
-    books.fault = fault
-    await purses.tend()
+    ledger.clock.advance(25 * SECOND_MS)
+    ledger.fault = fault
+    await purses.maintain()
     expect(purse?.needsRecount).toBe(true)
     expect(purse?.total).toBeLessThan(usd('1'))
-    books.fault = 'none'
-    await purses.tend()
+    ledger.fault = 'none'
+    await purses.maintain()
     expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 
   test('is recounted only if nothing has changed it in the meantime', async () => {
-    const { books, treasury, holdOf } = makeBooks(usd('100'))
+    const { ledger, treasury, holdOf } = makeLedger(usd('100'))
     let between = async (): Promise<unknown> => undefined
     const purses = new Purses({
       treasury: {
@@ -278,26 +278,26 @@ describe('a purse', () => {
           return held
         },
       },
-      clock: books.clock,
+      clock: ledger.clock,
       onError: () => {},
     })
     const small = await purses.reserve(owner, usd('0.01'))
-    books.fault = 'after'
+    ledger.fault = 'after'
     await purses.reserve(owner, usd('1'))
-    books.fault = 'none'
+    ledger.fault = 'none'
     // Its answer is older than this top-up.
     between = () => purses.reserve(owner, usd('7'))
-    await purses.tend()
+    await purses.maintain()
     const purse = small.ok ? small.value.purse : undefined
     expect([purse?.needsRecount, purse?.reserved]).toEqual([true, usd('7.01')])
     between = async () => undefined
-    await purses.tend()
+    await purses.maintain()
     expect(purse?.needsRecount).toBe(false)
     expect(purse?.total).toBe(holdOf('purse:acc:').amount)
   })
 
   test('decides in memory once filled, and asks for more as more is spent', async () => {
-    const { books, purses } = makeBooks(usd('100'))
+    const { ledger, purses } = makeLedger(usd('100'))
     for (let n = 0; n < 2_000; n += 1) {
       const worst = usd('0.01')
       const got = purses.tryReserve(owner, worst) ?? (await purses.reserve(owner, worst))
@@ -305,11 +305,11 @@ describe('a purse', () => {
       purses.end('ok' in got ? got.value : got, usd('0.005')).settle(usd('0.005'))
     }
     // Ten dollars, five cents at first, then doubling with the rate.
-    expect(books.topUps).toBeLessThan(12)
+    expect(ledger.topUps).toBeLessThan(12)
   })
 
   test('refuses at once what the balance does not cover, while others run', async () => {
-    const { purses } = makeBooks(usd('1'))
+    const { purses } = makeLedger(usd('1'))
     const first = await purses.reserve(owner, usd('0.9'))
     expect(first.ok).toBe(true)
     const second = await purses.reserve(owner, usd('0.2'))
@@ -318,42 +318,42 @@ describe('a purse', () => {
   })
 
   test('is not spent from near its end, since its money may be gone', async () => {
-    const { books, purses } = makeBooks(usd('1'))
+    const { ledger, purses } = makeLedger(usd('1'))
     const got = await purses.reserve(owner, usd('0.01'))
     if (got.ok) purses.end(got.value, zeroUsd)
     expect(purses.tryReserve(owner, usd('0.01'))).toBeDefined()
-    books.clock.advance(9 * MINUTE_MS)
+    ledger.clock.advance(9 * MINUTE_MS)
     expect(purses.tryReserve(owner, usd('0.01'))).toBeUndefined()
-    const before = books.topUps
+    const before = ledger.topUps
     expect((await purses.reserve(owner, usd('0.01'))).ok).toBe(true)
-    expect(books.topUps).toBe(before + 1)
+    expect(ledger.topUps).toBe(before + 1)
   })
 
   test('gives a surplus back while in use', async () => {
-    const { books, purses, holdOf } = makeBooks(usd('100'))
+    const { ledger, purses, holdOf } = makeLedger(usd('100'))
     const large = await purses.reserve(owner, usd('50'))
     const small = await purses.reserve(owner, usd('0.01'))
     if (large.ok) purses.end(large.value, zeroUsd)
     // Recently reserved amounts may be needed again in a moment.
-    await purses.tend()
+    await purses.maintain()
     expect(holdOf('purse:acc:').amount).toBeGreaterThan(usd('50'))
-    books.clock.advance(25 * SECOND_MS)
-    await purses.tend()
+    ledger.clock.advance(25 * SECOND_MS)
+    await purses.maintain()
     expect(holdOf('purse:acc:').amount).toBeLessThan(usd('1'))
     expect(small.ok).toBe(true)
   })
 
   test('reports an unreachable database, with Retry-After', async () => {
-    const { books, purses } = makeBooks(usd('1'))
-    books.fault = 'before'
+    const { ledger, purses } = makeLedger(usd('1'))
+    ledger.fault = 'before'
     expect(await purses.reserve(owner, usd('0.1'))).toMatchObject({ kind: 'unavailable', retryAfterMs: 2_000 })
-    expect(books.errors).toBe(1)
+    expect(ledger.errors).toBe(1)
     // A free request needs no money.
     expect((await purses.reserve(owner, zeroUsd)).ok).toBe(true)
   })
 
   test('ends a reservation once', async () => {
-    const { purses } = makeBooks(usd('1'))
+    const { purses } = makeLedger(usd('1'))
     const got = await purses.reserve(owner, usd('0.1'))
     if (!got.ok) throw new Error(got.message)
     purses.end(got.value, zeroUsd)
@@ -362,12 +362,12 @@ describe('a purse', () => {
   })
 
   test('of a key is separate from its account’s', async () => {
-    const { books, purses, holdOf } = makeBooks(usd('1'))
+    const { ledger, purses, holdOf } = makeLedger(usd('1'))
     await purses.reserve(owner, usd('0.1'))
     await purses.reserve({ accountId: 'acc', apiKeyId: 'k1' }, usd('0.2'))
     expect(purses.size).toBe(2)
     expect(holdOf('purse:acc:').amount).toBe(usd('0.15'))
     expect(holdOf('purse:acc:k1').amount).toBe(usd('0.25'))
-    expect(books.available).toBe(usd('0.6'))
+    expect(ledger.available).toBe(usd('0.6'))
   })
 })

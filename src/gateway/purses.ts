@@ -16,10 +16,10 @@ const RENEW_BEFORE_MS = 5 * MINUTE_MS
 const RENEW_BATCH = 500
 /** The longest that a request waits for a top-up. */
 const TOP_UP_WAIT_MS = 5 * SECOND_MS
-const WAITERS = 1_000
-const PURSES = 100_000
-const GIVE_BACKS_A_PASS = 200
-const GIVE_BACKS_AT_ONCE = 4
+const MAX_WAITERS = 1_000
+const MAX_PURSES = 100_000
+const MAX_GIVE_BACKS_PER_PASS = 200
+const MAX_CONCURRENT_GIVE_BACKS = 4
 const RETRY_AFTER_MS = 2 * SECOND_MS
 /** More than any purse holds: money to be recounted goes back with the rest. */
 const EVERYTHING = nanoUsdOf(2n ** 63n - 1n)
@@ -31,7 +31,7 @@ export interface PurseTreasury extends Pick<Treasury, 'topUp' | 'giveBack' | 're
 /** The part of a purse that goes back. */
 interface Return {
   readonly purse: Purse
-  readonly part: 'everything' | 'what is free' | 'surplus'
+  readonly part: 'everything' | 'free' | 'surplus'
 }
 
 interface AccountPurses {
@@ -69,7 +69,7 @@ export class Purses {
     if (purse === undefined) return tooBusy()
     const reservation = purse.reserve(worst, this.#clock.now())
     if (reservation !== undefined) return ok(reservation)
-    if (purse.waiters.length >= WAITERS) return tooBusy()
+    if (purse.waiters.length >= MAX_WAITERS) return tooBusy()
     return new Promise((resolve) => {
       const late = setTimeout(() => {
         purse.waiters.splice(purse.waiters.indexOf(waiter), 1)
@@ -101,7 +101,7 @@ export class Purses {
    * Renews purses in use, recounts those that need it, and gives unused money back. Must not run while requests are being
    * settled, or a recount would see half of them.
    */
-  async tend(): Promise<void> {
+  async maintain(): Promise<void> {
     const now = this.#clock.now()
     await this.#renew(now)
     await this.#recount(now)
@@ -110,16 +110,14 @@ export class Purses {
       const isIdle = now - purse.usedAt >= IDLE_MS && !purse.isUsed()
       if (isIdle) due.push({ purse, part: 'everything' })
       else if (purse.isAlive(now) && purse.surplus(now) > 0n) due.push({ purse, part: 'surplus' })
-      if (due.length === GIVE_BACKS_A_PASS) break
+      if (due.length === MAX_GIVE_BACKS_PER_PASS) break
     }
     await this.#giveBackAll(due)
   }
 
   /** At shutdown: gives back everything that no request is using. */
   async giveAllBack(): Promise<void> {
-    await this.#giveBackAll(
-      [...this.#all].map((purse) => ({ purse, part: purse.isUsed() ? 'what is free' : 'everything' })),
-    )
+    await this.#giveBackAll([...this.#all].map((purse) => ({ purse, part: purse.isUsed() ? 'free' : 'everything' })))
   }
 
   #find(owner: PurseOwner): Purse | undefined {
@@ -129,7 +127,7 @@ export class Purses {
 
   /** undefined: there are too many. */
   #make(owner: PurseOwner): Purse | undefined {
-    if (this.#all.size >= PURSES) return undefined
+    if (this.#all.size >= MAX_PURSES) return undefined
     const purse = new Purse({ ...owner }, this.#clock.now())
     // An answer was lost for an earlier purse: money granted then may still be in the hold.
     purse.needsRecount = this.#unanswered.delete(nameOf(owner))
@@ -222,7 +220,7 @@ export class Purses {
     const worker = async (): Promise<void> => {
       for (let one = due.shift(); one !== undefined; one = due.shift()) await this.#giveBack(one)
     }
-    await Promise.all(Array.from({ length: Math.min(GIVE_BACKS_AT_ONCE, due.length) }, worker))
+    await Promise.all(Array.from({ length: Math.min(MAX_CONCURRENT_GIVE_BACKS, due.length) }, worker))
   }
 
   async #giveBack({ purse, part }: Return): Promise<void> {
@@ -232,7 +230,7 @@ export class Purses {
     const { holdKey } = purse
     if (holdKey === undefined) {
       if (!isWhole) return
-      if (purse.needsRecount && this.#unanswered.size < PURSES) this.#unanswered.add(nameOf(purse.owner))
+      if (purse.needsRecount && this.#unanswered.size < MAX_PURSES) this.#unanswered.add(nameOf(purse.owner))
       this.#forget(purse)
       return
     }

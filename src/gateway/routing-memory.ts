@@ -11,8 +11,8 @@ import type { UpstreamCall } from './upstream-call.ts'
 const MAX_PREFIXES = 65_536
 const MAX_SESSIONS = 16_384
 /** The longest ones of a call. */
-const PREFIXES_PER_CALL = 64
-const SESSION_CHARS = 128
+const MAX_PREFIXES_PER_CALL = 64
+const MAX_SESSION_CHARS = 128
 /** A prefix is common once prompts have continued from it in this many ways. */
 const COMMON_AFTER_BRANCHES = 3
 
@@ -63,7 +63,7 @@ export class RoutingMemory {
       if (target !== undefined && canTake(target)) return target
     }
     const { prefixes } = call
-    const shortest = Math.max(0, prefixes.length - PREFIXES_PER_CALL)
+    const shortest = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL)
     for (let n = prefixes.length - 1; n >= shortest; n -= 1) {
       const beginning = this.#beginnings.get(prefixes[n] ?? 0)
       if (beginning === undefined) continue
@@ -77,7 +77,7 @@ export class RoutingMemory {
   keep(call: UpstreamCall, target: Target): void {
     if (call.session !== undefined) this.#sessions.set(sessionKey(call.accountId, call.session), target)
     const { prefixes } = call
-    for (let n = Math.max(0, prefixes.length - PREFIXES_PER_CALL); n < prefixes.length; n += 1) {
+    for (let n = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL); n < prefixes.length; n += 1) {
       const prefix = prefixes[n] ?? 0
       const next = prefixes[n + 1] ?? 0
       const beginning = this.#beginnings.get(prefix) ?? { target, next, branches: 0 }
@@ -93,5 +93,5 @@ export class RoutingMemory {
 
 /** Two accounts may use the same session name. */
 function sessionKey(accountId: string, session: string): string {
-  return `${accountId} ${session.slice(0, SESSION_CHARS)}`
+  return `${accountId} ${session.slice(0, MAX_SESSION_CHARS)}`
 }

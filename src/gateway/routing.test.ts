@@ -1,4 +1,4 @@
-/** Where calls go: to the least busy, and to where their prompts are cached, within bounds. */
+/** Calls go to the least busy deployment, or to the one that has their prompt cached, within limits. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
 import {
@@ -32,7 +32,7 @@ interface Fleet {
 async function startFleet(size: number, concurrency = 32): Promise<Fleet> {
   const engines = await Promise.all(Array.from({ length: size }, () => startModelServer()))
   const model = modelOn(engines.map((engine, n) => deploymentOn(engine, { id: `e${n}`, concurrency })))
-  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 } })
+  const dispatcher = makeDispatcher({ probe: { tickMs: 3_600_000 } })
   dispatcher.setCatalog(new Map([[model.name, model]]))
   closers.push(...engines.map((engine) => () => engine.close()), () => dispatcher.close())
   return { engines, model, dispatcher }
@@ -56,7 +56,7 @@ test('sends calls to the least busy deployment', async () => {
   for (const engine of fleet.engines) engine.behaviour.fault = { kind: 'hang' }
   const calls = Array.from({ length: 9 }, () => send(fleet, {}))
   await waitFor('all are there', () => fleet.engines.every((engine) => engine.inFlight === 3))
-  // Two leave one engine, which so gets the next two.
+  // Two calls end on one engine, which therefore gets the next two.
   const left = calls.filter((_, n) => n % 3 === 1).slice(0, 2)
   for (const { handle } of left) handle.cancel()
   const next = [send(fleet, {}), send(fleet, {})]
@@ -76,7 +76,7 @@ describe('affinity', () => {
       expect(await idOf(fleet, { prefixes: [1, 2, 3, 4] })).toBe(first)
       expect(await idOf(fleet, { prefixes: [1, 2, 30] })).toBe(second)
       expect(await idOf(fleet, { prefixes: [10, 20, 30, 40] })).toBe(second)
-      // The last line made the short beginnings those of the second engine.
+      // The last line assigned the short prefixes to the second engine.
       expect(await idOf(fleet, { prefixes: [1, 2, 3] })).toBe(first)
     }
   })
@@ -117,7 +117,7 @@ describe('affinity', () => {
   })
 
   test('finds far more of the prompts in caches than taking turns does', async () => {
-    /** Seven conversations of six turns each, mixed; a turn repeats all that was said before. */
+    /** Seven interleaved conversations of six turns each; a turn repeats the whole conversation so far. */
     const talk = async (isAffine: boolean): Promise<{ share: number; hits: number; misses: number }> => {
       const fleet = await startFleet(4)
       const said = Array.from({ length: 7 }, (_, n) => ['system prompt', `conversation ${n} begins with this question`])
@@ -148,7 +148,7 @@ describe('affinity', () => {
     const fleet = await startFleet(4)
     for (let n = 1; n <= 60; n += 1) await send(fleet, { prefixes: [500, 1_000 + n], accountId: `a${n}` }).sink.done
     const before = fleet.engines.map(({ received }) => received)
-    // By now it is known to be common.
+    // By now it counts as common.
     for (let n = 1; n <= 20; n += 1) await send(fleet, { prefixes: [500, 2_000 + n] }).sink.done
     expect(fleet.engines.map(({ received }, n) => received - (before[n] ?? 0)).every((more) => more >= 1)).toBe(true)
     // A returning session is still known.
@@ -174,7 +174,7 @@ test('the memory is bounded, and forgets the oldest first', async () => {
   const knows = (one: UpstreamCall): boolean => memory.find(one, () => true) !== undefined
   for (let n = 0; n < 200_000; n += 1) {
     memory.keep(call([n], `s${n}`), target)
-    // In use all the time.
+    // In constant use.
     if (n % 1_000 === 0) memory.keep(call([-1], 'always'), target)
   }
   expect(memory.size).toBeLessThanOrEqual(65_536 + 16_384)
@@ -182,7 +182,7 @@ test('the memory is bounded, and forgets the oldest first', async () => {
   expect(knows(call([0]))).toBe(false)
   expect(knows(call([], 's0'))).toBe(false)
   expect([knows(call([-1])), knows(call([], 'always'))]).toEqual([true, true])
-  // Of one call no more than its 64 longest count.
+  // Only the 64 longest prefixes of a call count.
   memory.keep(call(Array.from({ length: 1_000 }, (_, n) => 1_000_000 + n)), target)
   expect([knows(call([1_000_000])), knows(call([1_000_999]))]).toEqual([false, true])
 })

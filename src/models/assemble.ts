@@ -13,7 +13,7 @@ import { writeAt } from './part-file.ts'
 import { hashFile, PieceError, type Piece, type PieceRequest } from './piece.ts'
 
 /** A resumed download may be corrupt on our side: then it is repeated once. */
-const TRIES = 2
+const MAX_TRIES = 2
 
 export interface WantedFile {
   readonly file: string
@@ -39,7 +39,7 @@ export async function assemble(wanted: WantedFile, options: AssembleOptions): Pr
     const checked = await checkFile(wanted, joined.value.path, options.signal)
     if (checked.ok) return ok(await giveName(wanted, joined.value.path, checked.value, options.folder))
     await joined.value.drop()
-    if (tries >= TRIES || !joined.value.isContinued) return checked
+    if (tries >= MAX_TRIES || !joined.value.isContinued) return checked
   }
 }
 

@@ -15,12 +15,12 @@ export interface DownloadLimits {
   readonly stallMs: number
   /** The delay after the first attempt without progress; it doubles each time, up to the longest. */
   readonly retryMs: number
-  readonly longestRetryMs: number
+  readonly maxRetryMs: number
 }
 
 /** Consecutive attempts without progress. */
-const IDLE_ATTEMPTS = 5
-const ATTEMPTS = 100
+const MAX_IDLE_ATTEMPTS = 5
+const MAX_ATTEMPTS = 100
 
 export interface Tools {
   readonly getter: Getter
@@ -69,7 +69,7 @@ export async function download(tools: Tools, wanted: DownloadRequest): Promise<R
       idle = part.bytes > furthest ? 0 : idle + 1
       furthest = Math.max(furthest, part.bytes)
       isContinued ||= part.bytes > 0
-      if (idle >= IDLE_ATTEMPTS || attempts >= ATTEMPTS) return failure
+      if (idle >= MAX_IDLE_ATTEMPTS || attempts >= MAX_ATTEMPTS) return failure
       if (!(await pause(tools.limits, idle, failure, wanted.signal))) return cancelled()
     }
   } finally {
@@ -85,7 +85,7 @@ export async function downloadJson(
   for (let attempts = 1; ; attempts += 1) {
     const answer = await readJson(tools, wanted)
     if (wanted.signal.aborted) return cancelled()
-    if (answer.ok || answer.kind !== 'unavailable' || attempts >= IDLE_ATTEMPTS) return answer
+    if (answer.ok || answer.kind !== 'unavailable' || attempts >= MAX_IDLE_ATTEMPTS) return answer
     if (!(await pause(tools.limits, attempts, answer, wanted.signal))) return cancelled()
   }
 }
@@ -181,7 +181,7 @@ async function* readBody(answer: Answer, watch: SilenceWatch): AsyncGenerator<Bu
     try {
       next = await chunks.next()
     } catch (error) {
-      yield { why: watch.isSilent() ? `no byte for ${watch.silenceMs / 1_000} s` : nameOf(error) }
+      yield { why: watch.isSilent() ? `no data for ${watch.silenceMs / 1_000} s` : nameOf(error) }
       return
     }
     watch.touch()
@@ -264,6 +264,6 @@ function numberOf(text: string | undefined): number | null {
 
 /** Backs off after each attempt without progress, at least as long as the server asks. false: cancelled. */
 async function pause(limits: DownloadLimits, idle: number, failure: Failure, signal: AbortSignal): Promise<boolean> {
-  const ownMs = Math.min(limits.retryMs * 2 ** Math.max(idle - 1, 0), limits.longestRetryMs)
+  const ownMs = Math.min(limits.retryMs * 2 ** Math.max(idle - 1, 0), limits.maxRetryMs)
   return delay(Math.max(ownMs, failure.retryAfterMs ?? 0), true, { signal }).catch(() => false)
 }

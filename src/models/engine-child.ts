@@ -9,15 +9,15 @@ import { parseEngineLine, type EngineLine } from './engine-line.ts'
 import type { ModelLog } from './log.ts'
 import { limitLines, readLines } from './text-lines.ts'
 
-const STDOUT_LINE_CHARS = 65_536
-const STDERR_LINE_CHARS = 2_000
+const MAX_STDOUT_LINE_CHARS = 65_536
+const MAX_STDERR_LINE_CHARS = 2_000
 const stderrRate = { lines: 50, everyMs: 10_000 } as const
-const TOLD_CHARS = 300
+const MAX_REPORTED_CHARS = 300
 const HEALTH_PATH = '/health'
 /** Lower priority than the server, which must respond while an engine uses every core. */
 const NICENESS = 5
 /** Variables that an engine gets. The others contain secrets. */
-const passedOn = /^(PATH|HOME|TMPDIR|LANG|LC_ALL|TZ|LD_LIBRARY_PATH|CUDA_VISIBLE_DEVICES)$/
+const inheritedVariables = /^(PATH|HOME|TMPDIR|LANG|LC_ALL|TZ|LD_LIBRARY_PATH|CUDA_VISIBLE_DEVICES)$/
 
 export interface EngineCommand {
   readonly entry: string
@@ -42,7 +42,7 @@ export function startEngineChild(options: {
   readonly onLine: (line: EngineLine) => void
 }): EngineChild {
   const { model, command, config, log } = options
-  const env = Object.fromEntries(Object.entries(command.env).filter(([name]) => passedOn.test(name)))
+  const env = Object.fromEntries(Object.entries(command.env).filter(([name]) => inheritedVariables.test(name)))
   const args = [...command.execArgv, command.entry, JSON.stringify(config)]
   const child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
   // The process may exit before we close it.
@@ -51,15 +51,15 @@ export function startEngineChild(options: {
   const write = limitLines(stderrRate, (line, leftOut) =>
     log.info({ model, line, ...(leftOut === 0 ? {} : { leftOut }) }, 'engine output'),
   )
-  readLines(child.stderr, STDERR_LINE_CHARS, (line) => {
+  readLines(child.stderr, MAX_STDERR_LINE_CHARS, (line) => {
     if (line === '') return
-    lastLine = line.slice(0, TOLD_CHARS)
+    lastLine = line.slice(0, MAX_REPORTED_CHARS)
     write(line)
   })
-  readLines(child.stdout, STDOUT_LINE_CHARS, (text) => {
+  readLines(child.stdout, MAX_STDOUT_LINE_CHARS, (text) => {
     const line = parseEngineLine(text)
-    if (line === undefined) return write(text.slice(0, STDERR_LINE_CHARS))
-    if (line.event === 'failed') lastLine = line.message.slice(0, TOLD_CHARS)
+    if (line === undefined) return write(text.slice(0, MAX_STDERR_LINE_CHARS))
+    if (line.event === 'failed') lastLine = line.message.slice(0, MAX_REPORTED_CHARS)
     options.onLine(line)
   })
   const exited = new Promise<string>((resolve) => {

@@ -14,8 +14,8 @@ import type { LocalEngines, LocalModel, LocalState } from './local-engine.ts'
 import { makeModelStore, type ModelStore } from './model-store.ts'
 
 /**
- * A real engine process that works on nothing. It writes down each of its starts, does what it is told over its socket,
- * and behaves as files in its folder say: `hold` keeps it loading, `broken` lets it fail, `stubborn` lets it not end.
+ * A real engine process without a model. It records each start, takes commands over its socket, and is controlled by
+ * files in its folder: `hold` keeps it loading, `broken` makes it fail, `stubborn` makes it ignore SIGTERM.
  */
 const engineProgram = `
 import fs from 'node:fs'
@@ -73,7 +73,7 @@ beforeEach(async () => {
     hub: null,
     log,
     clock: manualClock(),
-    limits: { stallMs: 20_000, retryMs: 1, longestRetryMs: 5 },
+    limits: { stallMs: 20_000, retryMs: 1, maxRetryMs: 5 },
   })
   crashes = []
   host = openHost()
@@ -87,7 +87,7 @@ afterEach(async () => {
 })
 
 const log = { debug: () => {}, info: () => {}, warn: () => {} }
-const restarts = { restartMs: 5, longestRestartMs: 40, hopelessRetryMs: 70_000 } as const
+const restarts = { restartMs: 5, maxRestartMs: 40, permanentFailureRetryMs: 70_000 } as const
 const limits = { ...restarts, healthEveryMs: 20, healthTimeoutMs: 5_000, unhealthyMs: 10_000 } as const
 
 function openHost(more: Partial<EngineHostOptions> = {}): LocalEngines {
@@ -138,7 +138,7 @@ async function ready(model: string): Promise<Extract<LocalState, { kind: 'ready'
   )
 }
 
-/** Every state from now on that is other than the one before. */
+/** Every state change from now on. */
 function follow(model: string): LocalState[] {
   const seen: LocalState[] = []
   host.onChange(() => {
@@ -318,7 +318,7 @@ describe('a host', () => {
     host.setModels([voice('one'), voice('three')])
     set('hold', false)
     await Promise.all([ready('one'), ready('three')])
-    // The one that was taken back before its turn never began.
+    // The one that was removed before its turn never started.
     expect(starts().map(({ config }) => config['model'])).toEqual(['one', 'three'])
   })
 

@@ -17,11 +17,11 @@ import { makeTurns } from './turns.ts'
 const LOADING_AT_ONCE = 1
 /** Requests that an engine processes at once, and that wait in its queue. */
 const SEQUENCES = 4
-const QUEUE = 64
+const MAX_QUEUED = 64
 /** Between two progress reports. */
 const PROGRESS_MS = 250
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the terminating zero. */
-const SOCKET_PATH_BYTES = 100
+const MAX_SOCKET_PATH_BYTES = 100
 const socketName = /^[0-9a-f]{13}\.sock$/
 
 export interface EngineHostOptions {
@@ -62,7 +62,7 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
       if (running.get(model.name) !== own) return
       const isProgress = own.state.kind === 'pulling' && state.kind === 'pulling'
       own.state = state
-      changes.tell(isProgress)
+      changes.notify(isProgress)
     }
     running.set(model.name, own)
     const socketPath = socketOf(model.name)
@@ -107,7 +107,7 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
         start(model, keyOf(model))
         isChanged = true
       }
-      if (isChanged) changes.tell(false)
+      if (isChanged) changes.notify(false)
     },
     forget: (model) => store.remove(model),
     stateOf: (model) => running.get(model)?.state,
@@ -131,15 +131,15 @@ async function prepare(
   { name: model, engine, files, contextTokens }: LocalModel,
   socketPath: string,
   signal: AbortSignal,
-  tell: (state: LocalState) => void,
+  notify: (state: LocalState) => void,
 ): Promise<Result<object>> {
-  const shared = { model, socketPath, threads: null, queue: QUEUE }
+  const shared = { model, socketPath, threads: null, queue: MAX_QUEUED }
   if (files === null) {
     if (engine !== 'llama') return ok(shared)
     return fail('no_files', { model })
   }
   const onProgress = (doneBytes: number, totalBytes: number | null): void =>
-    tell({ kind: 'pulling', doneBytes, totalBytes })
+    notify({ kind: 'pulling', doneBytes, totalBytes })
   const pulled = await store.ensure(model, files, { signal, onProgress })
   if (!pulled.ok) return pulled
   if (engine !== 'llama') return ok(shared)
@@ -158,21 +158,22 @@ function openSocketFolder(dir: string): (model: string) => string {
   const nonce = randomBytes(2).toString('hex').slice(0, 3)
   const socketOf = (model: string): string =>
     path.join(dir, `${createHash('sha256').update(model).digest('hex').slice(0, 10)}${nonce}.sock`)
-  if (Buffer.byteLength(socketOf('')) > SOCKET_PATH_BYTES) throw new Error(`The path ${dir} is too long for sockets.`)
+  if (Buffer.byteLength(socketOf('')) > MAX_SOCKET_PATH_BYTES)
+    throw new Error(`The path ${dir} is too long for sockets.`)
   return socketOf
 }
 
 interface Changes {
   listen(listener: () => void): void
   /** `isProgress`: may be delayed and merged with the next. */
-  tell(isProgress: boolean): void
+  notify(isProgress: boolean): void
   close(): void
 }
 
 function makeChanges(log: ModelLog): Changes {
   const listeners: Array<() => void> = []
   let timer: NodeJS.Timeout | undefined
-  const tellNow = (): void => {
+  const notifyNow = (): void => {
     clearTimeout(timer)
     timer = undefined
     for (const listener of listeners) {
@@ -185,9 +186,9 @@ function makeChanges(log: ModelLog): Changes {
   }
   return {
     listen: (listener) => void listeners.push(listener),
-    tell: (isProgress) => {
-      if (isProgress) timer ??= setTimeout(tellNow, PROGRESS_MS)
-      else tellNow()
+    notify: (isProgress) => {
+      if (isProgress) timer ??= setTimeout(notifyNow, PROGRESS_MS)
+      else notifyNow()
     },
     close: () => clearTimeout(timer),
   }

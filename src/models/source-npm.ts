@@ -18,7 +18,7 @@ const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
 const PACKAGE_DOCUMENT_BYTES = 64 * 1_048_576
 const READ_BYTES = 1_048_576
 /** A resumed download may be corrupt on our side: then it is repeated once. */
-const TRIES = 2
+const MAX_TRIES = 2
 /** Strongest first. SHA-1, the only digest of the oldest packages, is not accepted. */
 const algorithms = ['sha512', 'sha384', 'sha256'] as const
 
@@ -56,7 +56,7 @@ export async function fetchNpmPiece(
     const real = await hashFile(wanted.partPath, digest.algorithm, wanted.signal)
     if (real.equals(digest.value)) return ok(pieceOf(wanted, name.value.path, archive.value.isContinued))
     await dropPart(wanted.partPath)
-    if (tries >= TRIES || !archive.value.isContinued) return wrongArchive(wanted.source)
+    if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(wanted.source)
   }
 }
 

@@ -40,7 +40,7 @@ function openStore(more: Partial<ModelStoreOptions> = {}): ModelStore {
     hub: { endpoint: `${near.url}/`, token: 'hf_secret' },
     log: { debug: () => {}, info: () => {}, warn: () => {} },
     clock: manualClock(),
-    limits: { stallMs: 20_000, retryMs: 1, longestRetryMs: 5 },
+    limits: { stallMs: 20_000, retryMs: 1, maxRetryMs: 5 },
     ...more,
   })
   stores.push(store)

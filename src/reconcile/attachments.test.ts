@@ -4,20 +4,20 @@ import type { Actor, App } from '../app/app.ts'
 import { addMs, MINUTE_MS, toDate } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import type { Driver, VolumeEngine } from '../engines/driver.ts'
-import { openAccount, openBooks, startRental, startVolume, type Books } from '../../test/harness/books.ts'
+import { openAccount, openTestLedger, startRental, startVolume, type TestLedger } from '../../test/harness/ledger.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { reconcileAttachments } from './attachments.ts'
 
 /** One batch. */
 const DEAD = 64
 
-let books: Books
+let ledger: TestLedger
 let actor: Actor
 beforeAll(async () => {
-  books = await openBooks()
-  actor = await openAccount(books, 'ada', usd('100000'))
+  ledger = await openTestLedger()
+  actor = await openAccount(ledger, 'ada', usd('100000'))
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 /** An engine whose machine `dead` never answers; records calls that began after another had ended. */
 function engineWithDeadHost(called: string[], late: string[]): App {
@@ -33,7 +33,7 @@ function engineWithDeadHost(called: string[], late: string[]): App {
     // On a busy machine the first may time out before the last begins; only calls queued behind the first are late.
     await waitFor('all of them to be called', () => called.filter((one) => one === 'dead').length === DEAD)
     ended += 1
-    throw new Error('The host has not said in time that it is done.')
+    throw new Error('The host did not confirm in time that it is done.')
   }
   const driver: Driver = {
     id: 'mock',
@@ -63,12 +63,12 @@ function engineWithDeadHost(called: string[], late: string[]): App {
       detach: attach,
     },
   }
-  return { ...books.app, drivers: new Map([['mock', driver]]) }
+  return { ...ledger.app, drivers: new Map([['mock', driver]]) }
 }
 
 async function askFor(rentalId: number): Promise<number> {
-  const { db, clock } = books.database
-  const id = await startVolume(books, actor, usd('0.0001'), 1)
+  const { db, clock } = ledger.database
+  const id = await startVolume(ledger, actor, usd('0.0001'), 1)
   await db
     .updateTable('volume')
     .set({ external_id: `v-${id}` })
@@ -80,8 +80,8 @@ async function askFor(rentalId: number): Promise<number> {
 }
 
 async function rentalOn(machine: string): Promise<number> {
-  const id = await startRental(books, actor, { pricePerHour: usd('1') })
-  await books.database.db.updateTable('rental').set({ external_id: machine }).where('id', '=', id).execute()
+  const id = await startRental(ledger, actor, { pricePerHour: usd('1') })
+  await ledger.database.db.updateTable('rental').set({ external_id: machine }).where('id', '=', id).execute()
   return id
 }
 
@@ -89,14 +89,14 @@ test('the volumes of a dead host cost one timeout together, and are retried with
   const [dead, alive] = [await rentalOn('dead'), await rentalOn('alive')]
   for (let at = 0; at < DEAD; at += 1) await askFor(dead)
   // Later than all of the others.
-  books.clock.advance(10)
+  ledger.clock.advance(10)
   const good = await askFor(alive)
   const called: string[] = []
   const late: string[] = []
   const loop = reconcileAttachments(engineWithDeadHost(called, late))
   const { signal } = new AbortController()
   const stateOf = async (volumeId: number): Promise<string | undefined> =>
-    (await books.database.db.selectFrom('attachment').select('state').where('volume_id', '=', volumeId).execute())[0]
+    (await ledger.database.db.selectFrom('attachment').select('state').where('volume_id', '=', volumeId).execute())[0]
       ?.state
   expect(await loop.run(signal)).toBe(true)
   expect(await loop.run(signal)).toBe(false)
@@ -104,13 +104,18 @@ test('the volumes of a dead host cost one timeout together, and are retried with
   expect(late).toEqual([])
   expect(await stateOf(good)).toBe('attached')
   expect(called.filter((machine) => machine === 'dead')).toHaveLength(DEAD)
-  const left = await books.database.db
+  const left = await ledger.database.db
     .selectFrom('attachment')
     .select(['state', 'attempts', 'due_at', 'lease_token'])
     .where('rental_id', '=', dead)
     .execute()
   expect(left).toHaveLength(DEAD)
   for (const one of left) {
-    expect(one).toEqual({ state: 'attaching', attempts: 1, due_at: addMs(books.clock.now(), 1_000), lease_token: null })
+    expect(one).toEqual({
+      state: 'attaching',
+      attempts: 1,
+      due_at: addMs(ledger.clock.now(), 1_000),
+      lease_token: null,
+    })
   }
 })

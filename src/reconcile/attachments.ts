@@ -16,7 +16,7 @@ import {
   readVolumes,
   type Attachment,
 } from '../store/volume.ts'
-import { attachmentConcern, attempt } from './attempt.ts'
+import { attachmentTask, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 64
@@ -45,8 +45,8 @@ async function reconcileOne(app: App, attachment: Attachment, token: string, sig
   const rental = await findRental(app.database.db, attachment.rental_id)
   const volume = (await readVolumes(app.database.db, [attachment.volume_id])).get(attachment.volume_id)
   const driver = volume === undefined ? undefined : app.drivers.get(volume.driver)
-  const concern = attachmentConcern('attachments', volume?.driver ?? 'none', attachment)
-  const outcome = await attempt(app, concern, signal, async () => {
+  const task = attachmentTask('attachments', volume?.driver ?? 'none', attachment)
+  const outcome = await attempt(app, task, signal, async () => {
     if (rental?.external_id && volume?.external_id && driver?.volumes) {
       const call = callSignal(signal, Math.min(CALL_MS, driver.callTimeoutMs))
       if (attachment.state === 'attaching') await driver.volumes.attach(volume.external_id, rental.external_id, call)

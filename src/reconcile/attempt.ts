@@ -13,23 +13,23 @@ import type { Attachment, Volume } from '../store/volume.ts'
 const MAX_CAUSE_CHARS = 500
 const MAX_CAUSES = 5
 
-export type Concern = EngineRow & {
+export type EngineTask = EngineRow & {
   readonly loop: string
   readonly driver: string
   readonly lastError: string | null
 }
 
-export function rentalConcern(loop: string, rental: Rental): Concern {
+export function rentalTask(loop: string, rental: Rental): EngineTask {
   const { id, driver, last_error: lastError } = rental
   return { loop, driver, table: 'rental', key: { id }, lastError }
 }
 
-export function volumeConcern(loop: string, volume: Volume): Concern {
+export function volumeTask(loop: string, volume: Volume): EngineTask {
   const { id, driver, last_error: lastError } = volume
   return { loop, driver, table: 'volume', key: { id }, lastError }
 }
 
-export function attachmentConcern(loop: string, driver: string, attachment: Attachment): Concern {
+export function attachmentTask(loop: string, driver: string, attachment: Attachment): EngineTask {
   const { volume_id, rental_id, last_error: lastError } = attachment
   return { loop, driver, table: 'attachment', key: { volume_id, rental_id }, lastError }
 }
@@ -40,29 +40,29 @@ export type Progress = 'done' | 'waiting'
 /** `failed`: the work threw, and the failure is recorded. */
 export async function attempt(
   app: App,
-  concern: Concern,
+  task: EngineTask,
   stop: AbortSignal,
   work: () => Promise<Progress>,
 ): Promise<Progress | 'failed'> {
   try {
     const progress = await work()
-    if (progress === 'done' && concern.lastError !== null)
-      await writeLastError(app.database.db, concern, null, app.clock.now())
+    if (progress === 'done' && task.lastError !== null)
+      await writeLastError(app.database.db, task, null, app.clock.now())
     return progress
   } catch (error) {
     // The server is shutting down and aborts its own calls.
     if (stop.aborted) return 'failed'
-    await noteFailure(app, concern, error)
+    await noteFailure(app, task, error)
     return 'failed'
   }
 }
 
-export async function noteFailure(app: App, concern: Concern, error: unknown): Promise<void> {
+export async function noteFailure(app: App, task: EngineTask, error: unknown): Promise<void> {
   const cause = causeOf(error)
-  const { loop, driver, table, key } = concern
+  const { loop, driver, table, key } = task
   const subject = `${table} ${Object.values(key).join('/')}`
-  app.driverFault?.({ loop, driver, subject, error, isNew: cause !== concern.lastError })
-  await writeLastError(app.database.db, concern, cause, app.clock.now())
+  app.driverFault?.({ loop, driver, subject, error, isNew: cause !== task.lastError })
+  await writeLastError(app.database.db, task, cause, app.clock.now())
 }
 
 /** The error message and its causes, in one line. */

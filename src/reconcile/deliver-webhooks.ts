@@ -25,13 +25,13 @@ import {
 } from '../store/webhook-delivery.ts'
 import { sendWebhook, type Outcome } from './webhook-request.ts'
 
-const SLOTS = 16
-const SLOTS_PER_WEBHOOK = 3
-const SLOTS_PER_ACCOUNT = 8
+const MAX_SLOTS = 16
+const MAX_SLOTS_PER_WEBHOOK = 3
+const MAX_SLOTS_PER_ACCOUNT = 8
 /** Due deliveries to read, so that some are left when those of busy webhooks are skipped. */
-const LOOK_AHEAD = 500
+const MAX_DUE = 500
 /** How soon to look for newly due deliveries while slow endpoints are pending. */
-const LOOK_AGAIN_MS = 500
+const POLL_MS = 500
 const GONE = 410
 
 export interface DeliverWebhooks {
@@ -69,8 +69,8 @@ export function deliverWebhooks(
   const startMore = async (signal: AbortSignal, errors: unknown[]): Promise<number> => {
     const now = app.clock.now()
     const busy = [...sending.keys()]
-    if (signal.aborted || busy.length >= SLOTS) return 0
-    const due = await listDueDeliveries(db, { now, limit: LOOK_AHEAD, ...fullyBusy(busy) })
+    if (signal.aborted || busy.length >= MAX_SLOTS) return 0
+    const due = await listDueDeliveries(db, { now, limit: MAX_DUE, ...fullyBusy(busy) })
     const ids = fairShare(due, busy).map((delivery) => delivery.id)
     if (ids.length === 0) return 0
     const { token, rows: outgoing } = await leaseDeliveries(db, ids, { now, leaseMs: 3 * timeoutMs })
@@ -116,15 +116,15 @@ export function deliverWebhooks(
 /** Waits until a delivery ends or it is time to look for newly due ones. */
 async function nextChange(sending: Iterable<Promise<void>>): Promise<void> {
   const timer = new AbortController()
-  const lookAgain = setTimeout(LOOK_AGAIN_MS, undefined, { signal: timer.signal }).catch(() => undefined)
-  await Promise.race([...sending, lookAgain])
+  const poll = setTimeout(POLL_MS, undefined, { signal: timer.signal }).catch(() => undefined)
+  await Promise.race([...sending, poll])
   timer.abort()
 }
 
 /** `signal` for one pass, so that the listeners of its requests do not pile up on the signal of the process. */
 function passSignal(signal: AbortSignal): { signal: AbortSignal; detach(): void } {
   const controller = new AbortController()
-  setMaxListeners(2 * SLOTS, controller.signal)
+  setMaxListeners(2 * MAX_SLOTS, controller.signal)
   const abort = (): void => controller.abort()
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort)
@@ -137,10 +137,10 @@ export function fairShare(due: readonly DueDelivery[], sending: readonly DueDeli
   const accounts = countBy(sending, (delivery) => delivery.accountId)
   const share: DueDelivery[] = []
   for (const delivery of due) {
-    if (sending.length + share.length >= SLOTS) break
+    if (sending.length + share.length >= MAX_SLOTS) break
     const ofWebhook = webhooks.get(delivery.webhookId) ?? 0
     const ofAccount = accounts.get(delivery.accountId) ?? 0
-    if (ofWebhook >= SLOTS_PER_WEBHOOK || ofAccount >= SLOTS_PER_ACCOUNT) continue
+    if (ofWebhook >= MAX_SLOTS_PER_WEBHOOK || ofAccount >= MAX_SLOTS_PER_ACCOUNT) continue
     webhooks.set(delivery.webhookId, ofWebhook + 1)
     accounts.set(delivery.accountId, ofAccount + 1)
     share.push(delivery)
@@ -154,11 +154,11 @@ function fullyBusy(sending: readonly DueDelivery[]): { busyWebhooks: string[]; b
   return {
     busyWebhooks: keysFrom(
       countBy(sending, (delivery) => delivery.webhookId),
-      SLOTS_PER_WEBHOOK,
+      MAX_SLOTS_PER_WEBHOOK,
     ),
     busyAccounts: keysFrom(
       countBy(sending, (delivery) => delivery.accountId),
-      SLOTS_PER_ACCOUNT,
+      MAX_SLOTS_PER_ACCOUNT,
     ),
   }
 }

@@ -1,7 +1,7 @@
 /** Old inference data is deleted in batches; a gateway is deleted only when it holds no money. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
+import { openAccount, openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import type { Actor } from '../app/app.ts'
 import { makeTreasury } from '../app/treasury.ts'
@@ -12,19 +12,19 @@ import { releaseExpiredHolds } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { cleanUpGateways } from './gateways.ts'
 
-let books: Books
+let ledger: TestLedger
 let actor: Actor
 beforeAll(async () => {
-  books = await openBooks()
-  actor = await openAccount(books, 'old', usd('10'))
+  ledger = await openTestLedger()
+  actor = await openAccount(ledger, 'old', usd('10'))
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
-const pass = () => cleanUpGateways(books.app).run(new AbortController().signal)
-const treasuryOf = (gatewayId: string) => makeTreasury({ database: books.database, clock: books.clock, gatewayId })
+const pass = () => cleanUpGateways(ledger.app).run(new AbortController().signal)
+const treasuryOf = (gatewayId: string) => makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId })
 
 test('deletes request bodies after a week, in batches', async () => {
-  const start = books.clock.now()
+  const start = ledger.clock.now()
   let count = 0
   const record = (at: Instant) => {
     count += 1
@@ -38,14 +38,14 @@ test('deletes request bodies after a week, in batches', async () => {
   const left = async () => {
     const { rows } = await sql<{ logged: bigint; texts: bigint; costs: bigint }>`
       select count(*) as logged, count(request_body) + count(response_body) as texts,
-        (select count(*) from request_cost) as costs from request_log`.execute(books.database.db)
+        (select count(*) from request_cost) as costs from request_log`.execute(ledger.database.db)
     return rows[0]
   }
 
-  books.clock.set(addMs(start, 7 * DAY_MS))
+  ledger.clock.set(addMs(start, 7 * DAY_MS))
   expect(await pass()).toBe(false)
   expect(await left()).toEqual({ logged: 1_202n, texts: 2_404n, costs: 1_202n })
-  books.clock.set(addMs(start, 7 * DAY_MS + 1))
+  ledger.clock.set(addMs(start, 7 * DAY_MS + 1))
   expect(await pass()).toBe(true)
   expect(await pass()).toBe(false)
   expect(await left()).toEqual({ logged: 1_202n, texts: 4n, costs: 1_202n })
@@ -53,35 +53,35 @@ test('deletes request bodies after a week, in batches', async () => {
 
 test('deletes an absent gateway with its empty purses, but not one with money', async () => {
   const gateways = async () => {
-    const rows = await books.database.db.selectFrom('gateway').select('id').orderBy('id').execute()
+    const rows = await ledger.database.db.selectFrom('gateway').select('id').orderBy('id').execute()
     return rows.map((row) => row.id)
   }
   const owner = { accountId: actor.accountId, apiKeyId: null }
-  await sql`delete from gateway`.execute(books.database.db)
+  await sql`delete from gateway`.execute(ledger.database.db)
   const [rich, poor, bare] = ['rich', 'poor', 'bare'].map(treasuryOf)
   for (const treasury of [rich, poor, bare]) await treasury?.registerGateway()
   await poor?.topUp(owner, { wanted: usd('1'), needed: usd('1') })
   await poor?.releaseOwnPurses()
   await rich?.topUp(owner, { wanted: usd('1'), needed: usd('1') })
-  books.clock.advance(7 * DAY_MS)
+  ledger.clock.advance(7 * DAY_MS)
   await pass()
   expect(await gateways()).toEqual(['bare', 'poor', 'rich'])
-  books.clock.advance(1)
+  ledger.clock.advance(1)
   await pass()
   expect(await gateways()).toEqual(['rich'])
-  const holds = await sql<{ key: string }>`select key from hold where key like 'purse:%'`.execute(books.database.db)
+  const holds = await sql<{ key: string }>`select key from hold where key like 'purse:%'`.execute(ledger.database.db)
   expect(holds.rows).toEqual([{ key: `purse:rich:${actor.accountId}` }])
 
-  await transact(books.database, (tx) => releaseExpiredHolds(tx, 10))
+  await transact(ledger.database, (tx) => releaseExpiredHolds(tx, 10))
   await pass()
   expect(await gateways()).toEqual([])
   // It comes back after all, with requests that are not settled.
-  books.clock.advance(MINUTE_MS)
+  ledger.clock.advance(MINUTE_MS)
   const holdKey = `purse:rich:${actor.accountId}`
   const ids = { requestId: 'req_back', accountId: actor.accountId, apiKeyId: actor.keyId, holdKey }
-  await rich?.settle([inferenceRecord({ ...ids, cost: '777', at: books.clock.now() })])
+  await rich?.settle([inferenceRecord({ ...ids, cost: '777', at: ledger.clock.now() })])
   expect(await gateways()).toEqual(['rich'])
   const findings = []
-  for (const check of ledgerChecks) findings.push(...(await runCheck(books.database.db, check, 10)).findings)
+  for (const check of ledgerChecks) findings.push(...(await runCheck(ledger.database.db, check, 10)).findings)
   expect(findings).toEqual([])
 })

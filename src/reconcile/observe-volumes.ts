@@ -12,7 +12,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { closeMeter, findOpenSegment } from '../store/segment.ts'
 import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
-import { attempt, noteFailure, volumeConcern } from './attempt.ts'
+import { attempt, noteFailure, volumeTask } from './attempt.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 import { resumeMeter } from './volumes.ts'
 
@@ -79,11 +79,11 @@ async function lose(
   })
   if (!isLost) return
   const why = shown?.message ?? 'The volume is not in the list of its engine.'
-  await noteFailure(app, volumeConcern(LOOP, volume), new Error(why))
+  await noteFailure(app, volumeTask(LOOP, volume), new Error(why))
 }
 
 async function recover(app: App, volume: Volume, stop: AbortSignal): Promise<void> {
-  await attempt(app, volumeConcern(LOOP, volume), stop, async () => {
+  await attempt(app, volumeTask(LOOP, volume), stop, async () => {
     await transact(app.database, async (tx) => {
       if (!(await isUnchanged(tx, volume))) return
       if (await resumeMeter(tx, volume)) {

@@ -8,15 +8,15 @@ import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { readBalances } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { findRental } from '../store/rental.ts'
-import { endRental, openAccount, openBooks, startRental, type Books } from '../../test/harness/books.ts'
+import { endRental, openAccount, openTestLedger, startRental, type TestLedger } from '../../test/harness/ledger.ts'
 import { observe } from './observe.ts'
 
 const PRICE = usd('6')
-let books: Books
+let ledger: TestLedger
 beforeAll(async () => {
-  books = await openBooks()
+  ledger = await openTestLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 /** An engine that returns a given list, and nothing else. */
 function engineShowing(shown: () => readonly EngineMachine[]): App {
@@ -42,36 +42,36 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
     destroy: refuse,
     list: async () => [...shown()],
   }
-  return { ...books.app, drivers: new Map([['mock', driver]]) }
+  return { ...ledger.app, drivers: new Map([['mock', driver]]) }
 }
 
 test('downtime of a restarted machine is free, has a segment, and is in the event', async () => {
-  const actor = await openAccount(books, 'still', usd('1000'))
-  const id = await startRental(books, actor, { pricePerHour: PRICE })
-  const rental = await findRental(books.database.db, id)
+  const actor = await openAccount(ledger, 'still', usd('1000'))
+  const id = await startRental(ledger, actor, { pricePerHour: PRICE })
+  const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
-  const tag = rentalTag(books.app, rental)
+  const tag = rentalTag(ledger.app, rental)
   let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
   const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
   const look = async (afterMs: number): Promise<void> => {
-    books.clock.advance(afterMs)
+    ledger.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
   }
   // The first incarnation is taken as the baseline.
-  await books.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
+  await ledger.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
   await look(10 * MINUTE_MS)
-  const seenAt = books.clock.now()
+  const seenAt = ledger.clock.now()
   shown = { state: 'unreachable', seenAt }
   await look(MINUTE_MS)
   shown = { state: 'running', incarnation: 'first' }
   await look(MINUTE_MS)
-  shown = { state: 'unreachable', seenAt: books.clock.now() }
+  shown = { state: 'unreachable', seenAt: ledger.clock.now() }
   await look(MINUTE_MS)
   shown = { state: 'running', incarnation: 'second' }
   await look(50 * MINUTE_MS)
   await look(5 * MINUTE_MS)
-  await endRental(books, id)
-  const segments = await books.database.db
+  await endRental(ledger, id)
+  const segments = await ledger.database.db
     .selectFrom('segment')
     .select(['started_at', 'ended_at', 'settled_nano'])
     .where('rental_id', '=', id)
@@ -87,27 +87,27 @@ test('downtime of a restarted machine is free, has a segment, and is in the even
 
 test('a reserved machine that was down at the end of its term comes back on demand, and its hold is released', async () => {
   const money = usd('1000')
-  const actor = await openAccount(books, 'term', money)
+  const actor = await openAccount(ledger, 'term', money)
   const reserved = [{ termPeriodDays: 1, discountPercentage: 50 }]
-  const id = await startRental(books, actor, { pricePerHour: PRICE, reserved })
-  const rental = await findRental(books.database.db, id)
+  const id = await startRental(ledger, actor, { pricePerHour: PRICE, reserved })
+  const rental = await findRental(ledger.database.db, id)
   if (rental === undefined) throw new Error('no such rental')
-  const tag = rentalTag(books.app, rental)
+  const tag = rentalTag(ledger.app, rental)
   let shown: Partial<EngineMachine> = { state: 'running', incarnation: 'first' }
   const app = engineShowing(() => [{ externalId: tag, tag, state: 'running', ...shown }])
   const look = async (afterMs: number): Promise<void> => {
-    books.clock.advance(afterMs)
+    ledger.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
   }
-  await books.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
+  await ledger.database.db.updateTable('rental').set({ incarnation: 'first' }).where('id', '=', id).execute()
   await look(HOUR_MS)
-  shown = { state: 'unreachable', seenAt: books.clock.now() }
+  shown = { state: 'unreachable', seenAt: ledger.clock.now() }
   await look(MINUTE_MS)
   shown = { state: 'running', incarnation: 'second' }
   await look(DAY_MS)
   await look(10 * MINUTE_MS)
-  await endRental(books, id)
-  const segments = await books.database.db
+  await endRental(ledger, id)
+  const segments = await ledger.database.db
     .selectFrom('segment')
     .select(['price_nano_per_hour', 'settled_nano'])
     .where('rental_id', '=', id)
@@ -119,29 +119,29 @@ test('a reserved machine that was down at the end of its term comes back on dema
     [0n, 0n],
     [PRICE, costOfSpan(PRICE, 10 * MINUTE_MS)],
   ])
-  const { available, held } = await readBalances(books.database.db, actor.accountId)
+  const { available, held } = await readBalances(ledger.database.db, actor.accountId)
   expect([available, held]).toEqual([money - half - costOfSpan(PRICE, 10 * MINUTE_MS), 0n])
   for (const check of ledgerChecks.filter(({ name }) => /commitment|early_end|bill_|segment/.test(name))) {
-    expect((await runCheck(books.database.db, check, 10)).findings).toEqual([])
+    expect((await runCheck(ledger.database.db, check, 10)).findings).toEqual([])
   }
 })
 
 test('a running machine listed as starting is Unknown until it runs, and billed until it was last listed running', async () => {
-  const actor = await openAccount(books, 'again', usd('1000'))
+  const actor = await openAccount(ledger, 'again', usd('1000'))
   const [back, ended] = [
-    await startRental(books, actor, { pricePerHour: PRICE }),
-    await startRental(books, actor, { pricePerHour: PRICE }),
+    await startRental(ledger, actor, { pricePerHour: PRICE }),
+    await startRental(ledger, actor, { pricePerHour: PRICE }),
   ]
   const rental = async (id: number) => {
-    const found = await findRental(books.database.db, id)
+    const found = await findRental(ledger.database.db, id)
     if (found === undefined) throw new Error('no such rental')
     return found
   }
-  const tags = await Promise.all([back, ended].map(async (id) => rentalTag(books.app, await rental(id))))
+  const tags = await Promise.all([back, ended].map(async (id) => rentalTag(ledger.app, await rental(id))))
   let state: EngineMachine['state'] = 'running'
   const app = engineShowing(() => tags.map((tag) => ({ externalId: tag, tag, state })))
   const look = async (afterMs: number): Promise<void> => {
-    books.clock.advance(afterMs)
+    ledger.clock.advance(afterMs)
     await observe(app).run(new AbortController().signal)
   }
   await look(10 * MINUTE_MS)
@@ -149,11 +149,11 @@ test('a running machine listed as starting is Unknown until it runs, and billed 
   await look(MINUTE_MS)
   expect([(await rental(back)).status, (await rental(ended)).status]).toEqual(['Unknown', 'Unknown'])
   await look(MINUTE_MS)
-  await endRental(books, ended)
+  await endRental(ledger, ended)
   state = 'running'
   await look(MINUTE_MS)
   expect((await rental(back)).status).toBe('Running')
-  const { settled_nano: paid } = await books.database.db
+  const { settled_nano: paid } = await ledger.database.db
     .selectFrom('segment')
     .select('settled_nano')
     .where('rental_id', '=', ended)

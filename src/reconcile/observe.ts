@@ -130,7 +130,7 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
     // It restarted between two lists, so the downtime is too short to leave out of the bill.
-    if (row.status === 'Running' && machine.state === 'running' && isAnotherRun(row, machine)) {
+    if (row.status === 'Running' && machine.state === 'running' && hasRestarted(row, machine)) {
       return { kind: 'another_run', id, machine }
     }
     return row.missing_since === null ? undefined : { kind: 'shown_again', id }
@@ -141,7 +141,7 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
   const known = row.external_id !== null && asked !== null && addMs(asked, driver.listLagMs) <= now
   const idle = row.lease_until === null || row.lease_until <= now
   // The absence of a machine with an engine id counts only after a destroy call.
-  const askedToGo = row.external_id === null || row.destroy_asked_at !== null
+  const isDestroyCalled = row.external_id === null || row.destroy_asked_at !== null
   const missing = row.missing_since
   switch (row.status) {
     case 'Running':
@@ -154,7 +154,9 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     case 'Terminating': {
       // If it was missing before the destroy call, its absence proves nothing for a while.
       const absent = missing === null || addMs(later(missing, row.destroy_asked_at ?? missing), ABSENT_AT_END_MS) <= now
-      return (known || visible) && idle && askedToGo && absent && shown.length === 0 ? { kind: 'gone', id } : undefined
+      return (known || visible) && idle && isDestroyCalled && absent && shown.length === 0
+        ? { kind: 'gone', id }
+        : undefined
     }
     case 'Unknown':
     case 'Terminated':
@@ -211,7 +213,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   }
   if (rental.status === 'Unknown') {
     if (await endedWithTerm(tx, rental, now)) return
-    const restarted = isAnotherRun(rental, machine)
+    const restarted = hasRestarted(rental, machine)
     const moved = await moveRental(tx, rental.id, 'Running', change)
     if (moved === undefined) return
     // Unless it restarted, it kept running, and its open segment covers that time.
@@ -237,7 +239,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
 }
 
 /** Whether it is known to have restarted since it was last seen. */
-function isAnotherRun(rental: Pick<Rental, 'incarnation'>, machine: EngineMachine): boolean {
+function hasRestarted(rental: Pick<Rental, 'incarnation'>, machine: EngineMachine): boolean {
   return rental.incarnation !== null && machine.incarnation !== undefined && rental.incarnation !== machine.incarnation
 }
 

@@ -10,9 +10,9 @@ import { failRental, rentalTag } from '../app/rental.ts'
 import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
-import { leaseToCreate, noteCreateAsked, saveCreateAnswer } from '../store/rental-engine.ts'
+import { leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
-import { attempt, rentalConcern, type Progress } from './attempt.ts'
+import { attempt, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -42,7 +42,7 @@ async function provisionOne(app: App, rental: Rental, token: string, signal: Abo
   if (driver === undefined) return postpone(app, rental, token)
   // One timeout for the list and create calls together, so that both end before the lease.
   const call = callSignal(signal, driver.callTimeoutMs)
-  const outcome = await attempt(app, rentalConcern('provision', rental), signal, () =>
+  const outcome = await attempt(app, rentalTask('provision', rental), signal, () =>
     create(app, driver, rental, token, call),
   )
   // The outcome is unknown; the next pass looks for the tag.
@@ -62,7 +62,7 @@ async function create(app: App, driver: Driver, rental: Rental, token: string, s
       return 'waiting'
     }
   }
-  if (!(await noteCreateAsked(app.database.db, rental.id, token, app.clock.now()))) {
+  if (!(await recordCreateCall(app.database.db, rental.id, token, app.clock.now()))) {
     await releaseEnded(app, rental, token)
     return 'waiting'
   }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { sql } from 'kysely'
 import { afterEach, expect, test } from 'vitest'
 import { emptyDatabase } from '../../test/harness/database.ts'
-import { openAccount, openBooks, type Books } from '../../test/harness/books.ts'
+import { openAccount, openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
 import type { Actor } from '../app/app.ts'
@@ -28,22 +28,22 @@ afterEach(async () => {
   for (const step of closing.splice(0).toReversed()) await step()
 })
 
-async function open(): Promise<{ books: Books; actor: Actor }> {
-  const books = await openBooks(START)
-  closing.push(() => books.close())
-  return { books, actor: await openAccount(books, 'keeps', usd('10')) }
+async function open(): Promise<{ ledger: TestLedger; actor: Actor }> {
+  const ledger = await openTestLedger(START)
+  closing.push(() => ledger.close())
+  return { ledger, actor: await openAccount(ledger, 'keeps', usd('10')) }
 }
 
 /** Runs passes until nothing is left to do; returns the dropped partitions. */
-async function pass(books: Books): Promise<string[]> {
+async function pass(ledger: TestLedger): Promise<string[]> {
   const dropped: string[] = []
-  const loop = applyRetention(books.app, retention, (name) => dropped.push(name))
+  const loop = applyRetention(ledger.app, retention, (name) => dropped.push(name))
   while (await loop.run(new AbortController().signal));
   return dropped
 }
 
-async function settle(books: Books, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
-  const treasury = makeTreasury({ database: books.database, clock: books.clock, gatewayId: 'gw' })
+async function settle(ledger: TestLedger, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
+  const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
   const owner = { accountId: actor.accountId, apiKeyId: null }
   const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
   if (lent.kind !== 'granted') throw new Error(lent.kind)
@@ -58,33 +58,33 @@ function request(actor: Actor, at: Instant, more: Partial<InferenceRecord> = {})
   return inferenceRecord({ requestId: `req_${made}`, accountId, apiKeyId, at, cost: '700', ...more })
 }
 
-async function usage(books: Books, actor: Actor) {
-  const all = { from: instantOf(0), until: addMs(books.clock.now(), DAY_MS), limit: 1_000 }
+async function usage(ledger: TestLedger, actor: Actor) {
+  const all = { from: instantOf(0), until: addMs(ledger.clock.now(), DAY_MS), limit: 1_000 }
   const sums: Record<string, unknown> = {}
   for (const by of ['day', 'model', 'key'] as const satisfies UsageGrouping[])
-    sums[by] = await sumUsage(books.database.db, actor.accountId, { ...all, by })
+    sums[by] = await sumUsage(ledger.database.db, actor.accountId, { ...all, by })
   return sums
 }
 
-const faults = async (books: Books) => {
-  const verdict = await verifyLedger(books.app)
+const faults = async (ledger: TestLedger) => {
+  const verdict = await verifyLedger(ledger.app)
   return verdict.ok ? verdict.value.findings : verdict
 }
 
 test('keeps single costs for their retention, and their sums forever', async () => {
-  const { books, actor } = await open()
-  await pass(books)
+  const { ledger, actor } = await open()
+  await pass(ledger)
   const failed = {
     units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
     cost: '0',
   }
   const old = [request(actor, START), request(actor, addMs(START, 1)), request(actor, addMs(START, 2), failed)]
   const other = request(actor, addMs(START, DAY_MS), { model: 'model-b', cost: '5' })
-  await settle(books, actor, [...old, other])
+  await settle(ledger, actor, [...old, other])
   const month = { from: instantOf(Date.UTC(2026, 0, 1)), until: instantOf(Date.UTC(2026, 1, 1)) }
   const before = {
-    usage: await usage(books, actor),
-    invoice: await countMonthRequests(books.database.db, actor.accountId, month),
+    usage: await usage(ledger, actor),
+    invoice: await countMonthRequests(ledger.database.db, actor.accountId, month),
   }
   expect(before.invoice).toEqual(
     new Map([
@@ -94,69 +94,69 @@ test('keeps single costs for their retention, and their sums forever', async () 
   )
 
   // 400 days after the last instant of January, and not before.
-  books.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS - 1))
-  await settle(books, actor, [request(actor, books.clock.now())])
-  const kept = await usage(books, actor)
-  expect((await pass(books)).filter((name) => name.startsWith('request_cost'))).toEqual([])
+  ledger.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS - 1))
+  await settle(ledger, actor, [request(actor, ledger.clock.now())])
+  const kept = await usage(ledger, actor)
+  expect((await pass(ledger)).filter((name) => name.startsWith('request_cost'))).toEqual([])
   const ids = [...old, other].map((one) => one.requestId)
-  expect(await readRequestCosts(books.database.db, actor.accountId, ids)).toHaveLength(4)
-  books.clock.set(addMs(books.clock.now(), 1))
-  expect((await pass(books)).filter((name) => name.startsWith('request_cost'))).toHaveLength(1)
+  expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toHaveLength(4)
+  ledger.clock.set(addMs(ledger.clock.now(), 1))
+  expect((await pass(ledger)).filter((name) => name.startsWith('request_cost'))).toHaveLength(1)
 
-  expect(await readRequestCosts(books.database.db, actor.accountId, ids)).toEqual([])
-  expect(await usage(books, actor)).toEqual(kept)
-  expect(await countMonthRequests(books.database.db, actor.accountId, month)).toEqual(before.invoice)
-  const days = await books.database.db.selectFrom('request_day').selectAll().orderBy('day').execute()
+  expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toEqual([])
+  expect(await usage(ledger, actor)).toEqual(kept)
+  expect(await countMonthRequests(ledger.database.db, actor.accountId, month)).toEqual(before.invoice)
+  const days = await ledger.database.db.selectFrom('request_day').selectAll().orderBy('day').execute()
   expect(
     days.map(({ day, model, requests, answered, cost_nano }) => [day, model, requests, answered, cost_nano]),
   ).toEqual([
     ['2026-01-15', 'model-a', 3n, 2n, 1_400n],
     ['2026-01-16', 'model-b', 1n, 1n, 5n],
   ])
-  expect(await faults(books)).toEqual([])
-  expect(await pass(books)).toEqual([])
+  expect(await faults(ledger)).toEqual([])
+  expect(await pass(ledger)).toEqual([])
 })
 
 test('rejects a request from a summed-up day, so that nothing counts twice', async () => {
-  const { books, actor } = await open()
-  await pass(books)
+  const { ledger, actor } = await open()
+  await pass(ledger)
   const one = request(actor, START)
-  await settle(books, actor, [one])
-  await settle(books, actor, [one])
-  const before = await usage(books, actor)
-  books.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS))
-  await pass(books)
-  await settle(books, actor, [one, request(actor, books.clock.now())])
-  const { total } = (await usage(books, actor))['model'] as { total: bigint }
+  await settle(ledger, actor, [one])
+  await settle(ledger, actor, [one])
+  const before = await usage(ledger, actor)
+  ledger.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS))
+  await pass(ledger)
+  await settle(ledger, actor, [one, request(actor, ledger.clock.now())])
+  const { total } = (await usage(ledger, actor))['model'] as { total: bigint }
   expect(total).toBe((before['model'] as { total: bigint }).total + 700n)
-  expect(await faults(books)).toEqual([])
+  expect(await faults(ledger)).toEqual([])
 })
 
 test('deletes the log after its retention, with or without bodies, also in the default partition', async () => {
-  const { books, actor } = await open()
+  const { ledger, actor } = await open()
   // There is no partition for this time yet: rows are in the default partition until a pass moves them.
   const early = request(actor, addMs(START, 3 * DAY_MS))
   const never = request(actor, addMs(START, 400 * DAY_MS))
-  await settle(books, actor, [early, never])
+  await settle(ledger, actor, [early, never])
   const where = async () =>
     (
       await sql<{ name: string }>`select tableoid::regclass::text as name from request_log order by at`.execute(
-        books.database.db,
+        ledger.database.db,
       )
     ).rows.map((row) => row.name)
   expect(await where()).toEqual(['request_log_default', 'request_log_default'])
-  await pass(books)
+  await pass(ledger)
   expect(await where()).toEqual(['request_log_20260118', 'request_log_default'])
-  expect(await findLoggedRequest(books.database.db, actor.accountId, early.requestId)).toMatchObject({
+  expect(await findLoggedRequest(ledger.database.db, actor.accountId, early.requestId)).toMatchObject({
     cost_nano: 700n,
   })
-  books.clock.set(instantOf(Date.UTC(2026, 0, 19) + 30 * DAY_MS))
-  expect(await pass(books)).toContain('request_log_20260118')
+  ledger.clock.set(instantOf(Date.UTC(2026, 0, 19) + 30 * DAY_MS))
+  expect(await pass(ledger)).toContain('request_log_20260118')
   expect(await where()).toEqual(['request_log_default'])
-  books.clock.set(addMs(START, 430 * DAY_MS + 1))
-  await pass(books)
+  ledger.clock.set(addMs(START, 430 * DAY_MS + 1))
+  await pass(ledger)
   expect(await where()).toEqual([])
-  expect(await faults(books)).toEqual([])
+  expect(await faults(ledger)).toEqual([])
 })
 
 test('migrates a filled database, and its requests still count once', async () => {
@@ -164,26 +164,26 @@ test('migrates a filled database, and its requests still count once', async () =
   closing.push(() => removeFolder(schema))
   await cp('schema', schema, { recursive: true })
   await rm(path.join(schema, '0017_retention.sql'))
-  const books = await openBooks(START, await emptyDatabase())
-  closing.push(() => books.close())
-  await migrate(books.database.pool, schema)
-  const actor = await openAccount(books, 'old', usd('10'))
+  const ledger = await openTestLedger(START, await emptyDatabase())
+  closing.push(() => ledger.close())
+  await migrate(ledger.database.pool, schema)
+  const actor = await openAccount(ledger, 'old', usd('10'))
   const records = Array.from({ length: 300 }, (_, n) => request(actor, addMs(START, (n - 200) * DAY_MS)))
-  await settle(books, actor, records)
+  await settle(ledger, actor, records)
 
-  await migrate(books.database.pool, path.resolve('schema'))
-  await settle(books, actor, records)
-  await settle(books, actor, [request(actor, addMs(START, 20 * DAY_MS))])
-  books.clock.set(addMs(START, 100 * DAY_MS))
-  const { total } = (await usage(books, actor))['day'] as { total: bigint }
+  await migrate(ledger.database.pool, path.resolve('schema'))
+  await settle(ledger, actor, records)
+  await settle(ledger, actor, [request(actor, addMs(START, 20 * DAY_MS))])
+  ledger.clock.set(addMs(START, 100 * DAY_MS))
+  const { total } = (await usage(ledger, actor))['day'] as { total: bigint }
   expect(total).toBe(301n * 700n)
-  expect(await faults(books)).toEqual([])
+  expect(await faults(ledger)).toEqual([])
   // Its first partition is mixed: old rows are deleted one by one, the rest stays until all of it is old.
-  await pass(books)
+  await pass(ledger)
   const { rows } = await sql<{ logged: number; costs: number }>`
     select (select count(*)::integer from request_log) as logged, (select count(*)::integer from request_cost) as costs`.execute(
-    books.database.db,
+    ledger.database.db,
   )
   expect(rows).toEqual([{ logged: 30, costs: 301 }])
-  expect(await faults(books)).toEqual([])
+  expect(await faults(ledger)).toEqual([])
 })

@@ -4,7 +4,7 @@ import type { App } from '../app/app.ts'
 import { releaseLease } from '../store/lease.ts'
 import { leaseToDestroy } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
-import { attempt, rentalConcern } from './attempt.ts'
+import { attempt, rentalTask } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -37,7 +37,7 @@ export function terminate(app: App): Reconciler {
 async function terminateOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<boolean> {
   const driver = app.drivers.get(rental.driver)
   // After an error the row stays as it is, and the call is repeated.
-  const outcome = await attempt(app, rentalConcern('terminate', rental), signal, async () => {
+  const outcome = await attempt(app, rentalTask('terminate', rental), signal, async () => {
     if (driver === undefined || rental.external_id === null) return 'waiting'
     await driver.destroy(rental.external_id, callSignal(signal, driver.callTimeoutMs))
     return 'done'

@@ -19,10 +19,10 @@ import {
   listAttachments,
   lockVolume,
   moveVolume,
-  noteVolumeAsked,
+  recordVolumeCreateCall,
   type Volume,
 } from '../store/volume.ts'
-import { attempt, noteFailure, volumeConcern, type Progress } from './attempt.ts'
+import { attempt, noteFailure, volumeTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -31,7 +31,7 @@ const WIDTH = 8
 const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
 /** After this many failed attempts the volume fails for good. */
-const CREATE_ATTEMPTS = 8
+const MAX_CREATE_ATTEMPTS = 8
 
 export function reconcileVolumes(app: App): Reconciler {
   return {
@@ -54,7 +54,7 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   const retryAt = addMs(app.clock.now(), backOffMs(volume.attempts))
   if (driver?.volumes === undefined) return postpone(app.database.db, volume, token, retryAt)
   const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
-  const outcome = await attempt(app, volumeConcern('volumes', volume), signal, async () => {
+  const outcome = await attempt(app, volumeTask('volumes', volume), signal, async () => {
     if (volume.state === 'creating') return create(app, volume, call)
     if (volume.state === 'deleting') return remove(app, volume, call)
     await resumeOrDelete(app, volume, token)
@@ -62,7 +62,8 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   })
   if (outcome !== 'failed') return
   await transact(app.database, async (tx) => {
-    if (volume.state === 'creating' && volume.attempts >= CREATE_ATTEMPTS) await giveUp(tx, volume, 'engine_failure')
+    if (volume.state === 'creating' && volume.attempts >= MAX_CREATE_ATTEMPTS)
+      await giveUp(tx, volume, 'engine_failure')
     else await postpone(tx.db, volume, token, retryAt)
   })
 }
@@ -83,7 +84,7 @@ async function create(app: App, volume: Volume, call: Call): Promise<Progress> {
   if (made === undefined) return 'waiting'
   if (made.kind === 'refused') {
     await transact(app.database, (tx) => giveUp(tx, volume, made.reason))
-    await noteFailure(app, volumeConcern('volumes', volume), new Error(made.message))
+    await noteFailure(app, volumeTask('volumes', volume), new Error(made.message))
     return 'waiting'
   }
   await transact(app.database, async (tx) => {
@@ -112,7 +113,7 @@ async function findOrCreate(app: App, volume: Volume, call: Call): Promise<Volum
       return { kind: 'created', externalId: known.externalId, vip: known.vip }
     }
   }
-  if (!(await noteVolumeAsked(app.database.db, volume.id, call.token, app.clock.now()))) return undefined
+  if (!(await recordVolumeCreateCall(app.database.db, volume.id, call.token, app.clock.now()))) return undefined
   const near = await findMachineNear(app, volume)
   const order = { region: volume.region, label: volume.label, sizeGb: volume.size_gb, ...near }
   return call.engine.create(tag, order, call.signal)

@@ -28,7 +28,7 @@ export interface AccessOptions {
 /** Public operations have an actor without account and scopes. */
 export type Admitted = Actor | Authenticated
 
-const nobody: Actor = { accountId: '', personId: '', keyId: '', role: 'viewer', scopes: [] }
+const anonymous: Actor = { accountId: '', personId: '', keyId: '', role: 'viewer', scopes: [] }
 
 export async function admitHead(
   options: AccessOptions,
@@ -37,7 +37,7 @@ export async function admitHead(
   reply: FastifyReply,
 ): Promise<Result<Admitted>> {
   const caller = await admit(options, endpoint, request, reply)
-  if (!caller.ok || caller.value === nobody) return caller
+  if (!caller.ok || caller.value === anonymous) return caller
   if (isInference(endpoint) && isLargeBody(request)) {
     const refused = await options.gateway.refusalBeforeBody(inferenceCaller(options, caller.value))
     if (refused !== undefined) return refused
@@ -54,7 +54,7 @@ async function admit(
   const { rates, authenticator, app } = options
   if (endpoint.access === 'public') {
     const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
-    return rate.allowed ? { ok: true, value: nobody } : tooMany(reply, rate, app.clock.now())
+    return rate.allowed ? { ok: true, value: anonymous } : tooMany(reply, rate, app.clock.now())
   }
   const caller = await authenticator.authenticate(credentialsOf(request))
   if (!caller.ok) return countFailedKey(options, caller, request, reply)

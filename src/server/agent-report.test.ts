@@ -62,7 +62,7 @@ test.each([
   ['U+0000', '\0'],
   ['half a surrogate pair', '\uD800'],
   ['the other half', 'a\uDC00b'],
-])('a report with %s in any text is refused with a reason, and what follows is not', async (_, bad) => {
+])('rejects a report with %s in any text, with a reason, and accepts the next one', async (_, bad) => {
   const host = await lab.addHost(`text-${bad.codePointAt(0)}`)
   const reports = [
     { ...baseReport, notes: [`note ${bad}`] },
@@ -88,7 +88,7 @@ test.each([
   expect(lines.filter(({ err }) => err !== undefined)).toEqual([])
 })
 
-test(`of ${FUZZED} mutated reports all that are taken can be written`, async () => {
+test(`of ${FUZZED} mutated reports, every accepted one can be stored`, async () => {
   const { id } = await lab.addHost('fuzzed')
   let taken = 0
   for (let n = 0; n < FUZZED; n += 1) {
@@ -155,7 +155,7 @@ test('takes a host with a fault off sale, and puts it back when the fault is gon
   await agent.end()
 })
 
-/** One to three values of it changed for something that programs send by mistake, or on purpose. */
+/** One to three values replaced with something that a program could send by mistake or on purpose. */
 function mutate(report: HostReport): unknown {
   const copy = structuredClone(report) as unknown
   for (let left = randomInt(1, 4); left > 0; left -= 1) mutateOne(copy as Record<string, unknown>)

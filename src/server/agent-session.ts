@@ -1,7 +1,7 @@
 /**
  * The session of one authenticated agent. The server sends the complete desired state whenever it changes; the agent
  * reports the complete actual state. Of several reports that wait to be written, only the last one counts. A report
- * equal to the last one costs no write of its own (see `heard`).
+ * equal to the last one costs no write of its own (see `onUnchangedReport`).
  */
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
@@ -22,7 +22,7 @@ import { moveHost, readDesired, saveMetrics, saveReport } from '../store/host.ts
 import type { HostLink } from './host-links.ts'
 import { validate } from './validation.ts'
 
-const MESSAGES_PER_SECOND = 50
+const MAX_MESSAGES_PER_SECOND = 50
 /** Moves are made by people; more than this are refused. */
 const MAX_MOVES_WAITING = 8
 /** An unchanged report is written again after this time: another server may have changed the row. */
@@ -45,7 +45,7 @@ export interface SessionPorts {
   readonly warn: (hostId: string, fields: object, message: string) => void
   readonly heartbeatMs: number
   /** Called for each report equal to the last one. */
-  readonly heard: (session: AgentSession) => void
+  readonly onUnchangedReport: (session: AgentSession) => void
   /** The desired state may have changed: call `sendDesired` soon. */
   readonly desiredMayChange: (session: AgentSession) => void
   readonly counted: (type: FromAgent['type']) => void
@@ -72,7 +72,7 @@ export class AgentSession implements HostLink {
   #working: Promise<void> | undefined
   #saved: { readonly value: HostReport; readonly text: string; readonly atMs: number } | undefined
   #sent: { readonly generation: number; readonly text: string; readonly atMs: number } | undefined
-  #telling: Promise<void> = Promise.resolve()
+  #sending: Promise<void> = Promise.resolve()
   /** Pings since the last sign of life. A count, not a time: a server that was suspended has sent none. */
   #missedPings = 0
   /** The last report that saw the host's runtime, from this session or an earlier one. A connection alone proves nothing. */
@@ -122,23 +122,25 @@ export class AgentSession implements HostLink {
     setTimeout(() => this.#socket.terminate(), GOODBYE_MS).unref()
   }
 
-  say(message: FromServer): void {
-    this.#sayText(JSON.stringify(message))
+  sendMessage(message: FromServer): void {
+    this.#sendText(JSON.stringify(message))
   }
 
   /** Sends the desired state unless the agent has it. One at a time, so that the newest is sent last. */
   sendDesired(): Promise<void> {
-    this.#telling = this.#telling.then(() => this.#tellOnce()).catch((error: unknown) => this.#lost('desired', error))
-    return this.#telling
+    this.#sending = this.#sending
+      .then(() => this.#sendDesiredOnce())
+      .catch((error: unknown) => this.#lost('desired', error))
+    return this.#sending
   }
 
   /** Resolves when nothing is left to write. */
   async settled(): Promise<void> {
-    await this.#telling
+    await this.#sending
     await this.#working
   }
 
-  async #tellOnce(): Promise<void> {
+  async #sendDesiredOnce(): Promise<void> {
     if (!this.#isOpen()) return
     const wanted = await readDesired(this.#ports.app.database.db, this.hostId)
     if (!this.#isOpen()) return
@@ -148,7 +150,7 @@ export class AgentSession implements HostLink {
     const isLate = before !== undefined && performance.now() - before.atMs >= RESEND_AFTER_MS && this.#isBehind()
     if (before?.text === text && !isLate) return
     this.#sent = { generation: wanted.generation, text, atMs: performance.now() }
-    this.#sayText(text)
+    this.#sendText(text)
   }
 
   /** The host has not acted yet on the state it was sent. */
@@ -160,7 +162,7 @@ export class AgentSession implements HostLink {
     if (!this.#isOpen()) return
     this.#missedPings = 0
     if (isBinary) return this.#mux.receive(data)
-    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} per second`)
+    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MAX_MESSAGES_PER_SECOND} per second`)
     const text = data.toString()
     // While another report is being written, the last written one is not known.
     if (this.#working === undefined && this.#isSaved(text)) return this.#repeatReport()
@@ -198,7 +200,7 @@ export class AgentSession implements HostLink {
     this.#ports.counted('report')
     if (this.#saved?.value.blind !== true) {
       this.#reportedAt = this.#ports.app.clock.now()
-      this.#ports.heard(this)
+      this.#ports.onUnchangedReport(this)
     }
     this.#remind()
   }
@@ -218,7 +220,7 @@ export class AgentSession implements HostLink {
     const now = performance.now()
     if (now - this.#second.startedMs >= 1_000) this.#second = { startedMs: now, messages: 0 }
     this.#second.messages += 1
-    return this.#second.messages > MESSAGES_PER_SECOND
+    return this.#second.messages > MAX_MESSAGES_PER_SECOND
   }
 
   async #work(): Promise<void> {
@@ -272,7 +274,7 @@ export class AgentSession implements HostLink {
     const { database } = this.#ports.app
     const moved = await transact(database, (tx) => moveHost(tx, this.hostId, to))
     // Keep the connection: a refused move does not affect the tenants.
-    if (!moved.ok) this.say({ type: 'refused', reason: moved.reason ?? moved.kind, message: moved.message })
+    if (!moved.ok) this.sendMessage({ type: 'refused', reason: moved.reason ?? moved.kind, message: moved.message })
   }
 
   #checkLiving(): void {
@@ -303,11 +305,11 @@ export class AgentSession implements HostLink {
   #answerPing(data: Buffer): void {
     this.#missedPings = 0
     if (!this.#isOpen()) return
-    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MESSAGES_PER_SECOND} per second`)
+    if (this.#isFlooding()) return this.#giveUp('too_many_messages', `More than ${MAX_MESSAGES_PER_SECOND} per second`)
     this.#socket.pong(data)
   }
 
-  #sayText(text: string): void {
+  #sendText(text: string): void {
     if (!this.#isOpen()) return
     if (this.#backlogBytes() <= MAX_BACKLOG_BYTES) return this.#socket.send(text)
     this.#ports.warn(this.hostId, {}, 'host does not read its messages; closing its connection')
@@ -316,7 +318,7 @@ export class AgentSession implements HostLink {
 
   #giveUp(reason: string, message: string): void {
     this.#ports.warn(this.hostId, { reason }, `closing a host connection: ${message}`)
-    this.say({ type: 'refused', reason, message })
+    this.sendMessage({ type: 'refused', reason, message })
     this.end(closeCodes.bad, reason)
   }
 

@@ -15,9 +15,9 @@ import { postgresHostWorld } from '../store/host-world.ts'
 import { transact } from '../store/database.ts'
 import { startHostSockets, TestAgent, testOffer } from '../../test/harness/host-sockets.ts'
 import type { HostSockets, TestHost } from '../../test/harness/host-sockets.ts'
-import { lookAgain, waitFor } from '../../test/harness/wait.ts'
+import { pollDelay, waitFor } from '../../test/harness/wait.ts'
 
-/** Short enough to wait for some of them, long enough for a busy machine to answer in time. */
+/** Short enough to wait for a few, long enough for a busy machine to answer in time. */
 const HEARTBEAT_MS = 800
 
 let lab: HostSockets
@@ -31,10 +31,10 @@ afterAll(() => lab.close())
 afterEach(async () => {
   await Promise.all(agents.map((agent) => agent.end()))
   agents = []
-  // The end of a session wakes loops, and the next test counts who is woken.
+  // The end of a session wakes loops, and the next test counts wake-ups.
   const open = () => lab.database.db.selectFrom('host').select('id').where('session', 'is not', null).execute()
   await waitFor('the sessions to end', async () => (await open()).length === 0)
-  // Refusals are counted by the minute.
+  // Refusals are counted per minute.
   lab.clock.set(addMs(lab.clock.now(), 60_000))
 })
 
@@ -50,7 +50,7 @@ function rowOf(host: TestHost) {
   return findHost(lab.database.db, host.id)
 }
 
-/** One that is in and was seen, so that something can be placed there. */
+/** A host that is connected and has reported, so that workloads can be placed there. */
 async function callSeen(host: TestHost): Promise<TestAgent> {
   const agent = await call(host).enter()
   agent.report({ generation: 1 })
@@ -179,7 +179,7 @@ test('writes a report and wakes the loops; an equal report only counts as a hear
     lab.database.db.selectFrom('workload_node').selectAll().where('workload_id', '=', id).executeTakeFirst()
   await waitFor('the report', async () => (await stateOf())?.state === 'running')
   await waitFor('both loops', () => lab.woken.includes('observe') && lab.woken.includes('inventory'))
-  // Were it written again, this would be set right.
+  // If it were written again, this would be corrected.
   await lab.database.db.updateTable('workload_node').set({ state: 'starting' }).where('workload_id', '=', id).execute()
   lab.clock.set(addMs(lab.clock.now(), 5_000))
   lab.woken.length = 0
@@ -208,10 +208,10 @@ test('sends the desired state when it changes, and again until the host has acte
   await placeWorkload(host, 'berth-test123-2-00')
   const wanted = await agent.hear('desired', (one) => one.generation === 2)
   expect(wanted.workloads.map(({ tag, want }) => [tag, want])).toEqual([['berth-test123-2-00', 'run']])
-  const told = (): number => agent.messages.filter((one) => one.type === 'desired').length
-  const before = told()
-  // Not so often that it would be a flood.
-  await waitFor('a reminder', async () => (agent.report({ generation: 1 }), await lookAgain(), told() > before))
+  const reported = (): number => agent.messages.filter((one) => one.type === 'desired').length
+  const before = reported()
+  // Not often enough to count as a flood.
+  await waitFor('a reminder', async () => (agent.report({ generation: 1 }), await pollDelay(), reported() > before))
   await transact(lab.database, (tx) => setHostState(tx, host.id, 'draining', null))
   await agent.hear('desired', (one) => one.state === 'draining')
 })
@@ -262,7 +262,7 @@ test.each([
     },
     'too_many_messages',
   ],
-])('an agent that sends %s is told so and loses its connection, and no other does', async (_, act, reason) => {
+])('an agent that sends %s gets the reason and loses its connection, and no other does', async (_, act, reason) => {
   const [host, other] = [await newHost(), await newHost()]
   const good = await call(other).enter()
   const bad = await call(host).enter()
@@ -326,11 +326,11 @@ test('does not count reports of a host that cannot see its runtime', async () =>
   lab.clock.set(addMs(seenAt, 5_000))
   for (let at = 0; at < 3; at += 1) agent.report({ generation: 1, blind: true, notes: ['blind'] })
   await waitFor('its notes', async () => (await rowOf(host))?.notes[0] === 'blind')
-  // Sent after the others, so when it is written those were heard.
+  // Sent after the others, so once it is written, those were received.
   agent.report({ generation: 1, blind: true, notes: ['blind'] })
   agent.say({ type: 'metrics', gpus: [], cpuPercent: 42, memoryUsedGb: 1, diskFreeGb: null })
   await waitFor('what was said last', async () => (await rowOf(host))?.metrics?.cpuPercent === 42)
-  // Those that said nothing new are written every second.
+  // Unchanged reports are written every second.
   const neighbour = await newHost()
   const other = await callSeen(neighbour)
   lab.clock.set(addMs(lab.clock.now(), 1_000))

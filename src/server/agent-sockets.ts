@@ -32,7 +32,7 @@ const HELLO_MS = 10_000
 /** Unauthenticated connections: in total, and per address. */
 const MAX_UNAUTHENTICATED = 256
 const MAX_UNAUTHENTICATED_PER_ADDRESS = 64
-const REFUSALS_PER_MINUTE = 60
+const MAX_REFUSALS_PER_MINUTE = 60
 const SECOND_MS = 1_000
 /** How often all hosts are checked without a notification. */
 const CHECK_EVERY_SECONDS = 30
@@ -40,7 +40,7 @@ const CHECK_EVERY_SECONDS = 30
 const SEND_CONCURRENCY = 8
 const GOODBYE_MS = 2_000
 /** Log lines per host or address. */
-const LINES_PER_MINUTE = 12
+const MAX_LINES_PER_MINUTE = 12
 
 export interface AgentSocketsOptions {
   readonly app: App
@@ -74,16 +74,16 @@ class Sockets {
   })
   readonly #unauthenticated = new Map<WebSocket, string>()
   readonly #refusals: Refusals
-  readonly #lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
+  readonly #lines = makeLineLimit({ perMinute: MAX_LINES_PER_MINUTE })
   readonly #sessions = new Map<string, AgentSession>()
-  readonly #heard = new Set<AgentSession>()
-  readonly #toTell = new Set<AgentSession>()
+  readonly #heartbeats = new Set<AgentSession>()
+  readonly #unsent = new Set<AgentSession>()
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #listener: ReturnType<typeof listen>
   readonly #seconds: NodeJS.Timeout
   readonly #ports: SessionPorts
   readonly #count: { readonly refused: (reason: string) => void }
-  #telling = 0
+  #senders = 0
   #secondsPassed = 0
   #wasTrusted = false
   #isClosed = false
@@ -101,7 +101,7 @@ class Sockets {
       app,
       warn: (hostId, fields, message) => this.#warn(hostId, { hostId, ...fields }, message),
       heartbeatMs,
-      heard: (session) => void this.#heard.add(session),
+      onUnchangedReport: (session) => void this.#heartbeats.add(session),
       desiredMayChange: (session) => this.#sendSoon(session),
       counted: (type) => messages?.add({ type }),
     }
@@ -111,9 +111,9 @@ class Sockets {
       log,
       onNotification: (hostId) => {
         for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#sendSoon(session)
-        links.tell(hostId)
+        links.notify(hostId)
       },
-      onGap: () => this.#tellAll(),
+      onGap: () => this.#sendToAll(),
     })
     this.#seconds = setInterval(() => this.#everySecond(), SECOND_MS).unref()
   }
@@ -124,9 +124,9 @@ class Sockets {
     const here = [...this.#unauthenticated.values()].filter((one) => one === address).length
     if (this.#isClosed || this.#unauthenticated.size >= MAX_UNAUTHENTICATED) {
       refuseUpgrade(socket, requestFailurePage('v2', fail('too_many_connections')), SECOND_MS)
-    } else if (here >= MAX_UNAUTHENTICATED_PER_ADDRESS || this.#refusals.of(address) >= REFUSALS_PER_MINUTE) {
+    } else if (here >= MAX_UNAUTHENTICATED_PER_ADDRESS || this.#refusals.of(address) >= MAX_REFUSALS_PER_MINUTE) {
       const failure = fail('rate_limited', {
-        limit: REFUSALS_PER_MINUTE,
+        limit: MAX_REFUSALS_PER_MINUTE,
         unit: 'connections that fail to authenticate',
       })
       refuseUpgrade(socket, requestFailurePage('v2', failure), MINUTE_MS)
@@ -164,7 +164,7 @@ class Sockets {
       this.#refusals.add(address)
       this.#count.refused(reason)
       this.#warn(address, { address, reason }, 'refused an agent connection')
-      say(socket, { type: 'refused', reason, message })
+      sendMessage(socket, { type: 'refused', reason, message })
       socket.close(closeCodes.bad, reason)
       setTimeout(() => socket.terminate(), SECOND_MS).unref()
     }
@@ -175,17 +175,17 @@ class Sockets {
       if (hello?.ok !== true || hello.value.type !== 'hello') {
         return refuse('bad_message', 'The first message must be hello')
       }
-      const said = hello.value
+      const greeting = hello.value
       // An agent must wait for the welcome: messages sent before it may be lost.
       socket.pause()
       const admit = async (): Promise<void> => {
-        const host = await this.#identify(said, nonce)
+        const host = await this.#identify(greeting, nonce)
         if (host === undefined) {
           socket.resume()
           return refuse('unknown_host', 'No host with this id and key')
         }
         leave()
-        await this.#welcome(socket, host, said.version)
+        await this.#welcome(socket, host, greeting.version)
       }
       this.#track(
         admit().catch((error: unknown) => {
@@ -196,7 +196,7 @@ class Sockets {
       )
     })
     const installation = this.#options.app.installationId
-    say(socket, { type: 'challenge', protocol: AGENT_PROTOCOL, installation, nonce })
+    sendMessage(socket, { type: 'challenge', protocol: AGENT_PROTOCOL, installation, nonce })
   }
 
   /** undefined: unknown, or a wrong signature. The caller is not told which. */
@@ -225,7 +225,7 @@ class Sockets {
     this.#track(new Promise<void>((resolve) => socket.once('close', resolve)).then(() => this.#leave(session)))
     links.add(host.id, session)
     this.#inform(host.id, 'host connected')
-    session.say({ type: 'welcome', heartbeatMs })
+    session.sendMessage({ type: 'welcome', heartbeatMs })
     this.#sendSoon(session)
     app.database.onCommit(new Set(['inventory', 'observe']))
     socket.resume()
@@ -234,8 +234,8 @@ class Sockets {
   async #leave(session: AgentSession): Promise<void> {
     const { links } = this.#options
     this.#sessions.delete(session.id)
-    this.#heard.delete(session)
-    this.#toTell.delete(session)
+    this.#heartbeats.delete(session)
+    this.#unsent.delete(session)
     links.remove(session.hostId, session)
     await session.settled()
     this.#inform(session.hostId, 'host disconnected')
@@ -265,17 +265,17 @@ class Sockets {
   }
 
   #everySecond(): void {
-    this.#track(this.#writeHeard())
+    this.#track(this.#writeHeartbeats())
     const isTrusted = this.#listener.isTrusted()
     this.#secondsPassed += 1
-    if (!isTrusted || !this.#wasTrusted || this.#secondsPassed % CHECK_EVERY_SECONDS === 0) this.#tellAll()
+    if (!isTrusted || !this.#wasTrusted || this.#secondsPassed % CHECK_EVERY_SECONDS === 0) this.#sendToAll()
     this.#wasTrusted = isTrusted
   }
 
-  async #writeHeard(): Promise<void> {
-    if (this.#heard.size === 0) return
-    const sessions = [...this.#heard].map((one) => ({ hostId: one.hostId, session: one.id }))
-    this.#heard.clear()
+  async #writeHeartbeats(): Promise<void> {
+    if (this.#heartbeats.size === 0) return
+    const sessions = [...this.#heartbeats].map((one) => ({ hostId: one.hostId, session: one.id }))
+    this.#heartbeats.clear()
     const { database, clock } = this.#options.app
     try {
       await touchHosts(database.db, sessions, clock.now())
@@ -284,21 +284,21 @@ class Sockets {
     }
   }
 
-  #tellAll(): void {
+  #sendToAll(): void {
     for (const session of this.#sessions.values()) this.#sendSoon(session)
   }
 
   /** Coalesces several changes for one host. */
   #sendSoon(session: AgentSession): void {
-    this.#toTell.add(session)
-    if (this.#telling >= SEND_CONCURRENCY) return
-    this.#telling += 1
-    this.#track(this.#tellOn().finally(() => (this.#telling -= 1)))
+    this.#unsent.add(session)
+    if (this.#senders >= SEND_CONCURRENCY) return
+    this.#senders += 1
+    this.#track(this.#sendUnsent().finally(() => (this.#senders -= 1)))
   }
 
-  async #tellOn(): Promise<void> {
-    for (const session of this.#toTell) {
-      this.#toTell.delete(session)
+  async #sendUnsent(): Promise<void> {
+    for (const session of this.#unsent) {
+      this.#unsent.delete(session)
       await session.sendDesired()
     }
   }
@@ -311,7 +311,7 @@ class Sockets {
   }
 }
 
-function say(socket: WebSocket, message: FromServer): void {
+function sendMessage(socket: WebSocket, message: FromServer): void {
   socket.send(JSON.stringify(message))
 }
 

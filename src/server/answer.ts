@@ -13,7 +13,7 @@ import { credentialsOf } from './credentials.ts'
 import { failurePage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
-import { isPackable, sendJson } from './json-answer.ts'
+import { isCompressible, sendJson } from './json-answer.ts'
 import type { LogStreams } from './rental-logs.ts'
 
 export interface AnswerOptions extends AccessOptions {
@@ -42,7 +42,7 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
     const { operation, endpoint, request, reply } = call
     const result = await runHandler(options, call)
     if (!result.ok) return sendFailure(options, call, result)
-    return sendJson(request, reply, { value: result.value, mayPack: isPackable(operation, endpoint) })
+    return sendJson(request, reply, { value: result.value, mayCompress: isCompressible(operation, endpoint) })
   },
 
   html: async (options, call) => {
@@ -105,7 +105,7 @@ async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
   if (!result.ok) return sendFailure(options, call, result)
   if (endpoint.answers === 'audio') return reply.type('audio/mpeg').send(result.value)
   if (options.checkResponses) endpoint.response.parse(result.value)
-  return sendJson(request, reply, { value: result.value, mayPack: false })
+  return sendJson(request, reply, { value: result.value, mayCompress: false })
 }
 
 async function runHandler(options: AnswerOptions, call: Call): Promise<Result<unknown>> {

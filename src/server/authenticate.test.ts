@@ -1,4 +1,4 @@
-/** The promises: no database call in the steady state, and a revoked key stops on every server within a second. */
+/** No database call in the steady state, and a revoked key stops working on every server within a second. */
 import { crc32 } from 'node:zlib'
 import type { KyselyPlugin } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -27,17 +27,17 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 
-/** A server of its own: its pool, its cache, its connection that listens. */
+/** A separate server: its own pool, cache and notification connection. */
 interface Started {
   readonly server: Authenticator
   readonly lookUps: () => number
   /**
-   * How many of them may be too many, since this machine stood still: while nothing is heard each request asks the
-   * database, and what was known is gone with the connection.
+   * How many lookups a stall of this machine may have added: without notifications each request queries the database,
+   * and the cache is dropped with the connection.
    */
   readonly excused: () => number
   readonly writes: () => number
-  /** How often the connection that listens was lost. */
+  /** How often the notification connection was lost. */
   readonly losses: () => number
 }
 
@@ -174,7 +174,7 @@ describe('a valid key', () => {
     await server.flushLastUsed()
     expect(writes() - before).toBe(1)
     for (const { accountId, actor } of accounts) {
-      // The server writes by itself too, and may have begun with the first of them.
+      // The server also writes on its own and may have written the first of them.
       await waitFor('the use to be written', async () => {
         const key = await findApiKey(fixture.database.db, accountId, actor.keyId)
         return key?.last_used_at === fixture.clock.now()
@@ -211,9 +211,9 @@ describe('revoked rights', () => {
     const early = server.authenticate(bearer(keyText))
     await waitFor('the first look-up', () => held.results() === 1)
     await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
-    // Requests join the first look-up until the notification is heard; then the first of them looks up anew.
+    // Requests share the first lookup until the notification arrives; the next request then starts a new lookup.
     await within(async () => {
-      // While nothing is heard each of them would look up anew, without a notification.
+      // Without notifications, each of them would start its own lookup.
       if (server.isCaching()) void server.authenticate(bearer(keyText))
       expect(held.results()).toBe(2)
     })
@@ -248,7 +248,7 @@ describe('revoked rights', () => {
     const boss = await openTestAccount(fixture)
     const bossKey = await transact(fixture.database, async (tx) => {
       await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
-      // An owner without a key could not act, so the account would not let the other one go.
+      // An account must keep an owner with a key, so the other owner could not be removed.
       return createApiKey(tx, actor, { ...plain, scopes: ['keys'], memberId: boss.actor.personId })
     })
     expect(bossKey).toMatchObject({ ok: true })
@@ -282,7 +282,7 @@ describe('a lost notification connection', () => {
     await server.authenticate(bearer(keyText))
     await endListeners()
     await waitFor('the loss to be seen', () => losses() >= 1)
-    // It may be back at any moment; until then each request asks the database.
+    // It may be back at any moment; until then each request queries the database.
     await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' })
     expect(lookUps()).toBeGreaterThan(1)
@@ -310,14 +310,14 @@ describe('a lost notification connection', () => {
     const { keyText } = await openTestAccount(fixture)
     await database.pool.end()
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ kind: 'unavailable' })
-    // Neither is a session taken for one that has ended.
+    // A session is not reported as ended either.
     const session: Credentials = { kind: 'session', token: 'any' }
     expect(await server.authenticate(session)).toMatchObject({ kind: 'unavailable' })
     await server.close()
   })
 })
 
-/** The database answers at once, but the first answer is kept back: a look-up that has read its row and is not done. */
+/** The database answers at once, but the first answer is held: a lookup that has read its row but not finished. */
 function holdFirstResult(): { plugin: KyselyPlugin; results: () => number; release: () => void } {
   let results = 0
   let release = (): void => {}

@@ -23,7 +23,7 @@ import type { Log } from '../store/listener.ts'
 
 const FLUSH_MS = 5_000
 /** A slower session lookup fails. */
-const LOOK_UP_MS = 2_000
+const LOOKUP_TIMEOUT_MS = 2_000
 
 /** The caller, and the properties of its key that the server needs. */
 export interface Authenticated extends Actor {
@@ -81,8 +81,8 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
     return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
   }
   const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
-    const looking = keyOfConsoleSession(database, clock, token)
-    const publicId = await within(LOOK_UP_MS, looking, 'the database did not answer in time')
+    const lookup = keyOfConsoleSession(database, clock, token)
+    const publicId = await within(LOOKUP_TIMEOUT_MS, lookup, 'the database did not answer in time')
     if (publicId === undefined) return fail('session_ended')
     const key = await cache.find(publicId)
     return key === undefined ? invalidKey() : ok(key)

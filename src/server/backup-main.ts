@@ -23,13 +23,13 @@ async function main(): Promise<void> {
   const [command, ...folders] = positionals
   const dataDir = path.resolve(values['data-dir'] ?? process.env.BERTH_DATA_DIR ?? '.berth')
   const [first, second, ...more] = folders
-  const tell = makeProgressWriter()
+  const onProgress = makeProgressWriter()
   if (command === 'backup' && first !== undefined && second === undefined) {
-    const manifest = await backUp(dataDir, path.resolve(first), tell)
+    const manifest = await backUp(dataDir, path.resolve(first), onProgress)
     return show(manifest, { folder: path.resolve(first) }, values.json, backupText(first, manifest))
   }
   if (command === 'restore' && first !== undefined && second !== undefined && more.length === 0) {
-    const manifest = await restore(path.resolve(first), path.resolve(second), tell)
+    const manifest = await restore(path.resolve(first), path.resolve(second), onProgress)
     return show(manifest, { folder: path.resolve(second) }, values.json, restoreText(second, manifest))
   }
   throw new UsageError(

@@ -57,7 +57,7 @@ const CONTROL_FILE = path.join('global', 'pg_control')
 export async function backUp(
   dataDir: string,
   target: string,
-  tell: (progress: Progress) => void,
+  onProgress: (progress: Progress) => void,
 ): Promise<BackupManifest> {
   const startedAt = formatInstant(systemClock.now())
   if (fs.existsSync(target)) throw new BackupError(`${target} already exists. Choose a folder that does not exist yet.`)
@@ -68,7 +68,7 @@ export async function backUp(
   try {
     await mkdir(path.join(unfinished, 'postgres'), { recursive: true, mode: 0o700 })
     const journal = keepJournal(path.join(dataDir, 'journal'), kept)
-    const copy = new Copy(await sizeOf(cluster), tell)
+    const copy = new Copy(await sizeOf(cluster), onProgress)
     let wal: BackupManifest['wal']
     try {
       wal = await copyCluster(client, cluster, path.join(unfinished, 'postgres'), copy)
@@ -103,7 +103,7 @@ export async function backUp(
 export async function restore(
   source: string,
   dataDir: string,
-  tell: (progress: Progress) => void,
+  onProgress: (progress: Progress) => void,
 ): Promise<BackupManifest> {
   const text = readPrivateFile(source, MANIFEST)
   if (text === undefined) throw new BackupError(`${source} is not a finished backup: it has no ${MANIFEST}.`)
@@ -114,7 +114,7 @@ export async function restore(
     throw new BackupError(`${dataDir} already exists. Choose a data folder that does not exist yet.`)
   const unfinished = `${dataDir}.unfinished-${randomBytes(4).toString('hex')}`
   try {
-    const copy = new Copy(manifest.bytes, tell)
+    const copy = new Copy(manifest.bytes, onProgress)
     await mkdir(unfinished, { recursive: true, mode: 0o700 })
     await copy.folder(source, unfinished, (name) => name === MANIFEST)
     if (copy.bytes !== manifest.bytes || copy.files !== manifest.files)
@@ -238,10 +238,10 @@ class Copy {
   bytes = 0
   files = 0
   readonly #totalBytes: number
-  readonly #tell: (progress: Progress) => void
-  constructor(totalBytes: number, tell: (progress: Progress) => void) {
+  readonly #onProgress: (progress: Progress) => void
+  constructor(totalBytes: number, onProgress: (progress: Progress) => void) {
     this.#totalBytes = totalBytes
-    this.#tell = tell
+    this.#onProgress = onProgress
   }
 
   /** `leaveOut` gets paths relative to `from`. */
@@ -284,7 +284,7 @@ class Copy {
     }
     await fs.promises.chmod(file, 0o600)
     this.files += 1
-    this.#tell({ bytes: this.bytes, totalBytes: Math.max(this.#totalBytes, this.bytes) })
+    this.#onProgress({ bytes: this.bytes, totalBytes: Math.max(this.#totalBytes, this.bytes) })
   }
 }
 

@@ -38,7 +38,7 @@ export function bind(server: FastifyInstance, binding: Binding): void {
       },
       handler: (request, reply) => {
         const caller = admitted.get(request)
-        if (caller === undefined) throw new Error('a request came past the check of its sender')
+        if (caller === undefined) throw new Error('a request bypassed the access check')
         const read = readInput(endpoint, request)
         if (!read.ok) return send(reply, read.page)
         const key = readIdempotencyKey(endpoint, request)

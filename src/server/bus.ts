@@ -34,7 +34,7 @@ export function openBus(options: { database: Database; url: string; log: Log; on
     const payloads = inPieces([...gathered])
     gathered = new Set()
     notify(options.database, CHANNEL, payloads).catch((error: unknown) =>
-      options.log.warn({ err: error }, 'could not send a wake-up; timers cover for it'),
+      options.log.warn({ err: error }, 'could not send a wake-up; the loops run on their timers'),
     )
   }
 

@@ -8,7 +8,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { limits } from '../base/limits.ts'
-import { pack, type Encoding } from './encoding.ts'
+import { compress, type Encoding } from './encoding.ts'
 
 export const INDEX = '/index.html'
 
@@ -72,27 +72,28 @@ const types: Readonly<Record<string, string>> = {
 }
 
 /** Images and fonts are compressed already. */
-const packable = /^(text\/|application\/|image\/svg)/
+const compressible = /^(text\/|application\/|image\/svg)/
 /** Below this, the headers are longer than the saving. */
-const PACK_FROM_BYTES = 512
+const COMPRESS_FROM_BYTES = 512
 /** Most of the best compression at a tenth of its time. */
 const BROTLI_QUALITY = 9
 
 function makeFile(at: string, plain: Buffer): ConsoleFile {
   const type = types[path.extname(at).toLowerCase()] ?? 'application/octet-stream'
-  const isPackable = packable.test(type) && type !== 'application/octet-stream' && plain.length >= PACK_FROM_BYTES
-  const packed = new Map<Encoding, Promise<Buffer>>()
+  const isCompressible =
+    compressible.test(type) && type !== 'application/octet-stream' && plain.length >= COMPRESS_FROM_BYTES
+  const compressed = new Map<Encoding, Promise<Buffer>>()
   return {
     type,
     isForever: at.startsWith('/assets/'),
     hash: createHash('sha256').update(plain).digest('base64url').slice(0, 22),
     plain,
     as: (encoding) => {
-      if (!isPackable) return undefined
-      const known = packed.get(encoding)
+      if (!isCompressible) return undefined
+      const known = compressed.get(encoding)
       if (known !== undefined) return known
-      const made = pack(plain, encoding, BROTLI_QUALITY)
-      packed.set(encoding, made)
+      const made = compress(plain, encoding, BROTLI_QUALITY)
+      compressed.set(encoding, made)
       return made
     },
   }

@@ -1,4 +1,4 @@
-/** The promises: browsers get the console at every address that is nothing else's, programs their 404, and files nobody. */
+/** Browsers get the console at every otherwise unused path, programs get a 404, and no path reaches other files. */
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -144,7 +144,7 @@ test('compresses files as the client accepts, each encoding with its own ETag', 
     tags.set(encoding, answer.headers.etag)
   }
   expect(new Set(tags.values()).size).toBe(3)
-  // A picture is packed already, and what is short stays short.
+  // Images are already compressed, and short files stay uncompressed.
   for (const at of ['/assets/ship-77aa.png', '/']) {
     const answer = await ask(server.url, at, { headers: { 'Accept-Encoding': 'br' } })
     expect(answer.headers['content-encoding']).toBeUndefined()

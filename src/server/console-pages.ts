@@ -72,14 +72,14 @@ async function sendFile(file: ConsoleFile, request: FastifyRequest, reply: Fasti
     .header('Cache-Control', file.isForever ? 'public, max-age=31536000, immutable' : 'no-cache')
     .header('Vary', 'Accept-Encoding')
   const encoding = chooseEncoding(request.headers['accept-encoding'])
-  const packed = encoding === undefined ? undefined : file.as(encoding)
+  const compressed = encoding === undefined ? undefined : file.as(encoding)
   // Each encoding needs its own ETag.
-  const tag = packed === undefined ? `"${file.hash}"` : `"${file.hash}-${encoding}"`
+  const tag = compressed === undefined ? `"${file.hash}"` : `"${file.hash}-${encoding}"`
   reply.header('ETag', tag)
   if (isKnown(request.headers['if-none-match'], tag)) return void reply.code(304).send()
   reply.type(file.type)
-  if (packed === undefined) return void reply.send(file.plain)
-  void reply.header('Content-Encoding', encoding).send(await packed)
+  if (compressed === undefined) return void reply.send(file.plain)
+  void reply.header('Content-Encoding', encoding).send(await compressed)
 }
 
 function isKnown(tags: string | undefined, tag: string): boolean {

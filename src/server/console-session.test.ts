@@ -1,4 +1,4 @@
-/** The promises: signing in gives a cookie that is as good as the key, on the console's own pages and nowhere else. */
+/** Signing in gives a cookie with the rights of the key, valid only on the console's own pages. */
 import { fail } from '../contract/result.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ask, consoleHeaders, cookieOf, postSession, signInWith } from '../../test/harness/console.ts'
@@ -44,7 +44,7 @@ describe('sign-in', () => {
     const token = cookieOf(answer).slice('berth_session='.length)
     expect(await rowsOf(customer.key)).toEqual([sha256(token)])
     expect(bodyOf(await getMe(cookieOf(answer)))).toMatchObject({ account: { id: customer.id } })
-    // Among other cookies, whatever they hold.
+    // Among other cookies with any values.
     expect((await getMe(`a=b=c; ${cookieOf(answer)}; d`)).status).toBe(200)
     expect((await getMe('a=b')).status).toBe(401)
   })
@@ -235,7 +235,7 @@ describe('the session cookie', () => {
                 ...(origin === '-' ? {} : { Origin: origins[origin] ?? '' }),
                 ...(header === '-' ? {} : { 'X-Berth-Console': header }),
               },
-              // Without a name: who is let in is told that it is missing.
+              // Without a name: an accepted caller gets a validation error for it.
               ...(method === 'POST' ? { body: {} } : {}),
             })
             const isIn = answer.status === (method === 'GET' ? 200 : 400)
@@ -243,7 +243,7 @@ describe('the session cookie', () => {
             else refused.add(`${answer.status} ${String(bodyOf(answer).reason)}`)
           }
     expect([...refused]).toEqual(['403 cross_site'])
-    // A foreign header counts as none where none is needed.
+    // An unexpected header is ignored where none is required.
     expect([...found].filter((one) => !one.endsWith(' 0')).toSorted()).toEqual([...counting].toSorted())
     expect([...found].filter((one) => one.startsWith('POST') && one.endsWith(' 0'))).toEqual([])
   })
@@ -292,7 +292,7 @@ describe('inference requests and streams', () => {
     expect(bodyOf(seen)).toMatchObject({ object: 'chat.completion' })
     const streamed = await chat(cookie, { stream: true })
     expect([streamed.status, streamed.text.endsWith('data: [DONE]\n\n')]).toEqual([200, true])
-    // Longer than what is read before it is known who sends it.
+    // Longer than the limit for unauthenticated callers.
     const messages = [{ role: 'user', content: 'word '.repeat(250_000) }]
     expect((await chat(cookie, { messages })).status).toBe(200)
     const asked = model.upstream.requests.length

@@ -1,4 +1,4 @@
-/** The promise: the demo key goes to who opens the printed link, once; where the files are is told on this machine only. */
+/** The demo key goes once to whoever opens the printed link; the paths of the key files are shown on this machine only. */
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -23,7 +23,7 @@ test('gives the demo key once to the browser that opens the printed link', async
   const asked = async (headers: Record<string, string> = {}) =>
     consoleWelcome.parse(JSON.parse((await ask(server.url, '/console/welcome', { headers })).text))
   expect(await asked()).toEqual(files)
-  // A proxy that rewrites the name and leaves no trace looks like this machine: it is told no key.
+  // A proxy that rewrites the host name and adds no header looks like this machine; it gets no key.
   expect(await asked({ Host: 'localhost' })).toEqual(files)
   expect(await asked({ Host: 'rebound.example.test' })).toEqual({})
   for (const headers of [{ 'Sec-Fetch-Site': 'cross-site' }, { Origin: 'null' }] as Array<Record<string, string>>) {

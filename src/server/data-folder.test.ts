@@ -1,4 +1,4 @@
-// The lock is about other processes, so they are real here: small programs that hold the folder, die, or race for it.
+// The lock protects against other processes, so the tests use real ones that hold the folder, die, or race for it.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import * as fs from 'node:fs'
@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 const root = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'berth-test-')))
 const children: ChildProcess[] = []
 
-/** Opens the folders it is told of, one a line, and says for each whether it has it or why not. */
+/** Opens the folders named on stdin, one per line, and prints whether it got each, or why not. */
 const HOLDER = `
 import { createInterface } from 'node:readline'
 import { openDataFolder } from './data-folder.mjs'

@@ -21,7 +21,7 @@ const LOCK_NAME = 'berth.pid'
 const TAKEOVER_LIMIT_MS = 10_000
 const TAKEOVER_POLL_MS = 10
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, including the terminating zero. */
-const SOCKET_PATH_LIMIT_BYTES = 100
+const MAX_SOCKET_PATH_BYTES = 100
 
 /** Makes the folder private and locks it; throws one sentence for the operator if it cannot. */
 export async function openDataFolder(dir: string): Promise<DataFolder> {
@@ -90,7 +90,7 @@ export function runsIn(pid: number, program: string, folder: string): boolean {
 export function makeSocketFolder(dir: string, longestName: string, ownerId: number | undefined): string {
   const short = `berth-${createHash('sha256').update(dir).digest('hex').slice(0, 16)}`
   const places = [join(dir, 'socket'), join(tmpdir(), short), join('/tmp', short)]
-  const folder = places.find((place) => Buffer.byteLength(join(place, longestName)) <= SOCKET_PATH_LIMIT_BYTES)
+  const folder = places.find((place) => Buffer.byteLength(join(place, longestName)) <= MAX_SOCKET_PATH_BYTES)
   if (folder === undefined) throw new Error(`The data folder ${dir} and the folder for temporary files are too deep.`)
   fs.mkdirSync(dirname(folder), { recursive: true })
   try {
@@ -99,7 +99,7 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
     const found = fs.lstatSync(folder, { throwIfNoEntry: false })
     const owners = [process.getuid?.(), ownerId, folder === places[0] ? found?.uid : undefined]
     if (!found?.isDirectory() || !owners.includes(found.uid)) {
-      throw new Error(`${folder} is needed for sockets, but is not a folder of ours: remove it.`, { cause: error })
+      throw new Error(`${folder} is needed for sockets but belongs to another user: remove it.`, { cause: error })
     }
     fs.chmodSync(folder, 0o700)
   }
@@ -200,7 +200,7 @@ function makeFolder(dir: string): string {
     const folder = fs.realpathSync(resolve(dir))
     fs.accessSync(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK)
     // A sticky folder is shared, such as /tmp: making it private would break other programs.
-    if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; name a folder inside it')
+    if (fs.statSync(folder).mode & 0o1000) throw new Error('it is shared with other users; use a folder inside it')
     return folder
   } catch (error) {
     throw new Error(`Cannot use ${resolve(dir)} as the data folder: ${errorText(error)}.`, { cause: error })

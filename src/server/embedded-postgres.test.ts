@@ -1,6 +1,6 @@
-// The real PostgreSQL, started, killed and started again. What another process must do (die and leave its PostgreSQL
-// behind, run as another user, miss the package) is done by a bundle of the supervisor in a folder of its own, beside a
-// copy of the package that has never been started: that is how it runs once it is installed.
+// The real PostgreSQL: started, killed and restarted. Cases that need another process (one that dies and leaves its
+// PostgreSQL behind, runs as another user, or lacks the package) use a bundle of the supervisor in a separate folder,
+// next to a fresh copy of the package, as in an installation.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import * as fs from 'node:fs'
@@ -66,7 +66,7 @@ afterAll(() => {
   fs.rmSync(made, { recursive: true, force: true })
 })
 
-/** As a first start leaves it, for tests that are about what comes after: to make one takes a second of a processor. */
+/** A folder after a first start, for tests of later starts: creating one takes a second of CPU time. */
 let made: string
 
 test('the first start creates a private database, which the second start finds', async () => {
@@ -97,7 +97,7 @@ test('has checksums, one sort order everywhere, no open port, and the given sett
       'select datlocprovider, datlocale, current_user from pg_database where datname = current_database()',
     ),
   ).toEqual([{ datlocprovider: 'b', datlocale: 'C.UTF-8', current_user: 'berth' }])
-  // It leads a process group of its own, which Ctrl-C in our terminal does not reach.
+  // It leads its own process group, which Ctrl-C in our terminal does not reach.
   expect(process.kill(-pid, 0)).toBe(true)
 })
 
@@ -286,7 +286,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   return rows
 }
 
-/** A Berth of its own: a process that starts PostgreSQL and then stays, stops it, or just returns. */
+/** A separate process that starts PostgreSQL and then stays, stops it, or returns. */
 function runApp(dataDir: string, then: 'stay' | 'stop' | 'return', options: { env: NodeJS.ProcessEnv; uid?: number }) {
   const child = spawn(process.execPath, [join(app, 'run.mjs'), dataDir, then], { ...options, cwd: '/' })
   children.push(child)

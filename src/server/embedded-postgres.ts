@@ -26,7 +26,7 @@ const INITDB_LIMIT_MS = 600_000
 const PROBE_LIMIT_MS = 30_000
 const LEFTOVER_LIMIT_MS = 30_000
 const SHUTDOWN_LIMIT_MS = 8_000
-const LOG_LIMIT_BYTES = 8 * 1024 * 1024
+const MAX_LOG_BYTES = 8 * 1024 * 1024
 const LOG_TAIL_LINES = 12
 const SOCKET_NAME = '.s.PGSQL.5432'
 /** The user `nobody`; on macOS its id is negative, so `daemon` there. */
@@ -57,12 +57,12 @@ export async function startEmbeddedPostgres(options: {
   const { log } = options
   fs.mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
   const dataDir = fs.realpathSync(options.dataDir)
-  const way = await chooseWay(dataDir, findPrograms(dataDir))
+  const mode = await chooseRunMode(dataDir, findPrograms(dataDir))
   const cluster = join(dataDir, 'postgres')
-  await initialiseOnce(dataDir, cluster, way, options.settings?.['fsync'] === 'off')
-  const socketDir = makeSocketFolder(dataDir, `${SOCKET_NAME}.lock`, way.user.uid)
+  await initialiseOnce(dataDir, cluster, mode, options.settings?.['fsync'] === 'off')
+  const socketDir = makeSocketFolder(dataDir, `${SOCKET_NAME}.lock`, mode.user.uid)
   const settings = { ...SETTINGS, ...options.settings }
-  const place = { cluster, socketDir, logPath: join(dataDir, 'postgres.log'), settings, way, log }
+  const place = { cluster, socketDir, logPath: join(dataDir, 'postgres.log'), settings, mode, log }
 
   const giveUpAt = performance.now() + LEFTOVER_LIMIT_MS
   for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {
@@ -80,23 +80,23 @@ interface Place {
   readonly socketDir: string
   readonly logPath: string
   readonly settings: Readonly<Record<string, string>>
-  readonly way: Way
+  readonly mode: RunMode
   readonly log: (line: string) => void
 }
 
 async function launch(place: Place): Promise<EmbeddedPostgres | { failure: string }> {
-  const { cluster, socketDir, logPath, way, log } = place
+  const { cluster, socketDir, logPath, mode, log } = place
   const begunAt = performance.now()
   const logSize = fs.statSync(logPath, { throwIfNoEntry: false })?.size ?? 0
-  if (logSize > LOG_LIMIT_BYTES) fs.renameSync(logPath, `${logPath}.1`)
+  if (logSize > MAX_LOG_BYTES) fs.renameSync(logPath, `${logPath}.1`)
   const logFile = fs.openSync(logPath, 'a', 0o600)
   const logStart = fs.fstatSync(logFile).size
-  for (const path of [cluster, socketDir, logPath]) way.giveToUser(path)
+  for (const path of [cluster, socketDir, logPath]) mode.giveToUser(path)
   const entries = Object.entries({ ...place.settings, unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"` })
   const flags = entries.flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const [file, ...args] = way.command('postgres', ['-D', cluster, ...flags])
+  const [file, ...args] = mode.command('postgres', ['-D', cluster, ...flags])
   // A session of its own: Ctrl-C in our terminal must not stop the database before Berth has shut down.
-  const child = spawn(file, args, { ...way.user, cwd: '/', detached: true, stdio: ['ignore', logFile, logFile] })
+  const child = spawn(file, args, { ...mode.user, cwd: '/', detached: true, stdio: ['ignore', logFile, logFile] })
   fs.closeSync(logFile)
   child.unref()
   const exited = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
@@ -196,22 +196,22 @@ async function clearLeftovers({ cluster, socketDir, log }: Place): Promise<void>
 }
 
 /** Created beside its final place and then renamed, so that a cluster is complete or absent; removes earlier leftovers. */
-async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThrowaway: boolean): Promise<void> {
+async function initialiseOnce(dataDir: string, cluster: string, mode: RunMode, isThrowaway: boolean): Promise<void> {
   for (const name of fs.readdirSync(dataDir).filter((name) => name.startsWith('postgres.new-'))) {
     await fs.promises.rm(join(dataDir, name), { recursive: true, force: true, maxRetries: 10 })
   }
   if (fs.existsSync(join(cluster, 'PG_VERSION'))) return
   const unfinished = join(dataDir, `postgres.new-${randomBytes(6).toString('hex')}`)
   fs.mkdirSync(unfinished, { mode: 0o700 })
-  way.giveToUser(unfinished)
+  mode.giveToUser(unfinished)
   const access = ['--username=berth', '--auth-local=trust', '--auth-host=reject']
   // The same sort order on every machine: the C library's changes with its version and corrupts indexes.
-  const locale = way.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : []
+  const locale = mode.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : []
   const storage = ['--encoding=UTF8', '--locale=C', ...locale, '--data-checksums']
   if (isThrowaway) storage.push('--no-sync')
-  const [file, ...args] = way.command('initdb', ['-D', unfinished, ...access, ...storage])
+  const [file, ...args] = mode.command('initdb', ['-D', unfinished, ...access, ...storage])
   try {
-    await run(file, args, { ...way.user, cwd: '/', timeout: INITDB_LIMIT_MS })
+    await run(file, args, { ...mode.user, cwd: '/', timeout: INITDB_LIMIT_MS })
     fs.renameSync(unfinished, cluster)
     syncFolder(dataDir)
   } catch (error) {
@@ -221,14 +221,14 @@ async function initialiseOnce(dataDir: string, cluster: string, way: Way, isThro
 }
 
 /** A way to run PostgreSQL on this machine. */
-type Way = Awaited<ReturnType<typeof chooseWay>>
+type RunMode = Awaited<ReturnType<typeof chooseRunMode>>
 
 /**
  * PostgreSQL refuses root. A user namespace shows it our files as another user's, with nothing changed on disk; where a
  * container forbids that, it runs as nobody, who must be able to reach the folder. Each way is tried with the real
  * program and folder, and with a user that has a name: initdb needs one, and `docker --user 1234` has none.
  */
-async function chooseWay(dataDir: string, programs: ReturnType<typeof findPrograms>) {
+async function chooseRunMode(dataDir: string, programs: ReturnType<typeof findPrograms>) {
   const { uid, gid, mode } = fs.statSync(dataDir)
   const isRoot = process.getuid?.() === 0
   const mapped = { prefix: ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`], ids: {} }

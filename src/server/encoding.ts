@@ -17,7 +17,7 @@ export function chooseEncoding(accepted: string | undefined): Encoding | undefin
 }
 
 /** Runs on the thread pool. `brotliQuality`: 0 to 11, slower with each step. */
-export async function pack(plain: Buffer, encoding: Encoding, brotliQuality: number): Promise<Buffer> {
+export async function compress(plain: Buffer, encoding: Encoding, brotliQuality: number): Promise<Buffer> {
   if (encoding === 'gzip') return promisify(gzip)(plain)
   return promisify(brotliCompress)(plain, {
     params: { [constants.BROTLI_PARAM_QUALITY]: brotliQuality, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },

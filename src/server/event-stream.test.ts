@@ -92,7 +92,7 @@ async function take(response: http.IncomingMessage, count: number): Promise<Even
   return taken
 }
 
-/** Is given an id, and is rolled back. */
+/** Takes an id and is rolled back. */
 async function emitForNobody({ accountId }: Actor): Promise<void> {
   const good: NewEvent = { accountId, type: 'rental.changed', subject: { kind: 'rental', id: '1' }, data: {} }
   const bad = { ...good, subject: { kind: 'rental', id: null } } as unknown as NewEvent
@@ -147,7 +147,7 @@ test('across all accounts and with many writers, a reader that is cut and resume
   const writers = others.map(async (other, writer) => {
     for (let n = 0; n < 40; n += 1) {
       await house.emit(other, 1 + ((writer + n) % 3))
-      // Ids that never come.
+      // Ids that are never committed.
       if (n % 4 === 0) await emitForNobody(other)
     }
   })

@@ -153,16 +153,16 @@ function makeStream(
 ): Stream {
   const { response, stillValid } = client
   const over = new AbortController()
-  let news = true
-  let goOn = (): void => {}
-  const pause = (): Promise<void> => new Promise((resolve) => (goOn = resolve))
+  let hasNew = true
+  let resume = (): void => {}
+  const pause = (): Promise<void> => new Promise((resolve) => (resume = resolve))
   const wake = (): void => {
-    news = true
-    goOn()
+    hasNew = true
+    resume()
   }
   const end = (): void => {
     over.abort()
-    goOn()
+    resume()
   }
 
   const write = async (event: EventRecord): Promise<void> => {
@@ -185,23 +185,23 @@ function makeStream(
     response
       .once('close', end)
       .on('error', end)
-      .on('drain', () => goOn())
+      .on('drain', () => resume())
     if (response.destroyed) return
     response.writeHead(200, headers).write(sseHeartbeat)
     const beat = setInterval(() => void heartbeat(), settings.heartbeatMs)
     try {
       let last = after
       while (!over.signal.aborted) {
-        if (!news) await pause()
-        if (!news) continue
-        news = false
+        if (!hasNew) await pause()
+        if (!hasNew) continue
+        hasNew = false
         const batch = await source.listAfter(last)
         for (const event of batch) {
           if (over.signal.aborted) break
           await write(event)
           last = BigInt(event.id)
         }
-        if (batch.length === BATCH_ROWS) news = true
+        if (batch.length === BATCH_ROWS) hasNew = true
       }
     } catch {
       // The database is down. The client reconnects with its last id, here or elsewhere.

@@ -1,4 +1,4 @@
-/** Which models a first start offers, and what a newer version adds to a server that was set up by an older one. */
+/** The models that a first start adds, and those that an upgrade adds to an older installation. */
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -23,7 +23,7 @@ async function fresh(work: (database: Database) => Promise<void>): Promise<void>
   }
 }
 
-/** Empty but for the migrations before those of pictures; `setUp` is what was done with it then. */
+/** A database with the migrations before image models; `setUp` prepares its data. */
 async function upgraded(setUp: string, work: (database: Database) => Promise<void>): Promise<void> {
   const old = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   onTestFinished(() => rm(old, { recursive: true, force: true }))

@@ -35,12 +35,12 @@ export async function ensureOperator(database: Database, dataDir: string): Promi
     const account = { id: 'operator', name: 'Operator', key, keyScopes: [...scopes] }
     if (await transact(database, (tx) => openHouseAccount(tx, account))) return true
   }
-  await dropDudKey(database, dataDir)
+  await deleteUnusedKey(database, dataDir)
   return false
 }
 
 /** Several servers may start at once on one database: the later ones delete their file, which holds no valid key. */
-async function dropDudKey(database: Database, dataDir: string): Promise<void> {
+async function deleteUnusedKey(database: Database, dataDir: string): Promise<void> {
   const parsed = parseApiKey(readPrivateFile(dataDir, OPERATOR_KEY)?.trim() ?? '')
   if (parsed.kind !== 'key') return
   const known = await findApiKey(database.db, 'operator', parsed.key.publicId)
@@ -65,7 +65,7 @@ export async function renewOperatorKey(database: Database, dataDir: string): Pro
       actor: 'berth serve',
       action: 'operator_key.renew',
       accountId: 'operator',
-      reason: 'asked for at the start',
+      reason: 'requested with --new-operator-key',
     })
   })
 }
@@ -95,7 +95,8 @@ async function openHouseAccount(
   account: { id: string; name: string; key: string; keyScopes: Scope[] },
 ): Promise<boolean> {
   const parsed = parseApiKey(account.key)
-  if (parsed.kind !== 'key') throw new Error(`The file of the ${account.id} key in the data folder does not hold a key`)
+  if (parsed.kind !== 'key')
+    throw new Error(`The file of the ${account.id} key in the data folder does not contain a key`)
   // Several servers may start at once: the one that inserts the row continues.
   const inserted = await insertAccount(tx, { id: account.id, name: account.name, platformFeeBp: null })
   if (inserted === undefined) return false
@@ -108,7 +109,7 @@ async function openHouseAccount(
 }
 
 async function credit(tx: Tx, accountId: string, amount: NanoUsd): Promise<void> {
-  const reason = 'credit of the first start'
+  const reason = 'demo credit'
   await post(tx, {
     key: welcomeKey(accountId),
     kind: 'credit',

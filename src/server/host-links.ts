@@ -17,7 +17,7 @@ export interface HostLinks {
   open(hostId: string, request: StreamRequest): MuxStream | undefined
   ids(): string[]
   /** The desired state of a host connected here may have changed. */
-  tell(hostId: string): void
+  notify(hostId: string): void
   /** Calls back when a host connects, disconnects or gets a new desired state. Returns a function that stops it. */
   watch(listener: () => void): () => void
 }
@@ -43,7 +43,7 @@ export function makeHostLinks(): HostLinks {
     get: (hostId) => links.get(hostId),
     open: (hostId, request) => links.get(hostId)?.open(request),
     ids: () => [...links.keys()],
-    tell: (hostId) => {
+    notify: (hostId) => {
       if (links.has(hostId)) changed()
     },
     watch: (listener) => {

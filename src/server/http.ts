@@ -32,7 +32,7 @@ import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
 
 /** Log lines for failed requests with the same address, operation and status. */
-const LINES_PER_MINUTE = 10
+const MAX_LINES_PER_MINUTE = 10
 
 export interface HttpOptions extends Binding {
   readonly log: Logger
@@ -88,7 +88,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     reply.header('Cache-Control', 'no-store')
   })
   // A client that fails in a loop must not fill the log.
-  const lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
+  const lines = makeLineLimit({ perMinute: MAX_LINES_PER_MINUTE })
   server.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as { operation?: string }
     requests.add({ operation, status: String(reply.statusCode) })
@@ -178,7 +178,7 @@ function addPlainRoutes(server: FastifyInstance, options: HttpOptions): void {
     return reply.code(ok ? 200 : 503).send({ status: ok ? 'ready' : 'not ready', ...why })
   })
   server.get('/openapi.json', async (request, reply) =>
-    sendJson(request, reply, { value: (all ??= renderOnce(describeApi('all'))), mayPack: true }),
+    sendJson(request, reply, { value: (all ??= renderOnce(describeApi('all'))), mayCompress: true }),
   )
   server.get('/docs', async (_request, reply) =>
     reply

@@ -30,7 +30,7 @@ import type { Settings } from './settings.ts'
 
 const COUNT_GATEWAYS_MS = 5_000
 /** Log lines for failures of one account at one deployment. */
-const LINES_PER_MINUTE = 10
+const MAX_LINES_PER_MINUTE = 10
 const GB = 1e9
 
 export interface Inference {
@@ -65,7 +65,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   closing.push(async () => engines?.close())
   closing.push(() => dispatcher.close())
   // A caller whose requests fail must not fill the log.
-  const lines = makeLineLimit({ perMinute: LINES_PER_MINUTE })
+  const lines = makeLineLimit({ perMinute: MAX_LINES_PER_MINUTE })
   let live = 1
   const counting = setInterval(() => {
     treasury.liveGateways().then(

@@ -24,7 +24,7 @@ export function renderInvoice(invoice: InvoiceRecord): string {
 <main>
 <header>
   <div class="brand">Berth</div>
-  <div class="title"><h1>Invoice</h1>${open ? '<span class="badge">Open: the month is not over</span>' : ''}</div>
+  <div class="title"><h1>Invoice</h1>${open ? '<span class="badge">Open: the month has not ended</span>' : ''}</div>
 </header>
 <dl class="facts">
   <div class="to"><dt>Billed to</dt><dd><strong>${escapeHtml(invoice.account.name)}</strong><br><span class="quiet">${escapeHtml(invoice.account.id)}</span></dd></div>

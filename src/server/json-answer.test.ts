@@ -1,4 +1,4 @@
-/** Long answers are packed for those who take it, and none that has a secret in it. */
+/** Long answers are compressed if the client accepts it, except those that contain a secret. */
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -6,7 +6,7 @@ import { api, type OperationId } from '../contract/api.ts'
 import type { Endpoint } from '../contract/endpoint.ts'
 import { ask, type Answer, type Asked } from '../../test/harness/console.ts'
 import { testServer, type TestServer } from '../../test/harness/server.ts'
-import { isPackable } from './json-answer.ts'
+import { isCompressible } from './json-answer.ts'
 
 let server: TestServer
 beforeAll(async () => {
@@ -40,15 +40,15 @@ test('compresses a long answer as the client accepts, with the same content', as
     expect(plain.headers.vary).toBe('Accept-Encoding')
     expect(plain.headers['content-type']).toBe('application/json; charset=utf-8')
     for (const encoding of ['gzip', 'br']) {
-      const packed = await askWithKey(path, encoding, asked)
-      expect([path, packed.headers['content-encoding'], packed.headers.vary]).toEqual([
+      const compressed = await askWithKey(path, encoding, asked)
+      expect([path, compressed.headers['content-encoding'], compressed.headers.vary]).toEqual([
         path,
         encoding,
         'Accept-Encoding',
       ])
-      expect(packed.headers['content-type']).toBe('application/json; charset=utf-8')
-      expect(packed.text.length).toBeLessThan(plain.text.length / 3)
-      expect(unpack(packed)).toEqual(unpack(plain))
+      expect(compressed.headers['content-type']).toBe('application/json; charset=utf-8')
+      expect(compressed.text.length).toBeLessThan(plain.text.length / 3)
+      expect(unpack(compressed)).toEqual(unpack(plain))
     }
   }
 })
@@ -56,10 +56,10 @@ test('compresses a long answer as the client accepts, with the same content', as
 test('HEAD answers like GET, without the body', async () => {
   for (const accepts of ['br', 'identity']) {
     const got = await askWithKey('/v2/operator/price-book', accepts)
-    const told = await askWithKey('/v2/operator/price-book', accepts, { method: 'HEAD' })
-    expect(told.text).toBe('')
+    const reported = await askWithKey('/v2/operator/price-book', accepts, { method: 'HEAD' })
+    expect(reported.text).toBe('')
     for (const name of ['content-encoding', 'content-length', 'content-type', 'vary']) {
-      expect([name, told.headers[name]]).toEqual([name, got.headers[name]])
+      expect([name, reported.headers[name]]).toEqual([name, got.headers[name]])
     }
   }
 })
@@ -78,7 +78,7 @@ test('does not compress short answers, errors, creates and changes', async () =>
   const made = await askWithKey('/v2/api-keys', 'br', { method: 'POST', body })
   expect([short.status, refused.status, made.status]).toEqual([200, 404, 200])
   for (const { headers } of [short, refused, made]) expect(headers['content-encoding']).toBeUndefined()
-  // Not only because it is short: what is packed by its length says that it varies.
+  // Not only because it is short: a compressible response would have a Vary header.
   expect([short.headers.vary, made.headers.vary]).toEqual(['Accept-Encoding', undefined])
 })
 
@@ -86,20 +86,20 @@ test('no compressible answer contains a secret', () => {
   const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
   const secret = /^(key|token)$|secret|password|privateKey/i
   const withSecrets = operations.filter(([, { response }]) => fieldsOf(response).some((name) => secret.test(name)))
-  // So the search finds what it looks for.
+  // Proves that the search works.
   const names = withSecrets.map(([operation]) => operation)
   for (const made of ['createApiKey', 'createWebhook', 'rotateWebhookSecret', 'createJoinToken', 'createAccount']) {
     expect(names).toContain(made)
   }
-  const packed = withSecrets.filter(([operation, endpoint]) => isPackable(operation, endpoint))
-  expect(packed.map(([operation]) => operation)).toEqual([])
+  const compressed = withSecrets.filter(([operation, endpoint]) => isCompressible(operation, endpoint))
+  expect(compressed.map(([operation]) => operation)).toEqual([])
   // A prompt is private, and so is any text that contains it.
-  expect(isPackable('getInferenceRequest', api.getInferenceRequest as unknown as Endpoint)).toBe(false)
-  const byPost = operations.filter(([operation, one]) => one.method !== 'GET' && isPackable(operation, one))
+  expect(isCompressible('getInferenceRequest', api.getInferenceRequest as unknown as Endpoint)).toBe(false)
+  const byPost = operations.filter(([operation, one]) => one.method !== 'GET' && isCompressible(operation, one))
   expect(byPost.map(([operation]) => operation)).toEqual(['listMachines'])
 })
 
-/** The names of all fields, however deep. A thing with parts is no secret, though one of its parts may be. */
+/** The names of all fields at any depth. An object is not a secret, although one of its fields may be. */
 function fieldsOf(response: z.ZodType): string[] {
   const names: string[] = []
   JSON.stringify(z.toJSONSchema(response, { unrepresentable: 'any' }), (_, value: unknown) => {

@@ -15,13 +15,13 @@ import { listen, type Log } from '../store/listener.ts'
 
 /** Unknown ids are cached for a moment, so that a client retrying in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000
-const UNKNOWN_ENTRIES = 10_000
+const MAX_UNKNOWN_ENTRIES = 10_000
 /** Without notifications and without the database, a known key stays valid for this long. */
 const TRUSTED_MS = 10 * MINUTE_MS
 /** A slower lookup fails. */
-const LOOK_UP_MS = 2_000
+const LOOKUP_TIMEOUT_MS = 2_000
 /** After a failed lookup, known keys are not looked up again for this long. */
-const AWAY_MS = 500
+const LOOKUP_RETRY_MS = 500
 
 export interface KeyCache {
   /** undefined: there is no such key. */
@@ -43,7 +43,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   /** The keys known when notifications last arrived. */
   let remembered = new Map<string, KnownKey>()
   let trustedUntil = clock.now()
-  let awayUntilMs = Number.NEGATIVE_INFINITY
+  let noLookupUntilMs = Number.NEGATIVE_INFINITY
 
   const forget = (payload: string): void => {
     if (!payload.startsWith(ACCOUNT_PREFIX)) {
@@ -64,15 +64,19 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   }
   const trusted = (publicId: string): KnownKey | undefined =>
     clock.now() < trustedUntil ? remembered.get(publicId) : undefined
-  const findUnheard = async (publicId: string): Promise<KnownKey | undefined> => {
+  const findWithoutNotifications = async (publicId: string): Promise<KnownKey | undefined> => {
     const last = trusted(publicId)
-    if (last !== undefined && performance.now() < awayUntilMs) return last
+    if (last !== undefined && performance.now() < noLookupUntilMs) return last
     try {
-      const found = await within(LOOK_UP_MS, findKnownKey(database.db, publicId), 'the database did not answer in time')
+      const found = await within(
+        LOOKUP_TIMEOUT_MS,
+        findKnownKey(database.db, publicId),
+        'the database did not answer in time',
+      )
       remembered.delete(publicId)
       return found
     } catch (error) {
-      awayUntilMs = performance.now() + AWAY_MS
+      noLookupUntilMs = performance.now() + LOOKUP_RETRY_MS
       if (last === undefined) throw error
       return last
     }
@@ -81,22 +85,22 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   const listener = listen({ url, channel: KEY_CHANNEL, log, onNotification: forget, onGap: lost })
 
   const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
-    const looking = findKnownKey(database.db, publicId)
-    loading.set(publicId, looking)
+    const lookup = findKnownKey(database.db, publicId)
+    loading.set(publicId, lookup)
     try {
-      const key = await looking
-      if (loading.get(publicId) !== looking) return key
-      if (key === undefined) remember(unknown, publicId, addMs(clock.now(), UNKNOWN_MS), UNKNOWN_ENTRIES)
+      const key = await lookup
+      if (loading.get(publicId) !== lookup) return key
+      if (key === undefined) remember(unknown, publicId, addMs(clock.now(), UNKNOWN_MS), MAX_UNKNOWN_ENTRIES)
       else remember(known, publicId, key, limits.keyCacheEntries)
       return key
     } finally {
-      if (loading.get(publicId) === looking) loading.delete(publicId)
+      if (loading.get(publicId) === lookup) loading.delete(publicId)
     }
   }
 
   return {
     find: async (publicId) => {
-      if (!listener.isTrusted()) return findUnheard(publicId)
+      if (!listener.isTrusted()) return findWithoutNotifications(publicId)
       const key = known.get(publicId)
       if (key !== undefined) {
         known.delete(publicId)
@@ -108,7 +112,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     },
     peek: (publicId) => {
       if (listener.isTrusted()) return known.get(publicId)
-      return performance.now() < awayUntilMs ? trusted(publicId) : undefined
+      return performance.now() < noLookupUntilMs ? trusted(publicId) : undefined
     },
     isCaching: () => listener.isTrusted(),
     forget,

@@ -14,7 +14,7 @@ export function readMetalEntry(body: { readonly id: string }): Result<InventoryH
   const read = parseInventory(JSON.stringify({ hosts: [body] }))
   const host = read.kind === 'read' ? read.hosts[0] : undefined
   if (host !== undefined) return ok(host)
-  const [fault = 'not an entry of an inventory'] = read.kind === 'faulty' ? read.faults : []
+  const [fault = 'not a valid inventory entry'] = read.kind === 'faulty' ? read.faults : []
   const [, field, sentence] = /^host [^:]*: ([\w.]+): (.*)$/s.exec(fault) ?? []
   return failField(field === undefined ? [] : field.split('.'), 'bad_inventory', { message: sentence ?? fault })
 }

@@ -31,16 +31,16 @@ export function sealMetal(app: Pick<App, 'vault'>, access: MetalAccess, declared
 export async function changeMetalHost(
   app: Pick<App, 'database' | 'vault'>,
   known: HostRow,
-  said: Pick<MetalHost, 'access' | 'declared' | 'address' | 'offer'>,
+  entry: Pick<MetalHost, 'access' | 'declared' | 'address' | 'offer'>,
 ): Promise<void> {
   const before = known.access === null ? undefined : sealed.parse(JSON.parse(app.vault.open(known.access)))
-  const hostKey = said.access.hostKey ?? before?.access.hostKey
-  const access: MetalAccess = { ...said.access, ...(hostKey === undefined ? {} : { hostKey }) }
+  const hostKey = entry.access.hostKey ?? before?.access.hostKey
+  const access: MetalAccess = { ...entry.access, ...(hostKey === undefined ? {} : { hostKey }) }
   await updateMetalHost(app.database.db, {
     id: known.id,
-    offer: said.offer,
-    access: sealMetal(app, access, said.declared),
-    address: said.address,
+    offer: entry.offer,
+    access: sealMetal(app, access, entry.declared),
+    address: entry.address,
   })
 }
 

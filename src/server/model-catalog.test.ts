@@ -1,6 +1,6 @@
 /**
- * The promises: a change of the registry reaches every server, an outage of the database takes nothing away, engines of
- * this server appear when they are ready, and a key that cannot be opened is neither used nor told.
+ * A change of the registry reaches every server, a database outage removes nothing, engines of this server appear when
+ * they are ready, and a key that cannot be decrypted is neither used nor revealed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
@@ -54,7 +54,7 @@ interface Watched {
 async function watch(
   more: { engines?: LocalEngines; database?: Database; vault?: typeof fixture.app.vault } = {},
 ): Promise<Watched> {
-  let told: Catalog = new Map()
+  let reported: Catalog = new Map()
   let changes = 0
   const warnings: object[] = []
   const catalog = makeModelCatalog({
@@ -63,16 +63,16 @@ async function watch(
     engines: more.engines,
     log: { warn: (detail, message) => warnings.push({ ...detail, message }) },
     onChange: (next) => {
-      told = next
+      reported = next
       changes += 1
     },
   })
   open.push(() => catalog.close())
   await catalog.loaded
-  return { catalog, now: () => told, changes: () => changes, warnings }
+  return { catalog, now: () => reported, changes: () => changes, warnings }
 }
 
-/** Engines that are in whatever state a test says. */
+/** Engines whose state the test sets. */
 function heldEngines() {
   const states = new Map<string, LocalState>()
   const asked: Array<readonly LocalModel[]> = []
@@ -187,7 +187,7 @@ describe('the registry as a gateway sees it', () => {
 })
 
 describe('a change', () => {
-  // Half of the slow timer: only a notification is so quick, also on a busy machine.
+  // Half of the slow timer: only a notification is this fast, even on a busy machine.
   const SOON_MS = 15_000
 
   test('reaches every server', async () => {
@@ -221,7 +221,7 @@ describe('a change', () => {
   })
 })
 
-/** Between a server and PostgreSQL: can be cut, and mended. */
+/** A proxy between a server and PostgreSQL that can be cut and restored. */
 async function startRelay(url: string) {
   const through = new URL(url)
   const folder = await mkdtemp(path.join(os.tmpdir(), 'relay-'))

@@ -1,4 +1,4 @@
-/** The promise: what operators read of a deployment is what the dispatcher has seen of it, and of nothing else. */
+/** Operators see the health of a deployment as the dispatcher observed it. */
 import { expect, test } from 'vitest'
 import { instantOf } from '../base/instant.ts'
 import { zeroUsd } from '../base/money.ts'

@@ -1,4 +1,4 @@
-/** The promises: all servers together grant the limit at most, few database calls, and never a failure of its own. */
+/** All servers together grant at most the limit, with few database calls, and the limiter itself never fails. */
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
@@ -14,14 +14,14 @@ beforeAll(async () => {
 })
 afterAll(() => fixture.close())
 
-/** However slow this machine is, the counter is waited for: a server that has given it up counts alone. */
+/** Long, so that a slow machine still waits for the counter: a server that gives up counts alone. */
 const sliceTimeoutMs = 60_000
 const start = () => makeRateLimiter({ database: fixture.database, clock: fixture.clock, sliceTimeoutMs })
 const granted = (answers: readonly RateAnswer[]) => answers.filter((answer) => answer.allowed).length
 
 describe('the limit across all servers', () => {
   test.each([1, 3, 9, 10, 57, 600])(
-    'two servers grant %i a minute together, however many ask at once',
+    'two servers together grant %i per minute, however many ask at once',
     async (limit) => {
       const [one, other] = [start(), start()]
       const subject = `many:${limit}`
@@ -46,7 +46,7 @@ describe('the limit across all servers', () => {
     for (let n = 0; n < 600; n += 1) await limiter.take('slices', 600)
     // Small slices at first, then tenths.
     expect(calls).toBe(14)
-    // Once the minute is spent nobody asks again.
+    // Once the budget of the minute is spent, no further calls are made.
     for (let n = 0; n < 50; n += 1) await limiter.take('slices', 600)
     expect(calls).toBe(15)
     fixture.database.pool.off('acquire', count)
@@ -54,11 +54,11 @@ describe('the limit across all servers', () => {
 
   test('reports the remaining budget and the start of the next minute', async () => {
     const limiter = start()
-    const first = await limiter.take('told', 100)
+    const first = await limiter.take('reported', 100)
     expect(first).toMatchObject({ allowed: true, limit: 100, remaining: 99 })
     expect(first.resetAt % MINUTE_MS).toBe(0)
     expect(first.resetAt - fixture.clock.now()).toBeLessThanOrEqual(MINUTE_MS)
-    expect((await start().take('told', 100)).remaining).toBe(98)
+    expect((await start().take('reported', 100)).remaining).toBe(98)
   })
 
   test('is counted by each server alone without a database', async () => {
@@ -101,7 +101,7 @@ describe('several units at once', () => {
           )
           expect(taken(answers)).toBeLessThanOrEqual(limit)
           expect(answers.filter(({ answer, amount }) => answer.allowed && amount > limit)).toEqual([])
-          // A single server hands out all that fits.
+          // A single server grants everything that fits.
           const alone = start()
           const fresh = `alone:${runs}`
           let spent = 0
@@ -146,7 +146,7 @@ describe('several units at once', () => {
     expect(await limiter.take('back', 100)).toMatchObject({ allowed: false })
     limiter.giveBack('back', 60, first.resetAt)
     expect(limiter.tryTake('back', 100, 60)).toMatchObject({ allowed: true, remaining: 0 })
-    // More than was taken is not handed out, whatever is given back.
+    // Never more than was taken, whatever is returned.
     limiter.giveBack('back', 1_000)
     expect(limiter.tryTake('back', 100, 100)).toMatchObject({ allowed: true })
     expect(limiter.tryTake('back', 100, 1)).toMatchObject({ allowed: false })
@@ -176,7 +176,7 @@ describe('the limit of one server', () => {
     expect(ask()).toMatchObject({ limit: 3, remaining: 0 })
     expect(limiter.takeLocal('192.0.2.2', 3)).toMatchObject({ allowed: true, remaining: 2 })
     for (let n = 0; n < limits.rateSubjects; n += 1) limiter.takeLocal(`other:${n}`, 1)
-    // The oldest subject made room.
+    // The oldest subject was evicted.
     expect(ask()).toMatchObject({ allowed: true })
     fixture.clock.advance(MINUTE_MS)
     expect(ask()).toMatchObject({ allowed: true, remaining: 2 })

@@ -13,7 +13,7 @@ import { takeRateSlice } from '../store/rate-window.ts'
 const FIRST_SLICES = 100
 const SLICES = 10
 /** Larger limits are no limits, and a counter above this one still fits its column. */
-const LARGEST_LIMIT = 1_000_000_000
+const MAX_LIMIT = 1_000_000_000
 /** The longest that a request waits for a counter. */
 const SLICE_TIMEOUT_MS = 1_000
 
@@ -97,7 +97,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
 
   return {
     take: async (subject, limitPerMinute, amount = 1) => {
-      const limit = Math.min(limitPerMinute, LARGEST_LIMIT)
+      const limit = Math.min(limitPerMinute, MAX_LIMIT)
       for (;;) {
         const minute = startOfMinute(clock.now())
         const bucket = shared.of(minute, subject)
@@ -110,7 +110,7 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     },
     tryTake: (subject, limitPerMinute, amount = 1) => {
       const minute = startOfMinute(clock.now())
-      return takeFrom(shared.of(minute, subject), minute, Math.min(limitPerMinute, LARGEST_LIMIT), amount)
+      return takeFrom(shared.of(minute, subject), minute, Math.min(limitPerMinute, MAX_LIMIT), amount)
     },
     giveBack: (subject, amount, resetAt) => {
       const minute = startOfMinute(clock.now())

@@ -17,10 +17,10 @@ export function refName(schema: JsonObject): string | undefined {
 }
 
 /** The schema with the fields: behind a reference, inside an array, or the schema itself. */
-export function openUp(schema: JsonObject, components: Components): JsonObject {
+export function unwrap(schema: JsonObject, components: Components): JsonObject {
   const name = refName(schema)
   if (name !== undefined) return components[name] ?? {}
-  return schema['type'] === 'array' ? openUp(schema['items'] as JsonObject, components) : schema
+  return schema['type'] === 'array' ? unwrap(schema['items'] as JsonObject, components) : schema
 }
 
 /** A request marks required fields; an answer has nearly all of them, so it marks optional ones. */

@@ -1,4 +1,4 @@
-/** The reference shows all of the contract, its examples work as they stand, and nothing in it is left unescaped. */
+/** The reference covers the whole contract, its examples work unchanged, and everything is escaped. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
@@ -42,7 +42,7 @@ describe.each(operations)('%s', (id, endpoint) => {
 
 test('the shell sends an example unchanged', async () => {
   const scripts = operations.map(([id, endpoint]) => `${writeCurl(id, endpoint)}; printf '\\f'`)
-  // In place of curl: print the arguments, one call a record.
+  // Replaces curl: prints the arguments, one record per call.
   const shell = `curl() { for a in "$@"; do printf '%s\\v' "$a"; done; }\n${scripts.join('\n')}`
   const { stdout } = await run('sh', ['-c', shell], { env: { ...process.env, BERTH_URL: 'http://b', BERTH_KEY: 'k' } })
   const calls = stdout.split('\f').slice(0, -1)

@@ -8,7 +8,7 @@ import { describeApi, statusesAnywhere, statusMeanings, tagDescriptions } from '
 import type { JsonObject } from '../contract/openapi-schema.ts'
 import { html, join, prose, type Markup } from './markup.ts'
 import { renderCurl } from './reference-example.ts'
-import { anchorOf, openUp, refName, renderFields, renderParameters, type Components } from './reference-fields.ts'
+import { anchorOf, unwrap, refName, renderFields, renderParameters, type Components } from './reference-fields.ts'
 import { introSections, renderIntro } from './reference-intro.ts'
 import { referenceStyle } from './reference-style.ts'
 
@@ -151,7 +151,7 @@ function renderOperation(operation: Operation, components: { schemas: Components
           body === undefined
             ? undefined
             : html`<h4>Body</h4>
-                ${renderFields(openUp(body, components.schemas), 'request')}`
+                ${renderFields(unwrap(body, components.schemas), 'request')}`
         }
         ${renderAnswers(operation, components.schemas)}
       </div>
@@ -200,7 +200,7 @@ function renderAnswer(media: string, schema: JsonObject, endpoint: Endpoint, sch
 function fold(title: Markup, schema: JsonObject, schemas: Components): Markup {
   return html`<details class="answer">
     <summary><b class="ok">200</b> ${title}</summary>
-    ${renderFields(openUp(schema, schemas), 'answer')}
+    ${renderFields(unwrap(schema, schemas), 'answer')}
   </details>`
 }
 

@@ -1,4 +1,4 @@
-/** The promises: what is sent to a public port arrives in the machine behind it, and with the machine the port goes. */
+/** Data sent to a public port arrives in the machine behind it, and the port closes with the machine. */
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -57,7 +57,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** As a driver would: a workload with one public port. */
+/** Creates a workload with one public port, like a driver. */
 async function place(id: string, publicPort: number, target: number): Promise<void> {
   const { db } = lab.database
   await db
@@ -72,7 +72,7 @@ async function place(id: string, publicPort: number, target: number): Promise<vo
   await bump()
 }
 
-/** The servers are told. */
+/** Notifies the servers. */
 async function bump(): Promise<void> {
   const { db } = lab.database
   await db
@@ -149,7 +149,7 @@ test('a client that does not read slows down only its own connection', async () 
   const got = readAll(quick)
   quick.end(Buffer.alloc(2_000_000, 'q'))
   expect((await got).length).toBe(2_000_000)
-  // The rest is in the buffers of two kernels and the windows between: far from all of it.
+  // The rest is in socket buffers and stream windows: only a small part of the data.
   expect(sent).toBeLessThan(50)
   let read = 0
   slow.on('data', (piece: Buffer) => (read += piece.length))
@@ -215,12 +215,12 @@ test('closes a port without its host, and opens it again when the host returns',
   again.destroy()
 })
 
-/** Opens connections to a port until one of them is hung up on; how many stay. */
+/** Opens connections to a port until one is closed; returns how many stay open. */
 async function fill(to: number, most: number): Promise<Socket[]> {
   const stay: Socket[] = []
   for (let at = 0; at < most; at += 1) {
     const socket = net.connect({ port: to, host: '127.0.0.1' })
-    // It may be reset before it knows that it was connected.
+    // It may be reset before the connect event.
     socket.on('error', () => {})
     const isServed = new Promise<boolean>((resolve) => {
       socket.once('data', () => resolve(true))
@@ -252,7 +252,7 @@ test('limits a workload to its share of the host’s streams, with SSH apart', a
   // A finished connection frees its slot.
   first[0]?.destroy()
   await waitFor('its end', () => agent.mux.streams === 543)
-  // The host may have heard of it before the relay's own side is closed.
+  // The host may see the end before the relay has closed its own side.
   const again = await waitFor('room for another', async () => {
     const stay = await fill(second, 10)
     return stay.length > 0 && stay

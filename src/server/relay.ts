@@ -43,18 +43,18 @@ export interface Relay {
 
 export function openRelay(options: RelayOptions): Relay {
   const relay = new PortRelay(options)
-  const look = (): void => {
+  const sync = (): void => {
     relay.refresh().catch((error: unknown) => options.log.error({ err: error }, 'relay could not update its ports'))
   }
-  const stop = options.links.watch(look)
-  const looking = setInterval(look, CHECK_MS).unref()
-  look()
+  const stop = options.links.watch(sync)
+  const timer = setInterval(sync, CHECK_MS).unref()
+  sync()
   return {
     refresh: () => relay.refresh(),
     ports: () => relay.ports(),
     close: async () => {
       stop()
-      clearInterval(looking)
+      clearInterval(timer)
       await relay.close()
     },
   }
@@ -79,7 +79,7 @@ class PortRelay {
   readonly #counts = new Map<string, number>()
   /** Ports that refused a connection since the last check: logged once. */
   readonly #full = new Set<number>()
-  #looking: Promise<void> | undefined
+  #syncing: Promise<void> | undefined
   #next: Promise<void> | undefined
   #isClosed = false
 
@@ -89,15 +89,15 @@ class PortRelay {
 
   /** A check in progress may have read too early, so another one follows it, one for all callers. */
   refresh(): Promise<void> {
-    if (this.#looking !== undefined) {
-      this.#next ??= this.#looking.then(() => {
+    if (this.#syncing !== undefined) {
+      this.#next ??= this.#syncing.then(() => {
         this.#next = undefined
         return this.refresh()
       })
       return this.#next
     }
-    this.#looking = this.#look().finally(() => (this.#looking = undefined))
-    return this.#looking
+    this.#syncing = this.#sync().finally(() => (this.#syncing = undefined))
+    return this.#syncing
   }
 
   ports(): number[] {
@@ -106,11 +106,11 @@ class PortRelay {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#looking
+    await this.#syncing
     await Promise.all([...this.#open.values()].map((port) => this.#shut(port)))
   }
 
-  async #look(): Promise<void> {
+  async #sync(): Promise<void> {
     const { app, links, log } = this.#options
     if (this.#isClosed) return
     this.#full.clear()

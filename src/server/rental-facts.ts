@@ -16,14 +16,14 @@ import { listSegments } from '../store/segment.ts'
 import { readPublicPorts, readWorkloadMessages } from '../store/workload.ts'
 import type { DetailFacts } from './rental-view.ts'
 
-const DETAIL_EVENTS = 100
+const MAX_EVENTS = 100
 
 export async function readDetailFacts(app: App, rental: Rental): Promise<DetailFacts> {
   const { db } = app.database
   const tag = rentalTag(app, rental)
   const machineId = rental.spec.nodes[0]?.machineId
   const [events, cost, publicPorts, messages, machines] = await Promise.all([
-    listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: DETAIL_EVENTS }),
+    listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readRelayedPorts(app, [rental]),
     readWorkloadMessages(db, rental.status === 'Pending' ? [tag] : []),

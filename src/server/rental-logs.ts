@@ -22,7 +22,7 @@ export interface LogStreams {
   ): Promise<Result<void>>
 }
 
-const STREAMS_PER_ACCOUNT = 50
+const MAX_STREAMS_PER_ACCOUNT = 50
 /** How often the key is checked again during a stream. */
 const KEY_CHECK_MS = 15_000
 
@@ -33,15 +33,15 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       const rental = await findAnyRental(app.database.db, actor, id)
       if (!rental.ok) return rental
       const own = open.get(actor.accountId) ?? 0
-      if (own >= STREAMS_PER_ACCOUNT) {
-        return fail('too_many_streams', { limit: STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
+      if (own >= MAX_STREAMS_PER_ACCOUNT) {
+        return fail('too_many_streams', { limit: MAX_STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
       }
       const logs = logsOf(app, rental.value, openLogs, { follow, tail })
       if (!logs.ok) return logs
       response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', [unbuffered.name]: unbuffered.value })
       response.flushHeaders()
       open.set(actor.accountId, own + 1)
-      void passOn(logs.value, response, stillValid).finally(() => {
+      void forward(logs.value, response, stillValid).finally(() => {
         const left = (open.get(actor.accountId) ?? 1) - 1
         if (left === 0) open.delete(actor.accountId)
         else open.set(actor.accountId, left)
@@ -64,7 +64,7 @@ function logsOf(
   return openLogs?.(rental, options) ?? fail('no_hosts')
 }
 
-async function passOn(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {
+async function forward(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {
   const check = setInterval(() => {
     stillValid().then(
       (valid) => valid || logs.destroy(new Error('the key is no longer valid')),

@@ -95,7 +95,7 @@ function attachedStorage(
     })
 }
 
-export interface RentalSurroundings {
+export interface RentalContext {
   readonly terms: ReadonlyMap<number, Term>
   readonly people: ReadonlyMap<string, Person>
   readonly attachments: readonly AttachedVolume[]
@@ -104,7 +104,7 @@ export interface RentalSurroundings {
 }
 
 /** The active record of either kind: the caller narrows `rentalType`. */
-export function activeRental<Type extends RentalType>(app: App, rental: Rental, around: RentalSurroundings) {
+export function activeRental<Type extends RentalType>(app: App, rental: Rental, around: RentalContext) {
   const term = around.terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   const person = around.people.get(rental.person_id)
@@ -171,7 +171,7 @@ export interface DetailFacts {
   readonly simulated: Simulation | null
 }
 
-export function rentalDetail(app: App, rental: Rental, around: RentalSurroundings, facts: DetailFacts) {
+export function rentalDetail(app: App, rental: Rental, around: RentalContext, facts: DetailFacts) {
   return {
     ...activeRental<RentalType>(app, rental, around),
     ...detailFields(rental, facts),

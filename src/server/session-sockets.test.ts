@@ -1,4 +1,4 @@
-/** The promises: a terminal is opened by who owns the machine, with a key that may, and by nobody else. */
+/** Only the owner of a machine, with a key that has the scope, can open a terminal. */
 import { fail } from '../contract/result.ts'
 import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -66,7 +66,7 @@ function dial(id: number | string, asked: Asked): WebSocket {
   return new WebSocket(url, asked.protocols ?? [], options)
 }
 
-/** The answer of who is not let in. */
+/** The response to a rejected request. */
 async function refusal(id: number | string, asked: Asked): Promise<{ status: number | undefined; body: unknown }> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const socket = dial(id, asked)
@@ -173,7 +173,7 @@ test('accepts the console’s cookie on its own pages; signing out ends the term
     [{ Origin: 'null' }, 403, 'foreign_origin'],
     [{ Origin: own, 'Sec-Fetch-Site': 'same-site' }, 403, 'cross_site'],
     [{ Origin: own, Cookie: 'berth_session=ended' }, 401, 'session_ended'],
-    // Only a proxy may say by which name the client calls us, and there is none.
+    // Only a trusted proxy can set the host name, and there is none.
     [{ Origin: 'http://gpu.example.test', 'X-Forwarded-Host': 'gpu.example.test' }, 403, 'foreign_origin'],
   ]
   for (const [headers, status, reason] of refused) {
@@ -255,9 +255,9 @@ test('passes on the reason when the machine hangs up', async () => {
 
 test('a slow client slows the machine down', async () => {
   const terminal = await enter({ key: owner.keyText })
-  // Let in before anything flows: how long that takes says nothing of what holds back whom.
+  // Opened before any data flows, so that the time to open does not affect the measurement.
   const quick = await enter({ key: owner.keyText })
-  // Stopped after each message: it is there, but in no hurry.
+  // Pauses after each message: a slow reader.
   const slowly = (): void => {
     terminal.socket.pause()
     setTimeout(() => terminal.socket.resume(), 5)
@@ -321,7 +321,7 @@ test('closes the terminals of a member demoted to viewer', async () => {
   const { accountId } = member
   const changed = await transact(lab.database, async (tx) => {
     await insertMember(tx, { accountId, personId: boss.actor.personId, role: 'owner', name: null })
-    // An owner without a key could not act, so the account would not let the other one go.
+    // An account must keep an owner with a key, so the other owner could not be removed.
     const key = await createApiKey(tx, member.actor, { ...plainKey, memberId: boss.actor.personId })
     if (!key.ok) return key
     return changeMember(tx, { ...boss.actor, accountId }, { personId: member.actor.personId, role: 'viewer' })

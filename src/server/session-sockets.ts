@@ -32,9 +32,9 @@ const TERMINAL_PATH = /^\/v2\/alpha\/on-demand\/rentals\/(\d{1,10})\/terminal$/
 const PROTOCOL = 'berth.terminal'
 const KEY_PROTOCOL = 'berth.key.'
 const SCOPE = 'compute:write'
-const MESSAGE_BYTES = 65_536
-const TERMINALS = 1_000
-const TERMINALS_PER_ACCOUNT = 50
+const MAX_MESSAGE_BYTES = 65_536
+const MAX_TERMINALS = 1_000
+const MAX_TERMINALS_PER_ACCOUNT = 50
 /** Total length of a command: a stream starts with one frame. */
 const MAX_COMMAND_CHARS = 10_000
 const CHECK_MS = 15_000
@@ -68,7 +68,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
   const sockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    maxPayload: MESSAGE_BYTES,
+    maxPayload: MAX_MESSAGE_BYTES,
     handleProtocols: (offered) => (offered.has(PROTOCOL) ? PROTOCOL : false),
   })
   const open = new Map<WebSocket, string>()
@@ -85,7 +85,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
     if (!checked.ok) return refuse(socket, checked)
     const { caller, start } = checked
     const own = [...open.values()].filter((accountId) => accountId === caller.accountId).length
-    if (isClosed || open.size >= TERMINALS || own >= TERMINALS_PER_ACCOUNT) {
+    if (isClosed || open.size >= MAX_TERMINALS || own >= MAX_TERMINALS_PER_ACCOUNT) {
       return refuse(socket, refused(tooMany()))
     }
     sockets.handleUpgrade(request, socket, head, (opened) => {
@@ -94,7 +94,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
       const credentials = credentialsOfUpgrade(request, options.trustedProxy)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
-        stillValid: () => mayStay(options.authenticator, credentials),
+        stillValid: () => mayContinue(options.authenticator, credentials),
       })
     })
   }
@@ -149,7 +149,7 @@ interface Refused {
 
 async function check(options: SessionSocketsOptions, request: IncomingMessage, id: number): Promise<Checked> {
   const { app, links, trustedProxy } = options
-  if (!mayCome(request, trustedProxy)) {
+  if (!isAllowedOrigin(request, trustedProxy)) {
     return refused(fail('foreign_origin'))
   }
   const caller = await admit(options, request)
@@ -186,7 +186,7 @@ async function admit(options: SessionSocketsOptions, request: IncomingMessage): 
 }
 
 /** Checks the scope again too: a member demoted to viewer keeps the key. */
-async function mayStay(authenticator: Authenticator, credentials: Credentials): Promise<boolean> {
+async function mayContinue(authenticator: Authenticator, credentials: Credentials): Promise<boolean> {
   const caller = await authenticator.authenticate(credentials)
   // A failed lookup does not end the session.
   return caller.ok ? holdsScope(caller.value.scopes, SCOPE) : caller.kind === 'unavailable'
@@ -203,7 +203,7 @@ function credentialsOfUpgrade(request: IncomingMessage, trustedProxy: TrustedPro
 }
 
 /** Browsers send an Origin that pages cannot choose. Programs send none, but a cookie means a browser. */
-function mayCome(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): boolean {
+function isAllowedOrigin(request: IncomingMessage, trustedProxy: TrustedProxy | undefined): boolean {
   const isProgram = request.headers.origin === undefined
   if (isProgram && credentialsOfUpgrade(request, trustedProxy).kind !== 'session') return true
   return isOwnOrigin(sentBy(request, trustedProxy))
@@ -244,7 +244,7 @@ function findLink(
 }
 
 function tooMany(): Failure {
-  return fail('too_many_terminals', { limit: TERMINALS_PER_ACCOUNT, retryAfterMs: 10_000 })
+  return fail('too_many_terminals', { limit: MAX_TERMINALS_PER_ACCOUNT, retryAfterMs: 10_000 })
 }
 
 function refused(failure: Failure): Refused {

@@ -1,4 +1,4 @@
-/** The promise: only what trusted proxies have appended counts, for requests and for upgrades alike. */
+/** Only entries appended by trusted proxies count, for requests and upgrades alike. */
 import { randomInt } from 'node:crypto'
 import http, { type IncomingMessage } from 'node:http'
 import Fastify from 'fastify'
@@ -62,17 +62,17 @@ test('forged first entries do not bypass the limit on wrong keys', async () => {
     Authorization: 'Bearer wrong',
     'X-Forwarded-For': `10.${randomInt(256)}.${randomInt(256)}.${randomInt(256)}, ${client}`,
   })
-  const knock = (client: string) => server.nobody('GET', '/v2/users/me', undefined, headers(client))
+  const knock = (client: string) => server.anonymous('GET', '/v2/users/me', undefined, headers(client))
   const statuses: number[] = []
   for (let round = 0; round < 15; round += 1) {
     const replies = await Promise.all(Array.from({ length: 100 }, () => knock('203.0.113.7')))
     statuses.push(...replies.map((reply) => reply.status))
   }
-  // The minute may have turned on the way.
+  // A new minute may have started meanwhile.
   expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(300)
   expect(statuses.at(-1)).toBe(429)
   expect(await statusOfUpgrade(server.url, headers('203.0.113.7'))).toBe(429)
-  const metrics = await server.nobody('GET', '/metrics', undefined, headers('203.0.113.7'))
+  const metrics = await server.anonymous('GET', '/metrics', undefined, headers('203.0.113.7'))
   expect(metrics.status).toBe(429)
   expect((await knock('203.0.113.8')).status).toBe(401)
   expect(await statusOfUpgrade(server.url, headers('203.0.113.8'))).toBe(401)

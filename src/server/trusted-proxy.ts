@@ -54,6 +54,6 @@ export function addressOf(request: IncomingMessage, trusted: TrustedProxy | unde
 export function hostOf(request: IncomingMessage, trusted: TrustedProxy | undefined): string {
   const forwarded = [request.headers['x-forwarded-host'] ?? []].flat().join(',')
   const last = forwarded.split(',').at(-1)?.trim() ?? ''
-  const isBelieved = last !== '' && trusted?.(request.socket.remoteAddress ?? '', 0) === true
-  return isBelieved ? last : (request.headers.host ?? '')
+  const isFromTrustedProxy = last !== '' && trusted?.(request.socket.remoteAddress ?? '', 0) === true
+  return isFromTrustedProxy ? last : (request.headers.host ?? '')
 }

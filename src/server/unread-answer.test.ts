@@ -1,4 +1,4 @@
-/** Over real connections: the system takes some of an answer by itself, so it must be longer than what fits there. */
+/** Over real connections: the answer must be longer than the socket buffers. */
 import { once } from 'node:events'
 import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ beforeAll(async () => {
     endUnread(response, request.url === '/patient' ? 60_000 : UNREAD_MS)
     response.end(Buffer.alloc(ANSWER_BYTES))
   })
-  // Long enough for a busy machine to ask again.
+  // Long enough for a busy machine to send the next request.
   server.keepAliveTimeout = 60_000
   await once(server.listen(0, '127.0.0.1'), 'listening')
 })
@@ -31,7 +31,7 @@ afterAll(() => {
 async function ask(path: string): Promise<net.Socket> {
   ends = 0
   const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1')
-  // An end in the middle may be a reset.
+  // A cut connection may end with a reset.
   client.on('error', () => {})
   client.pause()
   client.write(`GET ${path} HTTP/1.1\r\nHost: berth\r\n\r\n`)

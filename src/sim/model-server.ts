@@ -92,7 +92,7 @@ export interface ModelServerOptions {
   readonly keepAliveMs?: number
 }
 
-const KEEPS_REQUESTS = 10_000
+const MAX_KEPT_REQUESTS = 10_000
 const MAX_CACHED_PROMPTS = 100_000
 
 const operations =
@@ -137,7 +137,7 @@ class SimulatedServer implements ModelServer {
   readonly #prompts = new Set<string>()
   readonly #keeps: number
 
-  constructor({ tls, behaviour, keepsRequests = KEEPS_REQUESTS, keepAliveMs }: ModelServerOptions) {
+  constructor({ tls, behaviour, keepsRequests = MAX_KEPT_REQUESTS, keepAliveMs }: ModelServerOptions) {
     this.behaviour = { ...usual, faultsOnce: [], ...behaviour }
     this.#keeps = keepsRequests
     const listener = (request: IncomingMessage, response: ServerResponse): void => this.#receive(request, response)

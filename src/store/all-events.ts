@@ -15,9 +15,9 @@ import type { Db } from './database.ts'
 import { eventColumns, eventRecord, type EventRow } from './event.ts'
 
 /** Events are written last in their transaction, so most writers have ended at the next check. */
-const LOOK_AGAIN_MS = 10
+const POLL_MS = 10
 /** How long a reader waits for a stuck writer before it returns what it has. */
-const LOOKS = 200
+const MAX_POLLS = 200
 
 /** Newest first. */
 export async function listAllEvents(
@@ -62,9 +62,9 @@ function readAfter(db: Db, after: bigint, limit: number, upTo?: bigint) {
 /** Whether all transactions that were writing events at the call have committed or rolled back. */
 async function writersAreDone(db: Db): Promise<boolean> {
   let writers = await listWriters(db)
-  for (let look = 1; writers.length > 0; look += 1) {
-    if (look > LOOKS) return false
-    await setTimeout(LOOK_AGAIN_MS)
+  for (let poll = 1; writers.length > 0; poll += 1) {
+    if (poll > MAX_POLLS) return false
+    await setTimeout(POLL_MS)
     const still = new Set(await listWriters(db))
     writers = writers.filter((writer) => still.has(writer))
   }

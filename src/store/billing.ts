@@ -22,7 +22,7 @@ function ownIds(accountId: string): RawBuilder<unknown> {
 }
 
 /** Above zero: money received. */
-function crossed(accountId: string): RawBuilder<unknown> {
+function balanceChange(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
   return sql`case when t.to_id = any (${own}) then t.amount_nano else 0 end
     - case when t.from_id = any (${own}) then t.amount_nano else 0 end`
@@ -38,7 +38,7 @@ export function lines(accountId: string): RawBuilder<unknown> {
     select p.*, moved.amount
     from posting p
     cross join lateral (
-      select sum(${crossed(accountId)})::bigint as amount
+      select sum(${balanceChange(accountId)})::bigint as amount
       from transfer t
       where t.posting_id = p.id and (t.to_id = any (${own}) or t.from_id = any (${own}))
       having count(*) > 0
@@ -51,7 +51,7 @@ export function lines(accountId: string): RawBuilder<unknown> {
 export function lineTransfers(accountId: string): RawBuilder<unknown> {
   const own = ownIds(accountId)
   return sql`(
-    select p.*, ${crossed(accountId)} as amount
+    select p.*, ${balanceChange(accountId)} as amount
     from posting p join transfer t on t.posting_id = p.id
     where p.account_id = ${accountId} and p.kind not in ('hold', 'release')
       and (t.to_id = any (${own}) or t.from_id = any (${own}))

@@ -35,7 +35,7 @@ export interface Database {
   close(): Promise<void>
 }
 
-const RETRIES = 5
+const MAX_RETRIES = 5
 const DEADLOCK = '40P01'
 const SERIALIZATION_FAILURE = '40001'
 
@@ -103,7 +103,7 @@ export async function transact<T>(database: Database, work: (tx: Tx) => Promise<
       return value
     } catch (error) {
       if (error instanceof RolledBack) return error.failure as T
-      if (attempt >= RETRIES || !isRetryable(error)) throw error
+      if (attempt >= MAX_RETRIES || !isRetryable(error)) throw error
     }
   }
 }

@@ -19,7 +19,7 @@ export interface PortRange {
 }
 
 /** Random ports to try before the range counts as full. */
-const PORT_TRIES = 200
+const MAX_PORT_TRIES = 200
 
 export function postgresHostWorld(database: Database, ports: PortRange) {
   const { db } = database
@@ -51,7 +51,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
           .where('want', '=', 'run')
           .returning('id')
           .executeTakeFirst()
-        if (moved !== undefined) await stampNodes(tx, id)
+        if (moved !== undefined) await setNodeGenerations(tx, id)
       }),
 
     async listWorkloads(driver: DriverId, tagPrefix: string) {
@@ -109,7 +109,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
         const found = rows.rows[0]
         if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
         if (found.want === 'gone') return 'The machine is ending.'
-        if (found.host_id !== null && !found.on_host) return 'The volume is on another host than the machine.'
+        if (found.host_id !== null && !found.on_host) return 'The volume and the machine are on different hosts.'
         // A file on a host is a disk; a volume on the file server can be shared. Read after the lock was taken.
         const elsewhere = await tx.db
           .selectFrom('workload_disk')
@@ -117,7 +117,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
           .where('volume_id', '=', volumeId)
           .where('workload_id', '!=', workloadId)
           .executeTakeFirst()
-        if (found.host_id !== null && elsewhere !== undefined) return 'The volume is in another machine.'
+        if (found.host_id !== null && elsewhere !== undefined) return 'The volume is attached to another machine.'
         const added = await tx.db
           .insertInto('workload_disk')
           .values({ workload_id: workloadId, volume_id: volumeId })
@@ -220,12 +220,12 @@ interface HostStanding {
 /** An order placed before a drain began is still served. */
 function whyNot(host: HostStanding, now: Instant): string | undefined {
   if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
-  if (host.fault !== null) return `takes no tenants (${host.fault.reason})`
+  if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
   return isSilent(host.seen_at, now) ? 'does not answer' : undefined
 }
 
 async function assignPort(tx: Tx, workloadId: string, target: number, { from, to }: PortRange): Promise<void> {
-  for (let n = 0; n < PORT_TRIES; n += 1) {
+  for (let n = 0; n < MAX_PORT_TRIES; n += 1) {
     const taken = await tx.db
       .insertInto('relay_port')
       .values({ port: randomInt(from, to + 1), workload_id: workloadId, target })
@@ -237,7 +237,7 @@ async function assignPort(tx: Tx, workloadId: string, target: number, { from, to
   throw new Error(`no free port between ${from} and ${to} for a workload`)
 }
 
-async function stampNodes(tx: Tx, workloadId: string): Promise<void> {
+async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
   const hostIds = await hostsOf(tx, workloadId)
   if (hostIds.length === 0) {
     await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()

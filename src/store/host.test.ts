@@ -204,7 +204,7 @@ it('attaches a disk to one machine, even if several ask at once', async () => {
   await world.addVolume(file)
   const refused = await Promise.all(machines.map((one) => world.wantDisk(id, one.id)))
   expect(refused.filter((why) => why === undefined)).toHaveLength(1)
-  expect(refused.filter((why) => why === 'The volume is in another machine.')).toHaveLength(5)
+  expect(refused.filter((why) => why === 'The volume is attached to another machine.')).toHaveLength(5)
   expect((await world.findVolume(id))?.wantedBy).toEqual([machines[refused.indexOf(undefined)]?.id])
 })
 

@@ -1,7 +1,7 @@
 /**
  * Hosts and their desired state. Every change of the desired state increments the host's generation, and a trigger
  * notifies the servers. A report names the generation that it has acted on, so a workload missing from it counts as gone
- * only if the host had been told to end it before it looked.
+ * only if the host was instructed to end it before it reported.
  */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
@@ -261,7 +261,7 @@ export async function saveReport(
     from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
       id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb)
     where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
-  await adoptStrangers(tx, host, report, now)
+  await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)
   tx.wake.add('observe')
   return true
@@ -280,10 +280,10 @@ function storableText(text: string): string {
 }
 
 /** Unknown workloads saved per host. A host with more is broken, or lies. */
-const STRANGERS = 100
+const MAX_UNKNOWN_WORKLOADS = 100
 
 /** A workload that is not in the database gets a row, so that it is visible and can be ended. */
-async function adoptStrangers(
+async function adoptUnknown(
   tx: Tx,
   host: Pick<HostRow, 'id' | 'driver'>,
   report: HostReport,
@@ -294,7 +294,7 @@ async function adoptStrangers(
       select r.id, r.tag, r.state from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
         id text, tag text, state text)
       where not exists (select 1 from workload_node n where n.workload_id = r.id and n.host_id = ${host.id})
-        -- A workload that is being removed as told is not unknown.
+        -- A workload that is being removed on request is not unknown.
         and r.state <> 'stopping'
         -- Under the tag of a rental that was never on this host it could keep that rental from ending.
         and not exists (select 1 from rental x, installation i
@@ -302,7 +302,7 @@ async function adoptStrangers(
             and r.tag = 'berth-' || i.id || '-' || x.id || '-' || x.nonce
             and not x.spec -> 'nodes' @> jsonb_build_array(jsonb_build_object('machineId', ${host.id}::text)))
       order by r.id
-      limit greatest(0, ${STRANGERS} - (select count(*) from workload_node n join workload w on w.id = n.workload_id
+      limit greatest(0, ${MAX_UNKNOWN_WORKLOADS} - (select count(*) from workload_node n join workload w on w.id = n.workload_id
         where n.host_id = ${host.id} and w.spec is null))
     ), added as (
       -- A known id belongs to another host: this one must not change it.

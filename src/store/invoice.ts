@@ -33,7 +33,7 @@ export async function readOpeningBalance(db: Db, accountId: string, month: Month
     select (${balanceNow(accountId)} - coalesce(sum(line.amount), 0))::bigint as balance
     from ${lineTransfers(accountId)} line where line.at >= ${at(month.from)}`.execute(db)
   const row = found.rows[0]
-  if (row === undefined) throw new Error('a sum gave no row')
+  if (row === undefined) throw new Error('the sum returned no row')
   return row.balance
 }
 

@@ -7,13 +7,13 @@ import {
   buy,
   endRental,
   openAccount,
-  openBooks,
+  openTestLedger,
   refund,
   settle,
   startRental,
   startVolume,
-  type Books,
-} from '../../test/harness/books.ts'
+  type TestLedger,
+} from '../../test/harness/ledger.ts'
 import { makeTreasury } from '../app/treasury.ts'
 import type { Actor } from '../app/app.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
@@ -23,31 +23,31 @@ import { ledgerChecks, readHouse, readWholeLedger, runCheck } from './ledger-ver
 import { moveRental } from './rental.ts'
 import { saveCreditLine } from './standing.ts'
 
-let books: Books
+let ledger: TestLedger
 /** Rentals by outcome, the volume, and some meters. */
 const ids = new Map<string, number | bigint>()
 
 beforeAll(async () => {
-  books = await openBooks()
-  await keepHouse()
+  ledger = await openTestLedger()
+  await recordOperatorPostings()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 /** All legitimate operations: none may be reported as a fault. */
-async function keepHouse(): Promise<void> {
-  const { clock, database } = books
-  const actor = await openAccount(books, 'verify', usd('500'))
-  const poor = await openAccount(books, 'poor', usd('6'))
-  const { accountId: supplierId } = await openAccount(books, 'supplier')
+async function recordOperatorPostings(): Promise<void> {
+  const { clock, database } = ledger
+  const actor = await openAccount(ledger, 'verify', usd('500'))
+  const poor = await openAccount(ledger, 'poor', usd('6'))
+  const { accountId: supplierId } = await openAccount(ledger, 'supplier')
   const supplier = { accountId: supplierId, platformFeeBp: 1_250 }
-  await openMachine(books.database.db)
+  await openMachine(ledger.database.db)
 
-  const running = await startRental(books, actor, { pricePerHour: usd('23.92'), supplier })
-  const ended = await startRental(books, actor, { pricePerHour: usd('1.337'), supplier })
-  const lost = await startRental(books, actor, { pricePerHour: usd('3') })
-  const broken = await startRental(books, actor, { pricePerHour: usd('3') })
-  const broke = await startRental(books, poor, { pricePerHour: usd('6') })
-  const volume = await startVolume(books, actor, usd('0.000097'), 1_024)
+  const running = await startRental(ledger, actor, { pricePerHour: usd('23.92'), supplier })
+  const ended = await startRental(ledger, actor, { pricePerHour: usd('1.337'), supplier })
+  const lost = await startRental(ledger, actor, { pricePerHour: usd('3') })
+  const broken = await startRental(ledger, actor, { pricePerHour: usd('3') })
+  const broke = await startRental(ledger, poor, { pricePerHour: usd('6') })
+  const volume = await startVolume(ledger, actor, usd('0.000097'), 1_024)
   for (const [name, id] of Object.entries({ running, ended, lost, broken, volume })) ids.set(name, id)
   for (const { id, rental_id } of await database.db.selectFrom('segment').select(['id', 'rental_id']).execute()) {
     if (rental_id === running) ids.set('running meter', id)
@@ -57,54 +57,54 @@ async function keepHouse(): Promise<void> {
   await sql`select claim_gpus('m1', 2, ${ended}, ${toDate(clock.now())})`.execute(database.db)
 
   clock.advance(7 * MINUTE_MS + 1)
-  for (const rentalId of [running, ended]) await settle(books, { rentalId, volumeId: null })
-  await settle(books, { rentalId: null, volumeId: volume })
+  for (const rentalId of [running, ended]) await settle(ledger, { rentalId, volumeId: null })
+  await settle(ledger, { rentalId: null, volumeId: volume })
   const seen = clock.now()
   clock.advance(11 * MINUTE_MS + 17)
   await transact(database, (tx) => moveRental(tx, lost, 'Unknown', { seen_at: seen }))
-  await breakRental(books, broken)
+  await breakRental(ledger, broken)
   clock.advance(MINUTE_MS)
-  for (const rentalId of [lost, broken, ended]) await endRental(books, rentalId)
-  await refund(books, actor.accountId, ended, usd('0.1'))
+  for (const rentalId of [lost, broken, ended]) await endRental(ledger, rentalId)
+  await refund(ledger, actor.accountId, ended, usd('0.1'))
   // The meter was down, and the money ran out long before the customer ended the rental.
   clock.advance(2 * HOUR_MS)
-  await endRental(books, broke)
-  await settle(books, { rentalId: running, volumeId: null })
-  await buy(books, poor.accountId, usd('20'))
-  await startRental(books, poor, { pricePerHour: usd('0') })
-  await inferSomething(actor)
+  await endRental(ledger, broke)
+  await settle(ledger, { rentalId: running, volumeId: null })
+  await buy(ledger, poor.accountId, usd('20'))
+  await startRental(ledger, poor, { pricePerHour: usd('0') })
+  await settleRequests(actor)
   await commit(supplier)
 }
 
 /** Reserved terms: one on credit, one ended early, one failed, and a payment that repaid part of the credit. */
 async function commit(supplier: { accountId: string; platformFeeBp: number }): Promise<void> {
-  const { clock, database } = books
+  const { clock, database } = ledger
   const reserved = [
     { termPeriodDays: 1, discountPercentage: 10 },
     { termPeriodDays: 3, discountPercentage: 30 },
   ]
-  const actor = await openAccount(books, 'bound', usd('200'))
+  const actor = await openAccount(ledger, 'bound', usd('200'))
   await transact(database, (tx) => saveCreditLine(tx, actor.accountId, usd('500')))
   const request = { pricePerHour: usd('2.49'), reserved, supplier }
   const [bound, early, failed] = [
-    await startRental(books, actor, request),
-    await startRental(books, actor, request),
-    await startRental(books, actor, request),
+    await startRental(ledger, actor, request),
+    await startRental(ledger, actor, request),
+    await startRental(ledger, actor, request),
   ]
   ids.set('bound', bound).set('early', early).set('failed', failed)
   clock.advance(26 * HOUR_MS + 1)
-  for (const rentalId of [bound, early]) await settle(books, { rentalId, volumeId: null })
+  for (const rentalId of [bound, early]) await settle(ledger, { rentalId, volumeId: null })
   clock.advance(MINUTE_MS + 17)
-  await endRental(books, early)
-  await breakRental(books, failed)
-  await buy(books, actor.accountId, usd('5'))
+  await endRental(ledger, early)
+  await breakRental(ledger, failed)
+  await buy(ledger, actor.accountId, usd('5'))
 }
 
 /** Requests on a gateway, some after their purse had expired and the money was gone. */
-async function inferSomething({ accountId, keyId }: Actor): Promise<void> {
-  const { clock, database } = books
+async function settleRequests({ accountId, keyId }: Actor): Promise<void> {
+  const { clock, database } = ledger
   const treasury = makeTreasury({ database, clock, gatewayId: 'gw' })
-  const { accountId: brokeId, keyId: brokeKey } = await openAccount(books, 'broke', usd('0.5'))
+  const { accountId: brokeId, keyId: brokeKey } = await openAccount(ledger, 'broke', usd('0.5'))
   const record = (requestId: string, owner: string, apiKeyId: string, cost: string) =>
     inferenceRecord({ requestId, accountId: owner, apiKeyId, holdKey: `purse:gw:${owner}`, cost, at: clock.now() })
   for (const owner of [accountId, brokeId]) {
@@ -122,7 +122,7 @@ async function inferSomething({ accountId, keyId }: Actor): Promise<void> {
 }
 
 async function openMachine(db: Db): Promise<void> {
-  const at = toDate(books.clock.now())
+  const at = toDate(ledger.clock.now())
   await sql`
     insert into machine (id, driver, cluster_name, region, offering, status, gpu_type, gpu_model, gpu_ram_mib,
       gpu_form_factor, network_type, gpus_total, hardware, seen_at, created_at)
@@ -135,7 +135,7 @@ test('check names are unique', () => {
 })
 
 test('an intact ledger has no findings, and every check reads some rows', async () => {
-  const outcomes = await readWholeLedger(books.database, async (db) => {
+  const outcomes = await readWholeLedger(ledger.database, async (db) => {
     const seen: Array<{ name: string; rows: number; findings: unknown[] }> = []
     for (const check of ledgerChecks) {
       const { rows, findings } = await runCheck(db, check, 10)
@@ -148,9 +148,9 @@ test('an intact ledger has no findings, and every check reads some rows', async 
 })
 
 test('the balances of the house mirror those of its customers', async () => {
-  const house = await readHouse(books.database.db)
+  const house = await readHouse(ledger.database.db)
   const customers = await sql<{ sum: string }>`select sum(balance_nano)::text as sum from ledger_account`.execute(
-    books.database.db,
+    ledger.database.db,
   )
   expect([...house.keys()]).toEqual(['adjustments', 'credit', 'funding', 'payouts', 'revenue'])
   expect(house.get('funding')).toBe(0n - usd('731.5'))
@@ -159,13 +159,13 @@ test('the balances of the house mirror those of its customers', async () => {
 })
 
 test('reads one snapshot, and cannot write', async () => {
-  await readWholeLedger(books.database, async (db) => {
+  await readWholeLedger(ledger.database, async (db) => {
     const count = async () => (await sql<{ n: bigint }>`select count(*) as n from posting`.execute(db)).rows[0]?.n
     const before = await count()
-    await buy(books, 'acc_verify', usd('1'))
+    await buy(ledger, 'acc_verify', usd('1'))
     expect(await count()).toBe(before)
   })
-  const write = readWholeLedger(books.database, (db) => sql`delete from hold`.execute(db))
+  const write = readWholeLedger(ledger.database, (db) => sql`delete from hold`.execute(db))
   await expect(write).rejects.toMatchObject({ code: '25006' })
 })
 
@@ -242,7 +242,7 @@ describe('a planted fault', () => {
     if (check === undefined) throw new Error('no such check')
     const bare = `insert into posting (key, kind, at, account_id, memo)
       select 'bare' || n, 'credit', now(), 'acc_verify', 'x' from generate_series(1, 12) n`
-    const outcome = await inSpoiledBooks(bare, (db) => runCheck(db, check, 10))
+    const outcome = await withDamagedLedger(bare, (db) => runCheck(db, check, 10))
     expect([outcome.total, outcome.findings.length]).toEqual([12, 10])
   })
 
@@ -250,7 +250,7 @@ describe('a planted fault', () => {
     const check = ledgerChecks.find((check) => check.name === name)
     if (check === undefined) throw new Error(`no check ${name}`)
     const fill = (text: string) => text.replace(/\{([\w ]+)\}/g, (_, what: string) => String(ids.get(what)))
-    const outcome = await inSpoiledBooks(fill(spoil), (db) => runCheck(db, check, 10))
+    const outcome = await withDamagedLedger(fill(spoil), (db) => runCheck(db, check, 10))
     expect(outcome.total).toBe(outcome.findings.length)
     expect(outcome.findings).toContainEqual({
       check: name,
@@ -263,9 +263,9 @@ describe('a planted fault', () => {
 class PutBack extends Error {}
 
 /** Damages the ledger past triggers and foreign keys, runs the checks, and rolls back. */
-async function inSpoiledBooks<T>(spoil: string, look: (db: Db) => Promise<T>): Promise<T> {
+async function withDamagedLedger<T>(spoil: string, look: (db: Db) => Promise<T>): Promise<T> {
   let seen: { value: T } | undefined
-  await books.database.db
+  await ledger.database.db
     .transaction()
     .execute(async (db) => {
       await sql`set local session_replication_role = replica`.execute(db)

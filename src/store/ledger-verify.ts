@@ -44,7 +44,7 @@ export async function runCheck(
 }
 
 /** Enough to see when a fault appeared. */
-const CHECKS_KEPT = 100
+const MAX_CHECKS_KEPT = 100
 
 export async function saveLedgerCheck(database: Database, check: { tookMs: number; findings: number }): Promise<void> {
   await transact(database, async (tx) => {
@@ -55,7 +55,7 @@ export async function saveLedgerCheck(database: Database, check: { tookMs: numbe
       .executeTakeFirstOrThrow()
     await tx.db
       .deleteFrom('ledger_check')
-      .where('id', '<=', id - BigInt(CHECKS_KEPT))
+      .where('id', '<=', id - BigInt(MAX_CHECKS_KEPT))
       .execute()
   })
 }
@@ -164,7 +164,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
     name: 'posting_moves_its_own_balance',
     over: sql`transfer`,
     offending: sql`
-      select p.key as subject, format('stands on the statement of %s, moves money of %s', p.account_id, l.account_id) as detail
+      select p.key as subject, format('is on the statement of %s but moves money of %s', p.account_id, l.account_id) as detail
       from transfer t
       join posting p on p.id = t.posting_id
       join ledger_account l on l.id in (t.from_id, t.to_id)
@@ -338,7 +338,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       left join api_key k on k.public_id = p.api_key_id
       where h.account_id is distinct from p.account_id or h.expires_at is null or k.account_id <> p.account_id
       union all
-      select h.key, format('%s held, and no gateway has it', h.amount_nano)
+      select h.key, format('%s held, but by no gateway', h.amount_nano)
       from hold h where h.key like 'purse:%' and not exists (select 1 from purse p where p.hold_key = h.key)`,
   },
 ]

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, MINUTE_MS } from '../base/instant.ts'
 import { nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
-import { openAccount, openBooks, startRental, type Books } from '../../test/harness/books.ts'
+import { openAccount, openTestLedger, startRental, type TestLedger } from '../../test/harness/ledger.ts'
 import { errorCode, transact, type Tx } from './database.ts'
 import { ledgerChecks, runCheck } from './ledger-verify.ts'
 import {
@@ -17,13 +17,13 @@ import {
   type PostAnswer,
 } from './ledger.ts'
 
-let books: Books
+let ledger: TestLedger
 beforeAll(async () => {
-  books = await openBooks()
+  ledger = await openTestLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
-const inTx = <T>(work: (tx: Tx) => Promise<T>) => transact(books.database, work)
+const inTx = <T>(work: (tx: Tx) => Promise<T>) => transact(ledger.database, work)
 
 const fund = (tx: Tx, key: string, accountId: string, amount: NanoUsd): Promise<PostAnswer> =>
   post(tx, {
@@ -56,15 +56,15 @@ const charge = (more: Pick<Charge, 'postingKey' | 'holdKey' | 'amount'> & Partia
 
 async function findings() {
   const found = []
-  for (const check of ledgerChecks) found.push(...(await runCheck(books.database.db, check, 10)).findings)
+  for (const check of ledgerChecks) found.push(...(await runCheck(ledger.database.db, check, 10)).findings)
   return found
 }
 
 describe('sequentially', () => {
   test('holds money, charges it, shares it with the supplier and releases the rest', async () => {
-    const { accountId, keyId } = await openAccount(books, 'steps', usd('10'))
-    const supplier = await openAccount(books, 'stepsupplier')
-    const balances = (id = accountId) => readBalances(books.database.db, id)
+    const { accountId, keyId } = await openAccount(ledger, 'steps', usd('10'))
+    const supplier = await openAccount(ledger, 'stepsupplier')
+    const balances = (id = accountId) => readBalances(ledger.database.db, id)
     const hold = { postingKey: 'steps:h1', holdKey: 'steps:h', accountId, amount: usd('6'), memo: 'Test' }
 
     expect(await inTx((tx) => placeHold(tx, hold))).toBe('posted')
@@ -84,21 +84,21 @@ describe('sequentially', () => {
     await inTx((tx) => releaseHold(tx, 'steps:h', 'steps:r1', 'Test'))
     await inTx((tx) => releaseHold(tx, 'steps:h', 'steps:r2', 'Test'))
     expect(await balances()).toEqual({ available: usd('7.5'), held: 0n, earnings: 0n })
-    const spend = await books.database.db.selectFrom('key_spend').selectAll().where('api_key_id', '=', keyId).execute()
+    const spend = await ledger.database.db.selectFrom('key_spend').selectAll().where('api_key_id', '=', keyId).execute()
     expect(spend).toEqual([{ api_key_id: keyId, month: '2026-01-01', spent_nano: usd('2.5') }])
     expect(await findings()).toEqual([])
   })
 
   test('rejects a posting key that was used for other transfers', async () => {
-    const { accountId } = await openAccount(books, 'otherwise')
+    const { accountId } = await openAccount(ledger, 'otherwise')
     await inTx((tx) => fund(tx, 'otherwise:1', accountId, usd('1')))
     await expect(inTx((tx) => fund(tx, 'otherwise:1', accountId, usd('2')))).rejects.toMatchObject({ code: '23505' })
     await expect(inTx((tx) => fund(tx, 'otherwise:1', accountId, usd('-1')))).rejects.toMatchObject({ code: '23505' })
-    expect((await readBalances(books.database.db, accountId)).available).toBe(usd('1'))
+    expect((await readBalances(ledger.database.db, accountId)).available).toBe(usd('1'))
   })
 
   test('writes nothing if its own hold does not cover a charge', async () => {
-    const { accountId } = await openAccount(books, 'uncovered', usd('10'))
+    const { accountId } = await openAccount(ledger, 'uncovered', usd('10'))
     for (const n of [1, 2]) {
       const hold = { holdKey: `uncovered:${n}`, accountId, amount: usd('1'), memo: 'Test' }
       await inTx((tx) => placeHold(tx, { ...hold, postingKey: `uncovered:h${n}` }))
@@ -106,7 +106,7 @@ describe('sequentially', () => {
     const tooMuch = (amount: NanoUsd) => charge({ postingKey: `uncovered:c${amount}`, holdKey: 'uncovered:1', amount })
     await expect(inTx((tx) => chargeHold(tx, tooMuch(usd('3'))))).rejects.toThrow('does not cover')
     await expect(inTx((tx) => chargeHold(tx, tooMuch(usd('1.5'))))).rejects.toMatchObject({ code: '23514' })
-    expect(await readBalances(books.database.db, accountId)).toMatchObject({ available: usd('8'), held: usd('2') })
+    expect(await readBalances(ledger.database.db, accountId)).toMatchObject({ available: usd('8'), held: usd('2') })
     expect(await findings()).toEqual([])
   })
 })
@@ -128,12 +128,12 @@ describe('concurrently', () => {
 
   test('creates, loses and double-spends no money, and no balance goes below zero', async () => {
     let run = 0
-    const supplier = await openAccount(books, 'racesupplier')
+    const supplier = await openAccount(ledger, 'racesupplier')
     await fc.assert(
       fc.asyncProperty(fc.array(op, { minLength: 10, maxLength: 40 }), async (ops) => {
         run += 1
         const ids: string[] = []
-        for (const n of [0, 1, 2]) ids.push((await openAccount(books, `race${run}x${n}`, usd('8'))).accountId)
+        for (const n of [0, 1, 2]) ids.push((await openAccount(ledger, `race${run}x${n}`, usd('8'))).accountId)
         const posted = new Map<string, number>()
         await Promise.all(
           [...ops, ...ops, ...ops].map(async (op, n) => {
@@ -145,7 +145,7 @@ describe('concurrently', () => {
         expect([...posted.values()].every((times) => times === 1)).toBe(true)
         expect(await findings()).toEqual([])
         // All money received is with the customers, the supplier or the house.
-        const written = await books.database.db
+        const written = await ledger.database.db
           .selectFrom('posting')
           .select('key')
           .where('key', 'in', [...posted.keys(), ''])
@@ -164,7 +164,7 @@ describe('concurrently', () => {
         case 'fund':
           return await inTx((tx) => fund(tx, key, accountId, op.cents % 2 === 0 ? amount : nanoUsdOf(0n - amount)))
         case 'hold': {
-          const expiresAt = addMs(books.clock.now(), op.cents % 3 === 0 ? 0 : MINUTE_MS)
+          const expiresAt = addMs(ledger.clock.now(), op.cents % 3 === 0 ? 0 : MINUTE_MS)
           return await inTx((tx) =>
             placeHold(tx, { postingKey: key, holdKey, accountId, amount, memo: 'Test', expiresAt }),
           )
@@ -190,7 +190,7 @@ describe('concurrently', () => {
   }
 
   test('one of twenty holds gets the last dollar', async () => {
-    const { accountId } = await openAccount(books, 'last', usd('1'))
+    const { accountId } = await openAccount(ledger, 'last', usd('1'))
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         inTx((tx) =>
@@ -199,24 +199,24 @@ describe('concurrently', () => {
       ),
     )
     expect(answers.filter((answer) => answer === 'posted')).toHaveLength(1)
-    expect(await readBalances(books.database.db, accountId)).toMatchObject({ available: 0n, held: usd('1') })
+    expect(await readBalances(ledger.database.db, accountId)).toMatchObject({ available: 0n, held: usd('1') })
   })
 
   test('one of twenty postings with the same key is written, the others report a duplicate', async () => {
-    const { accountId } = await openAccount(books, 'same')
+    const { accountId } = await openAccount(ledger, 'same')
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => inTx((tx) => fund(tx, 'same:1', accountId, usd('5')))),
     )
     expect(answers.toSorted()).toEqual(['posted', ...Array.from({ length: 19 }, () => 'replayed')])
-    expect((await readBalances(books.database.db, accountId)).available).toBe(usd('5'))
+    expect((await readBalances(ledger.database.db, accountId)).available).toBe(usd('5'))
   })
 })
 
 describe('the schema rejects', () => {
   beforeAll(async () => {
-    const actor = await openAccount(books, 'schema', usd('100'))
-    await startRental(books, actor, { pricePerHour: usd('2') })
-    await sql`insert into audit (at, actor, action) values (now(), 'test', 'test')`.execute(books.database.db)
+    const actor = await openAccount(ledger, 'schema', usd('100'))
+    await startRental(ledger, actor, { pricePerHour: usd('2') })
+    await sql`insert into audit (at, actor, action) values (now(), 'test', 'test')`.execute(ledger.database.db)
   })
 
   /** Fault | SQL state | constraint | statement; `from → to` is a transfer for `ledger_post`. */
@@ -262,7 +262,7 @@ describe('the schema rejects', () => {
     )
     const error: unknown = await sql
       .raw(statement)
-      .execute(books.database.db)
+      .execute(ledger.database.db)
       .then(
         () => undefined,
         (error: unknown) => error,
@@ -272,7 +272,7 @@ describe('the schema rejects', () => {
 
   test('and leaves the ledger unchanged', async () => {
     expect(await findings()).toEqual([])
-    expect(await readBalances(books.database.db, 'acc_schema')).toEqual({
+    expect(await readBalances(ledger.database.db, 'acc_schema')).toEqual({
       available: usd('98'),
       held: usd('2'),
       earnings: 0n,

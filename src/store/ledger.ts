@@ -58,7 +58,7 @@ export async function drawCredit(
     select draw_credit(${`draw:${randomUUID()}`}, ${accountId}, ${needed.toString()}::bigint,
       ${toDate(tx.clock.now())}) as answer`.execute(tx.db)
   const row = result.rows[0]
-  if (row === undefined) throw new Error('the ledger gave no answer')
+  if (row === undefined) throw new Error('the ledger returned no row')
   return row.answer
 }
 
@@ -126,7 +126,7 @@ export async function chargeHold(tx: Tx, charge: Charge): Promise<void> {
 
 function answer(result: { rows: Array<{ answer: PostAnswer }> }): PostAnswer {
   const row = result.rows[0]
-  if (row === undefined) throw new Error('the ledger gave no answer')
+  if (row === undefined) throw new Error('the ledger returned no row')
   return row.answer
 }
 

@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { mockFleet } from '../engines/mock/fleet.ts'
 import { usd } from '../base/money.ts'
-import { openBooks, type Books } from '../../test/harness/books.ts'
+import { openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { transact } from './database.ts'
 import { changeMachine, findMachine, saveInventory, type ReportedMachine } from './machine.ts'
 
-let books: Books
+let ledger: TestLedger
 beforeAll(async () => {
-  books = await openBooks()
+  ledger = await openTestLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 const machine = mockFleet().find((one) => one.offering === 'marketplace' && one.gpusTotal === 8)
 if (machine === undefined) throw new Error('the simulated fleet has changed')
@@ -25,8 +25,8 @@ const reported: ReportedMachine = {
 }
 
 const report = (machines: readonly ReportedMachine[]) =>
-  transact(books.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))
-const read = async () => findMachine(books.database.db, reported.id)
+  transact(ledger.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))
+const read = async () => findMachine(ledger.database.db, reported.id)
 
 test('marks an unreported machine lost and a reported one ready again; a drained one stays drained', async () => {
   await report([reported])
@@ -35,14 +35,14 @@ test('marks an unreported machine lost and a reported one ready again; a drained
   expect(await read()).toMatchObject({ status: 'node_lost' })
   await report([reported])
   expect(await read()).toMatchObject({ status: 'node_ready' })
-  await transact(books.database, (tx) => changeMachine(tx, reported.id, { status: 'node_draining' }))
+  await transact(ledger.database, (tx) => changeMachine(tx, reported.id, { status: 'node_draining' }))
   await report([])
   await report([reported])
   expect(await read()).toMatchObject({ status: 'node_draining' })
 })
 
 test('takes the price from the first report only', async () => {
-  await transact(books.database, (tx) => changeMachine(tx, reported.id, { price: usd('3') }))
+  await transact(ledger.database, (tx) => changeMachine(tx, reported.id, { price: usd('3') }))
   await report([{ ...reported, price: usd('1') }])
   expect(await read()).toMatchObject({ price_nano_per_gpu_hour: usd('3') })
 })
@@ -50,7 +50,7 @@ test('takes the price from the first report only', async () => {
 test('sick, withdrawn and missing GPUs are not free, and keep their numbers', async () => {
   await report([{ ...reported, gpusSick: [1] }])
   expect(await read()).toMatchObject({ gpus_total: 8, gpus_sick: [1], gpus_free: 7 })
-  await transact(books.database, (tx) => changeMachine(tx, reported.id, { gpusWithdrawn: [1, 2] }))
+  await transact(ledger.database, (tx) => changeMachine(tx, reported.id, { gpusWithdrawn: [1, 2] }))
   expect(await read()).toMatchObject({ gpus_free: 6 })
   await report([{ ...reported, gpusTotal: 4 }])
   expect(await read()).toMatchObject({ gpus_total: 8, gpus_sick: [4, 5, 6, 7], gpus_withdrawn: [1, 2], gpus_free: 2 })

@@ -12,7 +12,7 @@ import type { Tables } from './tables.ts'
 
 export type Machine = Selectable<Tables['machine']>
 
-/** Free units of an offer that is not on sale now are no machines that anybody has lost. */
+/** Free units of an offer that is off sale do not count as lost machines. */
 export const isPresent = sql<boolean>`(offer_id is null or status <> 'node_lost' or gpus_claimed > 0)`
 
 export async function findMachine(db: Db, id: string): Promise<Machine | undefined> {
@@ -199,7 +199,7 @@ export async function saveInventory(
         -- A machine that has lost GPUs keeps its numbering, so that rentals keep theirs: the lost GPUs count as sick.
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
         hardware = excluded.hardware, simulation = excluded.simulation,
-        -- What a unit of an offer costs and is sold for follows the engine; what is rented keeps its price.
+        -- Cost and price of a unit follow the engine; rented units keep their price.
         cost_nano_per_gpu_hour = excluded.cost_nano_per_gpu_hour, price_nano_per_gpu_hour =
           case when excluded.offer_id is null then machine.price_nano_per_gpu_hour else excluded.price_nano_per_gpu_hour end,
         has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,

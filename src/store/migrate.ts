@@ -5,8 +5,8 @@ import path from 'node:path'
 import type pg from 'pg'
 
 const LOCK = 8_420_001
-const OLDEST_POSTGRES = 14
-/** How many unknown migrations one sentence names. */
+const MIN_POSTGRES = 14
+/** How many unknown migrations the error names. */
 const MAX_NAMED = 5
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
@@ -54,7 +54,7 @@ async function applyOne(client: pg.PoolClient, name: string, digest: string, tex
   }
 }
 
-/** A newer server has changed this database in ways that this one does not know, so its writes could break promises. */
+/** A newer server has changed this database in ways that this one does not know, so its writes could break invariants. */
 function refuseNewerSchema(applied: readonly string[], known: readonly string[]): void {
   const unknown = applied.filter((name) => !known.includes(name)).sort()
   if (unknown.length === 0) return
@@ -67,6 +67,5 @@ function refuseNewerSchema(applied: readonly string[], known: readonly string[])
 async function refuseOldServer(client: pg.PoolClient): Promise<void> {
   const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
   const major = Math.floor(Number.parseInt(rows[0]?.version ?? '0', 10) / 10_000)
-  if (major < OLDEST_POSTGRES)
-    throw new Error(`PostgreSQL ${OLDEST_POSTGRES} or newer is needed; this server is ${major}`)
+  if (major < MIN_POSTGRES) throw new Error(`PostgreSQL ${MIN_POSTGRES} or newer is needed; this server is ${major}`)
 }

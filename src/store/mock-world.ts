@@ -8,7 +8,7 @@ import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Db } from './database.ts'
 
-interface Thing {
+interface Resource {
   readonly externalId: string
   readonly tag: string
   readonly createdAt: Instant
@@ -21,13 +21,13 @@ interface Thing {
   readonly destroyRefusalsLeft: number
 }
 
-interface Machine extends Thing {
+interface Machine extends Resource {
   readonly spec: EngineSpec
   readonly runningAt: Instant | null
   readonly failedAt: Instant | null
 }
 
-interface Volume extends Thing {
+interface Volume extends Resource {
   readonly label: string
   readonly region: string
   readonly sizeGb: number
@@ -53,7 +53,7 @@ export function postgresMockWorld(db: Db) {
 
     async addMachine(machine: Machine): Promise<boolean> {
       return insertNew(db, machineTable, {
-        ...thingColumns(machine),
+        ...resourceColumns(machine),
         spec: JSON.stringify(machine.spec),
         running_at: toDateOrNull(machine.runningAt),
         failed_at: toDateOrNull(machine.failedAt),
@@ -75,7 +75,7 @@ export function postgresMockWorld(db: Db) {
 
     async requestMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
       const asked = await sql<Machine>`
-        update mock.machine t set ${askedToGo(at)} where t.external_id = ${externalId}
+        update mock.machine t set ${destroyRequested(at)} where t.external_id = ${externalId}
         returning ${machineColumns}`.execute(db)
       return asked.rows[0]
     },
@@ -86,7 +86,7 @@ export function postgresMockWorld(db: Db) {
 
     async addVolume(volume: Volume): Promise<boolean> {
       return insertNew(db, volumeTable, {
-        ...thingColumns(volume),
+        ...resourceColumns(volume),
         label: volume.label,
         region: volume.region,
         size_gb: volume.sizeGb,
@@ -105,7 +105,7 @@ export function postgresMockWorld(db: Db) {
 
     async askVolumeDestroy(externalId: string, at: Instant): Promise<Volume | undefined> {
       const asked = await sql<Volume>`
-        update mock.volume t set ${askedToGo(at, sql`cardinality(${livingAttachments(at)}) > 0`)}
+        update mock.volume t set ${destroyRequested(at, sql`cardinality(${livingAttachments(at)}) > 0`)}
         where t.external_id = ${externalId}
         returning ${volumeColumns(at)}`.execute(db)
       return asked.rows[0]
@@ -167,8 +167,8 @@ function isUnder(tagPrefix: string): Sql {
   return sql`t.tag >= ${tagPrefix} and starts_with(t.tag, ${tagPrefix})`
 }
 
-/** `blocked` delays it without using up a refusal. A repeated call does not postpone the end. */
-function askedToGo(at: Instant, blocked: Sql = sql`false`): Sql {
+/** `blocked` keeps it without using up a refusal. A repeated call does not postpone the end. */
+function destroyRequested(at: Instant, blocked: Sql = sql`false`): Sql {
   const refused = sql`(t.destroy_refusals_left > 0 or ${blocked})`
   return sql`
     destroy_refusals_left = case when ${blocked} then t.destroy_refusals_left
@@ -191,17 +191,17 @@ async function insertNew(db: Db, table: Sql, columns: Readonly<Record<string, un
   return added.rows.length > 0
 }
 
-function thingColumns(thing: Thing) {
+function resourceColumns(resource: Resource) {
   return {
-    external_id: thing.externalId,
-    tag: thing.tag,
-    created_at: toDate(thing.createdAt),
-    listed_at: toDate(thing.listedAt),
-    hidden_from: toDateOrNull(thing.hiddenFrom),
-    hidden_until: toDateOrNull(thing.hiddenUntil),
-    gone_at: toDateOrNull(thing.goneAt),
-    destroy_asked_at: toDateOrNull(thing.destroyAskedAt),
-    destroy_ms: thing.destroyMs,
-    destroy_refusals_left: thing.destroyRefusalsLeft,
+    external_id: resource.externalId,
+    tag: resource.tag,
+    created_at: toDate(resource.createdAt),
+    listed_at: toDate(resource.listedAt),
+    hidden_from: toDateOrNull(resource.hiddenFrom),
+    hidden_until: toDateOrNull(resource.hiddenUntil),
+    gone_at: toDateOrNull(resource.goneAt),
+    destroy_asked_at: toDateOrNull(resource.destroyAskedAt),
+    destroy_ms: resource.destroyMs,
+    destroy_refusals_left: resource.destroyRefusalsLeft,
   }
 }

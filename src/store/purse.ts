@@ -9,7 +9,7 @@ import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { InferenceRecord, PurseOwner } from '../domain/purse.ts'
 import { at, type Db, type Tx } from './database.ts'
 
-export async function seeGateway(db: Db, gatewayId: string, now: Instant): Promise<void> {
+export async function touchGateway(db: Db, gatewayId: string, now: Instant): Promise<void> {
   await db
     .insertInto('gateway')
     .values({ id: gatewayId, seen_at: toDate(now) })
@@ -43,7 +43,7 @@ export async function topUpPurse(
     select * from top_up_purse(${gatewayId}, ${owner.accountId}, ${owner.apiKeyId}, ${request.wanted.toString()}::bigint,
       ${request.needed.toString()}::bigint, ${toDate(request.now)}, ${toDate(request.expiresAt)})`.execute(db)
   const row = topped.rows[0]
-  if (row === undefined) throw new Error('the purse gave no answer')
+  if (row === undefined) throw new Error('the purse returned no row')
   return row
 }
 

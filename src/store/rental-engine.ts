@@ -6,7 +6,7 @@ import type { Db, Tx } from './database.ts'
 import { leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { lockRental, type Rental } from './rental.ts'
 
-/** Pending rentals that no engine has named yet. Those of drivers that this server lacks are left to other servers. */
+/** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */
 export async function leaseToCreate(
   db: Db,
   drivers: readonly ProviderId[],
@@ -28,8 +28,8 @@ export async function leaseToDestroy(
   return leaseDue(db, 'rental', where, options)
 }
 
-/** Notes that the engine is about to be asked. False: the rental was ended or the lease was lost, so it must not be. */
-export async function noteCreateAsked(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
+/** Records the create call before it is made. False: the rental was ended or the lease was lost, so do not call. */
+export async function recordCreateCall(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
   const row = await db
     .updateTable('rental')
     .set({ create_asked_at: toDate(now) })

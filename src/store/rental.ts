@@ -302,7 +302,7 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
   )
 }
 
-/** A Pending rental that its engine refused, on the machines of another place; nobody has been asked there yet. */
+/** Moves a Pending rental that its engine refused to machines of another place, whose engine was not called yet. */
 export async function moveToPlace(
   tx: Tx,
   id: number,

@@ -88,7 +88,7 @@ const ADD_UP_TIMEOUT_MS = 10 * 60_000
 /** Creates the partitions for the coming days and months. */
 export async function makeRequestPartitions(database: Database, now: Instant): Promise<void> {
   await transact(database, async ({ db }) => {
-    await limitWaits(db)
+    await setLockTimeout(db)
     await sql`select make_request_partitions(${at(now)})`.execute(db)
   })
 }
@@ -100,14 +100,14 @@ export async function dropRequestPartition(
   before: Instant,
 ): Promise<string | null> {
   return transact(database, async ({ db }) => {
-    await limitWaits(db)
+    await setLockTimeout(db)
     const found = await sql<{ name: string | null }>`
       select drop_request_partition(${table}, ${at(before)}) as name`.execute(db)
     return found.rows[0]?.name ?? null
   })
 }
 
-async function limitWaits(db: Db): Promise<void> {
+async function setLockTimeout(db: Db): Promise<void> {
   await sql`select set_config('lock_timeout', ${LOCK_TIMEOUT_MS.toString()}, true),
     set_config('statement_timeout', ${ADD_UP_TIMEOUT_MS.toString()}, true)`.execute(db)
 }

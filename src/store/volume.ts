@@ -131,8 +131,8 @@ export async function leaseVolumes(
   return leaseDue(db, 'volume', where, options)
 }
 
-/** Notes that the engine is about to be asked. False: the volume has left `creating`, or the lease was lost. */
-export async function noteVolumeAsked(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
+/** Records the create call before it is made. False: the volume has left `creating`, or the lease was lost. */
+export async function recordVolumeCreateCall(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
   const row = await db
     .updateTable('volume')
     .set({ create_asked_at: toDate(now) })

@@ -60,8 +60,8 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')
     return `Runs out within ${count(data['hours'], 'hour')}`
   const reason = text('reason')
-  const said = text('detail') ?? text('note')
-  if (said !== undefined) return said
+  const detail = text('detail') ?? text('note')
+  if (detail !== undefined) return detail
   return reason === undefined ? '' : rentalReasonSentence(reason)
 }
 

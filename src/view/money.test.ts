@@ -17,7 +17,7 @@ describe('money', () => {
     expect(exactMoney('0.000050000')).toBe('$0.00005')
   })
 
-  test('shows a text that is no amount as it is', () => expect(money('abc')).toBe('$abc'))
+  test('shows a text that is not an amount unchanged', () => expect(money('abc')).toBe('$abc'))
 
   test('writes common units', () => {
     expect(hourlyPrice('2.49')).toBe('$2.49/hr')

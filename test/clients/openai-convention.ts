@@ -127,7 +127,7 @@ export function openaiConventionSuite(berth: () => Berth): void {
       { message: 'too long', code: 'context_length_exceeded' },
     ]
     test.each(overflows)(
-      'knows an overflow by its code and words, however the engine says it: $message',
+      'reports a context overflow by its code and message, whatever the engine sends: $message',
       async (error) => {
         const { chat } = berth()
         chat.upstream.behaviour.faultsOnce.push({ kind: 'status', status: 400, body: JSON.stringify({ error }) })

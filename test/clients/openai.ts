@@ -67,15 +67,15 @@ export function openaiSuite(berth: () => Berth): void {
       }
       expect(said.filter((text) => text !== '')).toEqual(words)
 
-      const told: Array<OpenAI.CompletionUsage | null | undefined> = []
+      const reported: Array<OpenAI.CompletionUsage | null | undefined> = []
       const stream = await completions().create({
         model: chat.name,
         messages,
         stream: true,
         stream_options: { include_usage: true },
       })
-      for await (const { usage, choices } of stream) if (choices.length === 0) told.push(usage)
-      expect(told).toMatchObject([{ prompt_tokens: promptTokens(messages), completion_tokens: words.length }])
+      for await (const { usage, choices } of stream) if (choices.length === 0) reported.push(usage)
+      expect(reported).toMatchObject([{ prompt_tokens: promptTokens(messages), completion_tokens: words.length }])
     })
 
     test('collects a stream with its own helper', async () => {

@@ -80,9 +80,9 @@ function embeddingsOf(): string {
 /** The tool results as text, or undefined while there are none. */
 function textOf(chat: ToolChat): string | undefined {
   if (chat.response_format?.type === 'json_schema') return JSON.stringify(schemaAnswer)
-  const told = chat.messages.filter(({ role }) => role === 'tool')
-  if (told.length === 0) return undefined
-  return told.map((message) => `${String(message['tool_call_id'])}: ${String(message['content'])}`).join('; ')
+  const reported = chat.messages.filter(({ role }) => role === 'tool')
+  if (reported.length === 0) return undefined
+  return reported.map((message) => `${String(message['tool_call_id'])}: ${String(message['content'])}`).join('; ')
 }
 
 function answerOf(chat: ToolChat, shape: ToolShape): string {

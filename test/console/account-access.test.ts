@@ -3,7 +3,7 @@ import { fail } from '../../src/contract/result.ts'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Scope } from '../../src/contract/endpoint.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import { startReceiver, status, type Receiver } from '../harness/receiver.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
@@ -24,7 +24,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await receiver.close()
   })
 
-  /** As an owner makes it for another person. */
+  /** A key that an owner creates for another member. */
   async function keyOf(memberId: string, scopes: Scope[]): Promise<string> {
     const { key } = await succeed(account.call, 'POST', '/v2/api-keys', { name: 'Of another', memberId, scopes })
     return String(key)
@@ -53,7 +53,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     const shown = dialog.getByLabel('Key nightly training')
     const key = await shown.inputValue()
     await look('keys-new')
-    await seeWhile(dialog.getByText('Copied', { exact: true }), () =>
+    await expectDuring(dialog.getByText('Copied', { exact: true }), () =>
       dialog.getByRole('button', { name: 'Copy' }).click(),
     )
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(key)
@@ -97,7 +97,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await dialog.locator('button[aria-busy=true]').waitFor()
     expect(await dialog.getByRole('button', { name: 'Close' }).isDisabled()).toBe(true)
     expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
-    // The browser itself gives in to a second Escape.
+    // A second Escape is handled by the browser itself.
     for (let n = 0; n < 3; n += 1) await page.keyboard.press('Escape')
     goOn()
     const shown = dialog.getByLabel('Key kept')
@@ -204,7 +204,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await deliveries.getByRole('row', { name: /key\.created.*Retrying.*503/ }).waitFor()
     await look('webhook')
     receiver.answer = status(204)
-    // By now it may have been tried again by itself, and have arrived.
+    // By now it may have been retried automatically and delivered.
     await deliveries.getByRole('button', { name: 'Redeliver key.created' }).click()
     await deliveries.getByRole('row', { name: /key\.created.*Delivered.*204/ }).waitFor()
 
@@ -254,7 +254,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await page.getByRole('button', { name: 'Remove past@example.test' }).click()
     await dialog.getByRole('button', { name: 'Remove' }).click()
     await page.getByRole('row', { name: /past@example\.test/ }).waitFor({ state: 'detached' })
-    await seeWhile(page.getByRole('status').getByText('Request texts are now stored'), () =>
+    await expectDuring(page.getByRole('status').getByText('Request texts are now stored'), () =>
       page.getByRole('checkbox', { name: 'Store request and response texts' }).click(),
     )
     expect((await succeed(account.call, 'GET', '/v2/users/me')).account.keepsBodies).toBe(true)

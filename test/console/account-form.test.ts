@@ -1,4 +1,4 @@
-/** Form values and the requests made of them, without a browser. */
+/** Form values and the resulting requests, without a browser. */
 import { describe, expect, test } from 'vitest'
 import { isFirstDone, nextOnceKey } from '../../console/api/once.ts'
 import { bodyOf, checkDraft, emptyDraft, modelsOf, type KeyDraft } from '../../console/pages/keys/draft.ts'
@@ -11,7 +11,7 @@ import { testSshKey } from '../harness/server.ts'
 
 const now = instantOf(Date.UTC(2026, 10, 15, 13, 30))
 
-/** Fields with an error, by the schema or by the form's own check. */
+/** Fields with an error from the schema or the form. */
 function faultsOf(draft: KeyDraft): string[] {
   const issues = api.createApiKey.body?.safeParse(bodyOf(draft, now)).error?.issues ?? []
   const own = Object.entries(checkDraft(draft, now)).flatMap(([name, fault]) => (fault === undefined ? [] : [name]))

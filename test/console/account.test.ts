@@ -1,4 +1,4 @@
-/** Where the money went: usage and billing in a real browser, after a week of machines and requests to models. */
+/** Usage and billing in a real browser, after a week of rentals and inference requests. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, DAY_MS, HOUR_MS, systemClock, type Clock } from '../../src/base/instant.ts'
 import { formatUsdForPeople, usd } from '../../src/base/money.ts'
@@ -15,7 +15,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
   let account: { id: string; key: string; call: Call }
   let laptopKey: string
   let rentalId: number
-  /** Runs, and can be put forward: what happens is spread over the days up to now. */
+  /** A running clock that can be advanced, to spread activity over several days. */
   let behindMs = DAYS * DAY_MS
   const clock: Clock = { now: () => addMs(systemClock.now(), -behindMs) }
   const models: Array<() => Promise<void>> = []
@@ -46,7 +46,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await succeed(call, 'POST', '/v1/chat/completions', { model, messages, max_tokens: 4_000 })
   }
 
-  /** Requests on every day, and a machine for two hours on two of them. Answers the last one. */
+  /** Requests on every day, and a machine for two hours on two of them. Returns the last request. */
   async function spendAWeek(): Promise<number> {
     const laptop = browser.server.as(laptopKey)
     let rented = 0
@@ -92,7 +92,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     expect(await page.getByRole('button', { name: '30 days' }).getAttribute('aria-pressed')).toBe('true')
     await look('usage')
 
-    // By keys: the newest bar is reached first, arrows go to the days before.
+    // By keyboard: the newest bar gets focus first, arrows move to earlier days.
     const bars = page.getByRole('group', { name: 'Spend by day' }).getByRole('button')
     expect(await bars.count()).toBe(30)
     const today = await page.getByLabel('To', { exact: true }).inputValue()
@@ -140,7 +140,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await page.getByText(/^Lasts 3 days(?: \d+ hours?)?, until /).waitFor()
     expect(await page.getByLabel('Account ID').inputValue()).toBe(account.id)
     await look('billing')
-    // Money that the operator adds is there without a reload.
+    // Money that the operator adds appears without a reload.
     const credit = { amountUsd: '40', kind: 'credit', reason: 'for your patience' }
     await succeed(browser.server.operator, 'POST', `/v2/operator/accounts/${account.id}/credit`, credit)
     await statement.getByText('for your patience').waitFor()

@@ -139,7 +139,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await call('POST', '/v2/api-keys', { name: 'heard of', scopes: ['inference'] })
     await Promise.all([page, ...others].map((one) => one.getByText('heard of').waitFor()))
     expect([...following]).toEqual([page])
-    // The first one follows for all of them; when it is hidden another does, and it reads again when it is shown.
+    // The first tab follows events for all of them; when it is hidden another takes over, and it reloads its data when shown.
     const hide = (isHidden: boolean): Promise<unknown> =>
       page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true })
         document.dispatchEvent(new Event('visibilitychange'))`)
@@ -159,7 +159,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const other = await context.newPage()
     await other.goto('/sign-in')
     await other.getByLabel('API key').fill(browser.server.demoKey)
-    // The name of the other account is there before the page is loaded again.
+    // The name of the other account appears before the reload.
     const isLoadedAgain = page.waitForEvent('load')
     await other.getByRole('button', { name: 'Sign in' }).click()
     await isLoadedAgain
@@ -202,7 +202,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     const isOpen = page.waitForResponse(/\/v2\/events\/stream/)
     await visit('/', 'Overview')
     await isOpen
-    // An event of keys has nothing read again but events: whatever the stream's beginning has read was read before it.
+    // A key event reloads only the event list, so any other read happened before the stream started.
     await call('POST', '/v2/api-keys', { name: 'heard of', scopes: ['inference'] })
     await page.getByRole('table', { name: 'Recent events' }).getByText('heard of').waitFor()
     const rentals = '/v2/alpha/on-demand'
@@ -222,7 +222,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await line.cut()
     await page.getByRole('link', { name: 'Volumes' }).click()
     await page.getByRole('heading', { level: 1, name: 'Page not loaded' }).waitFor()
-    // The navigation is still there, and so is the page that was loaded before.
+    // The navigation and the loaded page are still shown.
     await page.getByRole('link', { name: 'API keys' }).click()
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
     await page.getByRole('link', { name: 'Volumes' }).click()
@@ -249,7 +249,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await line.mend()
     await notice.waitFor({ state: 'detached' })
     await page.getByText('made meanwhile').waitFor()
-    // The line has another port than the server, and what could not be loaded is noted.
+    // The proxy has another port than the server, and failed loads are reported.
     const others = faults().filter((fault) => !fault.includes(line.url) && !fault.includes('net::ERR_'))
     expect(others).toEqual([])
     await close()

@@ -20,7 +20,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
     await page.getByText(MACHINES, { exact: true }).waitFor()
     const table = page.getByRole('table', { name: 'Machines' })
     expect(await table.getAttribute('aria-rowcount')).toBe('10025')
-    // The cheapest first, and of those by name.
+    // Cheapest first, then by name.
     expect(await table.getByRole('row').nth(1).textContent()).toContain('mock-sin-rtx3090-01')
     expect(await table.getByRole('row').count()).toBeLessThan(100)
     await look('marketplace')

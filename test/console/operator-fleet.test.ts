@@ -1,4 +1,4 @@
-/** The operator's pages about what the house has and does: traffic, models, the fleet. */
+/** The operator's pages for traffic, models and the fleet. */
 import { fail } from '../../src/contract/result.ts'
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { hostActions, type HostState } from '../../src/domain/host.ts'
 import { stateLimits } from '../../src/domain/rental.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import type { ModelServer } from '../../src/sim/model-server.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { serveModel } from '../harness/inference.ts'
 import { succeed } from '../harness/journey.ts'
@@ -15,9 +15,9 @@ import { testServer, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const MODEL = 'house/harbour-chat'
-/** Its server is switched off. */
+/** Its server is down. */
 const GONE = 'house/harbour-large'
-/** So many failures in a row open a breaker. */
+/** This many failures in a row open a breaker. */
 const FAILURES = 5
 const stops: Array<() => Promise<unknown> | void> = []
 
@@ -109,7 +109,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     expect(await modelNames(server)).not.toContain('house/voice')
     await dialog.getByLabel('URL').fill(`http://${upstream.host}:${upstream.port}`)
     await dialog.getByLabel('API key').fill('sk-secret-of-theirs')
-    await seeWhile(page.getByRole('status').getByText('Added house/voice.'), () =>
+    await expectDuring(page.getByRole('status').getByText('Added house/voice.'), () =>
       dialog.getByRole('button', { name: 'Add model' }).click(),
     )
     const voice = page.getByRole('region', { name: 'house/voice', exact: true })
@@ -167,7 +167,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     await dialog.getByRole('button', { name: 'Save changes' }).click()
     await row.getByText('draining').waitFor()
     await row.getByText('$0.41').waitFor()
-    // GPUs that the engine reports as sick are not sent back by the operator.
+    // The form does not send back GPUs that the engine reports as sick.
     await page.getByLabel('Search').fill('pdx-rtx4090-02')
     await page.getByRole('row', { name: 'mock-pdx-rtx4090-02' }).getByRole('button', { name: 'Change' }).click()
     const sick = page.getByRole('dialog', { name: 'mock-pdx-rtx4090-02' })
@@ -284,21 +284,21 @@ test('the table of host actions matches the server', async () => {
   const server = await testServer({ runLoops: false })
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const publicKey = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x
-  await succeed(server.nobody, 'POST', '/v2/agent/join', { token, name: 'pier-2', offer: testOffer, publicKey })
+  await succeed(server.anonymous, 'POST', '/v2/agent/join', { token, name: 'pier-2', offer: testOffer, publicKey })
   const { db } = server.app.database
   for (const [action, from] of Object.entries(hostActions)) {
     for (const state of ['ready', 'draining', 'cleaning', 'quarantined', 'left'] as const) {
       await db.updateTable('host').set({ state, state_reason: null }).where('id', '=', 'pier-2').execute()
       const reply = await server.operator('PATCH', '/v2/operator/hosts/pier-2', { action, reason: 'for the test' })
       const leadsElsewhere = reply.status === 200 && reply.body.state !== state
-      const isTold = (from as readonly HostState[]).includes(state)
-      expect({ action, state, leadsElsewhere }).toEqual({ action, state, leadsElsewhere: isTold })
+      const isReported = (from as readonly HostState[]).includes(state)
+      expect({ action, state, leadsElsewhere }).toEqual({ action, state, leadsElsewhere: isReported })
     }
   }
   await server.close()
 })
 
-/** Behind the browser's until it is told to catch up: so something can have lasted for long. */
+/** A clock behind the browser's, to make something last for long. */
 function lateClock(lateMs: number): Clock & { catchUp(): void } {
   let behindMs = lateMs
   return { now: () => addMs(systemClock.now(), -behindMs), catchUp: () => void (behindMs = 0) }
@@ -335,12 +335,12 @@ async function modelNames(server: TestServer): Promise<string[]> {
   return (models as Array<{ name: string }>).map((model) => model.name)
 }
 
-/** A machine of the house that is heard of. */
+/** A machine of the operator that reports. */
 async function joinAgent(server: TestServer, name: string): Promise<TestAgent> {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const body = { token, name, offer: testOffer, publicKey: publicKey.export({ format: 'jwk' }).x }
-  const { hostId } = await succeed(server.nobody, 'POST', '/v2/agent/join', body)
+  const { hostId } = await succeed(server.anonymous, 'POST', '/v2/agent/join', body)
   const agent = await new TestAgent(server.url, { id: hostId, privateKey }).enter()
   stops.push(() => agent.end())
   agent.report({ notes: ['Containers have no disks that grow.'] })

@@ -5,7 +5,7 @@ import type { Locator, Page } from 'playwright-core'
 import { formatUsd, sumUsd, usd } from '../../src/base/money.ts'
 import { fail } from '../../src/contract/result.ts'
 import { findingLabel } from '../../src/view/ledger.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -44,7 +44,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await fill(page.getByRole('dialog'), { 'Amount (USD)': '25.000000001', Reason: 'bank transfer 4711' })
     await page.getByText('The available balance goes from $0.00 to $25.00.').waitFor()
     await look('account-credit')
-    await seeWhile(page.getByText('Added $25.00 to Harbour Labs.'), () =>
+    await expectDuring(page.getByText('Added $25.00 to Harbour Labs.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Add money' }).click(),
     )
     expect(await balanceOf(customer)).toBe('25.000000001')
@@ -55,7 +55,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await look('account-adjust-refused')
     expect(await balanceOf(customer)).toBe('25.000000001')
     await fill(page.getByRole('dialog'), { 'Amount (USD)': '5.000000001' })
-    await seeWhile(page.getByText('Reduced the balance of Harbour Labs by $5.00'), () =>
+    await expectDuring(page.getByText('Reduced the balance of Harbour Labs by $5.00'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Adjust' }).click(),
     )
     expect(await balanceOf(customer)).toBe('20.000000000')
@@ -67,7 +67,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click()
     await page.getByText(/At most \$\S+ can be refunded/).waitFor()
     await fill(page.getByRole('dialog'), { 'Amount (USD)': chargedUsd })
-    await seeWhile(page.getByText(/^Refunded .* to Harbour Labs/), () =>
+    await expectDuring(page.getByText(/^Refunded .* to Harbour Labs/), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Refund' }).click(),
     )
     expect(await balanceOf(customer)).toBe('20.000000000')
@@ -85,7 +85,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByText('Enter a reason').waitFor()
     await page.getByLabel('Reason').fill('a new customer')
     await look('account-quota')
-    await seeWhile(page.getByText(/^Changed the quota of Test/), () =>
+    await expectDuring(page.getByText(/^Changed the quota of Test/), () =>
       page.getByRole('button', { name: 'Save quota' }).click(),
     )
     await page.getByRole('button', { name: 'Make supplier' }).click()
@@ -147,12 +147,12 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
     await page.getByRole('dialog').getByRole('cell', { name: '$0.0002' }).waitFor()
     await page.getByLabel('Reason').fill('autumn prices')
     await look('prices-save')
-    await seeWhile(page.getByText('Saved 5 changes.'), () =>
+    await expectDuring(page.getByText('Saved 5 changes.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click(),
     )
     const book = await succeed(operator, 'GET', '/v2/operator/price-book')
     expect(book.reserveOptions).toContainEqual({ accountId: null, termPeriodDays: 180, discountPercentage: 22.5 })
-    const options = (await succeed(browser.server.nobody, 'GET', optionsPath)) as Array<Record<string, unknown>>
+    const options = (await succeed(browser.server.anonymous, 'GET', optionsPath)) as Array<Record<string, unknown>>
     const soldAt = options.filter(
       (one) =>
         one['region'] === 'us-central-1' &&
@@ -244,7 +244,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${brows
 })
 
 const optionsPath = '/v2/alpha/on-demand/rental-options'
-/** How far the page itself can be scrolled sideways. */
+/** How far the page can be scrolled horizontally, in pixels. */
 const sidewaysPx = 'Math.max(0, document.documentElement.scrollWidth - innerWidth)'
 
 async function moveMoney(
@@ -270,7 +270,7 @@ async function balanceOf(customer: Call): Promise<string> {
   return (await succeed(customer, 'GET', '/v2/customer/balance')).balanceUsd as string
 }
 
-/** A short rental, and what it has cost to the nano-dollar. */
+/** A short rental and its exact cost. */
 async function rentAndEnd(customer: Call): Promise<{ rentalId: number; chargedUsd: string }> {
   await succeed(customer, 'POST', '/v2/ssh-keys', { name: 'laptop', publicKey: testSshKey })
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'

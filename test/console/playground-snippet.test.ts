@@ -1,4 +1,4 @@
-/** The code that the console hands out does what it says, whatever was typed: it is run as it stands. */
+/** The code snippets of the console work unchanged for any input. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -57,7 +57,7 @@ afterAll(async () => {
 
 const kinds = ['chat', 'picture', 'speech'] as const
 
-/** The code, the request that it makes, what the engine is then asked, and what comes of it. */
+/** The code, its request, the request at the engine, and the result. */
 function caseOf(kind: (typeof kinds)[number]) {
   switch (kind) {
     case 'chat': {
@@ -84,7 +84,7 @@ function caseOf(kind: (typeof kinds)[number]) {
   }
 }
 
-/** Runs it with a key, in a folder of its own. Gives what it has said or written, and what the engine was asked. */
+/** Runs it with a key in a separate folder. Returns its output and the request at the engine. */
 async function outcomeOf(kind: (typeof kinds)[number], command: string, args: readonly string[]) {
   const { file, model } = caseOf(kind)
   if (file !== undefined) await writeFile(path.join(folder, file), '')
@@ -127,7 +127,7 @@ tree = ast.parse(sys.stdin.buffer.read().decode("utf-8"))
 print(json.dumps([n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]))
 `
 
-/** undefined: there is no Python here. */
+/** undefined: Python is not installed. */
 async function readByPython(code: string): Promise<string[] | undefined> {
   const reading = run('python3', ['-c', LITERALS], { cwd: folder })
   reading.child.stdin?.on('error', () => {})
@@ -140,7 +140,7 @@ async function readByPython(code: string): Promise<string[] | undefined> {
   }
 }
 
-/** Where there is no Python: what stands between quotes, as JSON, whose strings Python reads in the same way. */
+/** Without Python: parses quoted strings as JSON, which Python reads in the same way. */
 function readAsJson(code: string): string[] {
   return [...code.matchAll(/"(?:[^"\\\n]|\\.)*"/g)].map(([literal]) => JSON.parse(literal) as string)
 }

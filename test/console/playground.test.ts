@@ -1,11 +1,11 @@
-/** The pages that call models, in a real browser over a real server, with simulated engines behind it. */
+/** The model pages in a real browser with a real server and simulated engines. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { formatUsdForPeople, nanoUsdOf } from '../../src/base/money.ts'
 import { startModelServer } from '../../src/sim/model-server.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
 import { startReceiver } from '../harness/receiver.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -34,7 +34,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await browser.close()
   })
 
-  /** Of the request that was made last, by the interface. */
+  /** The cost of the last request, from the API. */
   async function lastCost(): Promise<{ requestId: string; text: string }> {
     const { requestId } = await lastLogged()
     const { body } = await customer.call('POST', '/v2/usage/request-cost', { requestIds: [requestId] })
@@ -109,7 +109,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Message').fill('And "the" $HOME of `them`?\nIt\'s a question.')
     await page.getByRole('button', { name: 'Copy as code' }).click()
     await look('chat-code')
-    await seeWhile(page.getByText('Copied'), () =>
+    await expectDuring(page.getByText('Copied'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Copy', exact: true }).click(),
     )
     const code = (await page.evaluate('navigator.clipboard.readText()')) as string
@@ -122,7 +122,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByRole('tab', { name: 'Python' }).click()
     await page.getByRole('region', { name: 'Request in Python' }).getByText('from openai import OpenAI').waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
-    // Without a draft it is the request that was sent last, and the question stands in it once.
+    // Without a draft it is the last request, which contains the question once.
     await page.getByLabel('Message').fill('')
     await page.getByRole('button', { name: 'Copy as code' }).click()
     const shown = await page.getByRole('region', { name: 'Request in curl' }).textContent()
@@ -165,7 +165,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Message').fill('Once more?')
     await page.getByLabel('Message').press('Enter')
     await page.getByRole('alert').waitFor()
-    // The browser notes each status of a server that fails.
+    // The browser logs each error status.
     expect(faults()).toEqual([expect.stringMatching(/^console: Failed to load resource: .* status of 50\d/)])
     behaviour.fault = undefined
     await page.getByRole('button', { name: 'Clear' }).click()
@@ -199,7 +199,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     expect(await waitFor('the one that was left, alone', async () => (await rows.count()) === 2)).toBe(true)
     await page.getByRole('button', { name: 'Details' }).click()
     await page.getByText('This account does not store').waitFor()
-    await seeWhile(page.getByText('Request texts are now stored'), () =>
+    await expectDuring(page.getByText('Request texts are now stored'), () =>
       page.getByRole('button', { name: 'Store texts from now on' }).click(),
     )
     await page.getByRole('button', { name: 'Close' }).click()
@@ -239,7 +239,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Prompt', { exact: true }).fill('a red apple')
     await page.getByLabel('Steps').fill('1000')
 
-    // Servers elsewhere do not tell their steps, so the first one is asked of an engine in the form of our own.
+    // Other servers do not report steps, so the first image comes from an engine with our own protocol.
     const engine = await startModelServer({ behaviour: { intervalMs: 60 } })
     const path = '/v1/image/generation'
     await page.route(`**${path}`, (route) => route.continue({ url: `http://${engine.host}:${engine.port}${path}` }))
@@ -254,7 +254,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
 
     await page.getByLabel('Steps').fill('20')
     await page.getByLabel('Seed').fill('11')
-    // 512 × 512 pixels in 20 steps, each a nano-dollar.
+    // 512 × 512 pixels in 20 steps, at one nano-dollar each.
     await page.getByText('Costs $0.0052').waitFor()
     await page.getByRole('button', { name: 'Generate' }).click()
     const image = page.getByRole('img', { name: 'a red apple' })

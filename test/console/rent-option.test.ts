@@ -1,4 +1,4 @@
-/** Which choices of an order go together, without a browser. */
+/** Which order options can be combined, without a browser. */
 import { expect, test } from 'vitest'
 import { choose, selectionOf, type Option } from '../../console/pages/rent/option.ts'
 

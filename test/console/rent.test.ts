@@ -1,7 +1,7 @@
 /** Renting of every kind, and volumes, in a real browser. */
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -13,7 +13,7 @@ async function factsOf(place: Locator): Promise<Record<string, string>> {
   return Object.fromEntries(names.map((name, index) => [name, values[index] ?? '']))
 }
 
-/** Whether the page itself, and not a box in it, can be scrolled sideways. */
+/** Whether the page itself, not a box in it, scrolls horizontally. */
 function isTooWide(page: Page): Promise<boolean> {
   return page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth')
 }
@@ -49,7 +49,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const share = /2 GPUs include ([\d,]+) CPUs, ([\d,]+) GB of memory and ([\d,]+) GB of disk/.exec(
       (await dialog.textContent()) ?? '',
     )
-    // 2 × $0.39 an hour; $20 last for 25.64 hours.
+    // 2 × $0.39/hr; $20 lasts for 25.64 hours.
     expect(await factsOf(dialog)).toEqual({
       'Per hour': '$0.78',
       'Per day': '$18.72',
@@ -69,7 +69,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await look('marketplace-rent')
     await dialog.getByLabel('Ports').fill('8888')
     await dialog.getByLabel('Spending limit').fill('5')
-    await seeWhile(page.getByText('notebook is starting'), () =>
+    await expectDuring(page.getByText('notebook is starting'), () =>
       dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click(),
     )
     await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
@@ -89,7 +89,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       resources.storageGb,
     ])
 
-    // 8 × $4.69 an hour are more than there is.
+    // 8 × $4.69/hr is more than the balance.
     await visit('/marketplace?text=b200-01', 'Marketplace')
     await page.getByRole('button', { name: 'Rent mock-pdx-b200-01' }).click()
     const large = page.getByRole('dialog', { name: 'Rent B200 SXM 180GB' })
@@ -134,7 +134,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       .check()
     await price.getByText('$12.76', { exact: true }).waitFor()
     await choose(page, 'InfiniBand')
-    // 4 × ($3.19 + $0.30); $10,000 last for 716.3 hours.
+    // 4 × ($3.19 + $0.30); $10,000 lasts for 716.3 hours.
     await price.getByText('$13.96', { exact: true }).waitFor()
     expect(await factsOf(price)).toMatchObject({ 'Per day': '$335.04', 'Balance lasts': '29 days 20 hours' })
     await page.reload()
@@ -145,7 +145,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       network: 'infiniband',
       count: '4',
     })
-    // 30 days at 10 % less, 720 hours of it.
+    // 30 days (720 hours) with a 10 % discount.
     await choose(page, '30 days')
     expect(await factsOf(price)).toMatchObject({
       'Per hour': '$12.56',
@@ -165,7 +165,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByLabel('Ends at').fill('')
     await page.getByLabel('Label').fill('training')
     await page.getByLabel('Spending limit').fill('9100')
-    await seeWhile(page.getByText('training is starting'), () =>
+    await expectDuring(page.getByText('training is starting'), () =>
       page.getByRole('button', { name: 'Rent for $12.56/hr' }).click(),
     )
     await page.waitForURL(/\/rentals\/\d+$/)
@@ -184,7 +184,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.reload()
     await page.getByRole('button', { name: 'Terminate' }).click()
     const end = page.getByRole('dialog')
-    await end.getByText(/Ending it now costs \$.* of the hold returns\./).waitFor()
+    await end.getByText(/its total cost is \$.* of the hold is released\./).waitFor()
     await end.getByRole('button', { name: 'Terminate' }).click()
     await end.waitFor({ state: 'detached' })
     expect(await succeed(call, 'GET', '/v2/customer/balance')).toMatchObject({ heldUsd: '0.000000000' })
@@ -268,7 +268,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByText('Must be a number').waitFor()
     await dialog.getByLabel('GPUs').fill('512')
     await look('rent-reservation-390')
-    await seeWhile(page.getByText('Requested 512 GPUs from the operator'), () =>
+    await expectDuring(page.getByText('Requested 512 GPUs from the operator'), () =>
       dialog.getByRole('button', { name: 'Send request' }).click(),
     )
     await close()
@@ -293,7 +293,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await choose(page, 'New volume')
     await page.getByLabel('Volume label').fill('my data')
     await page.getByLabel('Label', { exact: true }).fill('cluster')
-    // 256 × $0.0001 on top, though nobody has a volume here yet.
+    // Plus 256 × $0.0001 for the volume, although none exists here yet.
     await page.getByRole('button', { name: 'Rent for $44.67/hr' }).click()
     await page.getByText('Must be letters, digits, underscores and hyphens').waitFor()
     await page.getByLabel('Volume label').fill('datasets')
@@ -310,7 +310,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const datasets = page.getByRole('row', { name: /datasets/ })
     await datasets.getByText('active').waitFor()
     await datasets.getByRole('link', { name: 'cluster' }).waitFor()
-    // 512 × $0.0001, 720 hours of it.
+    // 512 × $0.0001 for 720 hours.
     await datasets.getByText('$0.0512/hr').waitFor()
     await datasets.getByText('$36.86 per 30 days').waitFor()
     expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe(

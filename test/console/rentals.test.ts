@@ -1,9 +1,9 @@
-/** Machines of one's own in the console: their state as it changes, logging in, looking inside, and their end. */
+/** A customer's machines in the console: live state, login, logs and metrics, termination. */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MuxStream } from '../../src/base/mux.ts'
 import { streamRequest, type StreamRequest } from '../../src/contract/agent.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call, TestServer } from '../harness/server.ts'
@@ -64,7 +64,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await timeline.getByText('Next: Unknown, Failed or Terminating.').waitFor()
     const command = await page.getByLabel('SSH command').inputValue()
     expect(command).toMatch(/^ssh -p 22 -o HostKeyAlias=berth-\S+ -o StrictHostKeyChecking=accept-new ubuntu@[\d.]+$/)
-    await seeWhile(page.getByRole('button', { name: 'Copied' }), () =>
+    await expectDuring(page.getByRole('button', { name: 'Copied' }), () =>
       page.getByRole('button', { name: 'Copy' }).first().click(),
     )
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command)
@@ -101,8 +101,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await dialog.getByRole('button', { name: 'Terminate' }).click()
     await timeline.getByText('The machine and the data on its disk have been deleted').waitFor()
     expect(await page.getByRole('button', { name: 'Terminate' }).isDisabled()).toBe(true)
-    // Those without a mouse learn why, too.
-    await seeWhile(page.getByRole('status').getByText('The machine is Terminated'), () =>
+    // The reason is also available by keyboard.
+    await expectDuring(page.getByRole('status').getByText('The machine is Terminated'), () =>
       page.getByRole('button', { name: 'Change', exact: true }).press('Enter'),
     )
     expect(await page.getByRole('button', { name: 'Change', exact: true }).getAttribute('title')).toBe(
@@ -135,7 +135,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     const pending = await rent('warm-up fault-slow-boot')
     await visit(`/rentals/${pending}`, /warm-up/)
     await page.getByText('The SSH command appears here when the machine is running.').waitFor()
-    // Somebody ends it elsewhere.
+    // It is terminated elsewhere.
     await succeed(customer.call, 'POST', `${V2}/virtual-machine-rentals/terminate`, { rentalId: pending })
     await page
       .getByRole('list', { name: 'Timeline' })
@@ -278,7 +278,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       stream.end('logout\r\n')
       await page.getByText('The session ended with exit code 3.').waitFor()
 
-      // The host falls silent, and comes back.
+      // The host goes silent and comes back.
       host.pause()
       const lost = page.getByRole('alert').getByText('Contact with this machine was lost')
       await lost.waitFor()
@@ -301,7 +301,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
   })
 })
 
-/** In the page: how the words on the terminal's screen are drawn. */
+/** Runs in the page: colours and weights of the words on the terminal. */
 const readColours = `['red', 'bold green', 'violet'].map((word) => {
   const span = [...document.querySelectorAll('.xterm-rows span')].find((one) => one.textContent.trim() === word)
   const { color, fontWeight } = getComputedStyle(span)
@@ -315,12 +315,12 @@ interface OpenedStream {
   readonly heard: () => string
 }
 
-/** A host with a real line to the server. What is wanted of it, it says that it runs. */
-async function joinHost({ url, operator, nobody }: TestServer) {
+/** A host with a real connection to the server. It reports everything desired as running. */
+async function joinHost({ url, operator, anonymous }: TestServer) {
   const { token } = await succeed(operator, 'POST', '/v2/supply/join-tokens', {})
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { x } = publicKey.export({ format: 'jwk' })
-  const { hostId } = await succeed(nobody, 'POST', '/v2/agent/join', { token, publicKey: x, offer: testOffer })
+  const { hostId } = await succeed(anonymous, 'POST', '/v2/agent/join', { token, publicKey: x, offer: testOffer })
   const streams: OpenedStream[] = []
   const agent = new TestAgent(url, { id: hostId as string, privateKey }, (request, stream) => {
     const signals: unknown[] = []
@@ -341,10 +341,10 @@ async function joinHost({ url, operator, nobody }: TestServer) {
   agent.socket.on('message', (_, isBinary) => {
     if (!isBinary) act()
   })
-  // A host that says nothing for a while counts as lost.
+  // A host that does not report for a while counts as lost.
   let beat = setInterval(act, 1_000)
   await waitFor('the machine to be on sale', async () => {
-    const { body } = await nobody('POST', '/v1/marketplace', { filters: { cluster_name: testOffer.clusterName } })
+    const { body } = await anonymous('POST', '/v1/marketplace', { filters: { cluster_name: testOffer.clusterName } })
     return body.instances.length > 0
   })
   return {
@@ -364,10 +364,10 @@ async function joinHost({ url, operator, nobody }: TestServer) {
         memoryUsedGb: null,
         diskFreeGb: null,
       }),
-    /** The last stream of a kind, waited for. */
+    /** Waits for the last stream of a kind. */
     opened: (kind: StreamRequest['kind']): Promise<OpenedStream> =>
       waitFor(`a stream of ${kind}`, () => streams.findLast(({ request }) => request.kind === kind)),
-    /** Reports nothing more, as a host that hangs. */
+    /** Stops reporting, like a host that hangs. */
     pause: () => clearInterval(beat),
     resume: () => {
       beat = setInterval(act, 1_000)

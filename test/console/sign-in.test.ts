@@ -1,4 +1,4 @@
-/** The way into the console, in a real browser. */
+/** Signing in to the console in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 

@@ -7,14 +7,14 @@ import { usd } from '../../src/base/money.ts'
 import type { HostOffer } from '../../src/contract/agent.ts'
 import { HEARTBEAT_MS } from '../../src/domain/host.ts'
 import { money } from '../../src/view/money.ts'
-import { browserLeftOut, openBrowser, seeWhile, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
+import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const offer: HostOffer = { ...testOffer, clusterName: 'harbour', region: 'eu-north' }
-/** How far the page itself can be scrolled sideways. */
+/** How far the page can be scrolled horizontally, in pixels. */
 const sidewaysPx = 'Math.max(0, document.documentElement.scrollWidth - innerWidth)'
 const stops: Array<() => Promise<void> | void> = []
 
@@ -22,7 +22,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
   let browser: ConsoleBrowser
   let supplier: { id: string; key: string; call: Call }
   let customer: { id: string; key: string; call: Call }
-  /** Earnings take days: the server begins some days ago and comes to today before a browser is there. */
+  /** Earnings need several days: the server's clock starts some days ago and reaches today before the browser opens. */
   let behindMs = 3 * DAY_MS
 
   beforeAll(async () => {
@@ -98,21 +98,21 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await look('join-waiting')
 
     const [, token = ''] = /--token (\S+)/.exec(command) ?? []
-    const { id, privateKey } = await joinAs(browser.server.nobody, token, 'pier-1')
+    const { id, privateKey } = await joinAs(browser.server.anonymous, token, 'pier-1')
     await page.getByRole('heading', { name: 'pier-1 joined' }).waitFor()
     await page.getByText('Its agent has not reported yet').waitFor()
     await startAgent(browser.server.url, { id, privateKey })
     await page.getByText('On sale', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Change the price of pier-1' }).click()
     await page.getByLabel('Price of pier-1 per GPU-hour (USD)').fill('0.45')
-    await seeWhile(page.getByText('pier-1 costs $0.45 per GPU-hour'), () => page.keyboard.press('Enter'))
+    await expectDuring(page.getByText('pier-1 costs $0.45 per GPU-hour'), () => page.keyboard.press('Enter'))
     await look('join-arrived')
 
     await page.getByRole('button', { name: 'Create another command' }).click()
     const tokens = page.getByRole('table', { name: 'Join tokens' })
     await tokens.getByText(/in 23 hours/).waitFor()
     await tokens.getByRole('row').filter({ hasText: 'in 23 hours' }).getByRole('button').click()
-    await seeWhile(page.getByText('Revoked the join token.'), () =>
+    await expectDuring(page.getByText('Revoked the join token.'), () =>
       page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click(),
     )
     await close()
@@ -157,14 +157,14 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await row.getByText('Off sale', { exact: true }).waitFor()
 
     const second = await succeed(supplier.call, 'POST', '/v2/supply/join-tokens', {})
-    await joinAs(browser.server.nobody, second.token as string, 'pier-2')
+    await joinAs(browser.server.anonymous, second.token as string, 'pier-2')
     const other = page.getByRole('row').filter({ hasText: 'pier-2' })
     await other.getByRole('button', { name: 'Details of pier-2' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
     const leave = page.getByRole('dialog').getByRole('button', { name: 'Remove' })
     expect(await leave.isDisabled()).toBe(true)
     await page.getByLabel('Type pier-2 to confirm').fill('pier-2')
-    await seeWhile(page.getByText('Removed pier-2.'), () => leave.click())
+    await expectDuring(page.getByText('Removed pier-2.'), () => leave.click())
     await other.waitFor({ state: 'detached' })
     await close()
   })
@@ -188,7 +188,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
   })
 })
 
-/** A customer rents a machine of the supplier for as long as `pass` lets go by. */
+/** A customer rents a machine of the supplier while `pass` advances the clock. */
 async function earn(operator: Call, supplierId: string, by: Call, pass: () => void): Promise<void> {
   const { instances } = await succeed(by, 'POST', '/v1/marketplace', { filters: { available_only: true } })
   const [{ id, cluster_name }] = instances as [{ id: string; cluster_name: string }]
@@ -215,14 +215,14 @@ async function earn(operator: Call, supplierId: string, by: Call, pass: () => vo
 }
 
 /** As `berth agent join` does. */
-async function joinAs(nobody: Call, token: string, name: string): Promise<{ id: string; privateKey: KeyObject }> {
+async function joinAs(anonymous: Call, token: string, name: string): Promise<{ id: string; privateKey: KeyObject }> {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const body = { token, name, offer, publicKey: publicKey.export({ format: 'jwk' }).x }
-  const { hostId } = await succeed(nobody, 'POST', '/v2/agent/join', body)
+  const { hostId } = await succeed(anonymous, 'POST', '/v2/agent/join', body)
   return { id: hostId as string, privateKey }
 }
 
-/** One that says that all is well, again and again, as agents do. */
+/** An agent that keeps reporting a healthy host. */
 async function startAgent(url: string, host: { id: string; privateKey: KeyObject }): Promise<void> {
   const agent = await new TestAgent(url, host).enter()
   const notes = ['2 simulated GPUs, declared with --simulate-gpus; no such hardware exists.']

@@ -130,12 +130,12 @@ async function openPage(
 }
 
 function watchedPage(context: BrowserContext, page: Page, url: string): ConsolePage {
-  let complaints: string[] = []
-  watch(page, url, (text) => complaints.push(text))
+  let problems: string[] = []
+  watch(page, url, (text) => problems.push(text))
   const faults = (): readonly string[] => {
-    const told = complaints
-    complaints = []
-    return told
+    const reported = problems
+    problems = []
+    return reported
   }
   return {
     page,
@@ -152,7 +152,7 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
         // The dark page has the same content; only the colours differ.
         const rules = colorScheme === 'light' ? tags : ['color-contrast']
         wrong.push(...(await readAxe(page, rules)).map((fault) => `${colorScheme}: ${fault}`))
-        await takePicture(page, `${name}-${colorScheme}`)
+        await saveScreenshot(page, `${name}-${colorScheme}`)
       }
       await page.emulateMedia({ colorScheme: 'light' })
       if (wrong.length > 0) throw new Error(`${name}:\n${wrong.join('\n')}`)
@@ -166,7 +166,7 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
 }
 
 /** Performs an action confirmed by a message that disappears on its own: starts watching for it beforehand. */
-export async function seeWhile(words: Locator, act: () => Promise<unknown>): Promise<void> {
+export async function expectDuring(words: Locator, act: () => Promise<unknown>): Promise<void> {
   await Promise.all([words.waitFor(), act()])
 }
 
@@ -178,19 +178,19 @@ async function signIn(context: BrowserContext, key: string): Promise<void> {
   if (!reply.ok()) throw new Error(`Sign-in failed: ${reply.status()} ${await reply.text()}`)
 }
 
-function watch(page: Page, url: string, complain: (text: string) => void): void {
-  page.on('pageerror', (error) => complain(`script: ${error.message}`))
+function watch(page: Page, url: string, report: (text: string) => void): void {
+  page.on('pageerror', (error) => report(`script: ${error.message}`))
   page.on('console', (message) => {
     if (message.type() !== 'error' && message.type() !== 'warning') return
     // An API refusal is a valid answer, but the browser logs each of them.
     if (/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) return
     // Network tests added or removed interfaces on this machine; the page has retried.
     if (message.text().includes('net::ERR_NETWORK_CHANGED')) return
-    complain(`console: ${message.text()}`)
+    report(`console: ${message.text()}`)
   })
   page.on('request', (request) => {
     const isOwn = request.url().startsWith(url) || /^(data|blob):/.test(request.url())
-    if (!isOwn) complain(`a request to ${request.url()}`)
+    if (!isOwn) report(`a request to ${request.url()}`)
   })
 }
 
@@ -219,7 +219,7 @@ async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> 
     .flatMap((fault) => fault.nodes.map((node) => `${fault.id}: ${node.html} (${node.failureSummary ?? ''})`))
 }
 
-async function takePicture(page: Page, name: string): Promise<void> {
+async function saveScreenshot(page: Page, name: string): Promise<void> {
   const folder = process.env['BERTH_SCREENSHOTS']
   if (folder === undefined) return
   await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })

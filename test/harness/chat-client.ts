@@ -16,12 +16,12 @@ export interface ChatAsk {
   readonly stream: boolean
   readonly maxTokens: number
   /** Uses the full path instead of the fast path. */
-  readonly careful: boolean
+  readonly fullPath: boolean
   /** Leaves after this many words of a stream. undefined: reads to the end. */
   readonly leaveAfterWords?: number
 }
 
-export interface ChatTold {
+export interface ChatResult {
   readonly ask: ChatAsk
   /** Reaches the engine and the log, so that all three views of a request can be compared. */
   readonly traceId: string
@@ -68,16 +68,16 @@ export function costOfUsage(prices: TokenPrices, { promptTokens, cachedTokens, o
 }
 
 /** Maximum cost: a token is at least one byte of the prompt, and the template may add some. */
-export function worstCostOf(prices: TokenPrices, told: Pick<ChatTold, 'ask' | 'message'>): bigint {
-  const promptBytes = Buffer.byteLength(JSON.stringify([[told.message], null])) + TEMPLATE_TOKENS
-  return BigInt(promptBytes * prices.input + told.ask.maxTokens * prices.output)
+export function worstCostOf(prices: TokenPrices, result: Pick<ChatResult, 'ask' | 'message'>): bigint {
+  const promptBytes = Buffer.byteLength(JSON.stringify([[result.message], null])) + TEMPLATE_TOKENS
+  return BigInt(promptBytes * prices.input + result.ask.maxTokens * prices.output)
 }
 
 const TEMPLATE_TOKENS = 64
 
 /** Never rejects: a failure is part of the result. */
-export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Promise<ChatTold> {
-  const told: ChatTold = {
+export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Promise<ChatResult> {
+  const result: ChatResult = {
     ask,
     traceId: randomBytes(16).toString('hex'),
     message: { role: 'user', content },
@@ -93,14 +93,14 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
   }
   const body = JSON.stringify({
     model: target.model,
-    messages: [told.message],
+    messages: [result.message],
     max_tokens: ask.maxTokens,
     ...(ask.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
   })
   return new Promise((resolve) => {
     const over = (): void => {
       clearTimeout(late)
-      resolve(told)
+      resolve(result)
     }
     const request = http.request(`${target.url}/v1/chat/completions`, {
       method: 'POST',
@@ -108,16 +108,16 @@ export function askChat(target: ChatTarget, ask: ChatAsk, content: string): Prom
       headers: {
         Authorization: `Bearer ${target.key}`,
         // The fast path accepts only the usual spelling of this content type.
-        'Content-Type': ask.careful ? 'application/json;charset=utf-8' : 'application/json',
+        'Content-Type': ask.fullPath ? 'application/json;charset=utf-8' : 'application/json',
         'Content-Length': Buffer.byteLength(body),
-        traceparent: `00-${told.traceId}-00f067aa0ba902b7-01`,
+        traceparent: `00-${result.traceId}-00f067aa0ba902b7-01`,
       },
     })
     const late = setTimeout(() => {
-      told.isLate = true
+      result.isLate = true
       request.destroy()
     }, ANSWER_MS)
-    request.on('error', over).on('response', (response) => readAnswer(response, told, over))
+    request.on('error', over).on('response', (response) => readAnswer(response, result, over))
     request.end(body)
   })
 }
@@ -137,29 +137,29 @@ export function forgetServer(url: string): void {
   agents.delete(url)
 }
 
-function readAnswer(response: http.IncomingMessage, told: ChatTold, over: () => void): void {
-  told.status = response.statusCode
-  told.requestId = response.headers['x-inference-request-id'] as string | undefined
-  told.retryAfter = response.headers['retry-after']
+function readAnswer(response: http.IncomingMessage, result: ChatResult, over: () => void): void {
+  result.status = response.statusCode
+  result.requestId = response.headers['x-inference-request-id'] as string | undefined
+  result.retryAfter = response.headers['retry-after']
   response.setEncoding('utf8').on('data', (text: string) => {
-    told.body += text
-    const { leaveAfterWords } = told.ask
-    if (leaveAfterWords === undefined || told.isCut || countWords(told.body) < leaveAfterWords) return
-    told.isCut = true
+    result.body += text
+    const { leaveAfterWords } = result.ask
+    if (leaveAfterWords === undefined || result.isCut || countWords(result.body) < leaveAfterWords) return
+    result.isCut = true
     response.destroy()
   })
   response.on('error', () => {})
   response.on('close', () => {
-    told.words = countWords(told.body)
-    told.isComplete = response.complete && !told.isCut && hasEnd(told)
-    if (told.isComplete && told.status === 200) told.usage = usageOf(told)
+    result.words = countWords(result.body)
+    result.isComplete = response.complete && !result.isCut && hasEnd(result)
+    if (result.isComplete && result.status === 200) result.usage = usageOf(result)
     // Only refusals are kept for reading, not thousands of successful answers.
-    if (told.status === 200) told.body = ''
+    if (result.status === 200) result.body = ''
     over()
   })
 }
 
-function hasEnd({ status, ask, body }: ChatTold): boolean {
+function hasEnd({ status, ask, body }: ChatResult): boolean {
   return status !== 200 || !ask.stream || body.endsWith('data: [DONE]\n\n')
 }
 
@@ -168,7 +168,7 @@ function countWords(body: string): number {
   return body.match(/"content":"[^"]+"/g)?.length ?? 0
 }
 
-function usageOf({ ask, body }: ChatTold): ChatUsage | undefined {
+function usageOf({ ask, body }: ChatResult): ChatUsage | undefined {
   const event = ask.stream
     ? body
         .split('\n\n')

@@ -3,7 +3,7 @@
  * lack of money waits until another request has ended and may have released some: so the load spends an account down to
  * the last affordable request, and then knows that it is empty.
  */
-import { askChat, type ChatAsk, type ChatTarget, type ChatTold } from './chat-client.ts'
+import { askChat, type ChatAsk, type ChatTarget, type ChatResult } from './chat-client.ts'
 import { waitFor } from './wait.ts'
 
 export interface ChatLoadOptions {
@@ -14,11 +14,11 @@ export interface ChatLoadOptions {
   /** Refusals with nothing in flight after which the account counts as empty; Infinity: never. */
   readonly dryAfter?: number
   /** Called for each request that has ended. */
-  readonly onTold?: (told: ChatTold, target: ChatTarget) => void
+  readonly onResult?: (result: ChatResult, target: ChatTarget) => void
 }
 
 export interface ChatLoad {
-  readonly told: readonly ChatTold[]
+  readonly results: readonly ChatResult[]
   /** Answered with 200 and in full. */
   readonly answered: number
   readonly isOver: boolean
@@ -30,24 +30,24 @@ export interface ChatLoad {
 
 /** Streams and plain answers on both paths, long and short; every sixth is cut mid-stream. */
 export const usualMix: readonly ChatAsk[] = [
-  { stream: false, maxTokens: 100, careful: false },
-  { stream: true, maxTokens: 100, careful: false },
-  { stream: false, maxTokens: 9, careful: true },
-  { stream: true, maxTokens: 60, careful: false, leaveAfterWords: 4 },
-  { stream: true, maxTokens: 7, careful: true },
-  { stream: false, maxTokens: 60, careful: false },
+  { stream: false, maxTokens: 100, fullPath: false },
+  { stream: true, maxTokens: 100, fullPath: false },
+  { stream: false, maxTokens: 9, fullPath: true },
+  { stream: true, maxTokens: 60, fullPath: false, leaveAfterWords: 4 },
+  { stream: true, maxTokens: 7, fullPath: true },
+  { stream: false, maxTokens: 60, fullPath: false },
 ]
 
 /** Keeps a load that never runs dry from running forever; more than any load here sends. */
 const MAX_REQUESTS = 200_000
-const BREATH_MS = 20
+const PAUSE_MS = 20
 
 export function startChatLoad(options: ChatLoadOptions): ChatLoad {
   return new Clients(options)
 }
 
 class Clients implements ChatLoad {
-  readonly told: ChatTold[] = []
+  readonly results: ChatResult[] = []
   readonly ended: Promise<void>
   answered = 0
   isOver = false
@@ -55,7 +55,7 @@ class Clients implements ChatLoad {
   readonly #waiting: Array<() => void> = []
   #sent = 0
   #underWay = 0
-  #lonelyRefusals = 0
+  #idleRefusals = 0
 
   constructor(options: ChatLoadOptions) {
     this.#options = options
@@ -80,19 +80,19 @@ class Clients implements ChatLoad {
       const ask = this.#options.mix[n % this.#options.mix.length]
       if (target === undefined || ask === undefined) return
       this.#underWay += 1
-      const told = await askChat(target, ask, `Request ${n} of the load: say some words about it`)
+      const result = await askChat(target, ask, `Request ${n} of the load: say some words about it`)
       this.#underWay -= 1
-      this.told.push(told)
-      this.#options.onTold?.(told, target)
-      if (told.status === 402) await this.#refused()
-      else if (told.status === 200) this.#served(told)
-      else await this.#takeBreath()
+      this.results.push(result)
+      this.#options.onResult?.(result, target)
+      if (result.status === 402) await this.#refused()
+      else if (result.status === 200) this.#served(result)
+      else await this.#pause()
     }
   }
 
   /** The server is down or overloaded: immediate retries would only keep the machine busy. */
-  async #takeBreath(): Promise<void> {
-    const until = performance.now() + BREATH_MS
+  async #pause(): Promise<void> {
+    const until = performance.now() + PAUSE_MS
     await waitFor('a breath', () => performance.now() >= until)
   }
 
@@ -105,9 +105,9 @@ class Clients implements ChatLoad {
     )
   }
 
-  #served(told: ChatTold): void {
-    if (told.isComplete) this.answered += 1
-    this.#lonelyRefusals = 0
+  #served(result: ChatResult): void {
+    if (result.isComplete) this.answered += 1
+    this.#idleRefusals = 0
     this.#waiting.shift()?.()
   }
 
@@ -117,8 +117,8 @@ class Clients implements ChatLoad {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
       return
     }
-    this.#lonelyRefusals += 1
-    if (this.#lonelyRefusals >= (this.#options.dryAfter ?? Infinity)) this.#end()
+    this.#idleRefusals += 1
+    if (this.#idleRefusals >= (this.#options.dryAfter ?? Infinity)) this.#end()
   }
 
   #end(): void {

@@ -21,7 +21,7 @@ export async function startEngine(options: ModelServerOptions = {}): Promise<Mod
 
 /** Health checks are rare unless a test is about them. */
 export function startDispatcher(model: SimulatedModel, options: DispatcherOptions = {}): RunningDispatcher {
-  const dispatcher = makeDispatcher({ probe: { lookMs: 3_600_000 }, random: () => 0.5, ...options })
+  const dispatcher = makeDispatcher({ probe: { tickMs: 3_600_000 }, random: () => 0.5, ...options })
   onTestFinished(() => dispatcher.close())
   dispatcher.setCatalog(catalogOf(model))
   return dispatcher

@@ -287,7 +287,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     (await succeed(operator, 'POST', '/v2/operator/deployments', { model: served, url: UPSTREAM })).id
   const joinToken = async (): Promise<{ id: string; token: string }> => make('/v2/supply/join-tokens', { uses: 5 })
   const { token } = await joinToken()
-  const { hostId } = await succeed(journey.nobody, 'POST', '/v2/agent/join', joinOf(token, 'kept-host'))
+  const { hostId } = await succeed(journey.anonymous, 'POST', '/v2/agent/join', joinOf(token, 'kept-host'))
   const metalHost = await succeed(operator, 'POST', '/v2/operator/hosts', { ...metal, id: 'kept-metal' })
   const image = { ...exampleBodies.addBaseImage, isDefault: false, name: 'to-delete' }
   const metalRental = await bareMetal()

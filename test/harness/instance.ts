@@ -82,19 +82,19 @@ export async function rentalStatusOf(by: Customer, name: string): Promise<string
   return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).status
 }
 
-/** The number under which events and bills speak of it. */
+/** Its rental number, as used by events and bills. */
 export async function rentalIdOf(by: Customer, { id }: Instance): Promise<number> {
   return (await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}/metrics`)).rentalId
 }
 
-/** All of its events, the first one first. */
+/** All of its events, oldest first. */
 export async function eventsOf(by: Customer, instance: Instance): Promise<InstanceEvent[]> {
   const rentalId = await rentalIdOf(by, instance)
   const { events } = await succeed(by.call, 'GET', `/v2/events?limit=1000&subject=rental:${rentalId}`)
   return (events as InstanceEvent[]).toReversed()
 }
 
-/** Of its last event of this type. */
+/** The data of its last event of this type. */
 export async function eventData(by: Customer, instance: Instance, type: string): Promise<InstanceEvent['data']> {
   const found = (await eventsOf(by, instance)).findLast((event) => event.type === type)
   if (found === undefined) throw new Error(`${instance.id} has no event ${type}`)
@@ -106,7 +106,7 @@ export function costOf(startedAt: Instant, endedAt: Instant): NanoUsd {
   return nanoUsdOf((LAB_PRICE * BigInt(endedAt - startedAt)) / 3_600_000n)
 }
 
-/** Of one that its customer has ended while it ran: from its start to the request, less when it stood still. */
+/** The cost of an instance that its customer ended while it ran: from its start to the request, without downtime. */
 export async function dueFor(by: Customer, instance: Instance): Promise<NanoUsd> {
   const { at } = await eventData(by, instance, 'rental.terminating')
   const free = (await eventsOf(by, instance)).flatMap(({ type, data }) =>
@@ -136,7 +136,7 @@ export interface Listing {
 
 /** How a host is listed on the marketplace. undefined: it is not. */
 export async function listingOf(server: MachineServer, { id }: ContainerHost): Promise<Listing | undefined> {
-  const { instances } = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: {} })
+  const { instances } = await succeed(server.anonymous, 'POST', '/v1/marketplace', { filters: {} })
   return (instances as Listing[]).find((one) => one.id === id)
 }
 

@@ -12,20 +12,23 @@ export function makeFolder(): string {
   return folder
 }
 
-export interface Told {
+export interface LoggedLine {
   readonly level: 'warn' | 'error'
   readonly message: string
 }
 
-export function openJournal(dir: string, more: Partial<JournalOptions> = {}): { journal: Journal; told: Told[] } {
-  const told: Told[] = []
+export function openJournal(
+  dir: string,
+  more: Partial<JournalOptions> = {},
+): { journal: Journal; reported: LoggedLine[] } {
+  const reported: LoggedLine[] = []
   const log = {
-    warn: (_: unknown, message: string) => void told.push({ level: 'warn', message }),
-    error: (_: unknown, message: string) => void told.push({ level: 'error', message }),
+    warn: (_: unknown, message: string) => void reported.push({ level: 'warn', message }),
+    error: (_: unknown, message: string) => void reported.push({ level: 'error', message }),
   }
   const journal = new Journal({ dir, log, ...more })
   onTestFinished(() => journal.close())
-  return { journal, told }
+  return { journal, reported }
 }
 
 export async function writeRecords(journal: Journal, ids: readonly string[]): Promise<JournalEntry[]> {

@@ -91,7 +91,7 @@ export async function succeed(call: Call, ...request: Parameters<Call>): Promise
 }
 
 /** Checks the whole ledger and compares every engine with the database; returns the problems found. */
-export async function recountBooks({ operator }: Pick<TestServer, 'operator'>): Promise<unknown[]> {
+export async function checkLedgerAndEngines({ operator }: Pick<TestServer, 'operator'>): Promise<unknown[]> {
   const ledger = await succeed(operator, 'GET', '/v2/operator/ledger/verify')
   const audit = await succeed(operator, 'GET', '/v2/operator/engines/audit')
   if (ledger.ok === true && audit.ok === true) return []

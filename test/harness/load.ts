@@ -11,7 +11,7 @@ export interface LoadTarget {
   readonly key: string
 }
 
-interface Told {
+interface LoadResults {
   /** Successful creates: idempotency key → rental (id, or name of an instance). */
   readonly created: Map<string, string>
   /** The same for volumes. */
@@ -37,19 +37,19 @@ const labels = [
 ]
 
 export interface Load {
-  readonly told: Told
+  readonly results: LoadResults
   stop(): Promise<void>
 }
 
 export function startLoad(target: LoadTarget, workers: number): Load {
-  const told: Told = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
+  const results: LoadResults = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
   let stopping = false
   const worker = async (): Promise<void> => {
-    while (!stopping) await oneAct(target, told, () => stopping)
+    while (!stopping) await oneAct(target, results, () => stopping)
   }
   const running = Array.from({ length: workers }, worker)
   return {
-    told,
+    results,
     stop: async () => {
       stopping = true
       await Promise.all(running)
@@ -57,33 +57,33 @@ export function startLoad(target: LoadTarget, workers: number): Load {
   }
 }
 
-async function oneAct(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
+async function oneAct(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
   const label = labels[randomInt(labels.length)] ?? ''
   const act = randomInt(10)
   if (act < 3) {
     // Two in three are reserved: each holds a whole term and ends early.
     const term = act < 2 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
     const order = { gpuCount: 1, region: 'mock-region', label, ...term }
-    return createRental(target, told, 'virtual-machine-rentals', order, stopping)
+    return createRental(target, results, 'virtual-machine-rentals', order, stopping)
   }
   if (act < 4) {
     const storageVolume = { isNew: true, label: 'crash-volume', sizeInGb: 256 }
     return createRental(
       target,
-      told,
+      results,
       'bare-metal-rentals',
       { gpuCount: 8, networkType: 'infiniband', storageVolume, label },
       stopping,
     )
   }
-  if (act < 6) return createInstance(target, told, stopping)
-  if (act < 9) return endOne(target, told, stopping)
-  await until(target, told, 'GET', '/v2/customer/balance', undefined, {}, stopping)
+  if (act < 6) return createInstance(target, results, stopping)
+  if (act < 9) return endOne(target, results, stopping)
+  await until(target, results, 'GET', '/v2/customer/balance', undefined, {}, stopping)
 }
 
 async function createRental(
   target: LoadTarget,
-  told: Told,
+  results: LoadResults,
   path: string,
   body: object,
   stopping: () => boolean,
@@ -91,21 +91,21 @@ async function createRental(
   const key = randomBytes(8).toString('hex')
   const reply = await until(
     target,
-    told,
+    results,
     'POST',
     `/v2/alpha/on-demand/${path}`,
     body,
     { 'Idempotency-Key': key },
     stopping,
   )
-  if (reply?.status === 200) told.created.set(key, String(reply.body.id))
-  else if (reply !== undefined) told.refused += 1
+  if (reply?.status === 200) results.created.set(key, String(reply.body.id))
+  else if (reply !== undefined) results.refused += 1
 }
 
-async function createInstance(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
+async function createInstance(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
   const listed = await until(
     target,
-    told,
+    results,
     'POST',
     '/v1/marketplace',
     { filters: { available_only: true } },
@@ -119,36 +119,36 @@ async function createInstance(target: LoadTarget, told: Told, stopping: () => bo
   const body = { cluster_name: machine.cluster_name, node_name: machine.id, gpu_count: 1 }
   const reply = await until(
     target,
-    told,
+    results,
     'POST',
     '/v1/marketplace/instances/create',
     body,
     { 'Idempotency-Key': key },
     stopping,
   )
-  if (reply?.status === 200) told.created.set(key, reply.body.instance_id as string)
-  else if (reply !== undefined) told.refused += 1
+  if (reply?.status === 200) results.created.set(key, reply.body.instance_id as string)
+  else if (reply !== undefined) results.refused += 1
 }
 
 /** Ends one of the created resources with the matching operation. */
-async function endOne(target: LoadTarget, told: Told, stopping: () => boolean): Promise<void> {
-  const ids = [...told.created.values()]
+async function endOne(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
+  const ids = [...results.created.values()]
   const id = ids[ids.length === 0 ? 0 : randomInt(ids.length)]
   if (id === undefined) return
   if (!/^\d+$/.test(id)) {
-    await until(target, told, 'POST', '/v1/marketplace/instances/terminate', { id }, {}, stopping)
+    await until(target, results, 'POST', '/v1/marketplace/instances/terminate', { id }, {}, stopping)
     return
   }
   for (const kind of ['virtual-machine-rentals', 'bare-metal-rentals']) {
     const path = `/v2/alpha/on-demand/${kind}/terminate`
-    await until(target, told, 'POST', path, { rentalId: Number.parseInt(id, 10) }, {}, stopping)
+    await until(target, results, 'POST', path, { rentalId: Number.parseInt(id, 10) }, {}, stopping)
   }
 }
 
 /** Repeats until the server answers; undefined when the load ends first. */
 async function until(
   target: LoadTarget,
-  told: Told,
+  results: LoadResults,
   method: string,
   path: string,
   body: unknown,
@@ -158,8 +158,8 @@ async function until(
   for (;;) {
     const reply = await once(target, method, path, body, headers)
     if (reply !== undefined && reply.status !== 503) {
-      told.answered += 1
-      if (reply.status >= 500) told.wrong.push(`${method} ${path}: ${reply.status} ${JSON.stringify(reply.body)}`)
+      results.answered += 1
+      if (reply.status >= 500) results.wrong.push(`${method} ${path}: ${reply.status} ${JSON.stringify(reply.body)}`)
       return reply
     }
     if (stopping()) return undefined

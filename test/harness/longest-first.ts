@@ -27,7 +27,7 @@ const long = [
   'src/server/embedded-postgres.test.ts',
   'test/inference-outage.test.ts',
   'src/engines/image/main.test.ts',
-  'test/pictures.test.ts',
+  'test/image-generation.test.ts',
   'test/journeys/money.test.ts',
   'src/engines/speech/main.test.ts',
   'test/journeys/local-models.test.ts',

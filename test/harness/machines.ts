@@ -47,7 +47,7 @@ export interface HostOptions {
   readonly args?: readonly string[]
 }
 
-export type MachineServer = Pick<TestServer, 'url' | 'operator' | 'nobody' | 'account'>
+export type MachineServer = Pick<TestServer, 'url' | 'operator' | 'anonymous' | 'account'>
 
 export interface Machines<Server extends MachineServer = TestServer> {
   readonly server: Server
@@ -168,7 +168,7 @@ async function addContainerHost(
   await waitFor(
     () => `${id} is on sale:\n${running().output()}`,
     async () => {
-      const listed = await succeed(server.nobody, 'POST', '/v1/marketplace', { filters: { available_only: true } })
+      const listed = await succeed(server.anonymous, 'POST', '/v1/marketplace', { filters: { available_only: true } })
       return listed.instances.some((one: { id: string }) => one.id === id)
     },
     JOIN_MS,

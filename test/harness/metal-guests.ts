@@ -14,7 +14,7 @@ import { removeFolder } from './leftover.ts'
 import { run, sshOptions } from './machines.ts'
 import { smallImage } from './qemu-lab.ts'
 import type { StorageLab } from './storage-lab.ts'
-import { lookAgain, waitFor } from './wait.ts'
+import { pollDelay, waitFor } from './wait.ts'
 
 export interface MetalGuest {
   readonly id: string
@@ -36,7 +36,7 @@ export interface MetalGuests {
 
 const BOOT_MS = 120_000
 /** Short, for polling while it boots; a running guest may answer slowly if emulated. */
-const [KNOCK_S, CONNECT_S] = [3, 30]
+const [PROBE_S, CONNECT_S] = [3, 30]
 const MEMORY_MIB = 256
 /** Maximum boots of one guest; more means a boot loop. */
 const MAX_REBOOTS = 20
@@ -196,8 +196,8 @@ async function reach(guest: StartedGuest, key: string): Promise<MetalGuest> {
   }
   const bootId = async (): Promise<string | undefined> => {
     // Constant polling would take CPU time from the booting guest.
-    await lookAgain()
-    const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id', KNOCK_S)
+    await pollDelay()
+    const { code, out } = await tell('cat /proc/sys/kernel/random/boot_id', PROBE_S)
     return code === 0 ? out.trim() : undefined
   }
   const said = (): string => (fs.existsSync(guest.console) ? fs.readFileSync(guest.console, 'utf8').slice(-1_000) : '')

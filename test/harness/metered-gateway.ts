@@ -11,7 +11,7 @@ import { Journal, type JournalOptions } from '../../src/gateway/journal.ts'
 import { makeMeter, type EndedCall, type Meter, type MeterTreasury, type Reservation } from '../../src/gateway/meter.ts'
 import { readRequestCosts, type RequestCost } from '../../src/store/billing.ts'
 import { inferenceRecord } from './ended-request.ts'
-import { sharedPurse, type PurseBooks } from './purse-books.ts'
+import { sharedPurse, type PurseLedger } from './purse-ledger.ts'
 
 /** Gateways of the running test, without those treated as killed. */
 const running = new Set<Meter>()
@@ -22,7 +22,7 @@ export interface Gateway {
   readonly meter: Meter
   readonly dir: string
   readonly gatewayId: string
-  readonly told: string[]
+  readonly reported: string[]
   /** When the database fails: before a call takes effect, or after it, losing the answer. */
   fault: Fault
 }
@@ -32,20 +32,20 @@ const AN_HOUR_MS = 3_600_000
 
 /** Closed when its test ends. On an existing journal it is the same gateway after a crash. */
 export async function startGateway(
-  books: PurseBooks,
+  ledger: PurseLedger,
   more: { after?: Gateway; settleEveryMs?: number; unsettledRecords?: number; write?: JournalOptions['write'] } = {},
 ): Promise<Gateway> {
   gateways += 1
   const dir = more.after?.dir ?? makeFolder()
   const gatewayId = more.after?.gatewayId ?? `gate${gateways}`
-  const told: string[] = []
+  const reported: string[] = []
   const log = {
-    warn: (_: unknown, message: string) => void told.push(message),
-    error: (_: unknown, message: string) => void told.push(message),
+    warn: (_: unknown, message: string) => void reported.push(message),
+    error: (_: unknown, message: string) => void reported.push(message),
   }
   const journal = new Journal({ dir, log, ...(more.write === undefined ? {} : { write: more.write }) })
   onTestFinished(() => journal.close())
-  const treasuryOfBooks = makeTreasury({ database: books.database, clock: books.clock, gatewayId })
+  const treasuryOfLedger = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId })
   const faulty = async <T>(work: () => Promise<T>): Promise<T> => {
     if (gateway.fault === 'before') throw new Error('the database is away')
     const answer = await work()
@@ -53,25 +53,25 @@ export async function startGateway(
     return answer
   }
   const treasury: MeterTreasury = {
-    topUp: (owner, amounts) => faulty(() => treasuryOfBooks.topUp(owner, amounts)),
-    settle: (records) => faulty(() => treasuryOfBooks.settle(records)),
-    giveBack: (holdKey, amount) => faulty(() => treasuryOfBooks.giveBack(holdKey, amount)),
-    renew: (holdKeys) => faulty(() => treasuryOfBooks.renew(holdKeys)),
-    readPurses: (holdKeys) => faulty(() => treasuryOfBooks.readPurses(holdKeys)),
-    registerGateway: () => faulty(() => treasuryOfBooks.registerGateway()),
-    beat: () => faulty(() => treasuryOfBooks.beat()),
-    releaseOwnPurses: () => faulty(() => treasuryOfBooks.releaseOwnPurses()),
+    topUp: (owner, amounts) => faulty(() => treasuryOfLedger.topUp(owner, amounts)),
+    settle: (records) => faulty(() => treasuryOfLedger.settle(records)),
+    giveBack: (holdKey, amount) => faulty(() => treasuryOfLedger.giveBack(holdKey, amount)),
+    renew: (holdKeys) => faulty(() => treasuryOfLedger.renew(holdKeys)),
+    readPurses: (holdKeys) => faulty(() => treasuryOfLedger.readPurses(holdKeys)),
+    registerGateway: () => faulty(() => treasuryOfLedger.registerGateway()),
+    beat: () => faulty(() => treasuryOfLedger.beat()),
+    releaseOwnPurses: () => faulty(() => treasuryOfLedger.releaseOwnPurses()),
   }
   const meter = makeMeter({
     treasury,
     journal,
-    clock: books.clock,
+    clock: ledger.clock,
     log,
-    seal: (text) => books.app.vault.seal(text),
+    seal: (text) => ledger.app.vault.seal(text),
     settleEveryMs: more.settleEveryMs ?? AN_HOUR_MS,
     unsettledRecords: more.unsettledRecords ?? 50_000,
   })
-  const gateway: Gateway = { meter, dir, gatewayId, told, fault: 'none' }
+  const gateway: Gateway = { meter, dir, gatewayId, reported, fault: 'none' }
   await meter.start()
   running.add(meter)
   onTestFinished(async () => {
@@ -96,13 +96,13 @@ export async function reserve(meter: Meter, owner: PurseOwner, worst: NanoUsd): 
 }
 
 let requests = 0
-export function callOf(books: PurseBooks, actor: Actor, cost: NanoUsd, more: Partial<EndedCall> = {}): EndedCall {
+export function callOf(ledger: PurseLedger, actor: Actor, cost: NanoUsd, more: Partial<EndedCall> = {}): EndedCall {
   requests += 1
   return {
     ...inferenceRecord({ requestId: `req_${requests.toString().padStart(6, '0')}` }),
     accountId: actor.accountId,
     apiKeyId: actor.keyId,
-    at: books.clock.now(),
+    at: ledger.clock.now(),
     cost,
     ...more,
   }
@@ -114,17 +114,17 @@ export function finish(meter: Meter, reservation: Reservation | undefined, call:
 
 /** A request from start to end. */
 export async function serve(
-  books: PurseBooks,
+  ledger: PurseLedger,
   meter: Meter,
   actor: Actor,
   worst: NanoUsd,
   cost: NanoUsd,
 ): Promise<string> {
-  return finish(meter, await reserve(meter, sharedPurse(actor), worst), callOf(books, actor, cost))
+  return finish(meter, await reserve(meter, sharedPurse(actor), worst), callOf(ledger, actor, cost))
 }
 
-export function costsOf(books: PurseBooks, actor: Actor, ids: readonly string[]): Promise<RequestCost[]> {
-  return readRequestCosts(books.database.db, actor.accountId, ids)
+export function costsOf(ledger: PurseLedger, actor: Actor, ids: readonly string[]): Promise<RequestCost[]> {
+  return readRequestCosts(ledger.database.db, actor.accountId, ids)
 }
 
 /** As after kill -9: nothing is closed or returned. */

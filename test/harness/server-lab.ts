@@ -41,7 +41,7 @@ export async function startServerLab(env: Readonly<Record<string, string>>): Pro
     return {
       url,
       operator,
-      nobody: caller(url, null),
+      anonymous: caller(url, null),
       account: async ({ usd, platformFeePercentage } = {}) => {
         const name = `Test ${(accounts += 1)}`
         const owner = { name, ownerEmail: `owner-${accounts}@example.test` }

@@ -37,7 +37,7 @@ export interface TestServer {
   as(key: string | null): Call
   readonly operator: Call
   readonly demo: Call
-  readonly nobody: Call
+  readonly anonymous: Call
   /** A new account with a key, money and an SSH key. */
   account(options?: {
     usd?: string
@@ -106,7 +106,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
     as,
     operator,
     demo: as(demoKey),
-    nobody: as(null),
+    anonymous: as(null),
     account: async ({ usd, scopes, sshKey = true, platformFeePercentage } = {}) => {
       accounts += 1
       const made = await operator('POST', '/v2/operator/accounts', {

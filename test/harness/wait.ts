@@ -33,6 +33,6 @@ export async function waitForDayWithTimeLeft(): Promise<void> {
 }
 
 /** Delay between two polls of a test that counts them: a real engine's time passes on its own. */
-export function lookAgain(): Promise<void> {
+export function pollDelay(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 5 * EVERY_MS))
 }

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
-import { chargedFor, eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
+import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import type { Customer } from '../harness/machines.ts'
 import { whyNoMetalLab, type MetalLabHost } from '../harness/metal-lab.ts'
 import {
@@ -23,7 +23,7 @@ const reason = whyNoMetalLab()
 const HOURLY = usd('16')
 const UNKNOWN_MS = 40_000
 /** The silence after which a host counts as offline, and the polling interval. */
-const [SILENT_MS, LOOK_EVERY_MS] = [12_000, 5_000]
+const [SILENT_MS, POLL_MS] = [12_000, 5_000]
 
 interface Rental {
   readonly id: number
@@ -167,7 +167,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
       expect(await ssh(bob, next, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'while [:]' || true")).toBe('0\n')
       await end(bob, next)
     })
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 
   test('sixteen GPUs are two hosts that can reach each other, and end together', async () => {
@@ -219,7 +219,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
       expect(await host.exec(['sh', '-c', 'ls -A /home /var/lib/berth'])).toBe('/home:\n\n/var/lib/berth:\n')
       await end(ada, await run(ada))
     })
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 
   test('missing hardware fails the order with a reason and keeps the host off sale', async () => {
@@ -237,7 +237,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
       await act(host, 'release')
       await untilState(machines.server, host.id, 'ready')
     })
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 
   test('a host that is off when its rental ends is not offered until it has been cleaned', async () => {
@@ -278,7 +278,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
       // Up to the last observation, and no further.
       const seen = costBetween(rental.startedAt, lost.data.lastSeenAt)
       expect(usd(unknown.costSoFarUsd)).toBe(seen)
-      expect(Date.parse(lost.at) - Date.parse(lost.data.lastSeenAt)).toBeGreaterThan(SILENT_MS - LOOK_EVERY_MS)
+      expect(Date.parse(lost.at) - Date.parse(lost.data.lastSeenAt)).toBeGreaterThan(SILENT_MS - POLL_MS)
       await host.powerOn()
       const again = await until(ada, rental.id, 'Running')
       expect(await ssh(ada, again, 'cat file')).toBe('kept\n')
@@ -331,7 +331,7 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
     expect(await ssh(ada, on(kept), 'id -un')).toBe('tenant\n')
     const other = await end(ada, on(kept))
     expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(other))
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 })
 

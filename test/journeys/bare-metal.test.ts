@@ -1,7 +1,14 @@
 /** Bare-metal rentals with their volumes: all or nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fingerprint } from '../harness/fingerprint.ts'
-import { LIST_LAG_MS, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import {
+  LIST_LAG_MS,
+  eventTypesOf,
+  checkLedgerAndEngines,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
@@ -155,7 +162,7 @@ test('cancels a rental immediately when the engine has not started it; the ledge
     meta: { termination_reason: 'changed my mind' },
     costSoFarUsd: '0.000000000',
   })
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('a price cap applies to the machine and not to the volume; a raised price rejects both', async () => {

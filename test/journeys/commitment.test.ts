@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
-import { chargedFor, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import {
+  chargedFor,
+  eventTypesOf,
+  checkLedgerAndEngines,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 /** One H100 with Ethernet, and with discounts of 10, 18 and 30 %. */
@@ -318,5 +325,5 @@ describe('hourly spend', () => {
 
 test('the ledger is consistent afterwards', async () => {
   await journey.advanceBy(5 * MINUTE_MS, 4)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

@@ -28,7 +28,7 @@ import {
   untilStatus,
   type Instance,
 } from '../harness/instance.ts'
-import { recountBooks, succeed } from '../harness/journey.ts'
+import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import { startMachines, type ContainerHost, type Customer, type Machines, type Ran } from '../harness/machines.ts'
 import type { LabImage } from '../harness/registry-lab.ts'
 import type { Call } from '../harness/server.ts'
@@ -39,7 +39,7 @@ const PAGE = 'a page from the inside\n'
 const PORT = 8080
 const FEE_PERCENT = 20
 /** The polling interval of engines plus the time for one poll on a busy machine. */
-const LOOK_MS = 10_000
+const POLL_MS = 10_000
 
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`
@@ -51,7 +51,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
   let house: ContainerHost
   let supplied: ContainerHost
   let site: LabImage & { port: number }
-  let untilTold: LabImage
+  let endsOnRequest: LabImage
 
   beforeAll(async () => {
     machines = await startMachines({ hosts: 1 })
@@ -66,8 +66,8 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const serve = `echo hello from $HOSTNAME; exec httpd -f -v -p ${PORT} -h /www`
     const pushed = await registry.push('lab/site', '1', [registry.busyboxLayer, page], ['/bin/sh', '-c', serve])
     site = { ...pushed, port: PORT }
-    const wait = 'until [ -e /tmp/end ]; do sleep 0.1; done; echo told to end; exit 3'
-    untilTold = await registry.push('lab/until-told', '1', [registry.busyboxLayer], ['/bin/sh', '-c', wait])
+    const wait = 'until [ -e /tmp/end ]; do sleep 0.1; done; echo ending; exit 3'
+    endsOnRequest = await registry.push('lab/ends-on-request', '1', [registry.busyboxLayer], ['/bin/sh', '-c', wait])
     ada = await machines.customer()
   }, 120_000)
   afterAll(() => machines.close())
@@ -237,14 +237,14 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
   })
 
   test('a process that exits fails the instance with its exit code and is charged while it was seen running', async () => {
-    const online = await rentOnline(ada, house, untilTold)
-    const toldAt = systemClock.now()
+    const online = await rentOnline(ada, house, endsOnRequest)
+    const requestedAt = systemClock.now()
     // A session that ends with its container may report that; one that never opened is retried.
-    let told: Ran | undefined
+    let reported: Ran | undefined
     await waitFor(
-      () => `it to have failed; SSH: ${JSON.stringify(told)}`,
+      () => `it to have failed; SSH: ${JSON.stringify(reported)}`,
       async () => {
-        told = await ada.ssh(online.sshCommand, 'touch', '/tmp/end')
+        reported = await ada.ssh(online.sshCommand, 'touch', '/tmp/end')
         return (await findInstance(ada, online.id))?.instance.status === 'failed'
       },
     )
@@ -261,7 +261,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
       .executeTakeFirstOrThrow()
     if (endedAt === null) throw new Error('its bill goes on')
     // The last poll that saw it running, and never later than the one that saw its end.
-    expect(endedAt).toBeGreaterThan(toldAt - LOOK_MS)
+    expect(endedAt).toBeGreaterThan(requestedAt - POLL_MS)
     expect(endedAt).toBeLessThanOrEqual(instantOf(events.at(-1)?.at))
     expect(await charged(ada, online)).toBe(costOf(instantOf(online.start), endedAt))
     await untilFree(house)
@@ -273,7 +273,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
   }
 
   test('the ledger is consistent afterwards, and no engine has anything unknown to the database', async () => {
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
     const { heldUsd } = await succeed(ada.call, 'GET', '/v2/customer/balance')
     expect(heldUsd).toBe('0.000000000')
   })

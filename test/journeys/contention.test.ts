@@ -1,6 +1,6 @@
 /** More orders than capacity: capacity is sold exactly once, the rest are refused, and money and GPUs add up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call, Reply } from '../harness/server.ts'
 
 const CALLS = 200
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => journey.close())
 
 /** All at once, alternating between the accounts. */
-function rush(ask: (call: Call) => Promise<Reply>, count = CALLS): Promise<Reply[]> {
+function orderAllAtOnce(ask: (call: Call) => Promise<Reply>, count = CALLS): Promise<Reply[]> {
   const turns = Array.from({ length: count / ACCOUNTS }, () => callers).flat()
   return Promise.all(turns.map(({ call }) => ask(call)))
 }
@@ -38,33 +38,33 @@ async function gpusInUse(machine: string): Promise<number> {
 
 test('200 orders for the last eight GPUs of a region: eight succeed, 192 get no_capacity', async () => {
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
-  const replies = await rush((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }))
+  const replies = await orderAllAtOnce((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
   expect(replies.find((reply) => reply.status === 400)?.body.message).toContain('1 × h100 with ethernet in eu-north-2')
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(8)
-  const options = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/rental-options')
+  const options = await succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/rental-options')
   const here = options.filter(
     (one: Record<string, unknown>) => one['region'] === 'eu-north-2' && one['gpuType'] === 'h100',
   )
   expect(here.map((one: { totalAvailable: number }) => one.totalAvailable)).toEqual([0, 0, 0, 0])
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('200 orders for the eight GPUs of one marketplace machine', async () => {
   const node = { cluster_name: 'mock-pdx', node_name: 'mock-pdx-h100-01', gpu_count: 1 }
-  const replies = await rush((call) => call('POST', '/v1/marketplace/instances/create', node))
+  const replies = await orderAllAtOnce((call) => call('POST', '/v1/marketplace/instances/create', node))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
   expect(await gpusInUse('mock-pdx-h100-01')).toBe(8)
   expect(new Set(replies.flatMap((reply) => reply.body.instance_id ?? [])).size).toBe(8)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('concurrent orders for whole machines of one cluster are filled completely or not at all', async () => {
   const path = '/v2/alpha/on-demand/bare-metal-rentals'
   const order = { gpuCount: 16, networkType: 'infiniband', gpuType: 'h200', region: 'uk-central-3' }
-  const replies = await rush((call) => call('POST', path, order), 40)
+  const replies = await orderAllAtOnce((call) => call('POST', path, order), 40)
   expect(tally(replies)).toEqual({ '200 ok': 2, '400 no_capacity': 38 })
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('50 concurrent orders with a balance for three: three run and nothing is overdrawn', async () => {
@@ -77,7 +77,7 @@ test('50 concurrent orders with a balance for three: three run and nothing is ov
     availableUsd: '0.000000000',
     heldUsd: '7.470000000',
   })
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('50 concurrent orders on a key with a limit for two: two run', async () => {
@@ -101,7 +101,7 @@ test('ending and renting concurrently sells released GPUs once', async () => {
     running.push(...rentals.filter((one) => one.region === 'eu-north-2').map(({ id }) => ({ id, call })))
   }
   expect(running).toHaveLength(8)
-  const wanting = rush((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }), 40)
+  const wanting = orderAllAtOnce((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }), 40)
   const ending = running.map(({ id, call }) => call('POST', `${path}/terminate`, { rentalId: id }))
   const ended = await Promise.all(ending)
   expect(ended.map((reply) => reply.status)).toEqual(running.map(() => 200))
@@ -110,5 +110,5 @@ test('ending and renting concurrently sells released GPUs once', async () => {
   await journey.pass()
   await journey.advance(1_000)
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(rented.length)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

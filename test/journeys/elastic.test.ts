@@ -9,7 +9,7 @@ import {
   chargedFor,
   eventTypesOf,
   LIST_LAG_MS,
-  recountBooks,
+  checkLedgerAndEngines,
   startJourney,
   succeed,
   type Journey,
@@ -103,7 +103,7 @@ describe('an order of two H100', () => {
     expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set(['Failed', 'Running']))
     expect(failed.statusReason).toBe('no_capacity')
     expect(await chargedFor(ada, { rentalId: failed.id })).toBe(0n)
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('returns its unit at the end', async () => {
@@ -112,7 +112,7 @@ describe('an order of two H100', () => {
     await journey.pass()
     await journey.advance(MINUTE_MS)
     expect(await available('h100', 'ethernet', 2)).toBe(3)
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 

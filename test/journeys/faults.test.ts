@@ -10,7 +10,7 @@ import {
   LIST_LAG_MS,
   chargedFor,
   eventTypesOf,
-  recountBooks,
+  checkLedgerAndEngines,
   startJourney,
   succeed,
   type Journey,
@@ -25,23 +25,23 @@ const SLOW_MS = 600_000
 
 /** The state a rental with each fault reaches on its own, and whether it was ever charged. */
 // oxfmt-ignore
-const outcomes: { readonly [Fault in MockFault]: { status: string; reason: string | null; paid: boolean; told: string } } = {
-  'fault-create-refused':  { status: 'Failed',  reason: 'refused_by_engine', paid: false, told: 'rental.failed' },
-  'fault-no-capacity':     { status: 'Failed',  reason: 'no_capacity',       paid: false, told: 'rental.failed' },
-  'fault-create-lost':     { status: 'Failed',  reason: 'start_timed_out',   paid: false, told: 'rental.failed' },
-  'fault-create-timeout':  { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-duplicate':       { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-boot-fails':      { status: 'Failed',  reason: 'boot_failed',       paid: false, told: 'rental.failed' },
-  'fault-boot-never':      { status: 'Failed',  reason: 'start_timed_out',   paid: false, told: 'rental.failed' },
-  'fault-slow-boot':       { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-list-lag':        { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-list-late':       { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-vanish':          { status: 'Failed',  reason: 'machine_lost',      paid: true,  told: 'rental.unknown' },
-  'fault-flap':            { status: 'Running', reason: null,                paid: true,  told: 'rental.recovered' },
-  'fault-destroy-refused': { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-destroy-timeout': { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-destroy-slow':    { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
-  'fault-attach-refused':  { status: 'Running', reason: null,                paid: true,  told: 'rental.running' },
+const outcomes: { readonly [Fault in MockFault]: { status: string; reason: string | null; paid: boolean; event: string } } = {
+  'fault-create-refused':  { status: 'Failed',  reason: 'refused_by_engine', paid: false, event: 'rental.failed' },
+  'fault-no-capacity':     { status: 'Failed',  reason: 'no_capacity',       paid: false, event: 'rental.failed' },
+  'fault-create-lost':     { status: 'Failed',  reason: 'start_timed_out',   paid: false, event: 'rental.failed' },
+  'fault-create-timeout':  { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-duplicate':       { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-boot-fails':      { status: 'Failed',  reason: 'boot_failed',       paid: false, event: 'rental.failed' },
+  'fault-boot-never':      { status: 'Failed',  reason: 'start_timed_out',   paid: false, event: 'rental.failed' },
+  'fault-slow-boot':       { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-list-lag':        { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-list-late':       { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-vanish':          { status: 'Failed',  reason: 'machine_lost',      paid: true,  event: 'rental.unknown' },
+  'fault-flap':            { status: 'Running', reason: null,                paid: true,  event: 'rental.recovered' },
+  'fault-destroy-refused': { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-destroy-timeout': { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-destroy-slow':    { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-attach-refused':  { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
 }
 
 let journey: Journey
@@ -69,11 +69,11 @@ describe('rentals, one with each fault, left alone for two hours', () => {
   }, SLOW_MS)
 
   test.each(faults)('%s', async (fault) => {
-    const { status, reason, paid, told } = outcomes[fault]
+    const { status, reason, paid, event } = outcomes[fault]
     const rental = await rentalOf(fault)
     expect([rental.status, rental.statusReason]).toEqual([status, reason])
     expect((await chargedFor(ada.call, { rentalId: rental.id })) > 0n).toBe(paid)
-    expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toContain(told)
+    expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toContain(event)
   })
 
   test('failed rentals have released their money and GPUs, and every machine at the engine is in the database', async () => {
@@ -82,7 +82,7 @@ describe('rentals, one with each fault, left alone for two hours', () => {
     const inUse = (machines as Array<{ gpusInUse: number }>).reduce((sum, machine) => sum + machine.gpusInUse, 0)
     expect(inUse).toBe(running.length)
     expect(await atTheEngine()).toBe(running.length)
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -126,7 +126,7 @@ describe('all of them ended', () => {
       heldUsd: '0.000000000',
       hourlySpendUsd: '0.000000000',
     })
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -186,10 +186,10 @@ describe('volumes, one with each fault', () => {
       .executeTakeFirstOrThrow()
     expect(row.last_error).not.toBeNull()
     const { events } = await succeed(ada.call, 'GET', `/v2/events?limit=1000&subject=volume:${volumeId}`)
-    const told = (events as Array<{ type: string; data: { lastSeenAt: string } }>).find(
+    const event = (events as Array<{ type: string; data: { lastSeenAt: string } }>).find(
       (event) => event.type === 'volume.unknown',
     )
-    const seenMs = Date.parse(told?.data.lastSeenAt ?? '') - (row.started_at ?? 0)
+    const seenMs = Date.parse(event?.data.lastSeenAt ?? '') - (row.started_at ?? 0)
     expect(seenMs).toBeLessThanOrEqual(VANISH_AFTER_MS)
     expect(charged).toBe((row.cost_nano_per_hour * BigInt(seenMs)) / BigInt(HOUR_MS))
     await journey.advance(MINUTE_MS)
@@ -206,7 +206,7 @@ describe('volumes, one with each fault', () => {
     expect(await succeed(ada.call, 'GET', volumes)).toEqual([])
     const engine = journey.app.drivers.get('mock')?.volumes
     expect(await engine?.list(tagPrefix(journey.app.installationId), new AbortController().signal)).toEqual([])
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -228,5 +228,5 @@ test('an unreachable engine stops charges; once it is back, the time counts as u
   expect(await detail(rental.id)).toMatchObject({ status: 'Running', costSoFarUsd: '2.490000000' })
   await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: rental.id })
   await journey.pass()
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

@@ -43,7 +43,7 @@ async function joinMachine(name: string, offer: HostOffer): Promise<Joined> {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const body = { token, name, offer, publicKey: publicKey.export({ format: 'jwk' }).x }
-  const { hostId } = await succeed(server.nobody, 'POST', '/v2/agent/join', body)
+  const { hostId } = await succeed(server.anonymous, 'POST', '/v2/agent/join', body)
   const agent = await new TestAgent(server.url, { id: hostId, privateKey }, answerStream).enter()
   agents.push(agent)
   let last: Parameters<TestAgent['report']>[0] = { offer }
@@ -89,7 +89,7 @@ const instanceOf = async (by: Call, name: string) => {
 
 test('a container on a joined machine: wait reason, ports, log, GPU metrics, end', async () => {
   const host = await joinMachine('pier-1', testOffer)
-  const { instances: listed } = await succeed(server.nobody, 'POST', '/v1/marketplace', {
+  const { instances: listed } = await succeed(server.anonymous, 'POST', '/v1/marketplace', {
     filters: { cluster_name: 'lab' },
   })
   expect(listed).toMatchObject([
@@ -213,7 +213,7 @@ test('a virtual machine goes to a real host before a simulated one, and to the n
     machineId: 'hall-1',
     driver: 'host',
     reason: 'too_few_free',
-    detail: '0 of 1 GPUs are free, 0 are not fit for sale',
+    detail: '0 of 1 GPUs are free, 0 cannot be sold',
   })
 
   const detail = (id: number) => succeed(customer.call, 'GET', `${rentals}/rentals/${id}`)
@@ -255,7 +255,7 @@ test('volume options show the largest size where volumes are host disks; simulat
   // Overcommitted a thousand times here: 50 and 20 TB, each on its own host.
   await joinMachine('hall-3', { ...virtual, region: 'ca-west-1' })
   await joinMachine('hall-4', { ...virtual, region: 'ca-west-1', hardware: { ...virtual.hardware, storageGb: 20 } })
-  const options = await succeed(server.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const options = await succeed(server.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')
   const roomIn = (region: string) => options.find((one: { region: string }) => one.region === region).availableGb
   expect([roomIn('ca-west-1'), roomIn('us-central-1')]).toEqual([50_000, null])
 })

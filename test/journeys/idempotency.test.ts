@@ -5,7 +5,7 @@ import { api, type OperationId } from '../../src/contract/api.ts'
 import type { Endpoint } from '../../src/contract/endpoint.ts'
 import { examples, makeOwned, type Owned } from '../harness/examples.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
-import { recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { send } from '../harness/send.ts'
 import type { Call } from '../harness/server.ts'
 
@@ -133,5 +133,5 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
 }
 
 test('the ledger is consistent afterwards', async () => {
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, toDate } from '../../src/base/instant.ts'
-import { LIST_LAG_MS, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { LIST_LAG_MS, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call, Reply } from '../harness/server.ts'
 
 const onDemand = '/v2/alpha/on-demand'
@@ -52,7 +52,7 @@ describe('v2', () => {
     for (const code of ['BAD_REQUEST', 'UNAUTHORIZED', 'FORBIDDEN', 'NOT_FOUND', 'INTERNAL_SERVER_ERROR']) {
       expect(description.components.schemas).toHaveProperty([`error.${code}`])
     }
-    expect((await journey.nobody('GET', '/v2/openapi.json')).status).toBe(401)
+    expect((await journey.anonymous('GET', '/v2/openapi.json')).status).toBe(401)
   })
 
   test('POST /v2/usage/request-cost', async () => {
@@ -200,13 +200,13 @@ describe('v1', () => {
   let instance: string
 
   test('POST /v1/marketplace, without a key', async () => {
-    const { instances } = await succeed(journey.nobody, 'POST', '/v1/marketplace', { filters: {} })
+    const { instances } = await succeed(journey.anonymous, 'POST', '/v1/marketplace', { filters: {} })
     expect(instances).toHaveLength(28)
     for (const machine of instances) expect(fieldsOf(machine)).toEqual(named(machineFields))
   })
 
   test('POST /v1/marketplace/instances/create', async () => {
-    const { instances } = await succeed(journey.nobody, 'POST', '/v1/marketplace', {
+    const { instances } = await succeed(journey.anonymous, 'POST', '/v1/marketplace', {
       filters: { available_only: true },
     })
     const usable = instances.find(
@@ -284,6 +284,6 @@ describe('v1', () => {
   })
 
   test('the ledger is consistent afterwards', async () => {
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
-/** Automated provisioners rely on: metadata that is returned unchanged, the cheapest machine, and an accurate list. */
+/** What automated provisioners rely on: unchanged metadata, the cheapest machine, and an accurate list. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { limits } from '../../src/base/limits.ts'
-import { LIST_LAG_MS, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { LIST_LAG_MS, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 const instances = '/v1/marketplace/instances'
@@ -70,7 +70,7 @@ test('an instance leaves the list when its end is accepted, and enters the histo
 })
 
 test('rents the cheapest machine with enough free GPUs, then the next, until there is none', async () => {
-  const { instances: machines } = await succeed(journey.nobody, 'POST', '/v1/marketplace', {
+  const { instances: machines } = await succeed(journey.anonymous, 'POST', '/v1/marketplace', {
     filters: { gpu_model: '3090', available_only: true },
   })
   interface Listed {
@@ -107,7 +107,7 @@ test('rents the cheapest machine with enough free GPUs, then the next, until the
   const keyed = () =>
     ada.call('POST', cheapest, { gpuModel: 'h100', gpuCount: 1 }, { 'Idempotency-Key': 'cheapest-once' })
   expect((await keyed()).body).toEqual((await keyed()).body)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('concurrent orders never share a GPU', async () => {
@@ -118,7 +118,7 @@ test('concurrent orders never share a GPU', async () => {
   // Two machines with eight GPUs each.
   expect([made, (await list()).length - before]).toEqual([4, 4])
   expect(replies.filter((reply) => reply.body.reason === 'no_capacity')).toHaveLength(2)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 test('accepts a count as a numeric string; text is a type error, a number out of range is not', async () => {

@@ -6,7 +6,7 @@ import {
   LIST_LAG_MS,
   chargedFor,
   eventTypesOf,
-  recountBooks,
+  checkLedgerAndEngines,
   startJourney,
   succeed,
   type Journey,
@@ -32,7 +32,7 @@ interface Machine {
   readonly gpus_reserved: number
 }
 const search = async (filters: object): Promise<Machine[]> =>
-  (await succeed(journey.nobody, 'POST', '/v1/marketplace', { filters })).instances
+  (await succeed(journey.anonymous, 'POST', '/v1/marketplace', { filters })).instances
 const namesOf = async (filters: object): Promise<string[]> => (await search(filters)).map((machine) => machine.id)
 const rent = async (node: string, more: object = {}): Promise<string> => {
   const cluster_name = node.split('-').slice(0, 2).join('-')
@@ -102,7 +102,7 @@ test('pages through a long list without gaps', async () => {
   const seen: string[] = []
   let cursor = ''
   do {
-    const page = await succeed(journey.nobody, 'POST', `/v1/marketplace?limit=10${cursor}`, { filters: {} })
+    const page = await succeed(journey.anonymous, 'POST', `/v1/marketplace?limit=10${cursor}`, { filters: {} })
     seen.push(...page.instances.map((machine: Machine) => machine.id))
     cursor = page.next_cursor === undefined ? '' : `&cursor=${page.next_cursor}`
   } while (cursor !== '')
@@ -253,7 +253,7 @@ test('a supplier’s price change leaves running instances alone; both sides are
   expect([tooMuch.status, tooMuch.body.reason]).toEqual([403, 'insufficient_balance'])
   const { houseUsd } = await succeed(journey.operator, 'GET', '/v2/operator/ledger/verify')
   expect(houseUsd.payouts).toBe('0.400000000')
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
 const detailOf = (id: string | number) => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${id}`)
@@ -273,8 +273,8 @@ test('an instance shows its host, cost and events, by name and by number', async
   const running = await detailOf(name)
   const { instances: mine } = await succeed(ada.call, 'GET', instances)
   const listed = mine.find((instance: { id: string }) => instance.id === name)
-  const { events, rentalId, ...told } = running
-  expect(told).toEqual({
+  const { events, rentalId, ...reported } = running
+  expect(reported).toEqual({
     name,
     label: 'notebook',
     status: 'Running',
@@ -446,8 +446,8 @@ test('an instance that failed to start gives the reason and is free', async () =
     const failed = await detailOf(name)
     expect(failed).toMatchObject({ label, status: 'Failed', instanceStatus: 'failed', statusReason: reason })
     expect(failed).toMatchObject({ statusMessage, startedAt: null, costSoFarUsd: '0.000000000', sshCommand: '' })
-    const told = failed.events.find((event: { type: string }) => event.type === 'rental.failed')
-    expect(told.data).toMatchObject({ name, reason })
+    const reported = failed.events.find((event: { type: string }) => event.type === 'rental.failed')
+    expect(reported.data).toMatchObject({ name, reason })
   }
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

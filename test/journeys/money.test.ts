@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, spanAffordable, usd, type NanoUsd } from '../../src/base/money.ts'
-import { chargedFor, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import {
+  chargedFor,
+  eventTypesOf,
+  checkLedgerAndEngines,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 /** One H100 with Ethernet. */
@@ -181,10 +188,10 @@ test('refunds no more than was paid, once', async () => {
 })
 
 test('the ledger is consistent afterwards', async () => {
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })
 
-test("a key's limit counts volumes, and a volume that it no longer pays for is put aside", async () => {
+test("a key's limit counts volumes, and a volume it no longer covers is suspended", async () => {
   const ada = await journey.account({ usd: '100' })
   const limited = await succeed(ada.call, 'POST', '/v2/api-keys', {
     name: 'limited',
@@ -199,5 +206,5 @@ test("a key's limit counts volumes, and a volume that it no longer pays for is p
   await journey.advanceBy(20 * MINUTE_MS, 9)
   const [volume] = await succeed(byKey, 'GET', path)
   expect(volume).toMatchObject({ status: 'inactive', meta: { termination_reason: 'spending_limit' } })
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

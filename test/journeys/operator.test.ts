@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
-import { chargedFor, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { chargedFor, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -44,7 +44,7 @@ test('a price change is listed and charged; running rentals keep the old price',
   const book = await operate('PUT', 'price-book', { gpus, reason: 'power is dearer' })
   expect(book.gpus).toContainEqual(gpus[0])
   const options: Array<Record<string, unknown>> = await succeed(
-    journey.nobody,
+    journey.anonymous,
     'GET',
     '/v2/alpha/on-demand/rental-options',
   )
@@ -202,5 +202,5 @@ test('the month ends with a final invoice that adds up', async () => {
   expect(invoice.closingBalanceUsd).toBe(balanceUsd)
   expect(await succeed(ada.call, 'GET', '/v2/invoices/2026-01/html')).toContain(invoice.number)
   expect((await ada.call('GET', '/v2/invoices/2025-12')).status).toBe(404)
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

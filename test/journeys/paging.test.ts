@@ -8,7 +8,7 @@ let call: Call
 beforeAll(async () => {
   server = await testServer()
   call = (await server.account({ usd: '1000' })).call
-  const listed = await server.nobody('POST', '/v1/marketplace', { filters: { available_only: true } })
+  const listed = await server.anonymous('POST', '/v1/marketplace', { filters: { available_only: true } })
   const machine = listed.body.instances[0] as { id: string; cluster_name: string }
   const instance = { cluster_name: machine.cluster_name, node_name: machine.id, gpu_count: 1 }
   for (let n = 0; n < 3; n += 1) {

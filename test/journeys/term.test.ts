@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
-import { chargedFor, eventTypesOf, recountBooks, startJourney, succeed, type Journey } from '../harness/journey.ts'
+import {
+  chargedFor,
+  eventTypesOf,
+  checkLedgerAndEngines,
+  startJourney,
+  succeed,
+  type Journey,
+} from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
 /** One H100 with Ethernet, and with the 10 % discount of a 30-day term. */
@@ -188,6 +195,6 @@ describe('a machine that its engine no longer lists', () => {
   })
 
   test('leaves the ledger consistent', async () => {
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock, type Instant } from '../../src/base/instant.ts'
 import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
 import { instantOf } from '../harness/instance.ts'
-import { chargedFor, eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
+import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import type { Customer } from '../harness/machines.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from '../harness/vm-machines.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -304,7 +304,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
     const charged = await chargedFor(ada.call, { volumeId })
     expect(charged).toBeGreaterThanOrEqual(costOf(perHour, volumeStart, volumeEnd.asked))
     expect(charged).toBeLessThanOrEqual(costOf(perHour, volumeStart, volumeEnd.answered))
-    expect(await recountBooks(machines.server)).toEqual([])
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 })
 

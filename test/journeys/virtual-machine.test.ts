@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, usd } from '../../src/base/money.ts'
-import { chargedFor, eventTypesOf, recountBooks, succeed } from '../harness/journey.ts'
+import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import { testServer, testSshKey, type Call, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -43,7 +43,7 @@ test('rejects an order without an SSH key, and then without money', async () => 
 
 test('options show their prices, and only options can be ordered', async () => {
   const options: Array<Record<string, unknown>> = await succeed(
-    server.nobody,
+    server.anonymous,
     'GET',
     '/v2/alpha/on-demand/rental-options',
   )
@@ -146,7 +146,7 @@ test('its events show every step in order', async () => {
     'rental.terminating',
     'rental.terminated',
   ])
-  expect(await recountBooks(server)).toEqual([])
+  expect(await checkLedgerAndEngines(server)).toEqual([])
 })
 
 test('rejects an order whose price cap was exceeded by a price change, and accepts the current price', async () => {

@@ -13,7 +13,7 @@ import {
   LIST_LAG_MS,
   chargedFor,
   eventTypesOf,
-  recountBooks,
+  checkLedgerAndEngines,
   startJourney,
   succeed,
   type Journey,
@@ -46,7 +46,7 @@ const find = async (id: number, by: Call = ada.call) => {
 }
 
 test('options show regions and prices without a key, and orders follow them', async () => {
-  const read = () => succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const read = () => succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')
   const before = await read()
   expect(before.map((one: { region: string }) => one.region).sort()).toEqual([...storageRegion.options].sort())
   const option = { enabled: true, minSizeInGb: 256, maxSizeInGb: 64_000, availableGb: null }
@@ -77,7 +77,7 @@ test('options show regions and prices without a key, and orders follow them', as
 test('an engine that cannot report its free space lacks only that number in the list', async () => {
   const mock = journey.app.drivers.get('mock')
   if (mock?.volumes === undefined) throw new Error('the simulated engine makes volumes')
-  const before = await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')
+  const before = await succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')
   const away = { regions: 'own' as const, roomGb: () => Promise.reject(new Error('the file server is away')) }
   const there = { roomGb: async (regions: readonly string[]) => new Map(regions.map((region) => [region, 512])) }
   const drivers = new Map<Driver['id'], Driver>([
@@ -97,7 +97,7 @@ test('an engine that cannot report its free space lacks only that number in the 
   // The same in the HTTP response.
   Object.assign(mock.volumes, { roomGb: away.roomGb })
   try {
-    expect(await succeed(journey.nobody, 'GET', '/v2/alpha/on-demand/storage-options')).toEqual(before)
+    expect(await succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')).toEqual(before)
   } finally {
     delete mock.volumes.roomGb
   }
@@ -237,5 +237,5 @@ test('unpaid, it is kept for a week: a payment resumes it, otherwise its data is
     'volume.deleting',
     'volume.deleted',
   ])
-  expect(await recountBooks(journey)).toEqual([])
+  expect(await checkLedgerAndEngines(journey)).toEqual([])
 })

@@ -1,7 +1,7 @@
 /** A receiver gets every event of a rental as a signed message, from a server that runs its own loops. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Webhook } from 'standardwebhooks'
-import { recountBooks, succeed } from '../harness/journey.ts'
+import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import { startReceiver, status, type Received, type Receiver } from '../harness/receiver.ts'
 import { testServer, type Call, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -126,5 +126,5 @@ test('events can be followed from the first one on instead', async () => {
   const head = await fetch(`${server.url}/v2/events/stream`, { method: 'HEAD' })
   expect(head.status).toBe(404)
   expect(types.slice(0, 2)).toEqual(['key.created', 'balance.credited'])
-  expect(await recountBooks(server)).toEqual([])
+  expect(await checkLedgerAndEngines(server)).toEqual([])
 })

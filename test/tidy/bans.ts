@@ -1,6 +1,6 @@
 /**
  * Banned constructs, and why. A ban sees the parsed program, so a word in a comment or a text does no harm.
- * `sample` must be caught: a rule that would catch nothing is no rule. Each exception has its reason.
+ * `sample` must be caught, which proves that the rule works. Each exception has a reason.
  */
 import { Visitor, type ParseResult } from 'rolldown/utils'
 import { providerData, type ProviderId } from '../../src/contract/provider-data.ts'
@@ -17,7 +17,7 @@ export interface Ban {
   readonly instead: string
   readonly sample: string
   readonly counts: (path: string) => boolean
-  /** By path, why it may all the same. */
+  /** Exceptions by path, with the reason. */
   readonly except?: Readonly<Record<string, string>>
   readonly handlers: (found: (node: { readonly start: number }) => void) => Handlers
 }
@@ -51,7 +51,7 @@ function mentionsMoney(node: unknown): boolean {
   return [...asText(node).matchAll(/"name":"([^"]*)"/g)].some(([, name = '']) => moneyName.test(name))
 }
 
-/** A part of the program as JSON, for patterns that may lie at any depth in it. */
+/** A part of the program as JSON, for patterns at any depth. */
 function asText(node: unknown): string {
   return JSON.stringify(node ?? null, (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
 }
@@ -163,7 +163,7 @@ export const bans: readonly Ban[] = [
   },
   {
     name: 'waits for a time',
-    instead: 'waitFor (test/harness/wait.ts) waits for a fact; a ManualClock is told to go on',
+    instead: 'waitFor (test/harness/wait.ts) waits for a fact; a test advances a ManualClock',
     sample: 'await new Promise((resolve) => setTimeout(resolve, 100))',
     counts: inTests,
     except: {

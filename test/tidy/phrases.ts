@@ -1,4 +1,4 @@
-/** Phrases that are gone from the code, its texts and the docs, and must not come back. */
+/** Phrases that must not come back in code, texts or docs. */
 
 export const bannedPhrases: readonly string[] = [
   'a word that lets a machine join',

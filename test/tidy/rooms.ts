@@ -1,4 +1,4 @@
-/** The table of rooms in ARCHITECTURE.md, read: what it says is what is checked. */
+/** Parses the table of rooms in ARCHITECTURE.md, which the tests enforce. */
 import fs from 'node:fs'
 
 /** From a room (`store`) to the rooms that it may import. */

@@ -1,4 +1,4 @@
-/** Lists of words in schema/ (`check (status in (…))`), and what the code says about the same thing. */
+/** Value lists in schema/ (`check (status in (…))`), and the corresponding lists in the code. */
 import fs from 'node:fs'
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
@@ -15,7 +15,7 @@ import { rentalMoves } from '../../src/domain/rental.ts'
 import { volumeMoves } from '../../src/domain/volume.ts'
 import { listFiles } from './source.ts'
 
-/** From `table.column` to each list of words that its checks have. */
+/** From `table.column` to the value lists of its checks. */
 export function readSchemaLists(): Map<string, string[][]> {
   const lists = new Map<string, string[][]>()
   for (const file of listFiles(['schema'], /\.sql$/)) {
@@ -26,7 +26,7 @@ export function readSchemaLists(): Map<string, string[][]> {
         lists.set(name, [...(lists.get(name) ?? []), wordsOf(words)])
       }
     }
-    // A list that a later migration has put in the place of the first.
+    // A list that a later migration has replaced.
     for (const [, table = '', column = '', words = ''] of text.matchAll(replaced)) {
       lists.set(`${table}.${column}`, [wordsOf(words)])
     }
@@ -43,7 +43,7 @@ function wordsOf(list: string): string[] {
 const [, report] = fromAgent.options
 const reportedStates = report.shape.workloads.element.shape.state.options
 const listedRental = operatorEndpoints.listAllRentals.response.shape.rentals.element
-/** Everything that stands on a statement, and what only moves money between a customer's own pockets. */
+/** Postings on statements, and those that only move money within an account. */
 const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release']
 
 /** By `table.column`: the lists of the code that it must agree with. */
@@ -75,7 +75,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'host_volume.want': [desired.shape.volumes.element.shape.want.options],
 }
 
-/** Words of the store alone: the contract does not show them. */
+/** Values that only the store uses; the contract does not show them. */
 export const listsOfStore = [
   'ledger_account.kind',
   'machine.status',

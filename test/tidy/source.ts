@@ -1,4 +1,4 @@
-/** The source tree, parsed: who imports what from whom, who exports what. Rules read this and never text alone. */
+/** The parsed source tree: imports and exports of each file. The rules use this instead of plain text. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { parseSync, type ParseResult } from 'rolldown/utils'
@@ -7,7 +7,7 @@ export interface Source {
   readonly path: string
   readonly text: string
   readonly program: ParseResult['program']
-  /** Our own files that it imports, one entry a name; `*` takes all. */
+  /** Our own files that it imports, one entry per name; `*` for all. */
   readonly imports: ReadonlyArray<{ readonly path: string; readonly name: string; readonly isLazy: boolean }>
   /** npm packages and `node:` modules. */
   readonly packages: readonly string[]
@@ -100,8 +100,8 @@ export function findCircles(sources: readonly Source[]): string[][] {
       [...new Set(imports.filter((one) => !one.isLazy).map((one) => one.path))],
     ]),
   )
-  // Files that nothing imports, or that import nothing, are in no circle; what is left after removing them again and
-  // again are the circles and the paths between them.
+  // Files that nothing imports, or that import nothing, are in no cycle; what is left after removing them again and
+  // again are the cycles and the paths between them.
   for (let before = -1; before !== neighbours.size;) {
     before = neighbours.size
     const imported = new Set([...neighbours.values()].flat())

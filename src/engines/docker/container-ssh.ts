@@ -30,7 +30,7 @@ const MAX_FORWARDS_PER_CONNECTION = 64
 const MAX_TRIES = 6
 const LOGIN_MS = 30_000
 const KEEP_ALIVE_MS = 15_000
-const KEEP_ALIVE_TRIES = 4
+const MAX_KEEP_ALIVE_TRIES = 4
 /** How long a client may take to read the last bytes. */
 const LINGER_MS = 5_000
 const CONNECT_MS = 2_000
@@ -66,7 +66,7 @@ export class ContainerSsh {
       hostKeys: [target.file.hostKey],
       ident: IDENT,
       keepaliveInterval: KEEP_ALIVE_MS,
-      keepaliveCountMax: KEEP_ALIVE_TRIES,
+      keepaliveCountMax: MAX_KEEP_ALIVE_TRIES,
     }
     const late = setTimeout(() => inside.destroy(), LOGIN_MS)
     inside.once('close', () => clearTimeout(late))
@@ -214,7 +214,7 @@ async function joinChannel(
   channel.on('error', () => socket.destroy())
   socket.on('error', () => socket.destroy())
   channel.pipe(socket)
-  const passOn = async (): Promise<void> => {
+  const forward = async (): Promise<void> => {
     try {
       for await (const data of from) await writeToChannel(channel, channel, data, transport)
     } catch (error) {
@@ -222,6 +222,6 @@ async function joinChannel(
     }
     channel.end()
   }
-  await Promise.race([passOn(), gone])
+  await Promise.race([forward(), gone])
   socket.destroy()
 }

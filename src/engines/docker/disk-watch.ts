@@ -22,7 +22,7 @@ export interface DiskWatchOptions {
 export function watchDisks(options: DiskWatchOptions): () => void {
   const stop = new AbortController()
   let timer: NodeJS.Timeout | undefined
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     try {
       await measure(options, stop.signal)
     } catch (error) {
@@ -31,7 +31,7 @@ export function watchDisks(options: DiskWatchOptions): () => void {
     if (!stop.signal.aborted) next()
   }
   const next = (): void => {
-    timer = setTimeout(() => void look(), options.everyMs).unref()
+    timer = setTimeout(() => void check(), options.everyMs).unref()
   }
   next()
   return () => {

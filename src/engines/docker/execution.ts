@@ -29,7 +29,7 @@ export interface ExecutionOrder {
   readonly terminal?: { readonly columns: number; readonly rows: number }
 }
 
-const EXIT_TRIES = 40
+const MAX_EXIT_TRIES = 40
 const EXIT_EVERY_MS = 50
 const UNKNOWN_EXIT_CODE = 255
 /** By number: an image may have no user names. */
@@ -181,7 +181,7 @@ function onceWritable(socket: Socket, done: () => void): void {
 
 /** The daemon may close the output a moment before it knows the exit code. */
 async function exitCodeOf(client: DockerClient, id: string): Promise<number> {
-  for (let tries = 1; tries <= EXIT_TRIES; tries += 1) {
+  for (let tries = 1; tries <= MAX_EXIT_TRIES; tries += 1) {
     const { Running, ExitCode } = await client.exec(id)
     if (!Running && ExitCode !== undefined) return ExitCode
     await new Promise((resolve) => setTimeout(resolve, EXIT_EVERY_MS))

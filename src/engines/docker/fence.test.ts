@@ -27,7 +27,7 @@ describe.skipIf(why !== undefined).each([
   let lab: DockerLab
   let runtime: DockerRuntime
   let listener: { port: number; close(): Promise<void> }
-  const told: string[] = []
+  const reported: string[] = []
 
   const inNamespace = async (netns: string, ...args: string[]): Promise<string> =>
     (await execFileAsync('nsenter', [`--net=/run/netns/${netns}`, ...args])).stdout
@@ -48,7 +48,10 @@ describe.skipIf(why !== undefined).each([
 
   beforeAll(async () => {
     lab = await startDockerLab({ name: firewall ? 'lost' : 'plain', ...(firewall ? { firewall } : {}) })
-    runtime = runtimeOn(lab, { fenceCheckMs: 100, onError: (what, error) => told.push(`${what}: ${String(error)}`) })
+    runtime = runtimeOn(lab, {
+      fenceCheckMs: 100,
+      onError: (what, error) => reported.push(`${what}: ${String(error)}`),
+    })
     const world = await lab.network.addHost('world')
     await inNamespace(world.netns, 'ip', 'addr', 'add', `${PUBLIC_ADDRESS}/32`, 'dev', 'lo')
     await inNamespace(world.netns, 'ip', 'route', 'add', lab.host.innerSubnet, 'via', lab.address)
@@ -103,7 +106,7 @@ describe.skipIf(why !== undefined).each([
       return (await inHost('nft', 'list', 'tables')).includes('berth_containers')
     })
     expect(await reaches('ada', await addressOf('bob'), 80)).toBe(false)
-    expect(told).toContainEqual(expect.stringContaining('isolation of tenants'))
+    expect(reported).toContainEqual(expect.stringContaining('isolation of tenants'))
     expect(runtime.notes()).toContainEqual(expect.stringContaining('restored at'))
   })
 
@@ -132,14 +135,14 @@ describe.skipIf(why !== undefined)(`a host that cannot keep tenants apart${leftO
   test('refuses containers and reports a fault, unless the supplier allows it', async () => {
     // The namespace does not exist, so setting rules fails.
     const broken = { networkNamespace: '/run/netns/no-such-namespace', fenceCheckMs: 100 }
-    const careful = runtimeOn(lab, broken)
-    await expect(careful.start(workloadOf('first'), silent, forever)).rejects.toMatchObject({
+    const isolating = runtimeOn(lab, broken)
+    await expect(isolating.start(workloadOf('first'), silent, forever)).rejects.toMatchObject({
       reason: 'tenants_not_isolated',
     })
-    expect(careful.fault()).toMatchObject({ reason: 'tenants_not_isolated' })
+    expect(isolating.fault()).toMatchObject({ reason: 'tenants_not_isolated' })
     expect((await lab.docker('ps', '-q')).trim()).toBe('')
-    await careful.stop('first', forever)
-    await careful.close()
+    await isolating.stop('first', forever)
+    await isolating.close()
     const careless = runtimeOn(lab, { ...broken, allowUnfenced: true })
     await careless.start(workloadOf('second'), silent, forever)
     expect(careless.fault()).toBeUndefined()

@@ -128,7 +128,7 @@ export class ContainerFence {
   }
 
   /** Adds the rules while there are containers and removes them after the last. Cheap if nothing changed. */
-  tend(hasNetworks: () => Promise<boolean>): Promise<void> {
+  maintain(hasNetworks: () => Promise<boolean>): Promise<void> {
     return this.#inTurn(async () => {
       // Bridges of another daemon on this machine use the same table.
       const wanted = (await hasNetworks()) || (await this.#bridges()).length > 0

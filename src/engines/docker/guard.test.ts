@@ -129,15 +129,15 @@ describe.skipIf(why !== undefined)(`a host of containers${leftOut}`, () => {
     const folder = path.join(lab.folder, 'small')
     await mkdir(folder)
     await execFileAsync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'berth-lab', folder])
-    const told: string[] = []
-    const other = runtimeOn(lab, { folder, diskWatchMs: 100, onError: (what) => told.push(what) })
+    const reported: string[] = []
+    const other = runtimeOn(lab, { folder, diskWatchMs: 100, onError: (what) => reported.push(what) })
     const resources = { cpuModel: '', cpuCount: 1, ramGb: 0.1, storageGb: 0.01 }
     await other.start(workloadOf('greedy', { resources }), silent, forever)
     await other.start(workloadOf('modest'), silent, forever)
     await writeFile(path.join(folder, 'fill'), Buffer.alloc(65_536)).catch(silent)
     await shell('greedy', 'head -c 20000000 /dev/zero >/root/fill').catch(silent)
     expect(await waitForState(other, 'greedy', 'failed')).toMatchObject({ failure: 'disk_share_exceeded' })
-    await waitFor('the error to be reported', () => told.includes('cannot store the exit of berth-greedy'))
+    await waitFor('the error to be reported', () => reported.includes('cannot store the exit of berth-greedy'))
     await shell('modest', 'kill -9 -1').catch(silent)
     await lab.docker('kill', 'berth-modest').catch(silent)
     expect(await waitForState(other, 'modest', 'failed')).toMatchObject({ failure: 'process_exited' })

@@ -86,19 +86,19 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     ['does not listen', () => `${lab.network.bridgeAddress}:9/x`],
     ['does not resolve', () => 'registry.invalid/x'],
   ])('gives up on a registry that %s within seconds and logs the cause', async (_, nameOf) => {
-    const told: unknown[] = []
+    const reported: unknown[] = []
     const other = runtimeOn(lab, {
       allowedRegistries: [lab.network.bridgeAddress, 'registry.invalid'],
       // The daemon resolves the name itself.
       resolve: () => Promise.resolve([{ address: '192.0.2.1', family: 4 }]),
-      onError: (what, error) => told.push(what, error),
+      onError: (what, error) => reported.push(what, error),
     })
     const startedMs = performance.now()
     const failure = await refusal({ image: { name: nameOf(), tag: null } }, other)
     expect(failure.reason).toBe('registry_unreachable')
     expect(performance.now() - startedMs).toBeLessThan(30_000)
     expect(failure.message).not.toMatch(/dial|refused|lookup/)
-    expect(String(told[1])).toMatch(/refused|no such host|lookup/)
+    expect(String(reported[1])).toMatch(/refused|no such host|lookup/)
     await other.close()
   })
 

@@ -29,7 +29,7 @@ export interface PullOptions {
   readonly signal: AbortSignal
 }
 
-const STALLS = 3
+const MAX_STALLS = 3
 /** Delays between attempts on an unreachable registry, within UNREACHABLE_MS overall. */
 const UNREACHABLE_PAUSES_MS = [500, 1_500] as const
 const UNREACHABLE_MS = 10_000
@@ -50,7 +50,7 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
       stalls += 1
       const seconds = Math.round(options.stallMs / 1_000)
       const message = `pulling ${image.full} made no progress for ${seconds} s`
-      if (stalls === STALLS) throw new CustomerError(message)
+      if (stalls === MAX_STALLS) throw new CustomerError(message)
       options.progress(`${message}, retrying`)
     } catch (error) {
       if (!(error instanceof PullFailed)) throw error
@@ -73,15 +73,15 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
   const stall = new AbortController()
   const timer = setTimeout(() => stall.abort(), stallMs)
   const tally = pullTally(image.full)
-  let told = ''
-  const tell = (): void => {
-    if (tally.message() === told) return
-    told = tally.message()
-    options.progress(told)
+  let last = ''
+  const report = (): void => {
+    if (tally.message() === last) return
+    last = tally.message()
+    options.progress(last)
   }
-  const teller = setInterval(tell, PROGRESS_EVERY_MS)
+  const reporter = setInterval(report, PROGRESS_EVERY_MS)
   try {
-    tell()
+    report()
     const body = await client.stream('POST', '/images/create', {
       query: { fromImage: image.repository, tag: image.reference },
       headers: login === undefined ? {} : { 'x-registry-auth': registryAuth(login) },
@@ -101,7 +101,7 @@ async function pullOnce(client: DockerClient, options: PullOptions): Promise<'do
     throw error instanceof DockerRefused ? new PullFailed(image, error.message, false) : error
   } finally {
     clearTimeout(timer)
-    clearInterval(teller)
+    clearInterval(reporter)
   }
 }
 

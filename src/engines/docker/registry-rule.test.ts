@@ -51,14 +51,11 @@ test.each([
   ['169.254.169.254', 'r.example/a'],
   ['fe80::1', 'r.example/a'],
   [ownAddress ?? '169.254.0.1', 'r.example/a'],
-])(
-  'one with a link-local address or one of the host itself (%s) needs permission by its name',
-  async (address, name) => {
-    await expect(ask(name, address)).rejects.toMatchObject(refused)
-    await expect(ask(name, address, { general: true })).rejects.toMatchObject(refused)
-    await expect(ask(name, address, { named: ['r.example'] })).resolves.toEqual({ quiet: false })
-  },
-)
+])('requires permission by name for a link-local address or the host itself (%s)', async (address, name) => {
+  await expect(ask(name, address)).rejects.toMatchObject(refused)
+  await expect(ask(name, address, { general: true })).rejects.toMatchObject(refused)
+  await expect(ask(name, address, { named: ['r.example'] })).resolves.toEqual({ quiet: false })
+})
 
 test.each([
   ['127.0.0.1:2375/x', '8.8.8.8'],

@@ -66,7 +66,7 @@ export interface DockerRuntimeOptions {
 const DISK_WATCH_MS = 30_000
 const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
-const GONE_TRIES = 100
+const MAX_GONE_TRIES = 100
 const GONE_EVERY_MS = 100
 /** Killed by SIGKILL. */
 const KILLED_EXIT_CODE = 137
@@ -152,7 +152,7 @@ class DockerRuntime implements Runtime {
   async list(signal: AbortSignal): Promise<Found[]> {
     if (this.#info === undefined) await this.#readInfo(signal)
     const networks = await this.#client.networks(TAG_LABEL, signal)
-    await this.#fence.tend(async () => networks.length > 0 || this.#hasNetworks(signal))
+    await this.#fence.maintain(async () => networks.length > 0 || this.#hasNetworks(signal))
     const found = new Map<string, Found>()
     for (const { Labels } of networks) {
       const id = Labels[ID_LABEL]
@@ -213,7 +213,7 @@ class DockerRuntime implements Runtime {
     for (let tries = 1; ; tries += 1) {
       const containers = await this.#client.containers(label, signal)
       if (containers.length === 0) break
-      if (tries > GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
+      if (tries > MAX_GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
       if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
       for (const container of containers) await this.#client.removeContainer(container.Id, signal)
     }
@@ -223,7 +223,7 @@ class DockerRuntime implements Runtime {
     this.#ends.delete(id)
     // Not awaited: removing a large image takes a while.
     void this.#images.sweep(this.#closing.signal)
-    await this.#fence.tend(() => this.#hasNetworks(signal))
+    await this.#fence.maintain(() => this.#hasNetworks(signal))
   }
 
   /** Networks are created before and removed after their containers. */

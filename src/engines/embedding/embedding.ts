@@ -38,7 +38,7 @@ const requestForm = z.looseObject({
 /** A text or its tokens. */
 type Input = string | readonly number[]
 
-export class EmbeddingDesk {
+export class EmbeddingHandler {
   readonly queue: WorkQueue
   readonly #model: EmbeddingModel
   readonly #modelName: string

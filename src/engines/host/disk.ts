@@ -44,7 +44,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       const order = { driver: 'host', tag, hostId, label, sizeGb, isReserved, vip: hostId } as const
       const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
       // A disk is not billed before its host has created it.
-      await pollUntil('the disk is made', signal, async () => {
+      await pollUntil('the disk was created', signal, async () => {
         const volume = await world.findVolume(id)
         if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
         return volume?.present === true
@@ -64,7 +64,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       const refused = await world.wantDisk(externalId, machineExternalId)
       if (refused !== undefined) throw new Error(refused)
       await pollUntil(
-        'the disk is plugged in',
+        'the disk was attached',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)
@@ -77,7 +77,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       signal.throwIfAborted()
       await world.unwantDisk(externalId, machineExternalId)
       await pollUntil(
-        'the disk is pulled out',
+        'the disk was detached',
         signal,
         async () => {
           const volume = await world.findVolume(externalId)

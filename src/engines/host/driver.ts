@@ -56,8 +56,8 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
     async inventory(signal) {
       signal.throwIfAborted()
       const hosts = await world.listHosts('host')
-      const isHonest = ({ offer }: KnownHost): boolean => options.sellSimulated === true || isSeenAsIs(offer)
-      return hosts.filter((host) => isOnSale(host, clock) && isHonest(host)).map(inventoryMachine)
+      const isSellable = ({ offer }: KnownHost): boolean => options.sellSimulated === true || isClearlyLabelled(offer)
+      return hosts.filter((host) => isOnSale(host, clock) && isSellable(host)).map(inventoryMachine)
     },
     async create(tag, spec, signal) {
       signal.throwIfAborted()
@@ -88,7 +88,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
 }
 
 /** The marketplace shows that GPUs are simulated; an order by GPU type does not show the machine. */
-function isSeenAsIs(offer: KnownHost['offer']): boolean {
+function isClearlyLabelled(offer: KnownHost['offer']): boolean {
   return !offer.simulated || offer.offering === 'marketplace'
 }
 

@@ -27,7 +27,13 @@ export function showWorkload(
   if (workload.want === 'gone') return { externalId, tag, state: 'stopping' }
   const failed = nodes.find((node) => node.state === 'failed')
   if (failed !== undefined) {
-    return { externalId, tag, state: 'failed', failure: failed.failure ?? 'host_failure', ...say(failed.message) }
+    return {
+      externalId,
+      tag,
+      state: 'failed',
+      failure: failed.failure ?? 'host_failure',
+      ...messageField(failed.message),
+    }
   }
   const silent = nodes.filter((node) => node.started && isSilent(node.seenAt, now))
   if (silent.length > 0) {
@@ -42,10 +48,15 @@ export function showWorkload(
     const incarnation = runs.length === 0 ? {} : { incarnation: runs.join() }
     return { externalId, tag, state: 'running', ...incarnation, ...(data === undefined ? {} : { data }) }
   }
-  return { externalId, tag, state: 'starting', ...say(nodes.find((node) => node.message !== null)?.message ?? null) }
+  return {
+    externalId,
+    tag,
+    state: 'starting',
+    ...messageField(nodes.find((node) => node.message !== null)?.message ?? null),
+  }
 }
 
-function say(message: string | null): { message?: string } {
+function messageField(message: string | null): { message?: string } {
   return message === null ? {} : { message }
 }
 

@@ -25,7 +25,7 @@ export class ImageReply {
   readonly #response: ServerResponse
   readonly #signal: AbortSignal
   readonly #isStream: boolean
-  #toldAt = -Infinity
+  #reportedAt = -Infinity
 
   constructor(response: ServerResponse, signal: AbortSignal, isStream: boolean) {
     this.#response = response
@@ -39,19 +39,19 @@ export class ImageReply {
     this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }).flushHeaders()
   }
 
-  tellQueued(ahead: number): void {
+  reportQueued(ahead: number): void {
     if (!this.#isStream) return
     this.begin()
-    this.#tell({ type: 'queued', ahead })
+    this.#sendEvent({ type: 'queued', ahead })
   }
 
   /** Progress is optional: events are throttled, and skipped for a client that does not read. */
-  tellProgress(step: number, steps: number): void {
+  reportProgress(step: number, steps: number): void {
     const now = performance.now()
-    const isDue = step === steps || now - this.#toldAt >= PROGRESS_MS
+    const isDue = step === steps || now - this.#reportedAt >= PROGRESS_MS
     if (!this.#isStream || !isDue || this.#response.writableNeedDrain) return
-    this.#toldAt = now
-    this.#tell({ type: 'progress', step, steps })
+    this.#reportedAt = now
+    this.#sendEvent({ type: 'progress', step, steps })
   }
 
   /** Reports a failure after the head was sent. */
@@ -63,8 +63,8 @@ export class ImageReply {
   async finish({ png, seed, notes }: FinishedImage): Promise<void> {
     const [stream, streamEnd] = this.#isStream ? ['data: {"type":"result",', '\n\ndata: [DONE]\n\n'] : ['{', '']
     const before = `${stream}"images":[{"index":0,"image":"`
-    const told = notes.length === 0 ? '' : `,"notes":${JSON.stringify(notes)}`
-    const after = Buffer.from(`","random_seed":${seed}}]${told}}${streamEnd}`)
+    const notesJson = notes.length === 0 ? '' : `,"notes":${JSON.stringify(notes)}`
+    const after = Buffer.from(`","random_seed":${seed}}]${notesJson}}${streamEnd}`)
     if (!this.#isStream) {
       const letters = 4 * Math.ceil(png.length / 3)
       const bytes = before.length + letters + after.length
@@ -79,7 +79,7 @@ export class ImageReply {
     this.#response.end(after)
   }
 
-  #tell(event: object): void {
+  #sendEvent(event: object): void {
     this.#response.write(formatSse({ data: JSON.stringify(event) }))
   }
 

@@ -20,9 +20,9 @@ const FINISH_RUNS = 2
 const MAX_UNSENT = 32
 const UNSENT_RETRY_MS = 5_000
 /** How much of the end of the processed part of a prompt is quoted. */
-const SHOWN_CHARS = 40
+const MAX_QUOTED_CHARS = 40
 
-export class ImageDesk {
+export class ImageHandler {
   readonly queue: WorkQueue
   readonly #painter: Painter
   readonly #facts: ImageFacts
@@ -57,10 +57,10 @@ export class ImageDesk {
     const units = request.steps * countTexts(request.cfgScale) + FINISH_RUNS
     const paint = async (): Promise<Result<FinishedImage>> => {
       reply.begin()
-      return ok(await this.#paint(request, (step) => reply.tellProgress(step, request.steps), signal))
+      return ok(await this.#paint(request, (step) => reply.reportProgress(step, request.steps), signal))
     }
     try {
-      return await this.queue.run('images', units, signal, paint, (ahead) => reply.tellQueued(ahead))
+      return await this.queue.run('images', units, signal, paint, (ahead) => reply.reportQueued(ahead))
     } catch (cause) {
       reply.fail()
       throw cause
@@ -74,9 +74,9 @@ export class ImageDesk {
   ): Promise<FinishedImage> {
     const notes: string[] = []
     const read = async (field: string, text: string): Promise<EncodedPrompt> => {
-      const words = await this.#painter.encodePrompt(text)
-      if (words.readPart !== undefined) notes.push(this.#noteOf(field, words.readPart))
-      return words
+      const encoded = await this.#painter.encodePrompt(text)
+      if (encoded.readPart !== undefined) notes.push(this.#noteOf(field, encoded.readPart))
+      return encoded
     }
     const texts = [
       ...(cfgScale === 1 ? [] : [await read('negative_prompt', negativePrompt)]),
@@ -96,10 +96,10 @@ export class ImageDesk {
   }
 
   #noteOf(field: string, readPart: string): string {
-    const shown = readPart.length > SHOWN_CHARS ? `…${readPart.slice(-SHOWN_CHARS)}` : readPart
+    const shown = readPart.length > MAX_QUOTED_CHARS ? `…${readPart.slice(-MAX_QUOTED_CHARS)}` : readPart
     // Two are the start and end tokens.
-    const pieces = this.#facts.words - 2
-    return `${field}: this model reads only ${pieces} word pieces, here up to "${shown}". The rest had no effect`
+    const tokens = this.#facts.maxTokens - 2
+    return `${field}: this model reads only ${tokens} tokens, here up to "${shown}". The rest had no effect`
   }
 }
 

@@ -217,11 +217,11 @@ test(
     const own = await startEngine('own.sock', 1)
     const first = paintStream(own, { steps: 1_000 })
     await waitFor('work', async () => (await metrics(own)).processing === 1)
-    const told: ImageEvent[] = []
-    const second = paintStream(own, { steps: 1_000 }, (event) => told.push(event))
+    const reported: ImageEvent[] = []
+    const second = paintStream(own, { steps: 1_000 }, (event) => reported.push(event))
     second.catch(() => {})
-    await waitFor('one that waits', () => told.length > 0)
-    expect(told).toEqual([{ type: 'queued', ahead: 1 }])
+    await waitFor('one that waits', () => reported.length > 0)
+    expect(reported).toEqual([{ type: 'queued', ahead: 1 }])
 
     for (const stream of [false, true]) {
       const full = await paint(own, { stream })
@@ -231,7 +231,7 @@ test(
 
     process.kill((await painterOf(own))?.pid ?? NaN, 'SIGKILL')
     expect((await first).at(-1)).toMatchObject({ type: 'error', error: { type: 'server_error' } })
-    await waitFor('the second', () => told.some(({ type }) => type === 'progress'), LOADING_MS)
+    await waitFor('the second', () => reported.some(({ type }) => type === 'progress'), LOADING_MS)
 
     const painter = (await painterOf(own))?.pid
     expect(painter).toBeDefined()

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { engineStart, runEngine } from '../engine-http.ts'
 import { findModelFolder, readModelFolder } from './model-folder.ts'
 import { PAINTER_ROLE, PainterProcess, readPainterStart, runPainter } from './painter-process.ts'
-import { ImageDesk } from './image.ts'
+import { ImageHandler } from './image.ts'
 
 /** Two prompts of maximum length with every character written as two escapes. */
 const MAX_BODY_BYTES = 256 * 1_024
@@ -24,13 +24,13 @@ if (process.argv[2] === PAINTER_ROLE) {
     const folder = process.argv[3] ?? findModelFolder(here)
     const facts = await readModelFolder(folder)
     const painter = new PainterProcess(here, { folder, threads: start.threads ?? os.availableParallelism() })
-    const desk = new ImageDesk(painter, facts, start.queue)
+    const handler = new ImageHandler(painter, facts, start.queue)
     return {
       contextTokens: null,
       supportsTools: false,
-      queue: desk.queue,
+      queue: handler.queue,
       maxBodyBytes: MAX_BODY_BYTES,
-      routes: { 'POST /v1/image/generation': (call) => desk.generate(call) },
+      routes: { 'POST /v1/image/generation': (call) => handler.generate(call) },
     }
   })
 }

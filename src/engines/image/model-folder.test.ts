@@ -17,7 +17,7 @@ test('finds the model in the package, from the sources and from a bundle', () =>
 })
 
 test('reads the facts of the model and names a missing file', async () => {
-  expect(await readModelFolder(pictogramFolder)).toMatchObject({ latent: [8, 32, 32], native: 512, words: 32 })
+  expect(await readModelFolder(pictogramFolder)).toMatchObject({ latent: [8, 32, 32], native: 512, maxTokens: 32 })
   writeFileSync(path.join(folder, 'painter.onnx'), '')
   await expect(readModelFolder(folder)).rejects.toThrow('decoder.onnx is missing')
   writeFileSync(path.join(folder, 'decoder.onnx'), '')

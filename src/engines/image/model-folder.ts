@@ -9,18 +9,20 @@ export const PAINTER_FILE = 'painter.onnx'
 export const DECODER_FILE = 'decoder.onnx'
 const FACTS_FILE = 'pictogram.json'
 
-const factsForm = z.object({
-  /** Channels, rows and columns of the latent. */
-  latent: z.tuple([z.int().min(1), z.int().min(1), z.int().min(1)]),
-  /** The side of the square image, in pixels. */
-  native: z.int().min(1),
-  /** Maximum tokens of a prompt, including the start and end tokens. */
-  words: z.int().min(3),
-  /** Size of a token's vector from the sentence model. */
-  dimensions: z.literal(DIMENSIONS),
-  /** How the steps are spread over the time; see the sampler. */
-  shift: z.number().positive(),
-})
+const factsForm = z
+  .object({
+    /** Channels, rows and columns of the latent. */
+    latent: z.tuple([z.int().min(1), z.int().min(1), z.int().min(1)]),
+    /** The side of the square image, in pixels. */
+    native: z.int().min(1),
+    /** Maximum tokens of a prompt, including the start and end tokens. */
+    words: z.int().min(3),
+    /** Size of a token's vector from the sentence model. */
+    dimensions: z.literal(DIMENSIONS),
+    /** How the steps are spread over the time; see the sampler. */
+    shift: z.number().positive(),
+  })
+  .transform(({ words, ...facts }) => ({ ...facts, maxTokens: words }))
 export type ImageFacts = z.infer<typeof factsForm>
 
 /** In this package. A bundle is one folder deep in it, the sources are three. */

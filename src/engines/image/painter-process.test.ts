@@ -17,12 +17,12 @@ test(
     const painter = new PainterProcess(entry, start, IDLE_MS)
     expect(painter.pid).toBeUndefined()
 
-    const words = await painter.encodePrompt('a red apple')
-    expect(words.states.length).toBe(32 * 384)
+    const encoded = await painter.encodePrompt('a red apple')
+    expect(encoded.states.length).toBe(32 * 384)
     // Three words and the start and end tokens.
-    expect(words.mask).toEqual(Float32Array.from({ length: 32 }, (_, i) => (i < 5 ? 1 : 0)))
-    expect(words.states.slice(5 * 384).every((value) => value === 0)).toBe(true)
-    expect(words.readPart).toBeUndefined()
+    expect(encoded.mask).toEqual(Float32Array.from({ length: 32 }, (_, i) => (i < 5 ? 1 : 0)))
+    expect(encoded.states.slice(5 * 384).every((value) => value === 0)).toBe(true)
+    expect(encoded.readPart).toBeUndefined()
     const pid = painter.pid ?? NaN
     await waitFor('the painter to stop', () => painter.pid === undefined)
     await waitFor('its end', () => !isThere(pid))
@@ -32,7 +32,7 @@ test(
     await expect(broken).rejects.toThrow('exited with SIGKILL')
     expect(painter.pid).toBeUndefined()
 
-    expect(await painter.encodePrompt('a red apple')).toEqual(words)
+    expect(await painter.encodePrompt('a red apple')).toEqual(encoded)
     await waitFor('the painter to stop', () => painter.pid === undefined)
   },
   LOADING_MS,

@@ -91,7 +91,7 @@ export class PainterProcess implements Painter {
       child.send({ id, call, args }, (cause) => cause !== null && this.#end(child, cause))
     })
     try {
-      return await within(ANSWER_MS, answer, `the process that paints gave no answer in ${ANSWER_MS} ms`)
+      return await within(ANSWER_MS, answer, `the painter process did not answer within ${ANSWER_MS} ms`)
     } catch (cause) {
       // It did not answer and may be stuck.
       if (this.#pending.has(id)) this.#end(child, cause as Error)
@@ -142,14 +142,14 @@ export async function runPainter(load: () => Promise<Painter>): Promise<void> {
   process.once('disconnect', () => process.exit())
   const loading = load()
   // If the engine ended during a run, only a failed send shows it.
-  const tell = (answer: Answer): boolean => send(answer, undefined, {}, (cause) => cause !== null && process.exit())
+  const reply = (answer: Answer): boolean => send(answer, undefined, {}, (cause) => cause !== null && process.exit())
   const answer = async (ask: Ask): Promise<void> => {
     const painter = await loading
     try {
-      tell({ id: ask.id, isDone: true, value: await run(painter, ask) })
+      reply({ id: ask.id, isDone: true, value: await run(painter, ask) })
     } catch (cause) {
       process.stderr.write(`${cause instanceof Error ? cause.stack : String(cause)}\n`)
-      tell({ id: ask.id, isDone: false, message: cause instanceof Error ? cause.message : String(cause) })
+      reply({ id: ask.id, isDone: false, message: cause instanceof Error ? cause.message : String(cause) })
     }
   }
   process.on('message', (ask: Ask) => void answer(ask))

@@ -38,32 +38,32 @@ export async function loadPictogram({ folder, threads }: PainterStart): Promise<
 
 async function encodePrompt(
   miniLm: EmbeddingModel,
-  { words, dimensions }: ImageFacts,
+  { maxTokens, dimensions }: ImageFacts,
   text: string,
 ): Promise<EncodedPrompt> {
-  const { ids, isCut } = miniLm.tokenise(text, words)
-  const states = new Float32Array(words * dimensions)
+  const { ids, isCut } = miniLm.tokenise(text, maxTokens)
+  const states = new Float32Array(maxTokens * dimensions)
   states.set(await miniLm.states(ids))
   // Without the start and end tokens.
-  const count = (part: string): number => miniLm.tokenise(part, words).ids.length - 2
+  const count = (part: string): number => miniLm.tokenise(part, maxTokens).ids.length - 2
   return {
     states,
-    mask: new Float32Array(words).fill(1, 0, ids.length),
-    readPart: isCut ? findReadPart(text, words - 2, count) : undefined,
+    mask: new Float32Array(maxTokens).fill(1, 0, ids.length),
+    readPart: isCut ? findReadPart(text, maxTokens - 2, count) : undefined,
   }
 }
 
-function makeVelocities(painter: OnnxModel, { latent: shape, words, dimensions }: ImageFacts) {
+function makeVelocities(painter: OnnxModel, { latent: shape, maxTokens, dimensions }: ImageFacts) {
   const size = shape[0] * shape[1] * shape[2]
   const latents = new Float32Array(MAX_BATCH * size)
-  const states = new Float32Array(MAX_BATCH * words * dimensions)
-  const masks = new Float32Array(MAX_BATCH * words)
+  const states = new Float32Array(MAX_BATCH * maxTokens * dimensions)
+  const masks = new Float32Array(MAX_BATCH * maxTokens)
   return async (latent: Float32Array, time: number, texts: readonly EncodedPrompt[]): Promise<Float32Array> => {
     const batch = texts.length
     for (const [i, text] of texts.entries()) {
       latents.set(latent, i * size)
-      states.set(text.states, i * words * dimensions)
-      masks.set(text.mask, i * words)
+      states.set(text.states, i * maxTokens * dimensions)
+      masks.set(text.mask, i * maxTokens)
     }
     const tensor = (values: Float32Array, ...row: readonly number[]): Tensor => {
       const length = row.reduce((product, one) => product * one, batch)
@@ -72,8 +72,8 @@ function makeVelocities(painter: OnnxModel, { latent: shape, words, dimensions }
     const outcome = await painter.run({
       latent: tensor(latents, ...shape),
       time: tensor(new Float32Array(batch).fill(time)),
-      words: tensor(states, words, dimensions),
-      word_mask: tensor(masks, words),
+      words: tensor(states, maxTokens, dimensions),
+      word_mask: tensor(masks, maxTokens),
     })
     return numbersOf(outcome, 'velocity', batch * size)
   }

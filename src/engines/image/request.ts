@@ -31,7 +31,7 @@ const seedFault = 'must be a whole number from -(2^53 - 1) to 2^53 - 1'
 
 const requestForm = z.looseObject({
   // A prompt of marks and invisible characters only would be empty to the model.
-  prompt: prompt.regex(/[^\s\p{C}\p{M}]/u, 'there is no text in it'),
+  prompt: prompt.regex(/[^\s\p{C}\p{M}]/u, 'must contain text'),
   negative_prompt: prompt.nullish(),
   width: side,
   height: side,

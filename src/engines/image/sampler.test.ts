@@ -52,7 +52,7 @@ test('covers the whole path in one step if asked to', async () => {
 
 test('reports each step, and starts none after a cancellation', async () => {
   const off = new AbortController()
-  const told: number[] = []
+  const reported: number[] = []
   let asked = 0
   const sampling = sample({
     noise: Float32Array.of(1),
@@ -63,12 +63,12 @@ test('reports each step, and starts none after a cancellation', async () => {
       return x
     },
     onStep: (step) => {
-      told.push(step)
+      reported.push(step)
       if (step === 3) off.abort(new Error('called off'))
     },
     signal: off.signal,
   })
   await expect(sampling).rejects.toThrow('called off')
-  expect(told).toEqual([1, 2, 3])
+  expect(reported).toEqual([1, 2, 3])
   expect(asked).toBe(3)
 })

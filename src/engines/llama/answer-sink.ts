@@ -93,12 +93,12 @@ export class StreamSink implements Sink {
     if (response.write(formatSse({ data: JSON.stringify(chunk) })) || response.closed) return
     await new Promise<void>((resolve) => {
       const stalled = setTimeout(() => response.destroy(), STALLED_MS)
-      const goOn = (): void => {
+      const resume = (): void => {
         clearTimeout(stalled)
-        response.off('drain', goOn).off('close', goOn)
+        response.off('drain', resume).off('close', resume)
         resolve()
       }
-      response.once('drain', goOn).once('close', goOn)
+      response.once('drain', resume).once('close', resume)
     })
   }
 }

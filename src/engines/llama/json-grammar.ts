@@ -92,7 +92,7 @@ export class SchemaReader {
     if (word === undefined) return undefined
     const typed = word === 'enum' || word === 'const' ? [] : ['type']
     const clash = others[0] ?? [...typed, ...ruling].find((one) => one in schema)
-    if (clash !== undefined) return this.#refuse([...path, clash], `cannot stand beside ${word}`)
+    if (clash !== undefined) return this.#refuse([...path, clash], `cannot be combined with ${word}`)
     if (word === '$ref') return this.#reference(schema.$ref, root, path)
     if (word === 'const') return this.#literals([schema.const], schema, path)
     const list = schema[word]
@@ -100,7 +100,7 @@ export class SchemaReader {
     if (word === 'enum') return this.#literals(list, schema, path)
     if (word === 'allOf' && list.length > 1) return this.#refuse([...path, word], 'must have one member')
     if (word === 'oneOf' && !areDisjoint(list, root))
-      return this.#refuse([...path, word], 'must have members that no value can match two of; use anyOf')
+      return this.#refuse([...path, word], 'must have members that exclude each other; use anyOf')
     const readings = this.#readings
     this.#readings *= alikeMembers(list, root)
     this.#maxReadings = Math.max(this.#maxReadings, this.#readings)
@@ -117,7 +117,7 @@ export class SchemaReader {
     if (known !== undefined) {
       const isDoubled = known.growth === undefined && this.#readings > known.readings
       if (isDoubled || this.#readings * (known.growth ?? 1) > MAX_READINGS)
-        return this.#refuse([...path, '$ref'], 'leads to alternatives that begin alike, again and again')
+        return this.#refuse([...path, '$ref'], 'is recursive through alternatives that begin alike')
       return known.name
     }
     const named: Named = { name: this.#rules.reserve(), readings: this.#readings, growth: undefined }
@@ -191,7 +191,7 @@ export class SchemaReader {
     const { prefixItems, items } = schema
     if (Array.isArray(prefixItems)) {
       const others = ['minItems', 'maxItems'].find((word) => word in schema) ?? (isObject(items) ? 'items' : undefined)
-      if (others !== undefined) return this.#refuse([...path, others], 'cannot stand beside prefixItems')
+      if (others !== undefined) return this.#refuse([...path, others], 'cannot be combined with prefixItems')
       const members = prefixItems.map((one: unknown, at) => this.rule(one, root, [...path, 'prefixItems', String(at)]))
       return this.#bracket('[', members.join(' comma '), ']')
     }

@@ -17,9 +17,9 @@ export function typesOf(schema: Schema): JsonType[] {
 }
 
 function declaredTypes(type: unknown): JsonType[] {
-  const said: unknown[] = Array.isArray(type) ? type : [type]
-  const known = [...allTypes, 'integer' as const].filter((one) => said.includes(one))
-  return known.length < said.length ? [] : known
+  const named: unknown[] = Array.isArray(type) ? type : [type]
+  const known = [...allTypes, 'integer' as const].filter((one) => named.includes(one))
+  return known.length < named.length ? [] : known
 }
 
 function impliedTypes(schema: Schema): JsonType[] {

@@ -86,7 +86,7 @@ const message = z.looseObject({
     .superRefine((content, context) => {
       const strange = Array.isArray(content) ? content.find(({ type }) => type !== 'text') : undefined
       if (strange !== undefined)
-        context.addIssue({ code: 'custom', message: `a part of type ${strange.type} cannot be read, only text` })
+        context.addIssue({ code: 'custom', message: `parts of type ${strange.type} are not supported, only text` })
     })
     .transform((content) =>
       Array.isArray(content) ? content.map(({ text }) => text ?? '').join('\n') : (content ?? ''),

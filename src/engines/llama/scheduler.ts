@@ -30,7 +30,7 @@ interface Waiting<S> {
 const CONTINUED_PART = 0.5
 /** Weight of the last request in the measured average. */
 const NEW_WEIGHT = 0.2
-const FIRST_GUESS_MS = 5_000
+const ESTIMATED_REQUEST_MS = 5_000
 
 export class Scheduler<S extends Keeper> {
   readonly #slots: ReadonlyArray<Slot<S>>
@@ -108,7 +108,7 @@ export class Scheduler<S extends Keeper> {
 
   #refuse(): Result<never> {
     const turns = Math.ceil((this.#queue.length + 1) / this.#slots.length)
-    const waitMs = Math.max(1_000, turns * (this.#requestMs ?? FIRST_GUESS_MS))
+    const waitMs = Math.max(1_000, turns * (this.#requestMs ?? ESTIMATED_REQUEST_MS))
     return fail('queue_full', { waiting: this.#queue.length, retryAfterMs: Math.ceil(waitMs / 1_000) * 1_000 })
   }
 }

@@ -17,7 +17,7 @@ export interface RatedToken {
 }
 
 /** JSON has no minus infinity. */
-const LEAST_LOGPROB = -9_999
+const MIN_LOGPROB = -9_999
 
 export interface RatedStep {
   readonly token: Token
@@ -36,7 +36,7 @@ export function rateToken(
   const rate = (token: Token): RatedToken => {
     const logprob = heat * Math.log(step.probabilities.get(token) ?? 0) - Math.log(sum)
     const bytes = vocabulary.bytesOf(token, true)
-    return { text: showBytes(bytes), logprob: Math.max(Math.min(logprob, 0), LEAST_LOGPROB), bytes: [...bytes] }
+    return { text: showBytes(bytes), logprob: Math.max(Math.min(logprob, 0), MIN_LOGPROB), bytes: [...bytes] }
   }
   const top: RatedToken[] = []
   for (const token of step.probabilities.keys()) {

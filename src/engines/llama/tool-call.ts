@@ -73,8 +73,8 @@ export function grammarOfCall(
   if (!orText) return ok(rules.format(one))
   // Many tokenizers begin an answer with a space.
   const text = rules.add('[ \\n]{0,2} [^{ \\n] .*')
-  const led = rules.add(`[ \\n]{0,2} ${one}`)
-  return ok(rules.format(rules.addAny([led, text])))
+  const padded = rules.add(`[ \\n]{0,2} ${one}`)
+  return ok(rules.format(rules.addAny([padded, text])))
 }
 
 export interface ReadCalls {

@@ -53,9 +53,9 @@ const scratchFolder = z
     (folder) => posix.normalize(folder) === folder && !folder.endsWith('/'),
     'a path without "..", "//" or "/" at its end',
   )
-  .refine((folder) => !isOfTheSystem(folder), 'not a folder of the system: it is wiped between tenants')
+  .refine((folder) => !isSystemFolder(folder), 'must not be a system folder: it is wiped between tenants')
 
-function isOfTheSystem(folder: string): boolean {
+function isSystemFolder(folder: string): boolean {
   const inside = folder.slice(1)
   const isBelow = (tree: string): boolean => inside === tree || inside.startsWith(`${tree}/`)
   return SYSTEM_FOLDERS.includes(inside) || SYSTEM_TREES.some(isBelow) || isBelow(OWN_FOLDER.slice(1))

@@ -16,8 +16,8 @@ export interface PowerSwitch {
 
 const CALL_MS = 30_000
 const COMMAND_MS = 60_000
-const BODY_BYTES = 1_048_576
-const SAID_CHARS = 300
+const MAX_BODY_BYTES = 1_048_576
+const MAX_ERROR_CHARS = 300
 
 export function powerSwitch(bmc: MetalBmc): PowerSwitch {
   return bmc.kind === 'redfish' ? redfishSwitch(bmc) : commandSwitch(bmc)
@@ -89,7 +89,7 @@ async function callRedfish(
   })
   const text = await readLimited(answer.body)
   if (answer.statusCode < 200 || answer.statusCode > 299) {
-    throw new Error(`Redfish ${method} ${url.pathname}: ${answer.statusCode} ${text.slice(0, SAID_CHARS)}`)
+    throw new Error(`Redfish ${method} ${url.pathname}: ${answer.statusCode} ${text.slice(0, MAX_ERROR_CHARS)}`)
   }
   return text === '' ? null : JSON.parse(text)
 }
@@ -99,7 +99,7 @@ async function readLimited(body: AsyncIterable<Buffer>): Promise<string> {
   let bytes = 0
   for await (const part of body) {
     bytes += part.length
-    if (bytes > BODY_BYTES) throw new Error('The response of the controller is too large.')
+    if (bytes > MAX_BODY_BYTES) throw new Error('The response of the controller is too large.')
     parts.push(part)
   }
   return Buffer.concat(parts).toString('utf8')
@@ -113,7 +113,7 @@ function connectorFor(bmc: Redfish): buildConnector.connector {
     const named = isIP(options.hostname) === 0 ? options : { ...options, servername: '' }
     connect(named, (error, socket) => {
       if (error !== null) return callback(error, null)
-      if (bmc.fingerprint !== undefined && !isTheOne(socket, bmc.fingerprint)) {
+      if (bmc.fingerprint !== undefined && !hasFingerprint(socket, bmc.fingerprint)) {
         socket.destroy()
         return callback(new Error('The certificate of the controller does not match the pinned one.'), null)
       }
@@ -122,7 +122,7 @@ function connectorFor(bmc: Redfish): buildConnector.connector {
   }
 }
 
-function isTheOne(socket: object, fingerprint: string): boolean {
+function hasFingerprint(socket: object, fingerprint: string): boolean {
   return socket instanceof TLSSocket && socket.getPeerCertificate().fingerprint256 === fingerprint.toUpperCase()
 }
 
@@ -145,14 +145,14 @@ function runCommand([program = '', ...rest]: readonly string[], signal: AbortSig
   return new Promise((resolve, reject) => {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_MS)])
     const child = spawn(program, rest, { stdio: ['ignore', 'ignore', 'pipe'], signal: limit, killSignal: 'SIGKILL' })
-    let said = ''
+    let output = ''
     child.stderr.on('data', (data: Buffer) => {
-      said = (said + data.toString('utf8')).slice(-SAID_CHARS)
+      output = (output + data.toString('utf8')).slice(-MAX_ERROR_CHARS)
     })
     child.on('error', reject)
     child.on('close', (code) => {
       if (code === 0) resolve()
-      else reject(new Error(`the power command failed with status ${code}: ${said.trim()}`))
+      else reject(new Error(`the power command failed with status ${code}: ${output.trim()}`))
     })
   })
 }

@@ -8,7 +8,7 @@ import { constantScript } from './script.ts'
  * Locks the tenant out: keys, password, sudo, then all processes until there are none. It works on a read-only disk too:
  * there an empty mount hides the home until the next boot, and keep.ts repeats it on hosts that were not cleaned.
  */
-const shutOut = String.raw`
+const lockOut = String.raw`
 home=/home/$user
 has_keys() { [ -e "$home/.ssh/authorized_keys" ] || [ -e "$home/.ssh/authorized_keys2" ]; }
 processes() {
@@ -31,7 +31,7 @@ shut_out() {
   while pids=$(processes); [ -n "$pids" ]; do
     round=$((round + 1))
     [ "$round" -le 40 ] || fail "processes that cannot be killed: $(echo $pids | head -c 100)"
-    # Stopped first: what makes processes faster than they are ended stands still then.
+    # Stopped first, so that a fork bomb cannot start processes faster than they are killed.
     kill -STOP $pids 2> /dev/null
     kill -KILL $pids 2> /dev/null
     [ "$round" -le 20 ] || sleep 1
@@ -43,13 +43,13 @@ shut_out() {
  * Only locks the tenant out, on a host whose state is unknown. Without `always` only if a tenant of ours was there: on a
  * host that was never rented, a user of that name belongs to the operator.
  */
-export const shutOutScript = constantScript(
-  'shut the tenant out',
+export const lockOutScript = constantScript(
+  'lock the tenant out',
   ['user', 'always'],
   String.raw`
 [ "$always" = yes ] || [ -e "$marker" ] || exit 0
 exclusive
-${shutOut}
+${lockOut}
 shut_out
 `,
 )
@@ -60,9 +60,9 @@ export const lockScript = constantScript(
   ['user', 'id'],
   String.raw`
 exclusive
-${shutOut}
+${lockOut}
 shut_out
-mkdir -p "$state" || fail "cannot make $state"
+mkdir -p "$state" || fail "cannot create $state"
 [ -n "$uid" ] || exit 0
 [ -e "$marker" ] || printf 'tag berth-cleaning\nid %s\nuser %s\nphase taken\n' "$id" "$user" > "$marker" || fail "cannot write $marker"
 [ -n "$(field uid)" ] || note uid "$uid"
@@ -149,7 +149,7 @@ if is_user "$user"; then
   elif command -v deluser > /dev/null; then deluser "$user" 2> /dev/null; fi
 fi
 for one in passwd shadow group gshadow subuid subgid; do
-  if grep -q "^$user:" "/etc/$one" 2> /dev/null; then sed -i "/^$user:/d" "/etc/$one" || fail "$user stays in /etc/$one"; fi
+  if grep -q "^$user:" "/etc/$one" 2> /dev/null; then sed -i "/^$user:/d" "/etc/$one" || fail "$user is still in /etc/$one"; fi
 done
 exit 0
 `,

@@ -16,7 +16,14 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { MetalAccess, MetalDeclared } from './access.ts'
 import type { PowerSwitch } from './bmc.ts'
 import { lockScript, rebootScript, releaseScript, removeScript, unmountAllScript } from './cleaning-script.ts'
-import { compareHardware, findLeftovers, lookAt, runOn, ScriptFailed, type HostLook } from './host-look.ts'
+import {
+  compareHardware,
+  findLeftovers,
+  inspectHost,
+  runOn,
+  ScriptFailed,
+  type HostInspection,
+} from './host-inspection.ts'
 import { Unreachable, type SshHost } from './ssh.ts'
 
 export type CleaningStep = 'lock' | 'unmount' | 'remove' | 'reboot' | 'check' | 'release'
@@ -51,8 +58,8 @@ export interface CleaningTools {
 }
 
 const REMOVE_MS = 30 * 60_000
-const LOOK_EVERY_MS = 500
-const NAMED_LEFTOVERS = 5
+const POLL_MS = 500
+const MAX_NAMED_LEFTOVERS = 5
 
 export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Promise<void> {
   const { host, access, id } = tools
@@ -61,7 +68,7 @@ export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Prom
   let uid = start.marker?.uid ?? ''
   if (start.marker?.phase !== 'rebooting' || start.marker.rebootFrom === start.bootId) {
     await step(tools, 'lock', () => runOn(host, lockScript, { user, id }, signal, REMOVE_MS))
-    uid = (await lookAt(host, access, signal)).marker?.uid ?? uid
+    uid = (await inspectHost(host, access, signal)).marker?.uid ?? uid
     await step(tools, 'unmount', () => runOn(host, unmountAllScript, { user }, signal, REMOVE_MS))
     const scratch = access.scratch.join('\n')
     await step(tools, 'remove', () => runOn(host, removeScript, { user, scratch }, signal, REMOVE_MS))
@@ -71,7 +78,7 @@ export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Prom
     const left = await findLeftovers(host, access, uid, signal)
     const faults = await compareHardware(host, tools.declared, signal)
     if (left.length > 0)
-      throw new ScriptFailed(`leftovers after cleaning: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}`)
+      throw new ScriptFailed(`leftovers after cleaning: ${left.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}`)
     if (faults.length > 0) throw new ScriptFailed(faults.join(' '))
   })
   await step(tools, 'release', () => runOn(host, releaseScript, {}, signal))
@@ -95,13 +102,13 @@ async function reboot(tools: CleaningTools, from: string, signal: AbortSignal): 
     // The connection may drop before the script ends.
     if (!(error instanceof Unreachable)) throw error
   }
-  await waitForHost(tools, (look) => look.bootId !== from, signal)
+  await waitForHost(tools, (inspection) => inspection.bootId !== from, signal)
 }
 
 /** A tenant may have stopped the SSH server: power control brings it back. */
-async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostLook> {
+async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostInspection> {
   try {
-    return await lookAt(tools.host, tools.access, signal)
+    return await inspectHost(tools.host, tools.access, signal)
   } catch (error) {
     if (!(error instanceof Unreachable) || tools.power === undefined) throw error
     return waitForHost(tools, () => true, signal)
@@ -110,9 +117,9 @@ async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostLoo
 
 async function waitForHost(
   tools: CleaningTools,
-  isIt: (look: HostLook) => boolean,
+  isExpected: (inspection: HostInspection) => boolean,
   signal: AbortSignal,
-): Promise<HostLook> {
+): Promise<HostInspection> {
   const { host, access, power, limits } = tools
   const since = performance.now()
   let isSwitched = power === undefined
@@ -120,9 +127,9 @@ async function waitForHost(
   for (;;) {
     signal.throwIfAborted()
     try {
-      if (!(await host.knock())) throw new Unreachable(`${access.address} does not answer`)
-      const look = await lookAt(host, access, signal)
-      if (isIt(look)) return look
+      if (!(await host.isPortOpen())) throw new Unreachable(`${access.address} does not answer`)
+      const inspection = await inspectHost(host, access, signal)
+      if (isExpected(inspection)) return inspection
       last = new Error('it has not restarted yet')
     } catch (error) {
       if (!(error instanceof Unreachable) && !(error instanceof ScriptFailed)) throw error
@@ -134,11 +141,11 @@ async function waitForHost(
       await power?.reset(signal)
     }
     if (waitedMs > limits.rebootMs) {
-      const said = last instanceof Error ? last.message : String(last)
-      throw new Unreachable(`the host has not come back in ${Math.round(limits.rebootMs / 1_000)} s: ${said}`)
+      const reason = last instanceof Error ? last.message : String(last)
+      throw new Unreachable(`the host has not come back in ${Math.round(limits.rebootMs / 1_000)} s: ${reason}`)
     }
     // Connections from before the reboot would hang.
     host.disconnect()
-    await pause(LOOK_EVERY_MS, undefined, { signal })
+    await pause(POLL_MS, undefined, { signal })
   }
 }

@@ -23,10 +23,10 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await lab?.close()
   })
 
-  function keepingOf(books: Books, log: string[] = []): MetalKeeping {
+  function keepingOf(ledger: TestLedger, log: string[] = []): MetalKeeping {
     const warn = (facts: object, message: string): void => void log.push(`${message}: ${JSON.stringify(facts)}`)
     const keeping = keepMetal({
-      world: books,
+      world: ledger,
       clusterSecret: 'a secret of tests',
       log: { warn },
       limits: { rebootMs: 60_000, switchAfterMs: 5_000 },
@@ -47,43 +47,43 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
 
   test('checks a new host, rents it out, cleans it, and rents it out again', async () => {
     const host = at(lab, 0)
-    const books = new Books([host])
-    const keeping = keepingOf(books)
-    await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
-    expect(books.learnt.get(host.id)).toBe(host.hostKeyFingerprint)
-    books.want(host.id, [workloadOf('m-1', host)])
-    const running = await until(keeping, 'the workload runs', () => books.seen(host.id, 'm-1', 'running'))
+    const ledger = new TestLedger([host])
+    const keeping = keepingOf(ledger)
+    await until(keeping, 'the host is ready', () => ledger.stateOf(host.id) === 'ready')
+    expect(ledger.learnt.get(host.id)).toBe(host.hostKeyFingerprint)
+    ledger.want(host.id, [workloadOf('m-1', host)])
+    const running = await until(keeping, 'the workload runs', () => ledger.seen(host.id, 'm-1', 'running'))
     expect(running).toMatchObject({ sshUser: 'tenant' })
     const boots = host.boots()
-    books.want(host.id, [{ ...workloadOf('m-1', host), want: 'gone', started: true }])
+    ledger.want(host.id, [{ ...workloadOf('m-1', host), want: 'gone', started: true }])
     await until(keeping, 'the workload is gone', () => {
-      const report = books.reports.get(host.id)
-      return report?.generation === books.generationOf(host.id) && report.workloads.length === 0
+      const report = ledger.reports.get(host.id)
+      return report?.generation === ledger.generationOf(host.id) && report.workloads.length === 0
     })
-    expect(books.everSaid(host.id, 'm-1').join()).toMatch(/cleaning: (remove|reboot)/)
+    expect(ledger.everSaid(host.id, 'm-1').join()).toMatch(/cleaning: (remove|reboot)/)
     expect(host.boots()).toBe(boots + 1)
-    books.want(host.id, [workloadOf('m-2', host)])
-    await until(keeping, 'the next workload runs', () => books.seen(host.id, 'm-2', 'running'))
+    ledger.want(host.id, [workloadOf('m-2', host)])
+    await until(keeping, 'the next workload runs', () => ledger.seen(host.id, 'm-2', 'running'))
     await keeping.close()
     // Another server continues.
-    const other = keepingOf(books)
-    books.want(host.id, [{ ...workloadOf('m-2', host), want: 'gone', started: true }])
-    await until(other, 'the workload is gone', () => books.reports.get(host.id)?.workloads.length === 0)
+    const other = keepingOf(ledger)
+    ledger.want(host.id, [{ ...workloadOf('m-2', host), want: 'gone', started: true }])
+    await until(other, 'the workload is gone', () => ledger.reports.get(host.id)?.workloads.length === 0)
     await other.close()
-    expect(books.moves).toEqual([`${host.id} ready`])
+    expect(ledger.moves).toEqual([`${host.id} ready`])
   })
 
   test('quarantines a host whose cleaning fails, and only locks tenants out until it is released', async () => {
     const host = at(lab, 1)
-    const books = new Books([host])
-    const keeping = keepingOf(books)
-    await until(keeping, 'the host is ready', () => books.stateOf(host.id) === 'ready')
-    books.want(host.id, [workloadOf('m-3', host)])
-    await until(keeping, 'the workload runs', () => books.seen(host.id, 'm-3', 'running'))
+    const ledger = new TestLedger([host])
+    const keeping = keepingOf(ledger)
+    await until(keeping, 'the host is ready', () => ledger.stateOf(host.id) === 'ready')
+    ledger.want(host.id, [workloadOf('m-3', host)])
+    await until(keeping, 'the workload runs', () => ledger.seen(host.id, 'm-3', 'running'))
     await host.makeReadOnly()
-    books.want(host.id, [{ ...workloadOf('m-3', host), want: 'gone', started: true }])
-    await until(keeping, 'the host is quarantined', () => books.stateOf(host.id) === 'quarantined')
-    expect(books.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^remove: /) }])
+    ledger.want(host.id, [{ ...workloadOf('m-3', host), want: 'gone', started: true }])
+    await until(keeping, 'the host is quarantined', () => ledger.stateOf(host.id) === 'quarantined')
+    expect(ledger.quarantined).toEqual([{ id: host.id, workloadId: 'm-3', reason: expect.stringMatching(/^remove: /) }])
     const keysOf = () => host.exec(['sh', '-c', 'cat /home/tenant/.ssh/authorized_keys 2> /dev/null; true'])
     expect(await keysOf()).toBe('')
     // The read-only disk still has the keys after a reboot, so the tenant is locked out again.
@@ -92,14 +92,14 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
       await keeping.run(new AbortController().signal)
       return (await keysOf()) === ''
     })
-    expect(books.everGone(host.id, 'm-3')).toBe(false)
+    expect(ledger.everGone(host.id, 'm-3')).toBe(false)
     const boots = host.boots()
     await host.makeWritable()
     for (let pass = 0; pass < 5; pass += 1) await keeping.run(new AbortController().signal)
     expect(await host.exec(['grep', '-c', '^tenant:', '/etc/passwd'])).toBe('1\n')
     expect(host.boots()).toBe(boots)
-    books.move(host.id, 'cleaning', 'released')
-    await until(keeping, 'the host is ready again', () => books.stateOf(host.id) === 'ready')
+    ledger.move(host.id, 'cleaning', 'released')
+    await until(keeping, 'the host is ready again', () => ledger.stateOf(host.id) === 'ready')
     expect(host.boots()).toBe(boots + 1)
     expect(await host.exec(['sh', '-c', 'grep -c ^tenant: /etc/passwd; ls -A /var/lib/berth'])).toBe('0\n')
     await keeping.close()
@@ -107,42 +107,42 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
 
   test('quarantines a new host that differs from its declaration, and retries one that does not answer', async () => {
     const [wrong, silent] = [at(lab, 0), at(lab, 1)]
-    const books = new Books([wrong, silent])
-    books.declare(wrong.id, { cpuCores: 77 })
+    const ledger = new TestLedger([wrong, silent])
+    ledger.declare(wrong.id, { cpuCores: 77 })
     silent.linkDown()
     const log: string[] = []
-    const keeping = keepingOf(books, log)
+    const keeping = keepingOf(ledger, log)
     const boots = wrong.boots()
-    await until(keeping, 'the differing host is quarantined', () => books.stateOf(wrong.id) === 'quarantined')
-    expect(books.quarantined[0]?.reason).toContain('77 are declared')
+    await until(keeping, 'the differing host is quarantined', () => ledger.stateOf(wrong.id) === 'quarantined')
+    expect(ledger.quarantined[0]?.reason).toContain('77 are declared')
     expect(wrong.boots()).toBe(boots)
-    expect(books.stateOf(silent.id)).toBe('cleaning')
+    expect(ledger.stateOf(silent.id)).toBe('cleaning')
     silent.linkUp()
-    await until(keeping, 'the silent host is ready', () => books.stateOf(silent.id) === 'ready')
+    await until(keeping, 'the silent host is ready', () => ledger.stateOf(silent.id) === 'ready')
     await keeping.close()
   })
 
   test('lets one server at a time work on a host', async () => {
     const host = at(lab, 0)
-    const books = new Books([host])
-    const [first, second] = [keepingOf(books), keepingOf(books)]
-    await until(first, 'the host is ready', () => books.stateOf(host.id) === 'ready')
-    const holder = books.holderOf(host.id)
+    const ledger = new TestLedger([host])
+    const [first, second] = [keepingOf(ledger), keepingOf(ledger)]
+    await until(first, 'the host is ready', () => ledger.stateOf(host.id) === 'ready')
+    const holder = ledger.holderOf(host.id)
     for (let pass = 0; pass < 3; pass += 1) await second.run(new AbortController().signal)
-    expect(books.holderOf(host.id)).toBe(holder)
+    expect(ledger.holderOf(host.id)).toBe(holder)
     await first.close()
     await until(
       second,
       'the other server holds the lease',
-      () => ![undefined, holder].includes(books.holderOf(host.id)),
+      () => ![undefined, holder].includes(ledger.holderOf(host.id)),
     )
     await second.close()
-    expect(books.holderOf(host.id)).toBe(undefined)
+    expect(ledger.holderOf(host.id)).toBe(undefined)
   })
 })
 
 /** The database in memory, as the loop needs it. */
-class Books implements MetalWorld {
+class TestLedger implements MetalWorld {
   readonly reports = new Map<string, HostReport>()
   readonly learnt = new Map<string, string>()
   readonly moves: string[] = []

@@ -73,9 +73,9 @@ const LEASE_MS = 6_000
 /** Age at which a lease is renewed; passes continue during long work. */
 const RENEW_AFTER_MS = 1_000
 /** Polling interval without changes. */
-const LOOK_EVERY_MS = 3_000
+const POLL_MS = 3_000
 const GUARD_EVERY_MS = 30_000
-const REASON_CHARS = 500
+const MAX_REASON_CHARS = 500
 
 export function keepMetal(options: KeepMetalOptions): MetalKeeping {
   const lanes = new Map<string, Lane>()
@@ -86,7 +86,7 @@ export function keepMetal(options: KeepMetalOptions): MetalKeeping {
       const listedAt = performance.now()
       const hosts = await options.world.listMetalHosts()
       const active = new Map(hosts.filter(({ state }) => state !== 'left').map((host) => [host.id, host]))
-      const ended = [...lanes].filter(([id, lane]) => !active.has(id) && !lane.isTelling)
+      const ended = [...lanes].filter(([id, lane]) => !active.has(id) && !lane.hasUnsavedFailure)
       for (const [id] of ended) lanes.delete(id)
       await Promise.all(ended.map(([, lane]) => lane.close()))
       if (signal.aborted) return false
@@ -142,7 +142,7 @@ class Lane {
   }
 
   /** A failure is not saved yet. */
-  get isTelling(): boolean {
+  get hasUnsavedFailure(): boolean {
     return this.#failure !== undefined
   }
 
@@ -156,7 +156,7 @@ class Lane {
       return false
     }
     if (this.#failure !== undefined) {
-      await this.#tellFailure()
+      await this.#saveFailure()
       return false
     }
     if (this.#lease === undefined || listedAt < Math.max(this.#lease.takenAt, this.#movedAt)) return true
@@ -234,7 +234,7 @@ class Lane {
     if (host.state === 'quarantined') {
       return performance.now() - this.#guardedAt >= (this.#options.guardEveryMs ?? GUARD_EVERY_MS)
     }
-    return host.generation !== this.#passedGeneration || performance.now() - this.#passedAt >= LOOK_EVERY_MS
+    return host.generation !== this.#passedGeneration || performance.now() - this.#passedAt >= POLL_MS
   }
 
   async #keep(host: MetalHost): Promise<void> {
@@ -258,7 +258,7 @@ class Lane {
     const { runtime, stop } = this.#workFor(host)
     this.#guardedAt = performance.now()
     try {
-      await runtime.shutOut(stop.signal)
+      await runtime.lockOut(stop.signal)
       this.#guardFailure = undefined
     } catch (error) {
       if (stop.signal.aborted) return
@@ -334,12 +334,12 @@ class Lane {
 
   /** Stops all work on the host and reports the failure until it is saved. */
   async #fail(reason: string, workloadId: string | null): Promise<void> {
-    this.#failure = { reason: reason.slice(0, REASON_CHARS), workloadId }
+    this.#failure = { reason: reason.slice(0, MAX_REASON_CHARS), workloadId }
     this.#release()
-    await this.#tellFailure()
+    await this.#saveFailure()
   }
 
-  async #tellFailure(): Promise<void> {
+  async #saveFailure(): Promise<void> {
     const failure = this.#failure
     if (failure === undefined) return
     try {
@@ -366,12 +366,12 @@ class Lane {
   }
 
   #report(): HostReport | undefined {
-    const said = this.#work?.keeper.report()
-    if (this.#work === undefined || this.#host === undefined || said === undefined) return undefined
-    const workloads = said.workloads.map((one) =>
+    const observed = this.#work?.keeper.report()
+    if (this.#work === undefined || this.#host === undefined || observed === undefined) return undefined
+    const workloads = observed.workloads.map((one) =>
       one.state === 'stopping' && this.#step !== undefined ? { ...one, message: `cleaning: ${this.#step}` } : one,
     )
-    return { type: 'report', offer: this.#host.offer, notes: [...this.#work.runtime.notes()], ...said, workloads }
+    return { type: 'report', offer: this.#host.offer, notes: [...this.#work.runtime.notes()], ...observed, workloads }
   }
 
   /** Logs once per cause: a host that is off is retried every second or two. */

@@ -146,13 +146,13 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
 
   test('fails the cleaning of a read-only disk, keeps the tenant listed and locks it out', async () => {
     const host = hostOf(1)
-    const told: string[] = []
-    const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
+    const reported: string[] = []
+    const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => reported.push(`${id} ${step}`) })
     await runtime.start(workloadOf('m-4', keys.public, [host]), () => {}, signal)
     expect(await asTenant(host, 'id -un')).toBe('tenant\n')
     await host.makeReadOnly()
     await expect(runtime.stop('m-4', signal)).rejects.toThrow(CleaningFailed)
-    expect(told).toEqual(['m-4 remove'])
+    expect(reported).toEqual(['m-4 remove'])
     expect((await runtime.list(signal)).map(({ id }) => id)).toEqual(['m-4'])
     await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
     await host.makeWritable()
@@ -242,20 +242,20 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
 
   test('refuses a new tenant on a host with another tenant or its leftovers', async () => {
     const host = hostOf(0)
-    const told: string[] = []
-    const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => told.push(`${id} ${step}`) })
+    const reported: string[] = []
+    const runtime = runtimeOf(host, { onQuarantine: (id, { step }) => reported.push(`${id} ${step}`) })
     await runtime.start(workloadOf('m-7', keys.public, [host]), () => {}, signal)
     const second = runtime.start(workloadOf('m-8', keys.public, [host]), () => {}, signal)
     await expect(second).rejects.toThrow(NeverStarts)
     await expect(second).rejects.toMatchObject({ reason: 'not_clean' })
     // The request is for m-8 but the marker says m-7: nothing is removed until a person has looked.
     await expect(runtime.stop('m-8', signal)).rejects.toThrow(/marker of another tenant: berth-lab-m-7/)
-    expect(told).toEqual(['m-8 check'])
+    expect(reported).toEqual(['m-8 check'])
     expect(await runtime.list(signal)).toMatchObject([{ id: 'm-7', state: 'running' }])
     await expect(asTenant(host, 'true')).rejects.toThrow('Permission denied')
     await host.exec(['sh', '-c', 'echo of nobody > /var/lib/berth/tenant'])
     await expect(runtime.stop('m-7', signal)).rejects.toThrow(/marker of the tenant on the host is broken/)
-    expect(told).toEqual(['m-8 check', 'm-7 check'])
+    expect(reported).toEqual(['m-8 check', 'm-7 check'])
     await host.exec(['rm', '/var/lib/berth/tenant'])
     const third = runtime.start(workloadOf('m-9', keys.public, [host]), () => {}, signal)
     await expect(third).rejects.toMatchObject({ reason: 'not_clean', message: /the user tenant/ })

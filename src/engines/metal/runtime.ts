@@ -7,10 +7,18 @@ import type { Disk, Workload } from '../../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from '../runtime.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
-import { shutOutScript } from './cleaning-script.ts'
+import { lockOutScript } from './cleaning-script.ts'
 import { cleanHost, CleaningFailed, cleaningLimits, type CleaningLimits, type CleaningStep } from './cleaning.ts'
 import { deriveClusterKey } from './cluster-key.ts'
-import { BrokenMark, compareHardware, findLeftovers, lookAt, runOn, ScriptFailed, type HostLook } from './host-look.ts'
+import {
+  BrokenMark,
+  compareHardware,
+  findLeftovers,
+  inspectHost,
+  runOn,
+  ScriptFailed,
+  type HostInspection,
+} from './host-inspection.ts'
 import { SshHost, Unreachable } from './ssh.ts'
 import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
 
@@ -32,16 +40,16 @@ export interface MetalRuntime extends Runtime {
   /** Reasons not to rent out the host, as sentences: differing hardware, leftovers. */
   check(signal: AbortSignal): Promise<string[]>
   /** Locks the last tenant out. Throws `ScriptFailed`. */
-  shutOut(signal: AbortSignal): Promise<void>
+  lockOut(signal: AbortSignal): Promise<void>
   /** Cleans the host regardless of its last tenant. Throws `CleaningFailed`. */
   clean(signal: AbortSignal): Promise<void>
   /** Closes the connection. Workloads keep running. */
   close(): void
 }
 
-const NAMED_LEFTOVERS = 5
+const MAX_NAMED_LEFTOVERS = 5
 /** Killing processes takes up to a minute. */
-const SHUT_OUT_MS = 120_000
+const LOCK_OUT_MS = 120_000
 /** Marker id of a cleaning without a known tenant. */
 const NOBODY = 'cleaning'
 
@@ -65,8 +73,10 @@ class MetalHostRuntime implements MetalRuntime {
 
   async list(signal: AbortSignal): Promise<Found[]> {
     if (this.#cleaning !== undefined) return [this.#cleaning]
-    const look = await this.#look(signal)
-    return look.marker === undefined ? [] : [foundOf(look, look.marker, this.#options.access.tenantUser)]
+    const inspection = await this.#inspect(signal)
+    return inspection.marker === undefined
+      ? []
+      : [foundOf(inspection, inspection.marker, this.#options.access.tenantUser)]
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
@@ -75,11 +85,11 @@ class MetalHostRuntime implements MetalRuntime {
     if (spec === null || spec.kind !== 'bare-metal') throw new NeverStarts('wrong_kind', 'This host is rented whole.')
     progress('taking over the host')
     const taken = await runOn(this.#host, takeScript, { ...markOf(workload), user: access.tenantUser }, signal)
-    const said = new Map(taken)
-    if (said.get('tag') !== workload.tag) {
-      throw new NeverStarts('not_clean', `The host has the marker of another tenant: ${said.get('tag')}.`)
+    const facts = new Map(taken)
+    if (facts.get('tag') !== workload.tag) {
+      throw new NeverStarts('not_clean', `The host has the marker of another tenant: ${facts.get('tag')}.`)
     }
-    const phase = said.get('phase')
+    const phase = facts.get('phase')
     if (phase === 'rebooting') throw new CustomerError('The host is being cleaned.')
     if (phase === 'taken') await this.#checkTakeOver(progress, signal)
     progress('creating the login')
@@ -88,27 +98,27 @@ class MetalHostRuntime implements MetalRuntime {
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
     // Lock the tenant out first, however the cleaning ends.
-    await this.#shutOut('yes', signal).catch((error: unknown) => {
+    await this.#lockOut('yes', signal).catch((error: unknown) => {
       // The cleaning will report the same, and can use power control.
-      const isTold = error instanceof ScriptFailed
+      const isScriptFailure = error instanceof ScriptFailed
       const isSwitched = error instanceof Unreachable && this.#options.access.bmc !== undefined
-      if (!isTold && !isSwitched) throw error
+      if (!isScriptFailure && !isSwitched) throw error
     })
-    const look = await this.#look(signal).catch((error: unknown) => {
+    const inspection = await this.#inspect(signal).catch((error: unknown) => {
       if (error instanceof BrokenMark) throw this.#refuseToClean(id, error.message)
       // The cleaning can use power control.
       if (this.#options.access.bmc === undefined) throw error
       return undefined
     })
-    const other = look?.marker !== undefined && look.marker.id !== id ? look.marker.tag : undefined
+    const other = inspection?.marker !== undefined && inspection.marker.id !== id ? inspection.marker.tag : undefined
     if (other !== undefined) {
       throw this.#refuseToClean(id, `The host has the marker of another tenant: ${other}.`)
     }
     // Also without a marker: the tenant may have removed it and left other things.
     this.#cleaning =
-      look?.marker === undefined
+      inspection?.marker === undefined
         ? { id, tag: id, state: 'failed', failure: 'cleaned', disks: [] }
-        : foundOf(look, look.marker, this.#options.access.tenantUser)
+        : foundOf(inspection, inspection.marker, this.#options.access.tenantUser)
     try {
       await this.#clean(oneLine(id), signal)
     } catch (error) {
@@ -120,14 +130,14 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async setDisks(workload: Workload, signal: AbortSignal): Promise<void> {
-    const { disks } = await this.#look(signal)
+    const { disks } = await this.#inspect(signal)
     const wanted = new Set(workload.disks.map(({ volumeId }) => volumeId))
     for (const volume of disks) if (!wanted.has(volume)) await runOn(this.#host, unmountScript, { volume }, signal)
     const failures: unknown[] = []
     // A volume that cannot be mounted must not block the others.
     for (const disk of workload.disks) await this.#mount(disk, signal).catch((error: unknown) => failures.push(error))
     if (failures.length > 0) throw failures[0]
-    const after = await this.#look(signal)
+    const after = await this.#inspect(signal)
     const missing = [...wanted].filter((volume) => !after.disks.includes(volume))
     if (missing.length > 0) throw new Error(`not mounted: ${missing.join(', ')}`)
   }
@@ -149,27 +159,27 @@ class MetalHostRuntime implements MetalRuntime {
         ? ['Tenants get root here: the cleaning cannot prove that they have left nothing behind.']
         : []),
       ...(access.bmc === undefined
-        ? ['It has no power switch: when it does not come back, a person must go there.']
+        ? ['It has no power control: if it does not come back, someone must go to it.']
         : []),
-      ...[...this.#unowned].map((id) => `The file server does not let us hand the volume ${id} to the tenant.`),
+      ...[...this.#unowned].map((id) => `The file server does not allow giving the volume ${id} to the tenant.`),
     ]
   }
 
   async check(signal: AbortSignal): Promise<string[]> {
-    const look = await this.#look(signal)
+    const inspection = await this.#inspect(signal)
     const faults = await compareHardware(this.#host, this.#options.declared, signal)
-    if (look.marker !== undefined) faults.push(`The host is still marked as rented: ${look.marker.tag}.`)
-    const left = await findLeftovers(this.#host, this.#options.access, look.marker?.uid ?? '', signal)
+    if (inspection.marker !== undefined) faults.push(`The host is still marked as rented: ${inspection.marker.tag}.`)
+    const left = await findLeftovers(this.#host, this.#options.access, inspection.marker?.uid ?? '', signal)
     return left.length === 0 ? faults : [...faults, leftoverSentence(left)]
   }
 
-  shutOut(signal: AbortSignal): Promise<void> {
-    return this.#shutOut('no', signal)
+  lockOut(signal: AbortSignal): Promise<void> {
+    return this.#lockOut('no', signal)
   }
 
-  async #shutOut(always: 'yes' | 'no', signal: AbortSignal): Promise<void> {
+  async #lockOut(always: 'yes' | 'no', signal: AbortSignal): Promise<void> {
     const user = this.#options.access.tenantUser
-    await runOn(this.#host, shutOutScript, { user, always }, signal, SHUT_OUT_MS)
+    await runOn(this.#host, lockOutScript, { user, always }, signal, LOCK_OUT_MS)
   }
 
   clean(signal: AbortSignal): Promise<void> {
@@ -184,7 +194,7 @@ class MetalHostRuntime implements MetalRuntime {
     } catch (error) {
       if (!(error instanceof CleaningFailed)) throw error
       // Unmounting and the reboot reveal a hidden home again.
-      const open = await this.#shutOut('yes', signal).then(
+      const open = await this.#lockOut('yes', signal).then(
         () => undefined,
         (failure: unknown) => (failure instanceof Error ? failure.message : String(failure)),
       )
@@ -197,8 +207,8 @@ class MetalHostRuntime implements MetalRuntime {
     this.#host.disconnect()
   }
 
-  #look(signal: AbortSignal): Promise<HostLook> {
-    return lookAt(this.#host, this.#options.access, signal)
+  #inspect(signal: AbortSignal): Promise<HostInspection> {
+    return inspectHost(this.#host, this.#options.access, signal)
   }
 
   /** It is unknown whose data would be deleted: a person must decide. */
@@ -244,13 +254,20 @@ class MetalHostRuntime implements MetalRuntime {
   }
 }
 
-function foundOf(look: HostLook, marker: NonNullable<HostLook['marker']>, sshUser: string): Found {
+function foundOf(inspection: HostInspection, marker: NonNullable<HostInspection['marker']>, sshUser: string): Found {
   const { id, tag, phase } = marker
-  if (phase === 'ready' && look.hasTenantUser) {
-    return { id, tag, state: 'running', incarnation: look.bootId, sshUser, disks: look.disks }
+  if (phase === 'ready' && inspection.hasTenantUser) {
+    return { id, tag, state: 'running', incarnation: inspection.bootId, sshUser, disks: inspection.disks }
   }
-  if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: look.disks }
-  return { id, tag, state: 'failed', failure: 'cleaned', message: 'The host is being cleaned.', disks: look.disks }
+  if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: inspection.disks }
+  return {
+    id,
+    tag,
+    state: 'failed',
+    failure: 'cleaned',
+    message: 'The host is being cleaned.',
+    disks: inspection.disks,
+  }
 }
 
 function markOf({ id, tag }: Workload): { id: string; tag: string } {
@@ -279,5 +296,5 @@ function mountInput({ volumeId, label, source }: Disk, client: string) {
 }
 
 function leftoverSentence(left: readonly string[]): string {
-  return `Left by someone before: ${left.slice(0, NAMED_LEFTOVERS).join(', ')}.`
+  return `Leftovers found: ${left.slice(0, MAX_NAMED_LEFTOVERS).join(', ')}.`
 }

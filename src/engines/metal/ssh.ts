@@ -8,12 +8,12 @@ import ssh2 from 'ssh2'
 import type { MetalAccess } from './access.ts'
 
 const CONNECT_MS = 10_000
-const KNOCK_MS = 2_000
+const PROBE_MS = 2_000
 const RUN_MS = 60_000
 const ALIVE_EVERY_MS = 5_000
 const ALIVE_MISSES = 3
-const OUTPUT_BYTES = 1_048_576
-const INPUT_BYTES = 4 * 1_048_576
+const MAX_OUTPUT_BYTES = 1_048_576
+const MAX_INPUT_BYTES = 4 * 1_048_576
 
 /** A constant POSIX shell script and the names of its inputs, in order. */
 export interface ConstantScript<Name extends string = string> {
@@ -59,7 +59,7 @@ export class SshHost {
     limitMs = RUN_MS,
   ): Promise<ScriptResult> {
     const lines = script.reads.map((name) => `${Buffer.from(input[name]).toString('base64')}\n`).join('')
-    if (lines.length > INPUT_BYTES) throw new Error(`too much input for ${script.name}`)
+    if (lines.length > MAX_INPUT_BYTES) throw new Error(`too much input for ${script.name}`)
     signal.throwIfAborted()
     const client = await this.#connect()
     const late = AbortSignal.timeout(limitMs)
@@ -97,10 +97,10 @@ export class SshHost {
    * Whether the port accepts connections. A booting host can leave an SSH handshake unanswered for long, so waits for
    * a reboot probe the port first.
    */
-  knock(): Promise<boolean> {
+  isPortOpen(): Promise<boolean> {
     const { address: host, port } = this.#options.access
     return new Promise((resolve) => {
-      const socket = net.connect({ host, port, timeout: KNOCK_MS })
+      const socket = net.connect({ host, port, timeout: PROBE_MS })
       const answer = (isThere: boolean): void => {
         socket.destroy()
         resolve(isThere)
@@ -196,7 +196,7 @@ function collect(
   let exitCode: number | undefined
   const take = (to: Buffer[]) => (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= OUTPUT_BYTES) to.push(chunk)
+    if (bytes <= MAX_OUTPUT_BYTES) to.push(chunk)
   }
   channel.on('data', take(parts.stdout))
   channel.stderr.on('data', take(parts.stderr))
@@ -206,7 +206,7 @@ function collect(
   channel.on('error', (error: Error) => reject(new Unreachable(error.message, { cause: error })))
   channel.on('close', () => {
     if (exitCode === undefined) return reject(new Unreachable('the script ended without an exit status'))
-    if (bytes > OUTPUT_BYTES) return reject(new Error('the output of the script is too large'))
+    if (bytes > MAX_OUTPUT_BYTES) return reject(new Error('the output of the script is too large'))
     const text = (of: Buffer[]): string => Buffer.concat(of).toString('utf8')
     resolve({ exitCode, stdout: text(parts.stdout), stderr: text(parts.stderr) })
   })

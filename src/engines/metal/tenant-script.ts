@@ -1,7 +1,7 @@
 /** Scripts that inspect a host and set up a tenant. The common part is in script.ts. */
 import { constantScript } from './script.ts'
 
-export const lookScript = constantScript(
+export const inspectScript = constantScript(
   'look',
   ['user'],
   String.raw`
@@ -33,7 +33,7 @@ exit 0
 
 /** Marks the host as taken before anything is created. Prints whose it is. */
 export const takeScript = constantScript(
-  'take the host',
+  'claim the host',
   ['tag', 'id', 'user'],
   String.raw`
 exclusive
@@ -52,7 +52,7 @@ printf 'tag %s\nphase %s\n' "$(field tag)" "$(field phase)"
  * owner. The user gets no subordinate uids: their files could not be attributed during cleaning.
  */
 export const makeScript = constantScript(
-  'let the tenant in',
+  'set up the tenant',
   ['user', 'keys', 'peers', 'block', 'clusterKey', 'clusterConfig', 'root'],
   String.raw`
 exclusive

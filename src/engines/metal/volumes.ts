@@ -37,8 +37,8 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     async roomGb(regions, signal) {
       // Volumes that are recorded but not created yet count too.
       const made = await readFaults(signal)
-      const unmade = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !made.has(id))
-      const promisedGb = unmade.reduce((sum, { sizeGb }) => sum + sizeGb, 0)
+      const uncreated = (await world.listVolumes('private-cloud', '')).filter(({ id }) => !made.has(id))
+      const promisedGb = uncreated.reduce((sum, { sizeGb }) => sum + sizeGb, 0)
       // One file server serves every region.
       const roomGb = Math.max(0, (await files.roomGb()) - promisedGb)
       return new Map(regions.map((region) => [region, roomGb]))

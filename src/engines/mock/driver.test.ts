@@ -45,7 +45,7 @@ driverConformance('mock in memory', async () => {
   }
 })
 
-describe.each([true, false])('with a count: %s', (tellsCount) => {
+describe.each([true, false])('with a count: %s', (reportsCount) => {
   driverConformance(
     'mock with elastic offers',
     async () => {
@@ -53,7 +53,7 @@ describe.each([true, false])('with a count: %s', (tellsCount) => {
       const offerId = 'mock-cloud-h100x2'
       const [first] = mockOffers().filter(({ id }) => id === offerId)
       if (first === undefined) throw new Error('the simulated catalogue has changed')
-      let offer: MockOffer = { ...first, tellsCount, capacity: 4 }
+      let offer: MockOffer = { ...first, reportsCount, capacity: 4 }
       let offers: MockOffer[] = [offer]
       const change = (values: Partial<MockOffer>): void => {
         offer = { ...offer, ...values }

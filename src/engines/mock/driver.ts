@@ -131,10 +131,10 @@ function volumeEngine(engine: Engine): VolumeEngine {
   }
 }
 
-function throwUnlessAccepted(thing: MockMachine | MockVolume, label: string | null, now: Instant): void {
-  if (isGone(thing, now)) return
-  if (thing.destroyAskedAt === null) {
-    const isAttached = 'attachedTo' in thing && thing.attachedTo.length > 0
+function throwUnlessAccepted(resource: MockMachine | MockVolume, label: string | null, now: Instant): void {
+  if (isGone(resource, now)) return
+  if (resource.destroyAskedAt === null) {
+    const isAttached = 'attachedTo' in resource && resource.attachedTo.length > 0
     throw new Error(`The simulated engine refused to destroy it${isAttached ? ': the volume is attached' : ''}.`)
   }
   if (faultsOf(label).has('fault-destroy-timeout')) {

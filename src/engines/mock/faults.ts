@@ -30,7 +30,7 @@ export const mockFaults = {
   'fault-create-lost': 'The create throws and nothing was made.',
   'fault-create-timeout': 'The create throws although the machine or volume was made.',
   'fault-duplicate': 'The create makes two with the same tag and answers with the first.',
-  'fault-boot-fails': 'When it should run, it has failed.',
+  'fault-boot-fails': 'It fails instead of running.',
   'fault-boot-never': 'It never finishes starting.',
   'fault-slow-boot': `It boots ${inS(SLOW_BOOT_MS)} longer than others.`,
   'fault-list-lag': 'The list shows it only at the end of the list lag (`listLagMs`).',

@@ -172,11 +172,11 @@ export function mockOffers(): MockOffer[] {
     soldWhole: true,
     costUsdPerGpuHour: '1.80',
     capacity: 2,
-    tellsCount: true,
+    reportsCount: true,
     ...change,
   })
   return [
-    offer('h100x2-spot', { costUsdPerGpuHour: '1.20', capacity: 0, tellsCount: false }),
+    offer('h100x2-spot', { costUsdPerGpuHour: '1.20', capacity: 0, reportsCount: false }),
     offer('h100x2', {}),
     offer('h100x2-premium', { costUsdPerGpuHour: '3.20', capacity: 4 }),
     offer('h200-pool', {

@@ -16,7 +16,7 @@ export interface Engine {
 /** Gone machines are kept this long, for people who look at the table. */
 const GONE_KEPT_MS = HOUR_MS
 /** Far above what a fault creates. */
-const SAME_TAG_LIMIT = 100
+const MAX_SAME_TAG = 100
 
 export function refused<Reason extends string>(reason: Reason, message: string) {
   return { kind: 'refused', reason, message } as const
@@ -40,12 +40,12 @@ export async function make(
   const stem = `mock-${noun}-${sha256(`${engine.seed}/id/${tag}`).toString('hex').slice(0, 12)}`
   const wanted = faults.has('fault-duplicate') ? 2 : 1
   const made: string[] = []
-  for (let n = 1; n <= SAME_TAG_LIMIT && made.length < wanted; n += 1) {
+  for (let n = 1; n <= MAX_SAME_TAG && made.length < wanted; n += 1) {
     const externalId = `${stem}-${n}`
     if (await add({ externalId, tag, ...life })) made.push(externalId)
   }
   const [first] = made
-  if (first === undefined) throw new Error(`The simulated engine already has ${SAME_TAG_LIMIT} with the tag ${tag}.`)
+  if (first === undefined) throw new Error(`The simulated engine already has ${MAX_SAME_TAG} with the tag ${tag}.`)
   if (faults.has('fault-create-timeout')) throw new Error('The create call to the simulated engine timed out.')
   return first
 }

@@ -14,7 +14,7 @@ export interface MockOffer extends Omit<InventoryOffer, 'available'> {
   /** All units, including rented ones. */
   readonly capacity: number
   /** Whether the engine reports how many are left. */
-  readonly tellsCount: boolean
+  readonly reportsCount: boolean
 }
 
 /** The offer of an order, whose nodes are all units of it. undefined: the order is for machines. */
@@ -24,9 +24,9 @@ export function offerOf({ nodes: [first] }: Pick<EngineSpec, 'nodes'>): string |
 
 export async function listOffers(engine: Engine, offers: readonly MockOffer[]): Promise<InventoryOffer[]> {
   const machines = await engine.world.listMachines('', engine.clock.now())
-  return offers.map(({ capacity, tellsCount, ...offer }) => {
+  return offers.map(({ capacity, reportsCount, ...offer }) => {
     const left = Math.max(0, capacity - unitsInUse(machines, offer))
-    return { ...offer, available: tellsCount ? left : null }
+    return { ...offer, available: reportsCount ? left : null }
   })
 }
 

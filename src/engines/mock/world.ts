@@ -72,14 +72,17 @@ export interface MockWorld {
   detachVolume(externalId: string, machineExternalId: string): Promise<void>
 }
 
-export function isGone(thing: MockResource, at: Instant): boolean {
-  return thing.goneAt !== null && thing.goneAt <= at
+export function isGone(resource: MockResource, at: Instant): boolean {
+  return resource.goneAt !== null && resource.goneAt <= at
 }
 
-export function isListed(thing: MockResource, at: Instant): boolean {
+export function isListed(resource: MockResource, at: Instant): boolean {
   const isHidden =
-    thing.hiddenFrom !== null && thing.hiddenUntil !== null && thing.hiddenFrom <= at && at < thing.hiddenUntil
-  return thing.listedAt <= at && !isHidden && !isGone(thing, at)
+    resource.hiddenFrom !== null &&
+    resource.hiddenUntil !== null &&
+    resource.hiddenFrom <= at &&
+    at < resource.hiddenUntil
+  return resource.listedAt <= at && !isHidden && !isGone(resource, at)
 }
 
 /** Atomic, since no operation awaits between its first read and last write. */
@@ -137,34 +140,34 @@ export function memoryWorld(): MockWorld {
   }
 }
 
-function addNew<T extends MockResource>(things: Map<string, T>, thing: T): boolean {
-  if (things.has(thing.externalId)) return false
-  things.set(thing.externalId, thing)
+function addNew<T extends MockResource>(resources: Map<string, T>, resource: T): boolean {
+  if (resources.has(resource.externalId)) return false
+  resources.set(resource.externalId, resource)
   return true
 }
 
-function living<T extends MockResource>(things: ReadonlyMap<string, T>, tagPrefix: string, at: Instant): T[] {
-  return [...things.values()].filter((thing) => thing.tag.startsWith(tagPrefix) && !isGone(thing, at))
+function living<T extends MockResource>(resources: ReadonlyMap<string, T>, tagPrefix: string, at: Instant): T[] {
+  return [...resources.values()].filter((resource) => resource.tag.startsWith(tagPrefix) && !isGone(resource, at))
 }
 
 function change<T extends MockResource>(
-  things: Map<string, T>,
+  resources: Map<string, T>,
   externalId: string,
-  changed: (thing: T) => T,
+  changed: (resource: T) => T,
 ): T | undefined {
-  const thing = things.get(externalId)
-  if (thing === undefined) return undefined
-  const next = changed(thing)
-  things.set(externalId, next)
+  const resource = resources.get(externalId)
+  if (resource === undefined) return undefined
+  const next = changed(resource)
+  resources.set(externalId, next)
   return next
 }
 
-function requestDestroy<T extends MockResource>(thing: T, at: Instant): T {
-  if (thing.destroyRefusalsLeft > 0) return { ...thing, destroyRefusalsLeft: thing.destroyRefusalsLeft - 1 }
+function requestDestroy<T extends MockResource>(resource: T, at: Instant): T {
+  if (resource.destroyRefusalsLeft > 0) return { ...resource, destroyRefusalsLeft: resource.destroyRefusalsLeft - 1 }
   return {
-    ...thing,
-    destroyAskedAt: thing.destroyAskedAt ?? at,
-    goneAt: earliest(thing.goneAt, addMs(at, thing.destroyMs)),
+    ...resource,
+    destroyAskedAt: resource.destroyAskedAt ?? at,
+    goneAt: earliest(resource.goneAt, addMs(at, resource.destroyMs)),
   }
 }
 
@@ -174,9 +177,9 @@ function attach(volume: MockVolume, machineId: string): MockVolume {
   return { ...volume, attachedTo: [...others, machineId] }
 }
 
-function dropGone(things: Map<string, MockResource>, before: Instant): void {
-  for (const [externalId, thing] of things) {
-    if (thing.goneAt !== null && thing.goneAt < before) things.delete(externalId)
+function dropGone(resources: Map<string, MockResource>, before: Instant): void {
+  for (const [externalId, resource] of resources) {
+    if (resource.goneAt !== null && resource.goneAt < before) resources.delete(externalId)
   }
 }
 

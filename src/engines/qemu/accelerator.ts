@@ -27,5 +27,5 @@ function whyNoKvm(root: string): string | undefined {
   }
   if (process.arch === 'arm64') return undefined
   const flags = /^flags\s*:(.*)$/m.exec(fs.readFileSync(`${root}/proc/cpuinfo`, 'utf8'))?.[1] ?? ''
-  return /\b(vmx|svm)\b/.test(flags) ? undefined : 'the processor shows no virtualization (vmx or svm).'
+  return /\b(vmx|svm)\b/.test(flags) ? undefined : 'the processor has no virtualization support (vmx or svm).'
 }

@@ -20,10 +20,10 @@ import { runProgram } from '../run-program.ts'
 
 type RegisteredImage = NonNullable<Workload['baseImage']>
 
-const HOPS = 5
+const MAX_HOPS = 5
 const SILENCE_MS = 60_000
-const IMAGE_BYTES = 200 * 1_073_741_824
-const TELL_EVERY_BYTES = 16 * 1_048_576
+const MAX_IMAGE_BYTES = 200 * 1_073_741_824
+const PROGRESS_EVERY_BYTES = 16 * 1_048_576
 const INFO_MS = 30_000
 const DIGEST = /^[0-9a-f]{64}$/
 
@@ -48,7 +48,7 @@ export async function fetchBaseImage(
     await fs.mkdir(folder, { recursive: true })
     const part = path.join(folder, `.part-${randomBytes(6).toString('hex')}`)
     try {
-      const got = await bring(part, image, allowPrivateAddresses, progress, signal)
+      const got = await download(part, image, allowPrivateAddresses, progress, signal)
       if (got !== sha256) {
         throw new NeverStarts(
           'bad_base_image',
@@ -84,7 +84,7 @@ async function examine(file: string, name: string, signal: AbortSignal): Promise
 }
 
 /** Returns the digest of the download. */
-async function bring(
+async function download(
   part: string,
   image: RegisteredImage,
   allowPrivate: boolean,
@@ -94,19 +94,19 @@ async function bring(
   const { stream, sizeBytes } = await openSource(image, allowPrivate, signal)
   const digest = createHash('sha256')
   let bytes = 0
-  let told = -TELL_EVERY_BYTES
+  let reported = -PROGRESS_EVERY_BYTES
   const count = new Transform({
     transform: (chunk: Buffer, _, done) => {
       digest.update(chunk)
       bytes += chunk.length
-      if (bytes - told >= TELL_EVERY_BYTES) {
-        told = bytes
+      if (bytes - reported >= PROGRESS_EVERY_BYTES) {
+        reported = bytes
         progress(
           `fetching ${image.name}, ${megabytes(bytes)}${sizeBytes === null ? '' : ` of ${megabytes(sizeBytes)}`} MB`,
         )
       }
-      if (bytes > IMAGE_BYTES)
-        done(new Error(`The base image ${image.name} is larger than ${megabytes(IMAGE_BYTES)} MB`))
+      if (bytes > MAX_IMAGE_BYTES)
+        done(new Error(`The base image ${image.name} is larger than ${megabytes(MAX_IMAGE_BYTES)} MB`))
       else done(null, chunk)
     },
   })
@@ -128,7 +128,7 @@ async function openSource(image: RegisteredImage, allowPrivate: boolean, signal:
     if (!(await isThere(file))) throw noSource(image, `there is no file ${file} on this host`)
     return { stream: createReadStream(file), sizeBytes: (await fs.stat(file)).size }
   }
-  for (let hop = 0; hop <= HOPS; hop += 1) {
+  for (let hop = 0; hop <= MAX_HOPS; hop += 1) {
     const refused = await checkOutboundUrl(url.href, allowPrivate)
     if (refused !== undefined) throw noSource(image, refused)
     const answer = await get(url, allowPrivate, signal)
@@ -145,7 +145,7 @@ async function openSource(image: RegisteredImage, allowPrivate: boolean, signal:
     }
     url = new URL(to, url)
   }
-  throw noSource(image, `its address redirects more than ${HOPS} times`)
+  throw noSource(image, `its address redirects more than ${MAX_HOPS} times`)
 }
 
 function get(url: URL, allowPrivate: boolean, signal: AbortSignal): Promise<http.IncomingMessage> {

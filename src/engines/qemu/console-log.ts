@@ -10,7 +10,7 @@ import { isThere, unlessGone, type MachineFiles } from './machine-files.ts'
 const FILE_BYTES = 8 * 1_048_576
 const KEPT_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
-const LOOK_EVERY_MS = 200
+const POLL_MS = 200
 
 /** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
 export function consoleStream(
@@ -54,7 +54,7 @@ async function* readConsole(
       yield chunk
     } else {
       if (!(await isThere(files.folder))) return
-      await pause(LOOK_EVERY_MS, undefined, { signal }).catch(() => {})
+      await pause(POLL_MS, undefined, { signal }).catch(() => {})
     }
   }
 }

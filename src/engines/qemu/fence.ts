@@ -63,9 +63,9 @@ export class Fence {
 
   /** Runs `start` behind the rules with a user for the machine. null: our own user. */
   async enclose<T>(start: (user: number | null) => Promise<T>): Promise<T> {
-    await this.tend()
+    await this.maintain()
     if ((await whyNoUsers()) !== undefined) return start(null)
-    const user = this.#pick(await processesBehind())
+    const user = this.#pick(await findGuestProcesses())
     try {
       return await start(user)
     } finally {
@@ -74,8 +74,8 @@ export class Fence {
   }
 
   /** Sets the rules while there are machines, even if they seem present, and removes them otherwise. */
-  tend(): Promise<void> {
-    const next = this.#last.then(() => this.#tend())
+  maintain(): Promise<void> {
+    const next = this.#last.then(() => this.#maintain())
     this.#last = next.catch(() => {})
     return next
   }
@@ -88,7 +88,7 @@ export class Fence {
       : [`Virtual machines can connect to services on this host's loopback address through 10.0.2.2: ${this.#why}`]
   }
 
-  async #tend(): Promise<void> {
+  async #maintain(): Promise<void> {
     if (!this.#options.needsRules) return
     const why = await whyNoUsers()
     if (why !== undefined) return void (this.#why = why)
@@ -110,12 +110,12 @@ export class Fence {
   async #isWanted(): Promise<boolean> {
     if (await this.#options.hasMachines()) return true
     const here = await networkOf('self')
-    for (const { pid } of await processesBehind()) if ((await networkOf(pid)) === here) return true
+    for (const { pid } of await findGuestProcesses()) if ((await networkOf(pid)) === here) return true
     return false
   }
 
   /** Random, so that users are rarely reused. */
-  #pick(taken: readonly Behind[]): number {
+  #pick(taken: readonly GuestProcess[]): number {
     for (let n = 0; n < PICKS; n += 1) {
       const user = FIRST_USER + randomInt(USERS)
       if (this.#given.has(user) || taken.some((one) => one.user === user)) continue
@@ -131,13 +131,13 @@ export async function userOf(pid: number | string): Promise<number | undefined> 
   return (await fs.stat(`/proc/${pid}`).catch(unlessGone(undefined)))?.uid
 }
 
-interface Behind {
+interface GuestProcess {
   readonly pid: string
   readonly user: number
 }
 
-async function processesBehind(): Promise<Behind[]> {
-  const found: Behind[] = []
+async function findGuestProcesses(): Promise<GuestProcess[]> {
+  const found: GuestProcess[] = []
   for (const pid of (await fs.readdir('/proc')).filter((one) => /^\d+$/.test(one))) {
     const user = (await userOf(pid)) ?? 0
     if (user >= FIRST_USER && user < FIRST_USER + USERS) found.push({ pid, user })

@@ -14,9 +14,9 @@ import { findProgram, programEnvironment, runProgram } from '../run-program.ts'
 const IMAGE_MS = 60_000
 const PROBE_MS = 15_000
 const SOCKET_MS = 20_000
-const LOOK_EVERY_MS = 20
-const STDERR_CHARS = 500
-const SMALLEST_MIB = 192
+const POLL_MS = 20
+const MAX_STDERR_CHARS = 500
+const MIN_MIB = 192
 const GIB = 1_073_741_824
 
 /** The size of the machine, limited by the host. */
@@ -28,7 +28,7 @@ export function sizeOf(
   const maxMib = Math.min(hostMib, most.maxMemoryMib ?? hostMib)
   const maxCpus = Math.min(os.availableParallelism(), most.maxCpus ?? Number.POSITIVE_INFINITY)
   return {
-    memoryMib: Math.max(SMALLEST_MIB, Math.min(Math.floor(resources.ramGb * 1_024), maxMib)),
+    memoryMib: Math.max(MIN_MIB, Math.min(Math.floor(resources.ramGb * 1_024), maxMib)),
     cpus: Math.max(1, Math.min(Math.ceil(resources.cpuCount), maxCpus)),
   }
 }
@@ -76,11 +76,11 @@ export async function launch(
     while (!(await isThere(socket)) || !(await isTaken(connect))) {
       if (ended !== undefined) throw new Error(`it ${ended}`)
       if (performance.now() > until) throw new Error(`its monitor did not open within ${SOCKET_MS} ms`)
-      await pause(LOOK_EVERY_MS)
+      await pause(POLL_MS)
     }
   } catch (error) {
     child.kill('SIGKILL')
-    const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-STDERR_CHARS)
+    const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-MAX_STDERR_CHARS)
     const why = error instanceof Error ? error.message : String(error)
     throw new Error(`QEMU did not start: ${stderr === '' ? why : stderr}`, { cause: error })
   } finally {

@@ -76,7 +76,7 @@ export async function makeFolder(folder: string): Promise<void> {
 }
 
 /** Only the machine's user may traverse its folder, and only we may change it. */
-export async function letIn(files: MachineFiles, user: number): Promise<void> {
+export async function allowUser(files: MachineFiles, user: number): Promise<void> {
   await fs.chown(files.folder, 0, user)
   await fs.chmod(files.folder, 0o710)
 }
@@ -92,10 +92,10 @@ export async function listMachineIds(root: string): Promise<string[]> {
 
 /** Atomic to observers. A dying process may have created a last file meanwhile. */
 export async function removeMachine(root: string, id: string): Promise<void> {
-  const doomed = path.join(root, 'vms', `${REMOVING}${id}`)
-  await fs.rm(doomed, removing)
-  await fs.rename(machineFiles(root, id).folder, doomed).catch(unlessGone(undefined))
-  await fs.rm(doomed, removing)
+  const trash = path.join(root, 'vms', `${REMOVING}${id}`)
+  await fs.rm(trash, removing)
+  await fs.rename(machineFiles(root, id).folder, trash).catch(unlessGone(undefined))
+  await fs.rm(trash, removing)
 }
 
 export async function readSpec(files: MachineFiles): Promise<MachineSpec | undefined> {

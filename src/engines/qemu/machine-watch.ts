@@ -8,7 +8,7 @@ import { MONITOR_SOCKET, unlessGone, writeEnd, type MachineEnd, type MachineFile
 import { queryStatus } from './monitor-query.ts'
 import { Monitor, type MonitorEvent } from './monitor.ts'
 
-const STDERR_CHARS = 500
+const MAX_STDERR_CHARS = 500
 
 interface Watched {
   readonly monitor: Monitor
@@ -118,7 +118,7 @@ export class MachineWatch {
     try {
       if (!watched.isExpected) {
         const files = this.#filesOf(id)
-        const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-STDERR_CHARS)
+        const stderr = (await fs.readFile(files.stderr, 'utf8').catch(unlessGone(''))).trim().slice(-MAX_STDERR_CHARS)
         // QEMU's stderr names files of the host: it is for the log, not for the customer.
         this.#onError(`end of ${id}`, new Error(stderr === '' ? 'QEMU ended without output' : `QEMU ended: ${stderr}`))
         const message = 'The virtual machine process ended unexpectedly.'

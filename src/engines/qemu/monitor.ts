@@ -13,7 +13,7 @@ export interface MonitorEvent {
 
 const CONNECT_MS = 20_000
 const ANSWER_MS = 20_000
-const LINE_CHARS = 4 * 1_048_576
+const MAX_LINE_CHARS = 4 * 1_048_576
 
 interface Waiting {
   resolve(value: unknown): void
@@ -54,7 +54,7 @@ export class Monitor {
         socket.once('error', reject)
         void made.closed.then(() => reject(new Error('QEMU has closed its monitor')))
       })
-      await within(CONNECT_MS, greeted, `QEMU's monitor has not greeted within ${CONNECT_MS} ms`)
+      await within(CONNECT_MS, greeted, `QEMU's monitor sent no greeting within ${CONNECT_MS} ms`)
       await monitor.execute('qmp_capabilities')
       return monitor
     } catch (error) {
@@ -88,7 +88,7 @@ export class Monitor {
 
   #read(chunk: string): void {
     this.#text += chunk
-    if (this.#text.length > LINE_CHARS) return this.close()
+    if (this.#text.length > MAX_LINE_CHARS) return this.close()
     for (let end = this.#text.indexOf('\n'); end >= 0; end = this.#text.indexOf('\n')) {
       const line = this.#text.slice(0, end)
       this.#text = this.#text.slice(end + 1)

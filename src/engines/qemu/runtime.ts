@@ -55,11 +55,11 @@ export interface QemuOptions {
 export type QemuRuntime = Runtime & Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch'>> & { close(): void }
 
 const BOOT_LIMIT_MS = 10 * 60_000
-const TEND_EVERY_MS = 5_000
+const MAINTAIN_EVERY_MS = 5_000
 const BANNER_EVERY_MS = 200
 const QUIT_MS = 5_000
 const KILL_MS = 10_000
-const LOOK_EVERY_MS = 20
+const POLL_MS = 20
 const TAIL_BYTES = 1_000
 const SMALL_IMAGE_USER = 'root'
 
@@ -78,7 +78,7 @@ class Qemu implements QemuRuntime {
   readonly #listeners = new Set<() => void>()
   readonly #watch: MachineWatch
   readonly #fence: Fence
-  readonly #tending: NodeJS.Timeout
+  readonly #maintenance: NodeJS.Timeout
   #isSandboxed: boolean | undefined
 
   constructor(options: QemuOptions) {
@@ -97,9 +97,9 @@ class Qemu implements QemuRuntime {
       needsRules: options.isRestricted !== true,
       onError: options.onError,
     })
-    this.#tending = setInterval(() => this.#tend(), TEND_EVERY_MS)
-    this.#tending.unref()
-    this.#tend()
+    this.#maintenance = setInterval(() => this.#maintain(), MAINTAIN_EVERY_MS)
+    this.#maintenance.unref()
+    this.#maintain()
   }
 
   async list(): Promise<Found[]> {
@@ -135,7 +135,7 @@ class Qemu implements QemuRuntime {
     await this.#watch.settle(id)
     await machine.removeMachine(this.#root, id)
     if (user !== undefined) await takeBack(this.#volumeFolder, user)
-    await this.#fence.tend()
+    await this.#fence.maintain()
     this.#changed()
   }
 
@@ -194,7 +194,7 @@ class Qemu implements QemuRuntime {
 
   /** Machines keep running. */
   close(): void {
-    clearInterval(this.#tending)
+    clearInterval(this.#maintenance)
     this.#listeners.clear()
     this.#watch.close()
   }
@@ -279,7 +279,7 @@ class Qemu implements QemuRuntime {
     }
     await this.#fence.enclose(async (user) => {
       signal.throwIfAborted()
-      if (user !== null) await machine.letIn(files, user)
+      if (user !== null) await machine.allowUser(files, user)
       await launch(this.#arch, commandLine({ ...shape, user }), files, () => this.#watch.monitor(workload.id))
     })
     this.#changed()
@@ -344,7 +344,7 @@ class Qemu implements QemuRuntime {
       this.#watch.expectEnd(id)
       await monitor.execute('quit')
     }
-    const late = `QEMU has not taken leave within ${QUIT_MS} ms`
+    const late = `QEMU did not quit within ${QUIT_MS} ms`
     await within(QUIT_MS, ask(), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
   }
 
@@ -354,7 +354,7 @@ class Qemu implements QemuRuntime {
       while (await machine.isRunning(pid)) {
         signal.throwIfAborted()
         if (performance.now() > until) return false
-        await pause(LOOK_EVERY_MS)
+        await pause(POLL_MS)
       }
     }
     return true
@@ -364,9 +364,9 @@ class Qemu implements QemuRuntime {
     return (await machine.findProcesses(this.#root)).get(id) ?? []
   }
 
-  #tend(): void {
+  #maintain(): void {
     const { onError } = this.#options
-    void this.#fence.tend().catch((error: unknown) => onError('nftables rules', error))
+    void this.#fence.maintain().catch((error: unknown) => onError('nftables rules', error))
     void this.#cutConsoles().catch((error: unknown) => onError('consoles', error))
   }
 

@@ -8,7 +8,7 @@ import { testOffer } from '../../../test/harness/host-sockets.ts'
 import { whyNoQemu } from '../../../test/harness/qemu-lab.ts'
 import { startSmallDisk } from '../../../test/harness/small-disk.ts'
 import { whyNoStorageLab } from '../../../test/harness/storage-lab.ts'
-import { lookAgain, waitFor } from '../../../test/harness/wait.ts'
+import { pollDelay, waitFor } from '../../../test/harness/wait.ts'
 import { systemClock, toDate } from '../../base/instant.ts'
 import { openDatabase, transact, type Database } from '../../store/database.ts'
 import { postgresHostWorld } from '../../store/host-world.ts'
@@ -115,7 +115,7 @@ async function startHost(database: Database, folder: string) {
         await transact(database, (tx) => saveReport(tx, HOST, session, report, database.clock.now()))
         reports += 1
       }
-      await lookAgain()
+      await pollDelay()
     }
   })()
   /** Waits for a report that began after this call. */

@@ -79,7 +79,7 @@ export interface Socket {
 /** Detaches first, then attaches. */
 export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promise<void> {
   const plugged = await pluggedVolumes(socket.monitor)
-  for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await plugOut(socket, id)
+  for (const id of plugged) if (!disks.some((disk) => disk.volumeId === id)) await unplug(socket, id)
   for (const disk of disks) {
     if (disk.source.kind !== 'file') {
       throw new Error(`The volume ${disk.label} is shared storage and cannot be attached to a virtual machine`)
@@ -111,7 +111,7 @@ async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, l
   }
 }
 
-async function plugOut({ monitor, folder }: Socket, id: string): Promise<void> {
+async function unplug({ monitor, folder }: Socket, id: string): Promise<void> {
   const device = `${DEVICE}${id}`
   let stop = (): void => {}
   const gone = new Promise<void>((resolve) => {

@@ -27,7 +27,7 @@ export async function loadFlite(): Promise<Synthesiser> {
 /** Flite writes a fixed header, then 16-bit mono samples at 16 kHz. */
 function readWav(wav: Buffer): Float32Array {
   if (wav.toString('latin1', 0, 4) !== 'RIFF' || wav.readUInt16LE(22) !== 1 || wav.readUInt16LE(34) !== 16) {
-    throw new Error('flite wrote another form of WAV than is read here')
+    throw new Error('flite wrote an unsupported WAV format')
   }
   const count = Math.trunc((wav.length - WAV_HEADER_BYTES) / 2)
   return Float32Array.from({ length: count }, (_, i) => wav.readInt16LE(WAV_HEADER_BYTES + 2 * i) / 32_768)

@@ -6,7 +6,7 @@ import os from 'node:os'
 import { isMainThread, workerData } from 'node:worker_threads'
 import { engineStart, failEngine, runEngine } from '../engine-http.ts'
 import { loadFlite } from './flite.ts'
-import { SpeechDesk } from './speech.ts'
+import { SpeechHandler } from './speech.ts'
 import { loadVits } from './vits.ts'
 import { runVoiceThread, VoiceThread, type ThreadStart } from './voice-thread.ts'
 
@@ -18,15 +18,15 @@ if (isMainThread) {
     const threads = start.threads ?? Math.max(1, os.availableParallelism() - 1)
     const startThread = (family: ThreadStart['family']): VoiceThread =>
       new VoiceThread(threadEntry(), { family, threads }, failEngine)
-    const desk = new SpeechDesk({ flite: startThread('flite'), vits: startThread('vits') }, start.queue)
+    const handler = new SpeechHandler({ flite: startThread('flite'), vits: startThread('vits') }, start.queue)
     return Promise.resolve({
       contextTokens: null,
       supportsTools: false,
-      queue: desk.queue,
+      queue: handler.queue,
       maxBodyBytes: MAX_BODY_BYTES,
       routes: {
-        'POST /v1/audio/generation': (call) => desk.generate(call),
-        'GET /v1/voices': () => desk.listVoices(),
+        'POST /v1/audio/generation': (call) => handler.generate(call),
+        'GET /v1/voices': () => handler.listVoices(),
       },
     })
   })

@@ -192,12 +192,12 @@ class MemoryHost {
 
   // Created on each use: growing the memory detaches earlier views.
   #view(): DataView {
-    if (this.memory === undefined) throw new Error('called before the memory was there')
+    if (this.memory === undefined) throw new Error('called before the memory exists')
     return new DataView(this.memory.buffer)
   }
 
   #bytes(at: number, length: number): Uint8Array {
-    if (this.memory === undefined) throw new Error('called before the memory was there')
+    if (this.memory === undefined) throw new Error('called before the memory exists')
     return new Uint8Array(this.memory.buffer, at, length)
   }
 }

@@ -13,7 +13,7 @@ export interface Piece {
 const SENTENCE_PAUSE_MS = 250
 const PARAGRAPH_PAUSE_MS = 600
 const CUT_PAUSE_MS = 80
-const NAMED_LETTERS = 10
+const MAX_NAMED_LETTERS = 10
 
 /** Letters of other scripts are rejected: skipping them would charge for text that was not spoken. */
 export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
@@ -30,7 +30,7 @@ export function cutPieces(text: string, voice: Voice): Result<Piece[]> {
     )
   }
   if (strange.size > 0) {
-    return failField(['text'], 'not_speakable', { letters: [...strange].slice(0, NAMED_LETTERS) })
+    return failField(['text'], 'not_speakable', { letters: [...strange].slice(0, MAX_NAMED_LETTERS) })
   }
   if (pieces.length === 0) return failField(['text'], 'not_speakable', { letters: [] })
   return ok(pieces)

@@ -60,14 +60,14 @@ const NEARBY_CHARS = 40
 
 function isEnd(block: string, at: number, marks: string, end: number): boolean {
   const first = nextWord.exec(block.slice(end, end + NEARBY_CHARS))?.groups?.first
-  const goesOnSmall = first !== undefined && first === first.toLowerCase() && first !== first.toUpperCase()
-  if (marks !== '.') return !goesOnSmall
+  const continuesLowercase = first !== undefined && first === first.toLowerCase() && first !== first.toUpperCase()
+  if (marks !== '.') return !continuesLowercase
   const word = (wordBefore.exec(block.slice(Math.max(0, at - NEARBY_CHARS), at))?.[0] ?? '').toLowerCase()
   const closesQuote = end > at + marks.length
   if (first === undefined || closesQuote) return true
   if (titles.has(word)) return false
   if (counted.has(word)) return !/\p{N}/u.test(first)
-  if (endings.has(word)) return !goesOnSmall
+  if (endings.has(word)) return !continuesLowercase
   // An initial, as in `J. S. Bach`; but `I` is a word.
   return !/^\p{L}$/u.test(word) || word === 'i'
 }

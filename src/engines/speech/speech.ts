@@ -32,7 +32,7 @@ export interface Speaking {
   drop(requestId: number): void
 }
 
-export class SpeechDesk {
+export class SpeechHandler {
   readonly queue: WorkQueue
   readonly #threads: Readonly<Record<VoiceFamily, Speaking>>
   #lastId = 0

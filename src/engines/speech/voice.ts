@@ -61,14 +61,14 @@ export function findVoice(speaker: string | undefined, language: string | undefi
 }
 
 /** Larger MP3s are encoded at a lower bit rate, since clients limit the size of an answer. */
-const LONG_MP3_BYTES = 45_000_000
-const closerKbps = [48, 40, 32] as const
+const MAX_MP3_BYTES = 45_000_000
+const lowerKbps = [48, 40, 32] as const
 
 export function chooseKbps(voice: Voice, chars: number, speed: number): Kbps {
   const { mp3Kbps, charsPerSecond } = families[voice.family]
   const seconds = chars / charsPerSecond / speed
-  const fits = (kbps: Kbps): boolean => seconds * kbps * 125 <= LONG_MP3_BYTES
-  return fits(mp3Kbps) ? mp3Kbps : (closerKbps.find((kbps) => kbps < mp3Kbps && fits(kbps)) ?? 32)
+  const fits = (kbps: Kbps): boolean => seconds * kbps * 125 <= MAX_MP3_BYTES
+  return fits(mp3Kbps) ? mp3Kbps : (lowerKbps.find((kbps) => kbps < mp3Kbps && fits(kbps)) ?? 32)
 }
 
 function speaks(voice: Voice, language: string): boolean {

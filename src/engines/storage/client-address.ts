@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js'
 const MAX_CLIENTS = 1_024
 
 /** No machine has one of these; the daemon reads some of them as everybody. */
-const nobody: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
+const unusableRanges: ReadonlySet<string> = new Set(['unspecified', 'broadcast', 'multicast'])
 
 /** Normalised, sorted, without duplicates. */
 export function readClients(addresses: readonly string[]): string[] {
@@ -17,6 +17,6 @@ export function readAddress(text: string): string {
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(text) || (ipaddr.IPv6.isValid(text) && !text.includes('%'))
   if (!isAddress) throw new Error(`“${text.slice(0, 100)}” is not an IP address`)
   const address = ipaddr.process(text)
-  if (nobody.has(address.range())) throw new Error(`${text} is not a usable address`)
+  if (unusableRanges.has(address.range())) throw new Error(`${text} is not a usable address`)
   return address.toString()
 }

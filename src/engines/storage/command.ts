@@ -3,8 +3,8 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const TIMEOUT_MS = 60_000
-const OUTPUT_BYTES = 1_048_576
-const MESSAGE_CHARS = 500
+const MAX_OUTPUT_BYTES = 1_048_576
+const MAX_MESSAGE_CHARS = 500
 
 /** Some programs are in sbin, which is not in every user's path. */
 export const systemEnv = {
@@ -20,18 +20,18 @@ export async function runCommand(command: string, args: readonly string[], signa
       env: systemEnv,
       timeout: TIMEOUT_MS,
       killSignal: 'SIGKILL',
-      maxBuffer: OUTPUT_BYTES,
+      maxBuffer: MAX_OUTPUT_BYTES,
       ...(signal === undefined ? {} : { signal }),
     })
     return stdout
   } catch (error) {
-    throw new Error(`${command} failed: ${whyOf(error)}`, { cause: error })
+    throw new Error(`${command} failed: ${errorTextOf(error)}`, { cause: error })
   }
 }
 
-function whyOf(error: unknown): string {
+function errorTextOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if ('code' in error && error.code === 'ENOENT') return 'it is not installed'
-  const said = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : ''
-  return (said === '' ? error.message : said).slice(0, MESSAGE_CHARS)
+  const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : ''
+  return (stderr === '' ? error.message : stderr).slice(0, MAX_MESSAGE_CHARS)
 }

@@ -39,7 +39,7 @@ export interface Exports {
 
 const START_MS = 30_000
 const RELOAD_MS = 10_000
-const LOOK_MS = 20
+const POLL_MS = 20
 const PING_EVERY_MS = 5_000
 const PING_TIMEOUT_MS = 5_000
 /** Unanswered pings in a row after which it counts as hung. */
@@ -55,7 +55,7 @@ export class GaneshaDaemon {
   readonly #stopping = new AbortController()
   #exports: Exports
   /** Whether the exports were applied. */
-  #isTold = true
+  #isApplied = true
   #current: GaneshaProcess | undefined
   #why = 'it is starting'
   /** The log is being read and must not be rotated. */
@@ -91,7 +91,7 @@ export class GaneshaDaemon {
   /** When it resolves, exactly these exports are served to exactly their clients. */
   async setExports(exports: Exports): Promise<void> {
     this.#exports = exports
-    this.#isTold = false
+    this.#isApplied = false
     await this.#writeConfig()
     const running = await this.#untilRunning()
     try {
@@ -101,12 +101,12 @@ export class GaneshaDaemon {
       await endGanesha(running, this.#files)
       await this.#assertServed(await this.#untilRunning(running), '')
     }
-    this.#isTold = true
+    this.#isApplied = true
   }
 
   /** Whether exactly these are applied. */
   knows(exports: Exports): boolean {
-    return this.#isTold && this.#exports.text === exports.text
+    return this.#isApplied && this.#exports.text === exports.text
   }
 
   /** Throws with a sentence when it does not serve all exports. */
@@ -228,7 +228,7 @@ export class GaneshaDaemon {
       if (performance.now() > until) {
         throw new Error(`ganesha.nfsd did not log “${line}” in time: ${logTail(text)}`)
       }
-      await delay(LOOK_MS)
+      await delay(POLL_MS)
     }
   }
 
@@ -246,7 +246,7 @@ export class GaneshaDaemon {
       if (running?.isAlive() === true && running !== otherThan) return running
       if (performance.now() > until) throw new Error(`The NFS daemon is not running: ${this.#why}`)
       this.#stopping.signal.throwIfAborted()
-      await delay(LOOK_MS)
+      await delay(POLL_MS)
     }
   }
 

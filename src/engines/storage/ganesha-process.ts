@@ -21,10 +21,10 @@ export interface GaneshaProcess {
   isAlive(): boolean
 }
 
-const LOOK_MS = 200
+const POLL_MS = 200
 const STOP_MS = 10_000
 /** Far more than one start or change logs. */
-const LOG_READ_BYTES = 1_048_576
+const MAX_LOG_READ_BYTES = 1_048_576
 const LOG_TAIL_CHARS = 2_000
 
 export function ganeshaFiles(folder: string): GaneshaFiles {
@@ -53,7 +53,7 @@ export async function findGanesha(files: GaneshaFiles): Promise<GaneshaProcess |
   if (!Number.isSafeInteger(pid) || pid < 2 || !(await isOurs(pid, files))) return undefined
   let isAlive = true
   const watch = async (): Promise<string> => {
-    while (await isOurs(pid, files)) await delay(LOOK_MS, undefined, { ref: false })
+    while (await isOurs(pid, files)) await delay(POLL_MS, undefined, { ref: false })
     isAlive = false
     return 'ganesha.nfsd has ended'
   }
@@ -108,7 +108,7 @@ export async function logSince(files: GaneshaFiles, offset: number): Promise<str
   const handle = await fs.open(files.log, 'r').catch(() => undefined)
   if (handle === undefined) return ''
   try {
-    const { bytesRead, buffer } = await handle.read(Buffer.alloc(LOG_READ_BYTES), 0, LOG_READ_BYTES, offset)
+    const { bytesRead, buffer } = await handle.read(Buffer.alloc(MAX_LOG_READ_BYTES), 0, MAX_LOG_READ_BYTES, offset)
     return buffer.subarray(0, bytesRead).toString()
   } finally {
     await handle.close()

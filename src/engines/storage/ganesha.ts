@@ -146,7 +146,7 @@ class Ganesha implements FileServer {
   async create(id: string, sizeGb: number, signal: AbortSignal): Promise<void> {
     assertVolumeId(id)
     if (!Number.isSafeInteger(sizeGb) || sizeGb < 1 || sizeGb > MAX_SIZE_GB) {
-      throw new Error(`A volume has 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
+      throw new Error(`A volume must have 1 to ${MAX_SIZE_GB} GB, not ${sizeGb}`)
     }
     await this.#inTurn(signal, async () => {
       const known = this.#records.get(id)
@@ -292,10 +292,10 @@ class Ganesha implements FileServer {
   }
 
   async #assertRoom(sizeGb: number): Promise<void> {
-    if (this.#records.all().length >= MAX_VOLUMES) throw new StorageFull(`There are ${MAX_VOLUMES} volumes already`)
+    if (this.#records.all().length >= MAX_VOLUMES) throw new StorageFull(`There are already ${MAX_VOLUMES} volumes`)
     const leftGb = await this.#leftGb()
     if (sizeGb <= leftGb) return
-    throw new StorageFull(`The file server has room for ${leftGb} GB more, not for ${sizeGb} GB`)
+    throw new StorageFull(`The file server has ${leftGb} GB free; ${sizeGb} GB were requested`)
   }
 
   async #leftGb(): Promise<number> {

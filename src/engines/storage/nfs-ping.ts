@@ -20,13 +20,13 @@ export async function pingNfs(address: string, port: number, timeoutMs: number):
   const socket = net.connect({ host: address, port, timeout: timeoutMs })
   try {
     const answer = await new Promise<Buffer>((resolve, reject) => {
-      let heard = Buffer.alloc(0)
+      let received = Buffer.alloc(0)
       socket.once('error', reject)
       socket.once('timeout', () => reject(new Error(`no answer within ${timeoutMs} ms`)))
       socket.once('close', () => reject(new Error('the connection was closed')))
       socket.on('data', (chunk) => {
-        heard = Buffer.concat([heard, chunk])
-        if (heard.length >= REPLY_BYTES) resolve(heard)
+        received = Buffer.concat([received, chunk])
+        if (received.length >= REPLY_BYTES) resolve(received)
       })
       socket.write(call)
     })

@@ -1,4 +1,4 @@
-/** One request on a real socket: how it is written, cancelled, held back and given up, and the same over TLS. */
+/** One request on a real socket: writing, cancellation, back-pressure and timeouts, also over TLS. */
 import type { AddressInfo, LookupFunction, Socket } from 'node:net'
 import tls from 'node:tls'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -109,10 +109,10 @@ test('a paused reader stops the sender, and gets everything on resume', async ()
     return sent > 0 && taken > 0 && before === sent && server.sockets[0]?.writableNeedDrain === true ? sent : undefined
   })
   expect(stood).toBeLessThan(bytes)
-  // While it is we who wait, the engine is not late.
+  // While our side is paused, the engine is not late.
   let ticks = 0
   ticker.add({ place: -1, tick: () => (ticks += 1) })
-  // Five of them are as long.
+  // Five of them take as long.
   await waitFor('far more time than may lie between bytes', () => ticks > 12)
   expect(sink.over).toBeUndefined()
   sink.connection?.resume()
@@ -174,7 +174,7 @@ describe('timeouts', () => {
       engine = socket
     })
     const sink = send(pools.of(server.address), { betweenBytesMs: 100 })
-    // In the first tick after the first bytes: no limit is over then, and it is the next one that comes late.
+    // In the first tick after the first bytes: no limit has passed yet, and the next tick is late.
     const standstill: Ticking = {
       place: -1,
       tick: () => {

@@ -42,7 +42,7 @@ export interface Outgoing {
 }
 
 /** The pool, as its connections see it. */
-export interface Home {
+export interface ConnectionOwner {
   readonly ticker: Ticker
   /** The connection is free. `keepAliveMs`: the server's keep-alive timeout. */
   release(connection: Connection, keepAliveMs: number | undefined): void
@@ -69,7 +69,7 @@ type Phase = 'connecting' | 'idle' | 'busy' | 'closed'
 export class Connection implements ResponseEvents, Ticking {
   place = -1
   idleUntil = Infinity
-  readonly #home: Home
+  readonly #owner: ConnectionOwner
   readonly #socket: Socket
   readonly #reader = new ResponseReader(this)
   #phase: Phase = 'connecting'
@@ -85,8 +85,14 @@ export class Connection implements ResponseEvents, Ticking {
   #isPaused = false
   #answers = 0
 
-  constructor(home: Home, address: Address, options: SocketOptions, session: Buffer | undefined, limits: TimeLimits) {
-    this.#home = home
+  constructor(
+    owner: ConnectionOwner,
+    address: Address,
+    options: SocketOptions,
+    session: Buffer | undefined,
+    limits: TimeLimits,
+  ) {
+    this.#owner = owner
     this.#limits = limits
     this.#startedAt = performance.now()
     this.#socket =
@@ -94,7 +100,7 @@ export class Connection implements ResponseEvents, Ticking {
     this.#socket.on('error', (error) => this.#lose(describe(error)))
     this.#socket.on('end', () => this.#lose('the connection ended'))
     this.#socket.on('close', () => this.#lose('the connection was closed'))
-    home.ticker.add(this)
+    owner.ticker.add(this)
   }
 
   /** Only while idle or just opened. */
@@ -105,7 +111,7 @@ export class Connection implements ResponseEvents, Ticking {
     this.#startedAt = performance.now()
     sink.connection = this
     const { connectMs, firstByteMs, betweenBytesMs, totalMs } = outgoing.limits
-    this.#home.ticker.refine(Math.min(connectMs, firstByteMs, betweenBytesMs, totalMs))
+    this.#owner.ticker.refine(Math.min(connectMs, firstByteMs, betweenBytesMs, totalMs))
     if (this.#phase === 'idle') this.#write(outgoing)
   }
 
@@ -136,10 +142,10 @@ export class Connection implements ResponseEvents, Ticking {
   }
 
   /** Limits the rest of the answer to this time. */
-  hurry(restMs: number): void {
+  limitRest(restMs: number): void {
     const totalMs = Math.min(this.#limits.totalMs, performance.now() - this.#startedAt + restMs)
     this.#limits = { ...this.#limits, totalMs }
-    this.#home.ticker.refine(restMs)
+    this.#owner.ticker.refine(restMs)
   }
 
   onHead(head: ResponseHead): void {
@@ -171,7 +177,7 @@ export class Connection implements ResponseEvents, Ticking {
       this.#quietSince = now
     }
     if (this.#head !== undefined && now - this.#quietSince < betweenBytesMs) return
-    if (this.#hasBody) this.#fail('quiet', `nothing came for ${betweenBytesMs} ms`)
+    if (this.#hasBody) this.#fail('quiet', `no data for ${betweenBytesMs} ms`)
     else if (sinceStart >= firstByteMs) this.#fail('first_byte_timeout', `no answer within ${firstByteMs} ms`)
   }
 
@@ -208,7 +214,7 @@ export class Connection implements ResponseEvents, Ticking {
       ...(ca === undefined ? {} : { ca }),
     })
     socket.setNoDelay(true)
-    socket.on('session', (one) => this.#home.keepSession(one))
+    socket.on('session', (one) => this.#owner.keepSession(one))
     socket.on('data', (bytes) => this.#read(bytes, bytes.length))
     return socket.on('secureConnect', () => this.#connected())
   }
@@ -257,7 +263,7 @@ export class Connection implements ResponseEvents, Ticking {
       this.#reader.reset()
       this.#phase = 'idle'
       if (this.#isPaused) this.resume()
-      this.#home.release(this, head.keepAliveMs)
+      this.#owner.release(this, head.keepAliveMs)
     } else this.#drop()
     sink?.onEnd()
   }
@@ -275,7 +281,7 @@ export class Connection implements ResponseEvents, Ticking {
     }
     const sink = this.#sink
     this.#drop()
-    this.#home.resend(sink, outgoing)
+    this.#owner.resend(sink, outgoing)
   }
 
   #fail(kind: FaultKind, detail: string): void {
@@ -288,8 +294,8 @@ export class Connection implements ResponseEvents, Ticking {
     if (this.#phase === 'closed') return
     this.#phase = 'closed'
     this.#clear()
-    this.#home.ticker.remove(this)
-    this.#home.forget(this)
+    this.#owner.ticker.remove(this)
+    this.#owner.forget(this)
     this.#socket.destroy()
   }
 

@@ -1,4 +1,4 @@
-/** Connections against real sockets: what is kept, what is dropped, and what is tried again. */
+/** Connections on real sockets: which are reused, dropped or replaced. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import os from 'node:os'
@@ -122,7 +122,7 @@ describe('a connection', () => {
     expect(pool.idle).toBe(1)
     // This server never closes one.
     await waitFor('the idle connection is dropped', () => pool.connections === 0)
-    await waitFor('the server is told', () => server.sockets[0]?.destroyed)
+    await waitFor('the server to see it', () => server.sockets[0]?.destroyed)
   })
 
   test.each([
@@ -164,7 +164,7 @@ describe('a connection', () => {
   })
 
   test('to a closed port fails as such', async () => {
-    // Port 9 is reserved to discard what it is sent; nothing listens there, and no other test ever will.
+    // Port 9 is reserved for the discard service; nothing listens there.
     const sink = send(pools.of({ kind: 'tcp', host: '127.0.0.1', port: 9, tls: false }))
     expect(await ended(sink)).toBe('connect')
     expect(sink.detail).toContain('ECONNREFUSED')

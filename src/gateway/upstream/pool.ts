@@ -3,31 +3,31 @@
  * are closed. Idle ones are closed before the server would do it: a request on a closed connection must be sent twice.
  */
 import type { Address } from '../catalog.ts'
-import { Connection, type AnswerSink, type Home, type Outgoing, type SocketOptions } from './connection.ts'
+import { Connection, type AnswerSink, type ConnectionOwner, type Outgoing, type SocketOptions } from './connection.ts'
 import type { Ticker } from './ticker.ts'
 
 /** Most servers close idle connections after five seconds. */
 const IDLE_MS = 4_000
 /** Closes this much earlier than the server. */
 const MARGIN_MS = 1_000
-const LONGEST_IDLE_MS = 60_000
+const MAX_IDLE_MS = 60_000
 const MAX_IDLE = 256
 
-export class Pool implements Home {
+export class Pool implements ConnectionOwner {
   readonly address: Address
   readonly ticker: Ticker
   readonly #options: SocketOptions
   /** Connections of all pools, for `close`. */
-  readonly #everyone: Set<Connection>
+  readonly #allConnections: Set<Connection>
   readonly #idle: Connection[] = []
   #connections = 0
   #session: Buffer | undefined
   #isClosed = false
 
-  constructor(address: Address, ticker: Ticker, options: SocketOptions, everyone: Set<Connection>) {
+  constructor(address: Address, ticker: Ticker, options: SocketOptions, allConnections: Set<Connection>) {
     this.address = address
     this.ticker = ticker
-    this.#everyone = everyone
+    this.#allConnections = allConnections
     this.#options = options
   }
 
@@ -49,7 +49,7 @@ export class Pool implements Home {
     const connection = this.#open(sink, outgoing)
     if (connection === undefined) return
     this.#connections += 1
-    this.#everyone.add(connection)
+    this.#allConnections.add(connection)
     connection.send(sink, outgoing)
   }
 
@@ -64,7 +64,7 @@ export class Pool implements Home {
   }
 
   release(connection: Connection, keepAliveMs: number | undefined): void {
-    const idleMs = keepAliveMs === undefined ? IDLE_MS : Math.min(keepAliveMs - MARGIN_MS, LONGEST_IDLE_MS)
+    const idleMs = keepAliveMs === undefined ? IDLE_MS : Math.min(keepAliveMs - MARGIN_MS, MAX_IDLE_MS)
     if (this.#isClosed || idleMs <= 0 || this.#idle.length >= MAX_IDLE) return connection.cancel()
     connection.idleUntil = this.ticker.now + idleMs
     this.#idle.push(connection)
@@ -72,7 +72,7 @@ export class Pool implements Home {
 
   forget(connection: Connection): void {
     this.#connections -= 1
-    this.#everyone.delete(connection)
+    this.#allConnections.delete(connection)
     const place = this.#idle.indexOf(connection)
     if (place !== -1) this.#idle.splice(place, 1)
   }
@@ -91,7 +91,7 @@ export class Pool implements Home {
 
 export class Pools {
   readonly #pools = new Map<string, Pool>()
-  readonly #everyone = new Set<Connection>()
+  readonly #allConnections = new Set<Connection>()
   readonly #ticker: Ticker
   readonly #options: SocketOptions
 
@@ -102,7 +102,7 @@ export class Pools {
 
   of(address: Address): Pool {
     const key = keyOf(address)
-    const pool = this.#pools.get(key) ?? new Pool(address, this.#ticker, this.#options, this.#everyone)
+    const pool = this.#pools.get(key) ?? new Pool(address, this.#ticker, this.#options, this.#allConnections)
     this.#pools.set(key, pool)
     return pool
   }
@@ -119,7 +119,7 @@ export class Pools {
   /** Pending requests fail with `broken`. */
   async close(): Promise<void> {
     this.keepOnly(new Set())
-    const closing = [...this.#everyone].map((connection) => connection.abort('the gateway is shutting down'))
+    const closing = [...this.#allConnections].map((connection) => connection.abort('the gateway is shutting down'))
     await Promise.all(closing)
   }
 }

@@ -1,4 +1,4 @@
-/** Whatever a server sends, and however it is cut, is read as one thing; node's own parser sees the same in it. */
+/** An answer is read the same however it is split, and with the same result as node's own parser. */
 import http from 'node:http'
 import { Duplex } from 'node:stream'
 import fc from 'fast-check'
@@ -17,7 +17,7 @@ interface Seen {
   excess: string
 }
 
-/** Reads pieces from a buffer that is larger than they are and full of an old answer, as the shared one is. */
+/** Reads pieces from a larger buffer that still contains an old answer, like the shared one. */
 function read(pieces: readonly Buffer[], closes = true): Seen {
   const heads: ResponseHead[] = []
   const body: Buffer[] = []

@@ -10,15 +10,15 @@ export interface Ticking {
   tick(now: number): void
 }
 
-const COARSE_MS = 100
-const FINEST_MS = 5
+const MAX_TICK_MS = 100
+const MIN_TICK_MS = 5
 const TICKS_PER_LIMIT = 5
 const LATE_TICKS = 3
 
 export class Ticker {
   readonly #entries: Ticking[] = []
   #timer: NodeJS.Timeout | undefined
-  #everyMs = COARSE_MS
+  #everyMs = MAX_TICK_MS
   #now = 0
   #hasSkipped = false
 
@@ -30,7 +30,7 @@ export class Ticker {
   add(entry: Ticking): void {
     if (entry.place !== -1) return
     entry.place = this.#entries.push(entry) - 1
-    if (this.#timer === undefined) this.#start(COARSE_MS)
+    if (this.#timer === undefined) this.#start(MAX_TICK_MS)
   }
 
   remove(entry: Ticking): void {
@@ -46,8 +46,8 @@ export class Ticker {
 
   /** An entry has a limit of this length. */
   refine(limitMs: number): void {
-    if (limitMs >= this.#everyMs * TICKS_PER_LIMIT || this.#everyMs === FINEST_MS) return
-    this.#start(Math.max(FINEST_MS, limitMs / TICKS_PER_LIMIT))
+    if (limitMs >= this.#everyMs * TICKS_PER_LIMIT || this.#everyMs === MIN_TICK_MS) return
+    this.#start(Math.max(MIN_TICK_MS, limitMs / TICKS_PER_LIMIT))
   }
 
   close(): void {

@@ -1,4 +1,4 @@
-/** The promises: answers have the contract's shape, and a create with one Idempotency-Key happens once. */
+/** Responses match the contract, and a create with one Idempotency-Key happens once. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Actor } from '../../app/app.ts'
 import type { Result } from '../../contract/result.ts'

@@ -3,23 +3,23 @@ import { HOUR_MS, instantOf } from '../../base/instant.ts'
 import { usd } from '../../base/money.ts'
 import type { Actor } from '../../app/app.ts'
 import { api } from '../../contract/api.ts'
-import { buy, openAccount, openBooks, settle, startRental, type Books } from '../../../test/harness/books.ts'
+import { buy, openAccount, openTestLedger, settle, startRental, type TestLedger } from '../../../test/harness/ledger.ts'
 import { billingHandlers } from './billing.ts'
 
-let books: Books
+let ledger: TestLedger
 let actor: Actor
 
 beforeAll(async () => {
-  books = await openBooks(instantOf(Date.UTC(2026, 10, 14, 12)))
-  actor = await openAccount(books, 'wire', usd('12.345'))
-  await buy(books, actor.accountId, usd('10'), 'card')
-  const rentalId = await startRental(books, actor, { pricePerHour: usd('2') })
+  ledger = await openTestLedger(instantOf(Date.UTC(2026, 10, 14, 12)))
+  actor = await openAccount(ledger, 'wire', usd('12.345'))
+  await buy(ledger, actor.accountId, usd('10'), 'card')
+  const rentalId = await startRental(ledger, actor, { pricePerHour: usd('2') })
   for (let n = 0; n < 3; n += 1) {
-    books.clock.advance(HOUR_MS / 4)
-    await settle(books, { rentalId, volumeId: null })
+    ledger.clock.advance(HOUR_MS / 4)
+    await settle(ledger, { rentalId, volumeId: null })
   }
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 type Name = keyof typeof billingHandlers
 
@@ -36,10 +36,10 @@ async function call(operation: Name, input: { query?: unknown; params?: unknown;
     idempotencyKey: undefined,
   }
   const handler = billingHandlers[operation] as (
-    app: Books['app'],
+    app: TestLedger['app'],
     request: unknown,
   ) => ReturnType<(typeof billingHandlers)[Name]>
-  const result = await handler(books.app, request)
+  const result = await handler(ledger.app, request)
   if (result.ok) response.parse(result.value)
   return result
 }
@@ -116,13 +116,13 @@ test('usage and request costs', async () => {
   expect(await call('getUsageSummary', { query: { by: 'key' } })).toMatchObject({
     value: { totalUsd: '1.500000000', rows: [{ group: actor.keyId, costUsd: '1.500000000', requests: 0 }] },
   })
-  await books.database.db
+  await ledger.database.db
     .insertInto('request_cost')
     .values({
       request_id: 'one',
       account_id: actor.accountId,
       model: 'm',
-      at: new Date(books.clock.now()),
+      at: new Date(ledger.clock.now()),
       cost_nano: 42n,
       input_units: 1n,
       output_units: 1n,
@@ -132,8 +132,8 @@ test('usage and request costs', async () => {
     ok: true,
     value: { requests: [{ requestId: 'one', costNanoUsd: 42 }] },
   })
-  // It was never charged, and the recount would say so.
-  await books.database.db.deleteFrom('request_cost').execute()
+  // It was never charged, and the ledger check would report it.
+  await ledger.database.db.deleteFrom('request_cost').execute()
 })
 
 test('the ledger check', async () => {

@@ -31,7 +31,7 @@ interface Input<O extends Op> {
   strict?: boolean
 }
 
-/** Calls a handler as the binding does, with the contract's own reading of query and body. */
+/** Calls a handler as `bind.ts` does, with query and body parsed by the contract. */
 async function call<O extends Op>(operation: O, input: Input<O> = {}): Promise<Result<ResponseOf<Api[O]>>> {
   const endpoint = api[operation]
   const request = {
@@ -107,7 +107,7 @@ describe('events', () => {
   })
 
   test.each(['rental', 'rental:', ':17', 'rental:1 7', 'rental:\0', 'RENTAL:1'])(
-    '%j is no subject',
+    '%j is not a subject',
     async (subject) => {
       expect(await call('listEvents', { query: { subject } })).toMatchObject({
         kind: 'invalid',

@@ -1,4 +1,4 @@
-/** Over HTTP: who may bring a machine, what it may say of itself, and what its owner and the operator can do with it. */
+/** Over HTTP: who can add a machine, what it can declare, and what its owner and the operator can do with it. */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startJourney, succeed, type Journey } from '../../../test/harness/journey.ts'
@@ -26,9 +26,10 @@ function newKey(): string {
 const tokenOf = async (by: Call, options = {}): Promise<string> =>
   (await succeed(by, 'POST', '/v2/supply/join-tokens', options)).token
 const join = (body: object) =>
-  journey.nobody('POST', '/v2/agent/join', { publicKey: newKey(), offer: testOffer, ...body })
+  journey.anonymous('POST', '/v2/agent/join', { publicKey: newKey(), offer: testOffer, ...body })
 const joined = async (body: object): Promise<string> =>
-  (await succeed(journey.nobody, 'POST', '/v2/agent/join', { publicKey: newKey(), offer: testOffer, ...body })).hostId
+  (await succeed(journey.anonymous, 'POST', '/v2/agent/join', { publicKey: newKey(), offer: testOffer, ...body }))
+    .hostId
 const auditOf = async (subject: string): Promise<string[]> => {
   const { records } = await succeed(journey.operator, 'GET', '/v2/operator/audit?limit=1000')
   const own = (records as Array<{ subject: string; action: string }>).filter((record) => record.subject === subject)
@@ -96,7 +97,7 @@ describe('a join token', () => {
     const other = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
     try {
       const guess = (address: string) =>
-        other.nobody(
+        other.anonymous(
           'POST',
           '/v2/agent/join',
           { token: 'bj_x', publicKey: newKey(), offer: testOffer },
@@ -147,13 +148,13 @@ describe('a machine that joins', () => {
     const offerOf = async () =>
       (await journey.app.database.db.selectFrom('host').select('offer').where('id', '=', first).executeTakeFirst())
         ?.offer
-    // Used up: it says who it is, and takes nothing over.
+    // Used up: the machine identifies itself and uses no further join.
     expect(await joined({ token, publicKey, offer: cheaper })).toBe(first)
     expect((await offerOf())?.priceUsdPerGpuHour).toBe('0.40')
     const fresh = await tokenOf(ada.call)
     expect(await joined({ token: fresh, publicKey, offer: cheaper })).toBe(first)
     expect((await offerOf())?.priceUsdPerGpuHour).toBe('0.01')
-    // Finding itself takes no use of the word.
+    // A repeated join does not use up the token.
     await joined({ token: fresh })
     expect(await auditOf(`host:${first}`)).toEqual(['host.join'])
   })
@@ -312,7 +313,7 @@ describe('bare metal over SSH', () => {
       expect((await act('metal-3', action)).body.reason).toBe('host_has_left')
     }
     expect((await act('nobody', 'drain')).status).toBe(404)
-    // Added again it begins again.
+    // Added again, it starts over.
     expect((await add({ id: 'metal-3', clusterName: 'rack2' })).body).toMatchObject({
       state: 'cleaning',
       clusterName: 'rack2',

@@ -236,7 +236,7 @@ function machineIds(rentals: readonly Rental[]): string[] {
 
 function machineOf(rental: Rental, machines: ReadonlyMap<string, Machine>): Machine {
   const machine = machines.get(rental.spec.nodes[0]?.machineId ?? '')
-  if (machine === undefined) throw new Error(`rental ${rental.id} stands on no machine`)
+  if (machine === undefined) throw new Error(`rental ${rental.id} has no machine`)
   return machine
 }
 

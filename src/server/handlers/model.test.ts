@@ -1,6 +1,6 @@
 /**
- * The promises: an operator's models and deployments are what was asked for, each change is in the audit log, and the
- * key of a deployment is in no answer, no log line and no table.
+ * Models and deployments are stored as requested, each change is in the audit log, and the key of a deployment is in no
+ * answer, log line or table.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
@@ -197,7 +197,7 @@ describe('a deployment', () => {
       createdAt: expect.any(String),
       health: null,
     })
-    // A moment later the server uses it, and has something to say about its health.
+    // Shortly afterwards the server uses it and reports its health.
     const [listed] = (await find('owner/served')).deployments
     expect({ ...listed, health: null }).toEqual(made)
     const change = async (body: object) => ({

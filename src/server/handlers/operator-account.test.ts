@@ -1,4 +1,4 @@
-/** The promises: pages give each row once, and money moves once a key, in the contract's shape. */
+/** Pages contain each row once, money moves once per key, and responses match the contract. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   openOperator,
@@ -103,9 +103,9 @@ describe('money', () => {
     expect(first).toMatchObject({ replayed: false, availableUsd: '10.000000000' })
     expect(await credit('10', 'pay')).toEqual({ ok: true, value: { ...first, replayed: true } })
     expect(await credit('11', 'pay')).toMatchObject({ reason: 'idempotency_key_reused' })
-    // Without a key each request is its own.
+    // Without a key, each request is separate.
     expect(await credit('10')).toMatchObject({ value: { replayed: false, availableUsd: '20.000000000' } })
-    // The stored answer is forgotten after a day; the posting is not.
+    // The stored response is deleted after a day; the posting stays.
     await fixture.database.db.deleteFrom('idempotency').where('key', '=', 'pay').execute()
     expect(await credit('10', 'pay')).toMatchObject({ value: { replayed: true, availableUsd: '20.000000000' } })
     const adjusted = await handlers.adjustAccount(fixture.app, {

@@ -23,13 +23,7 @@ import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
 import { renderOnce } from '../json-answer.ts'
 import { readDetailFacts } from '../rental-facts.ts'
-import {
-  activeRental,
-  earlyEndRatesOnWire,
-  rentalDetail,
-  rentalRecord,
-  type RentalSurroundings,
-} from '../rental-view.ts'
+import { activeRental, earlyEndRatesOnWire, rentalDetail, rentalRecord, type RentalContext } from '../rental-view.ts'
 
 export const rentalHandlers = {
   createBareMetalRental: async (app, request) => {
@@ -132,10 +126,10 @@ async function readActive(
     ...(query.before === undefined ? {} : { before: query.before }),
     limit: query.limit ?? limits.plainListRows,
   })
-  return { rentals, around: await readSurroundings(app.database.db, rentals) }
+  return { rentals, around: await readRentalContext(app.database.db, rentals) }
 }
 
-async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<RentalSurroundings> {
+async function readRentalContext(db: Db, rentals: readonly Rental[]): Promise<RentalContext> {
   const ids = rentals.map((rental) => rental.id)
   const own = await listAttachments(db, { rentalIds: ids })
   const volumeIds = [...new Set(own.map((one) => one.volumeId))]
@@ -152,7 +146,10 @@ async function readSurroundings(db: Db, rentals: readonly Rental[]): Promise<Ren
 }
 
 async function readDetail(app: App, rental: Rental) {
-  const [around, facts] = await Promise.all([readSurroundings(app.database.db, [rental]), readDetailFacts(app, rental)])
+  const [around, facts] = await Promise.all([
+    readRentalContext(app.database.db, [rental]),
+    readDetailFacts(app, rental),
+  ])
   return rentalDetail(app, rental, around, facts)
 }
 

@@ -1,4 +1,4 @@
-/** The promises: pages give each request once, filters leave out the rest, and texts are their account's alone. */
+/** Pages contain each request once, filters work, and only the account can read its bodies. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   openTestAccount,
@@ -20,7 +20,7 @@ beforeAll(async () => {
   fixture = await startIdentityTest()
   account = await openTestAccount(fixture)
   start = fixture.clock.now()
-  // Two of each instant, so that the time alone does not order them.
+  // Two per instant, so that time alone does not order them.
   for (let n = 0; n < 6; n += 1) await log(`req_${n}`, { at: addMs(start, Math.floor(n / 2) * 1_000) })
   await log('req_cut', { outcome: 'cut', model: 'owner/other', keyId: 'another-key', at: addMs(start, 60_000) })
 })

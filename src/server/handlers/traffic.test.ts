@@ -1,24 +1,24 @@
-/** The promise: what the log has is on the wire as the contract says, money to the nano-dollar. */
+/** The response matches the log and the contract, with money to the nano-dollar. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAccount } from '../../../test/harness/books.ts'
-import { openPurseBooks, type PurseBooks } from '../../../test/harness/purse-books.ts'
+import { openAccount } from '../../../test/harness/ledger.ts'
+import { openPurseLedger, type PurseLedger } from '../../../test/harness/purse-ledger.ts'
 import { usd } from '../../base/money.ts'
 import { api } from '../../contract/api.ts'
 import { trafficHandlers } from './traffic.ts'
 
-let books: PurseBooks
+let ledger: PurseLedger
 beforeAll(async () => {
-  books = await openPurseBooks()
+  ledger = await openPurseLedger()
 })
-afterAll(() => books.close())
+afterAll(() => ledger.close())
 
 test('traffic matches the contract', async () => {
-  const actor = await openAccount(books, 'caller', usd('1'))
-  const treasury = await books.startTreasury()
-  const holdKey = await books.fill(treasury, actor, usd('0.5'))
-  await treasury.settle([books.recordOf(actor, holdKey, usd('0.000000123'))])
+  const actor = await openAccount(ledger, 'caller', usd('1'))
+  const treasury = await ledger.startTreasury()
+  const holdKey = await ledger.fill(treasury, actor, usd('0.5'))
+  await treasury.settle([ledger.recordOf(actor, holdKey, usd('0.000000123'))])
   const asked = { operation: 'getTraffic', actor, params: undefined, body: undefined } as const
-  const found = await trafficHandlers.getTraffic(books.app, {
+  const found = await trafficHandlers.getTraffic(ledger.app, {
     ...asked,
     query: api.getTraffic.query?.parse({ minutes: '2' }) ?? { minutes: 2 },
     allowedModels: null,

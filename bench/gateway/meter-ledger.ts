@@ -13,14 +13,14 @@ import { ACCOUNT, API_KEY, COST_NANO } from './meter-run.ts'
 
 const CREDIT_USD = '1000'
 
-export interface MeterBooks {
+export interface MeterLedger {
   readonly databaseUrl: string
   /** On the same disk as the database. */
   readonly dir: string
   stop(): Promise<void>
 }
 
-export async function openBooks(): Promise<MeterBooks> {
+export async function openTestLedger(): Promise<MeterLedger> {
   const dir = await mkdtemp(path.join(os.tmpdir(), 'berth-bench-'))
   const postgres = await startEmbeddedPostgres({ dataDir: dir, log: () => {} })
   const database = openDatabase({ url: postgres.url, clock: systemClock, poolSize: 2 })
@@ -82,10 +82,10 @@ export interface Counted {
   /** Requests charged more than once, or logged without a charge, by amounts and by rows. */
   readonly doubled: number
   /** All requests in the ledger, including unacknowledged ones. */
-  readonly inBooks: number
+  readonly inLedger: number
 }
 
-export async function countBooks(databaseUrl: string, seen: readonly string[]): Promise<Counted> {
+export async function countLedger(databaseUrl: string, seen: readonly string[]): Promise<Counted> {
   const client = new pg.Client({ connectionString: databaseUrl })
   client.on('error', () => {})
   await client.connect()
@@ -110,7 +110,7 @@ export async function countBooks(databaseUrl: string, seen: readonly string[]): 
     return {
       lost: missing[0]?.n ?? Number.NaN,
       doubled: over(charged) + over(gone) + Math.abs(logged - costs),
-      inBooks: costs,
+      inLedger: costs,
     }
   } finally {
     await client.end()

@@ -4,7 +4,7 @@
  */
 import pg from 'pg'
 import { expect } from 'vitest'
-import { costOfUsage, type ChatTold, type TokenPrices } from './chat-client.ts'
+import { costOfUsage, type ChatResult, type TokenPrices } from './chat-client.ts'
 
 export interface BilledRequest {
   readonly cost: bigint
@@ -15,7 +15,7 @@ export interface BilledRequest {
   readonly outputUnits: number
 }
 
-export interface InferenceBooks {
+export interface InferenceLedger {
   readonly available: bigint
   readonly held: bigint
   /** The account's money in all gateways' purses. */
@@ -25,18 +25,18 @@ export interface InferenceBooks {
   /** By request id. */
   readonly billed: ReadonlyMap<string, BilledRequest>
   /** Shortfalls the ledger absorbed: requests their purse did not cover, and rejected records. */
-  readonly mishaps: readonly string[]
+  readonly shortfalls: readonly string[]
 }
 
-export interface BooksReader {
+export interface LedgerReader {
   balance(accountId: string): Promise<{ available: bigint; held: bigint }>
-  read(accountId: string): Promise<InferenceBooks>
+  read(accountId: string): Promise<InferenceLedger>
   /** Total in all purses. */
   inAnyPurse(): Promise<bigint>
   close(): Promise<void>
 }
 
-export function readBooksOf(databaseUrl: string): BooksReader {
+export function readLedgerOf(databaseUrl: string): LedgerReader {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
   pool.on('error', () => {})
   // bigints arrive as text.
@@ -74,7 +74,7 @@ export function readBooksOf(databaseUrl: string): BooksReader {
           [accountId],
         ),
         billed: new Map(billed.map((row) => [row['request_id'] ?? '', billedOf(row)])),
-        mishaps: (
+        shortfalls: (
           await rows(
             `select action || ' ' || coalesce(subject, '') || ' ' || detail::text as text from audit where actor = 'gateway'
              union all select key || ' ' || memo from posting where key like 'borne:%'`,
@@ -104,22 +104,22 @@ function billedOf(row: Record<string, string>): BilledRequest {
  * twice; nothing is billed that no client sent; and the charges to the account are their sum.
  */
 export function expectBilledOnce(
-  books: InferenceBooks,
-  told: readonly ChatTold[],
+  ledger: InferenceLedger,
+  results: readonly ChatResult[],
   money: { prices: TokenPrices; paidIn: bigint },
 ): void {
   const { prices, paidIn } = money
-  const complete = told.filter((one) => one.status === 200 && one.isComplete)
+  const complete = results.filter((one) => one.status === 200 && one.isComplete)
   const wrong = complete.flatMap((one) => {
-    const cost = books.billed.get(one.requestId ?? '')?.cost
+    const cost = ledger.billed.get(one.requestId ?? '')?.cost
     const due = one.usage === undefined ? undefined : costOfUsage(prices, one.usage)
     return due !== undefined && cost === due ? [] : [`${one.requestId}: costs ${due}, billed ${cost}`]
   })
   expect(wrong, 'answers that are not billed as they should be').toEqual([])
   expect(new Set(complete.map((one) => one.requestId)).size, 'two answers under one id').toBe(complete.length)
 
-  const costly = [...books.billed.values()].filter(({ cost }) => cost > 0n)
-  const asked = new Set(told.map((one) => one.traceId))
+  const costly = [...ledger.billed.values()].filter(({ cost }) => cost > 0n)
+  const asked = new Set(results.map((one) => one.traceId))
   expect(
     costly.filter(({ traceId }) => !asked.has(traceId)),
     'billed without a request',
@@ -127,9 +127,9 @@ export function expectBilledOnce(
   expect(new Set(costly.map(({ traceId }) => traceId)).size, 'one request billed twice').toBe(costly.length)
 
   const spent = costly.reduce((sum, { cost }) => sum + cost, 0n)
-  expect({ charged: books.charged, left: books.available + books.held, mishaps: books.mishaps }).toEqual({
+  expect({ charged: ledger.charged, left: ledger.available + ledger.held, shortfalls: ledger.shortfalls }).toEqual({
     charged: spent,
     left: paidIn - spent,
-    mishaps: [],
+    shortfalls: [],
   })
 }

@@ -9,10 +9,10 @@ import type { Database } from '../../src/store/database.ts'
 import { readBalances, type Balances } from '../../src/store/ledger.ts'
 import { ledgerChecks, runCheck, type Finding } from '../../src/store/ledger-verify.ts'
 import type { Tables } from '../../src/store/tables.ts'
-import { openBooks, type Books } from './books.ts'
+import { openTestLedger, type TestLedger } from './ledger.ts'
 import { inferenceRecord } from './ended-request.ts'
 
-export interface PurseBooks extends Books {
+export interface PurseLedger extends TestLedger {
   /** The started treasuries, in order. */
   readonly gatewayIds: readonly string[]
   startTreasury(database?: Database): Promise<GatewayTreasury>
@@ -31,13 +31,13 @@ export const sharedPurse = (actor: Actor): PurseOwner => ({ accountId: actor.acc
 export const purseOfKey = (actor: Actor): PurseOwner => ({ accountId: actor.accountId, apiKeyId: actor.keyId })
 export const grantedBy = (topped: Topped): NanoUsd => (topped.kind === 'granted' ? topped.amount : zeroUsd)
 
-export async function openPurseBooks(): Promise<PurseBooks> {
-  const books = await openBooks()
-  const { database, clock } = books
+export async function openPurseLedger(): Promise<PurseLedger> {
+  const ledger = await openTestLedger()
+  const { database, clock } = ledger
   const gatewayIds: string[] = []
   let requests = 0
   return {
-    ...books,
+    ...ledger,
     gatewayIds,
     startTreasury: async (over = database) => {
       const gatewayId = `gw${gatewayIds.length + 1}`

@@ -3,9 +3,9 @@ import type { MetalAccess, MetalDeclared } from './access.ts'
 import { leftoverScript } from './cleaning-script.ts'
 import { BUSY_STATUS } from './script.ts'
 import type { ConstantScript, SshHost } from './ssh.ts'
-import { hardwareScript, lookScript } from './tenant-script.ts'
+import { hardwareScript, inspectScript } from './tenant-script.ts'
 
-export interface HostLook {
+export interface HostInspection {
   readonly bootId: string
   /** undefined: the host is free. */
   readonly marker: HostMarker | undefined
@@ -28,7 +28,7 @@ export class ScriptFailed extends Error {}
 export class BrokenMark extends Error {}
 
 const LEFTOVER_MS = 30 * 60_000
-const SAID_CHARS = 400
+const MAX_ERROR_CHARS = 400
 
 /** Runs a script that must succeed and returns its output, as lines of key and value. */
 export async function runOn<Name extends string>(
@@ -41,8 +41,8 @@ export async function runOn<Name extends string>(
   const { exitCode, stdout, stderr } = await host.run(script, input, signal, limitMs)
   if (exitCode === BUSY_STATUS) throw new Error('an earlier script is still running on the host')
   if (exitCode !== 0) {
-    const said = stderr.trim().split('\n').slice(-3).join('; ').slice(-SAID_CHARS)
-    throw new ScriptFailed(`${script.name}: ${said === '' ? `exit status ${exitCode}` : said}`)
+    const error = stderr.trim().split('\n').slice(-3).join('; ').slice(-MAX_ERROR_CHARS)
+    throw new ScriptFailed(`${script.name}: ${error === '' ? `exit status ${exitCode}` : error}`)
   }
   return stdout.split('\n').flatMap((line) => {
     const space = line.indexOf(' ')
@@ -52,8 +52,8 @@ export async function runOn<Name extends string>(
   })
 }
 
-export async function lookAt(host: SshHost, access: MetalAccess, signal: AbortSignal): Promise<HostLook> {
-  const lines = await runOn(host, lookScript, { user: access.tenantUser }, signal)
+export async function inspectHost(host: SshHost, access: MetalAccess, signal: AbortSignal): Promise<HostInspection> {
+  const lines = await runOn(host, inspectScript, { user: access.tenantUser }, signal)
   const one = (word: string): string => lines.find(([name]) => name === word)?.[1] ?? ''
   const marker = {
     tag: one('marker.tag'),

@@ -30,14 +30,14 @@ import {
 import { insertVolume, moveVolume } from '../../src/store/volume.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
 
-export interface Books {
+export interface TestLedger {
   readonly database: Database
   readonly clock: ManualClock
   readonly app: App
   close(): Promise<void>
 }
 
-export async function openBooks(start?: Instant, on?: TestDatabase): Promise<Books> {
+export async function openTestLedger(start?: Instant, on?: TestDatabase): Promise<TestLedger> {
   const test = on ?? (await testDatabase())
   const clock = manualClock(start)
   const database = openDatabase({ url: test.url, clock })
@@ -46,7 +46,7 @@ export async function openBooks(start?: Instant, on?: TestDatabase): Promise<Boo
     clock,
     installationId: 'books0',
     drivers: new Map(),
-    vault: makeVault('books'),
+    vault: makeVault('ledger'),
     allowPrivateAddresses: true,
   }
   return {
@@ -61,12 +61,12 @@ export async function openBooks(start?: Instant, on?: TestDatabase): Promise<Boo
 }
 
 /** An account `acc_<name>` with the member `usr_<name>` and the key `<name>key`. */
-export async function openAccount(books: Books, name: string, money?: NanoUsd): Promise<Actor> {
-  const at = toDate(books.clock.now())
+export async function openAccount(ledger: TestLedger, name: string, money?: NanoUsd): Promise<Actor> {
+  const at = toDate(ledger.clock.now())
   const accountId = `acc_${name}`
   const personId = `usr_${name}`
   const keyId = `${name}key`
-  const { db } = books.database
+  const { db } = ledger.database
   await db
     .insertInto('account')
     .values({ id: accountId, name: `${name} Ltd`, created_at: at })
@@ -88,15 +88,15 @@ export async function openAccount(books: Books, name: string, money?: NanoUsd): 
       created_at: at,
     })
     .execute()
-  if (money !== undefined) await buy(books, accountId, money)
+  if (money !== undefined) await buy(ledger, accountId, money)
   return { accountId, personId, keyId, role: 'owner', scopes: ['operator'] }
 }
 
 let purchases = 0
 
-export async function buy(books: Books, accountId: string, amount: NanoUsd, memo = 'Purchase'): Promise<void> {
+export async function buy(ledger: TestLedger, accountId: string, amount: NanoUsd, memo = 'Purchase'): Promise<void> {
   purchases += 1
-  await transact(books.database, (tx) =>
+  await transact(ledger.database, (tx) =>
     post(tx, {
       key: `purchase:${purchases}`,
       kind: 'purchase',
@@ -119,8 +119,8 @@ export interface RentalOrder {
 }
 
 /** Starts a rental now and sets its first hour or whole term aside. */
-export async function startRental(books: Books, actor: Actor, order: RentalOrder): Promise<number> {
-  return transact(books.database, async (tx) => {
+export async function startRental(ledger: TestLedger, actor: Actor, order: RentalOrder): Promise<number> {
+  return transact(ledger.database, async (tx) => {
     const now = tx.clock.now()
     const { id } = await insertBareRental(tx, {
       account_id: actor.accountId,
@@ -158,8 +158,13 @@ export async function startRental(books: Books, actor: Actor, order: RentalOrder
   })
 }
 
-export async function startVolume(books: Books, actor: Actor, perGbHour: NanoUsd, sizeGb: number): Promise<number> {
-  return transact(books.database, async (tx) => {
+export async function startVolume(
+  ledger: TestLedger,
+  actor: Actor,
+  perGbHour: NanoUsd,
+  sizeGb: number,
+): Promise<number> {
+  return transact(ledger.database, async (tx) => {
     const now = tx.clock.now()
     const pricePerHour = (perGbHour * BigInt(sizeGb)) as NanoUsd
     const { id } = await insertVolume(tx, {
@@ -220,8 +225,8 @@ async function setAside(tx: Tx, actor: Actor, metered: Metered, amount: NanoUsd)
 }
 
 /** Runs the meter once for one rental or volume. */
-export async function settle(books: Books, metered: Metered): Promise<void> {
-  await transact(books.database, async (tx) => {
+export async function settle(ledger: TestLedger, metered: Metered): Promise<void> {
+  await transact(ledger.database, async (tx) => {
     const row = await findOpenSegment(tx.db, metered)
     if (row === undefined) throw new Error('nothing runs')
     const plan = planSettlement(openSegmentOf(row), await lockFunds(tx, row), tx.clock.now())
@@ -230,26 +235,26 @@ export async function settle(books: Books, metered: Metered): Promise<void> {
 }
 
 /** The customer ends a rental. No engine knows it, so it is gone immediately. */
-export async function endRental(books: Books, rentalId: number): Promise<void> {
-  await transact(books.database, async (tx) => {
+export async function endRental(ledger: TestLedger, rentalId: number): Promise<void> {
+  await transact(ledger.database, async (tx) => {
     const rental = await lockRental(tx, rentalId)
     if (rental === undefined) throw new Error('no such rental')
     await terminateRental(tx, rental, 'customer_request', tx.clock.now())
   })
 }
 
-export async function breakRental(books: Books, rentalId: number): Promise<void> {
-  await transact(books.database, async (tx) => {
+export async function breakRental(ledger: TestLedger, rentalId: number): Promise<void> {
+  await transact(ledger.database, async (tx) => {
     const rental = await lockRental(tx, rentalId)
     if (rental === undefined) throw new Error('no such rental')
     await failRental(tx, rental, 'engine_failure')
   })
 }
 
-export async function refund(books: Books, accountId: string, rentalId: number, amount: NanoUsd): Promise<void> {
-  await transact(books.database, (tx) =>
+export async function refund(ledger: TestLedger, accountId: string, rentalId: number, amount: NanoUsd): Promise<void> {
+  await transact(ledger.database, (tx) =>
     post(tx, {
-      key: `refund:${rentalId}:${books.clock.now()}`,
+      key: `refund:${rentalId}:${ledger.clock.now()}`,
       kind: 'refund',
       accountId,
       memo: `Refund of rental ${rentalId}`,
@@ -262,7 +267,7 @@ export async function refund(books: Books, accountId: string, rentalId: number, 
 }
 
 export async function infer(
-  books: Books,
+  ledger: TestLedger,
   actor: Actor,
   requestId: string,
   model: string,
@@ -270,21 +275,21 @@ export async function infer(
   keyId: string | null,
 ): Promise<void> {
   const row = { request_id: requestId, account_id: actor.accountId, api_key_id: keyId, model, cost_nano: cost }
-  await books.database.db
+  await ledger.database.db
     .insertInto('request_cost')
-    .values({ ...row, at: toDate(books.clock.now()), input_units: 10n, output_units: 20n })
+    .values({ ...row, at: toDate(ledger.clock.now()), input_units: 10n, output_units: 20n })
     .execute()
 }
 
 /** Like a gateway: takes a lease and charges the spent part in one posting. */
 export async function chargeInference(
-  books: Books,
+  ledger: TestLedger,
   actor: Actor,
   model: string,
   amount: NanoUsd,
   keyId: string | null,
 ): Promise<void> {
-  await transact(books.database, async (tx) => {
+  await transact(ledger.database, async (tx) => {
     const holdKey = `lease:${model}`
     await placeHold(tx, { postingKey: `${holdKey}:1`, holdKey, accountId: actor.accountId, amount, memo: 'Lease' })
     await sql`select ledger_charge(${`inference:${model}:1`}, ${holdKey}, ${toDate(tx.clock.now())},

@@ -149,7 +149,7 @@ async function* eventsOf(response: Response): AsyncGenerator<Event | '[DONE]'> {
   }
 }
 
-interface LongPicture {
+interface LongImage {
   readonly response: Response
   /** The last step reported. */
   readonly step: () => number
@@ -160,7 +160,7 @@ interface LongPicture {
 }
 
 /** Starts an image that runs until its client disconnects, and waits until the engine works on it. */
-async function startLong(by = ada): Promise<LongPicture> {
+async function startLongImage(by = ada): Promise<LongImage> {
   const leaving = new AbortController()
   const response = await ask({ steps: LONG, stream: true }, { by, signal: leaving.signal })
   let step = 0
@@ -228,8 +228,8 @@ describe('third-party clients', () => {
     const { data, response } = await client.images
       .generate({ model, prompt, size: '128x256', response_format: 'b64_json', steps: 1 } as never)
       .withResponse()
-    const [picture] = data.data ?? []
-    expect(sizeOf(Buffer.from(picture?.b64_json ?? '', 'base64'))).toEqual([128, 256])
+    const [image] = data.data ?? []
+    expect(sizeOf(Buffer.from(image?.b64_json ?? '', 'base64'))).toEqual([128, 256])
     expect(await nanoOf(response)).toBe(128 * 256)
   })
 
@@ -273,7 +273,7 @@ describe('a streamed image', () => {
   })
 
   test('stops the engine when its client disconnects, and charges for the reported steps', async () => {
-    const { response, step, leave } = await startLong()
+    const { response, step, leave } = await startLongImage()
     await leave()
     const { outcome, costUsd } = await logOf(response)
     expect(outcome).toBe('cut')
@@ -316,7 +316,7 @@ test('a plain request stops the engine when its client disconnects, and is free'
 })
 
 test('of ten simultaneous requests, both of a second account are among the first four served', async () => {
-  const { leave } = await startLong()
+  const { leave } = await startLongImage()
   const order: string[] = []
   const waiting: Array<Promise<void>> = []
   const queued: number[] = []
@@ -397,7 +397,7 @@ test(
     const engine = await childOf(server.pid, 'image-engine')
     for (const victim of [() => childOf(engine, 'painter'), async () => engine]) {
       // The second one starts with a painter that must be restarted.
-      const { response, ended } = await startLong()
+      const { response, ended } = await startLongImage()
       process.kill(await victim(), 'SIGKILL')
       const last = await ended()
       expect(last).toMatchObject({ type: 'error', error: { message: expect.stringContaining('not charged') } })
