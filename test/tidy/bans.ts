@@ -69,7 +69,7 @@ function mentionsDriver(node: unknown): boolean {
 
 export const bans: readonly Ban[] = [
   {
-    name: 'asks the machine for the time',
+    name: 'reads the system time',
     instead: 'take a Clock (base/instant.ts)',
     sample: 'const a = Date.now(); const b = new Date()',
     counts: anywhere,
@@ -80,7 +80,7 @@ export const bans: readonly Ban[] = [
     }),
   },
   {
-    name: 'rolls dice that nobody can hold',
+    name: 'uses Math.random',
     instead: 'node:crypto for secrets, an argument for the rest',
     sample: 'const jitter = Math.random()',
     counts: anywhere,
@@ -88,8 +88,8 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'Math.random' && found(node) }),
   },
   {
-    name: 'makes a float of money',
-    instead: 'base/money.ts, where each way out of a bigint is named',
+    name: 'converts money to a float',
+    instead: 'base/money.ts, which names each conversion',
     sample: 'const a = Number(row.cost_nano); const b = Number.parseFloat(priceUsd); const c = +balance',
     counts: inCode,
     except: { 'src/base/money.ts': 'the one place' },
@@ -102,7 +102,7 @@ export const bans: readonly Ban[] = [
     }),
   },
   {
-    name: 'decides by the name of a driver',
+    name: 'compares driver names',
     instead: 'Driver.traits (engines/driver.ts), or a column of the row',
     sample: "if (rental.driver === 'mock' || drivers.has('host')) sql`where driver = 'mock'`",
     counts: (path) => isCode(path) && !isTest(path),
@@ -126,7 +126,7 @@ export const bans: readonly Ban[] = [
   },
   {
     name: 'queries the database outside the store',
-    instead: 'a named verb in src/store; lease rows and release them with store/lease.ts',
+    instead: 'a function in src/store; lease rows and release them with store/lease.ts',
     sample:
       "import { sql } from 'kysely'; await tx.db.updateTable('rental').execute(); await database.pool.query('select 1')",
     counts: (path) => isCode(path) && !path.startsWith('src/store/'),
@@ -162,7 +162,7 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'process.env' && found(node) }),
   },
   {
-    name: 'waits for a time',
+    name: 'sleeps',
     instead: 'waitFor (test/harness/wait.ts) waits for a fact; a test advances a ManualClock',
     sample: 'await new Promise((resolve) => setTimeout(resolve, 100))',
     counts: inTests,
@@ -187,7 +187,7 @@ export const bans: readonly Ban[] = [
     }),
   },
   {
-    name: 'leaves tests out',
+    name: 'skips tests',
     instead: 'run all of them, or delete the test',
     sample: "test.only('one', () => {}); describe.skip('two', () => {}); it.todo('three')",
     counts: inTests,
@@ -203,8 +203,9 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ CallExpression: (node) => /^vi\.(mock|doMock)$/.test(nameOf(node.callee)) && found(node) }),
   },
   {
-    name: 'hooks into tests of whoever imports it first',
-    instead: 'onTestFinished in the function that opens a thing, or a close that the test calls; modules are run once',
+    name: 'registers test hooks at module level',
+    instead:
+      'onTestFinished in the function that opens a resource, or a close that the test calls: modules run once per worker',
     sample: 'if (isSlow) beforeAll(warmUp); afterEach(() => close())',
     counts: (path) => !path.endsWith('.test.ts'),
     handlers: (found) => {
@@ -224,15 +225,15 @@ export const bans: readonly Ban[] = [
     },
   },
   {
-    name: 'turns the types off',
-    instead: 'unknown, and a look at it',
+    name: 'disables type checking',
+    instead: 'unknown, and a check',
     sample: 'const a = b as any',
     counts: anywhere,
     handlers: (found) => ({ TSAsExpression: (node) => node.typeAnnotation.type === 'TSAnyKeyword' && found(node) }),
   },
   {
     name: 'has an enum or a namespace',
-    instead: 'a union of texts; a file',
+    instead: 'a union of strings; a file',
     sample: 'enum State { On }; namespace Space { export const a = 1 }',
     counts: anywhere,
     handlers: (found) => ({
@@ -249,8 +250,8 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ ExportDefaultDeclaration: found }),
   },
   {
-    name: 'hands on what another file exports',
-    instead: 'import it from where it is',
+    name: 're-exports from another file',
+    instead: 'import it from its own file',
     sample: "export { post } from './ledger.ts'",
     counts: inCode,
     handlers: (found) => ({
