@@ -1,11 +1,13 @@
-/** Dialogs that do one thing: a form with its buttons, or a question before an operation. */
-import type { ReactNode } from 'react'
+/** Dialogs and buttons that do one thing: a form with its buttons, a question before an operation, an operation. */
+import type { ComponentProps, ReactNode } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
+import type { ClientError } from '../../src/client/error.ts'
 import { useAction } from '../api/query.ts'
+import { Button } from '../ui/button.tsx'
 import { CancelButton, ConfirmDialog, Dialog, DialogButtons, SubmitButton } from '../ui/dialog.tsx'
 import { ErrorNotice } from '../ui/error-notice.tsx'
 import { toast } from '../ui/toast.tsx'
-import type { Form } from './use-form.ts'
+import { useCallForm, type CallFormOptions, type Form } from './use-form.ts'
 
 interface FormFrameProps {
   readonly form: Pick<Form<object>, 'submit' | 'elsewhere' | 'isPending'>
@@ -43,6 +45,45 @@ export function FormDialog({
     <Dialog title={title} onClose={frame.onClose} wide={wide}>
       <FormFrame {...frame} />
     </Dialog>
+  )
+}
+
+interface CallDialogProps<Op extends CallableId, Values extends object>
+  extends Omit<CallFormOptions<Op, Values>, 'onDone'>, Omit<FormFrameProps, 'form' | 'disabledReason' | 'children'> {
+  readonly operation: Op
+  readonly title: string
+  readonly wide?: boolean
+  /** Why it cannot be sent yet; `unchanged`: until a value differs. */
+  readonly disabledReason?: 'unchanged' | ((form: Form<Values>) => string | undefined)
+  /** Shown when it is done; the dialog closes. */
+  readonly done: string | ((reply: Reply<Op>, values: Values) => string)
+  readonly children: (form: Form<Values>) => ReactNode
+}
+
+/** A form that sends one operation. */
+export function CallDialog<Op extends CallableId, Values extends object>(props: CallDialogProps<Op, Values>) {
+  const { operation, title, wide, action, look, cancel, disabledReason, done, onClose, children, ...options } = props
+  const form = useCallForm<Op, Values>(operation, {
+    ...options,
+    onDone: (reply, values) => {
+      toast(typeof done === 'string' ? done : done(reply, values))
+      onClose()
+    },
+  })
+  const unchanged = form.isDirty ? undefined : 'Nothing changed yet'
+  return (
+    <FormDialog
+      title={title}
+      form={form}
+      action={action}
+      disabledReason={disabledReason === 'unchanged' ? unchanged : disabledReason?.(form)}
+      onClose={onClose}
+      {...(wide === undefined ? {} : { wide })}
+      {...(look === undefined ? {} : { look })}
+      {...(cancel === undefined ? {} : { cancel })}
+    >
+      {children(form)}
+    </FormDialog>
   )
 }
 
@@ -94,4 +135,19 @@ export function ConfirmCall<Op extends CallableId>(props: ConfirmCallProps<Op>) 
       onClose={onClose}
     />
   )
+}
+
+interface CallButtonProps<Op extends CallableId> extends Omit<ComponentProps<typeof Button>, 'onClick' | 'busy'> {
+  readonly operation: Op
+  readonly input: CallInput<Op>
+  readonly refreshes: readonly CallableId[]
+  readonly done: string
+}
+
+/** Calls the operation at once. Toasts tell the outcome. */
+export function CallButton<Op extends CallableId>(props: CallButtonProps<Op>) {
+  const { operation, input, refreshes, done, ...button } = props
+  const action = useAction(operation, refreshes)
+  const outcome = { onSuccess: () => toast(done), onError: (error: ClientError) => toast(error.message, 'bad') }
+  return <Button {...button} busy={action.isPending} onClick={() => action.mutate(input, outcome)} />
 }

@@ -141,7 +141,7 @@ function isAt(issue: readonly PropertyKey[], path: string): boolean {
 /** Optional parts may be undefined, which JSON leaves out; a missing part is the schema's error. */
 export type Loose<T> = T extends unknown ? { readonly [name in keyof T]: T[name] | undefined } : never
 
-interface CallFormOptions<Op extends CallableId, Values> extends Omit<
+export interface CallFormOptions<Op extends CallableId, Values> extends Omit<
   FormOptions<Values, Loose<NonNullable<BodyInputOf<Api[Op]>>>>,
   'schema' | 'action' | 'send'
 > {

@@ -100,6 +100,22 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
   )
 }
 
+interface OpenDialog {
+  /** `open((close) => <RevokeDialog apiKey={key} onClose={close} />)` */
+  readonly open: (dialog: (close: () => void) => ReactNode) => void
+  /** To be rendered once. */
+  readonly shown: ReactNode
+}
+
+/** The dialog of a page: one at a time. It keeps the row that it was opened for. */
+export function useDialog(): OpenDialog {
+  const [dialog, setDialog] = useState<(close: () => void) => ReactNode>()
+  return {
+    open: (next) => setDialog(() => next),
+    shown: dialog?.(() => setDialog(undefined)),
+  }
+}
+
 /** On the document: a button that was just disabled has lost the focus to it. */
 function useNoEscape(isOn: boolean): void {
   const ignore = useEffectEvent((event: KeyboardEvent) => {

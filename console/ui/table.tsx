@@ -22,18 +22,33 @@ interface Sorting {
   readonly isDown: boolean
 }
 
-interface TableProps<Row> {
+/** Names of the fields that have values of a type. */
+export type FieldOf<Row, Value> = {
+  [name in keyof Row & string]-?: Row[name] extends Value ? name : never
+}[keyof Row & string]
+
+export interface TableProps<Row> {
   readonly label: string
   readonly columns: ReadonlyArray<Column<Row>>
   readonly rows: readonly Row[]
-  readonly rowKey: (row: Row) => string | number
+  /** A field, or a function. */
+  readonly rowKey: FieldOf<Row, string | number> | ((row: Row) => string | number)
+  /** Shown without rows. A text is muted. */
   readonly empty: ReactNode
+}
+
+function keyOf<Row>(row: Row, rowKey: TableProps<Row>['rowKey']): string | number {
+  return typeof rowKey === 'function' ? rowKey(row) : (row[rowKey] as string | number)
+}
+
+function NoRows({ empty }: { empty: ReactNode }) {
+  return typeof empty === 'string' ? <p className="text-sm text-muted">{empty}</p> : empty
 }
 
 const cellLook = 'px-3 py-2 align-middle'
 
 export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<Row>) {
-  if (rows.length === 0) return empty
+  if (rows.length === 0) return <NoRows empty={empty} />
   const side = (column: Column<Row>): string =>
     cx(cellLook, column.align === 'right' && 'text-right tabular-nums', column.wideOnly === true && 'max-md:hidden')
   return (
@@ -57,7 +72,7 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={rowKey(row)} className="border-b border-line last:border-b-0 hover:bg-sunken">
+            <tr key={keyOf(row, rowKey)} className="border-b border-line last:border-b-0 hover:bg-sunken">
               {columns.map((column) => (
                 <td key={column.name} className={side(column)}>
                   {column.cell(row)}
@@ -94,7 +109,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const getItemKey = useCallback(
     (index: number) => {
       const row = rows[index]
-      return row === undefined ? index : rowKey(row)
+      return row === undefined ? index : keyOf(row, rowKey)
     },
     [rows, rowKey],
   )
@@ -108,7 +123,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   useEffect(() => {
     box.current?.scrollTo({ top: 0 })
   }, [shows])
-  if (rows.length === 0) return empty
+  if (rows.length === 0) return <NoRows empty={empty} />
   const template = columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ')
   return (
     <div

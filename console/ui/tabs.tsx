@@ -4,7 +4,8 @@ import { cx } from './class.ts'
 
 interface TabsProps<Name extends string> {
   readonly label: string
-  readonly tabs: ReadonlyArray<{ readonly name: Name; readonly label: string }>
+  /** Names and labels, in order. */
+  readonly tabs: Readonly<Record<Name, string>>
   readonly chosen: Name
   readonly onChoose: (name: Name) => void
   /** Panel of the chosen tab. */
@@ -13,36 +14,36 @@ interface TabsProps<Name extends string> {
 
 export function Tabs<Name extends string>({ label, tabs, chosen, onChoose, children }: TabsProps<Name>) {
   const id = useId()
+  const names = Object.keys(tabs) as Name[]
   const move = (event: KeyboardEvent<HTMLButtonElement>): void => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
     if (step === undefined) return
-    const at = tabs.findIndex((tab) => tab.name === chosen)
-    const next = tabs[(at + step + tabs.length) % tabs.length]
+    const next = names[(names.indexOf(chosen) + step + names.length) % names.length]
     if (next === undefined) return
     event.preventDefault()
-    onChoose(next.name)
-    document.getElementById(`${id}-${next.name}`)?.focus()
+    onChoose(next)
+    document.getElementById(`${id}-${next}`)?.focus()
   }
   return (
     <div>
       <div role="tablist" aria-label={label} className="mb-4 flex gap-1 overflow-x-auto border-b border-line">
-        {tabs.map((tab) => (
+        {names.map((name) => (
           <button
-            key={tab.name}
-            id={`${id}-${tab.name}`}
+            key={name}
+            id={`${id}-${name}`}
             type="button"
             role="tab"
-            aria-selected={tab.name === chosen}
+            aria-selected={name === chosen}
             aria-controls={`${id}-panel`}
-            tabIndex={tab.name === chosen ? 0 : -1}
-            onClick={() => onChoose(tab.name)}
+            tabIndex={name === chosen ? 0 : -1}
+            onClick={() => onChoose(name)}
             onKeyDown={move}
             className={cx(
               '-mb-px border-b-2 px-3 py-2 text-sm font-medium whitespace-nowrap',
-              tab.name === chosen ? 'border-accent text-ink' : 'border-transparent text-muted hover:text-ink',
+              name === chosen ? 'border-accent text-ink' : 'border-transparent text-muted hover:text-ink',
             )}
           >
-            {tab.label}
+            {tabs[name]}
           </button>
         ))}
       </div>

@@ -5,70 +5,65 @@
  */
 import { money } from '../../../src/view/money.ts'
 import { positiveUsdText } from '../../../src/contract/shared.ts'
-import { FormDialog } from '../../form/dialog.tsx'
+import { CallDialog } from '../../form/dialog.tsx'
 import { faultOf, optionalNumber } from '../../form/read.ts'
-import { useCallForm, type Form } from '../../form/use-form.ts'
+import type { Form } from '../../form/use-form.ts'
+import { choicesIn } from '../../list/filter.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { doneSentence, transferSentence, type Transfer } from './transfer.ts'
 import type { Account } from './record.tsx'
 
 export type MoneyMove = Transfer['move']
 
-const titles: Readonly<Record<MoneyMove, string>> = {
-  credit: 'Add money',
-  adjust: 'Adjust balance',
-  refund: 'Refund a rental',
-  payout: 'Pay out earnings',
-}
-
-const actions: Readonly<Record<MoneyMove, string>> = {
-  credit: 'Add money',
-  adjust: 'Adjust',
-  refund: 'Refund',
-  payout: 'Record payout',
-}
+const moves = {
+  credit: { operation: 'creditAccount', title: 'Add money', action: 'Add money' },
+  adjust: { operation: 'adjustAccount', title: 'Adjust balance', action: 'Adjust' },
+  refund: { operation: 'refundCharge', title: 'Refund a rental', action: 'Refund' },
+  payout: { operation: 'payOutSupplier', title: 'Pay out earnings', action: 'Record payout' },
+} as const
 
 interface AccountMoneyDialogProps {
   readonly account: Account
   readonly move: MoneyMove
-  readonly rentalId: number | undefined
+  readonly rentalId?: number
   readonly onClose: () => void
 }
 
-const operations = {
-  credit: 'creditAccount',
-  adjust: 'adjustAccount',
-  refund: 'refundCharge',
-  payout: 'payOutSupplier',
-} as const
-
 export function AccountMoneyDialog({ account, move, rentalId, onClose }: AccountMoneyDialogProps) {
-  const form = useCallForm<(typeof operations)[MoneyMove], Transfer>(operations[move], {
-    input: { params: { id: account.id } },
-    refreshes: ['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement'],
-    initial: { move, amountUsd: '', kind: 'purchase', direction: 'up', rentalId: String(rentalId ?? ''), reason: '' },
-    check: ({ amountUsd }) => ({ amountUsd: faultOf(positiveUsdText, amountUsd.trim()) }),
-    body: bodyOf,
-    onDone: (_, transfer) => {
-      toast(doneSentence(account, transfer))
-      onClose()
-    },
-  })
-  const { values: transfer } = form
+  const { operation, title, action } = moves[move]
   return (
-    <FormDialog title={`${titles[move]}: ${account.name}`} form={form} action={actions[move]} onClose={onClose}>
-      <Choices form={form} />
-      <TextField label="Amount (USD)" inputMode="decimal" hint={hintOf(account, move)} {...form.text('amountUsd')} />
-      <ReasonField {...form.text('reason')} hint="Recorded in the ledger and the audit log." />
-      <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
-        {faultOf(positiveUsdText, transfer.amountUsd.trim()) === undefined &&
-        (move !== 'refund' || transfer.rentalId !== '')
-          ? transferSentence(account, transfer)
-          : 'Enter an amount to preview the ledger entry.'}
-      </p>
-    </FormDialog>
+    <CallDialog<(typeof moves)[MoneyMove]['operation'], Transfer>
+      operation={operation}
+      input={{ params: { id: account.id } }}
+      refreshes={['getAccount', 'listAccounts', 'listAudit', 'getCustomerBalance', 'getStatement']}
+      title={`${title}: ${account.name}`}
+      action={action}
+      initial={{ move, amountUsd: '', kind: 'purchase', direction: 'up', rentalId: String(rentalId ?? ''), reason: '' }}
+      check={({ amountUsd }) => ({ amountUsd: faultOf(positiveUsdText, amountUsd.trim()) })}
+      body={bodyOf}
+      done={(_, transfer) => doneSentence(account, transfer)}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <Choices form={form} />
+          <TextField
+            label="Amount (USD)"
+            inputMode="decimal"
+            hint={hintOf(account, move)}
+            {...form.text('amountUsd')}
+          />
+          <ReasonField {...form.text('reason')} hint="Recorded in the ledger and the audit log." />
+          <p aria-live="polite" className="min-h-16 rounded-md bg-sunken px-3 py-2 text-sm">
+            {faultOf(positiveUsdText, form.values.amountUsd.trim()) === undefined &&
+            (move !== 'refund' || form.values.rentalId !== '')
+              ? transferSentence(account, form.values)
+              : 'Enter an amount to preview the ledger entry.'}
+          </p>
+        </>
+      )}
+    </CallDialog>
   )
 }
 
@@ -85,10 +80,7 @@ function Choices({ form }: { form: Form<Transfer> }) {
       return (
         <SelectField
           label="Source"
-          choices={[
-            { value: 'purchase', label: 'Payment from the customer' },
-            { value: 'credit', label: 'Credit from the operator' },
-          ]}
+          choices={choicesIn({ purchase: 'Payment from the customer', credit: 'Credit from the operator' })}
           {...form.text('kind')}
         />
       )
@@ -96,10 +88,7 @@ function Choices({ form }: { form: Form<Transfer> }) {
       return (
         <SelectField
           label="Direction"
-          choices={[
-            { value: 'up', label: 'Increase the balance' },
-            { value: 'down', label: 'Reduce the balance' },
-          ]}
+          choices={choicesIn({ up: 'Increase the balance', down: 'Reduce the balance' })}
           {...form.text('direction')}
         />
       )

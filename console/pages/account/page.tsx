@@ -1,6 +1,5 @@
 /** One account, for the operator: money, quota, status and rentals. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import { parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
@@ -9,7 +8,8 @@ import { quotaLabels, quotaNames } from '../../../src/view/account.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Card, Facts, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Facts, Stat, Stats, type Fact } from '../../ui/card.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { AccountMoneyDialog, type MoneyMove } from './money.tsx'
@@ -42,13 +42,19 @@ export function AccountPage() {
   )
 }
 
-type Opened =
-  | { readonly move: MoneyMove; readonly rentalId?: number }
-  | { readonly change: 'quota' | 'fee' | 'standing' | 'credit' }
-
 function Parts({ account }: { account: Account }) {
-  const [opened, setOpened] = useState<Opened | undefined>()
-  const close = (): void => setOpened(undefined)
+  const dialog = useDialog()
+  const move = (kind: MoneyMove, rentalId?: number): void =>
+    dialog.open((close) => (
+      <AccountMoneyDialog
+        account={account}
+        move={kind}
+        onClose={close}
+        {...(rentalId === undefined ? {} : { rentalId })}
+      />
+    ))
+  const change = (Dialog: typeof QuotaDialog) => () =>
+    dialog.open((close) => <Dialog account={account} onClose={close} />)
   return (
     <>
       <Stats>
@@ -66,26 +72,21 @@ function Parts({ account }: { account: Account }) {
         />
       </Stats>
       <div className="grid items-start gap-5 xl:grid-cols-2">
-        <MoneyCard account={account} onMove={(move) => setOpened({ move })} />
-        <StandingCard account={account} onChange={(change) => setOpened({ change })} />
+        <MoneyCard account={account} onMove={move} />
+        <Card title="Details">
+          <Facts facts={factsOf(account)} />
+          <div className="mt-4 flex flex-wrap gap-2">
+            <Button onClick={change(FeeDialog)}>{account.supplier ? 'Change fee' : 'Make supplier'}</Button>
+            <Button onClick={change(CreditLineDialog)}>Change credit line</Button>
+            <Button look={account.suspended ? 'secondary' : 'danger'} onClick={change(StandingDialog)}>
+              {account.suspended ? 'Resume' : 'Suspend'}
+            </Button>
+          </div>
+        </Card>
       </div>
-      <QuotaCard account={account} onChange={() => setOpened({ change: 'quota' })} />
-      <AccountRentals accountId={account.id} onRefund={(rentalId) => setOpened({ move: 'refund', rentalId })} />
-      {opened !== undefined && 'move' in opened && (
-        <AccountMoneyDialog account={account} move={opened.move} rentalId={opened.rentalId} onClose={close} />
-      )}
-      {opened !== undefined && 'change' in opened && opened.change === 'quota' && (
-        <QuotaDialog account={account} onClose={close} />
-      )}
-      {opened !== undefined && 'change' in opened && opened.change === 'fee' && (
-        <FeeDialog account={account} onClose={close} />
-      )}
-      {opened !== undefined && 'change' in opened && opened.change === 'credit' && (
-        <CreditLineDialog account={account} onClose={close} />
-      )}
-      {opened !== undefined && 'change' in opened && opened.change === 'standing' && (
-        <StandingDialog account={account} onClose={close} />
-      )}
+      <QuotaCard account={account} onChange={change(QuotaDialog)} />
+      <AccountRentals accountId={account.id} onRefund={(rentalId) => move('refund', rentalId)} />
+      {dialog.shown}
     </>
   )
 }
@@ -114,39 +115,15 @@ function MoneyCard({ account, onMove }: { account: Account; onMove: (move: Money
   )
 }
 
-function StandingCard({
-  account,
-  onChange,
-}: {
-  account: Account
-  onChange: (change: 'fee' | 'standing' | 'credit') => void
-}) {
-  return (
-    <Card title="Details">
-      <Facts
-        facts={[
-          ['Status', <StandingBadge key="standing" account={account} />],
-          ['Created', localTime(account.createdAt)],
-          [
-            'Platform fee',
-            account.platformFeePercentage === null ? 'Not a supplier' : `${number(account.platformFeePercentage)}%`,
-          ],
-          [
-            'Credit line',
-            hasCredit(account) ? `${money(account.creditLineUsd)}, ${money(account.creditUsedUsd)} used` : 'None',
-          ],
-          ['Request bodies', account.keepsBodies ? 'Stored, encrypted' : 'Not stored'],
-        ]}
-      />
-      <div className="mt-4 flex flex-wrap gap-2">
-        <Button onClick={() => onChange('fee')}>{account.supplier ? 'Change fee' : 'Make supplier'}</Button>
-        <Button onClick={() => onChange('credit')}>Change credit line</Button>
-        <Button look={account.suspended ? 'secondary' : 'danger'} onClick={() => onChange('standing')}>
-          {account.suspended ? 'Resume' : 'Suspend'}
-        </Button>
-      </div>
-    </Card>
-  )
+function factsOf(account: Account): Fact[] {
+  const { platformFeePercentage: fee, creditLineUsd, creditUsedUsd } = account
+  return [
+    ['Status', <StandingBadge key="standing" account={account} />],
+    ['Created', localTime(account.createdAt)],
+    ['Platform fee', fee === null ? 'Not a supplier' : `${number(fee)}%`],
+    ['Credit line', hasCredit(account) ? `${money(creditLineUsd)}, ${money(creditUsedUsd)} used` : 'None'],
+    ['Request bodies', account.keepsBodies ? 'Stored, encrypted' : 'Not stored'],
+  ]
 }
 
 function hasCredit({ creditLineUsd, creditUsedUsd }: Account): boolean {

@@ -6,15 +6,16 @@ import { actionLabel, auditDetails, auditSummary } from '../../../src/domain/aud
 import { localTime } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
+import { accountColumn, actionColumn, textColumn, timeColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, TextLink } from '../../ui/button.tsx'
-import { Facts } from '../../ui/card.tsx'
-import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Code, Facts } from '../../ui/card.tsx'
+import { Dialog, DialogButtons, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 type AuditRecord = Reply<'listAudit'>['records'][number]
 
@@ -26,24 +27,21 @@ const DETAILS_SHOWN = 200
 export function AuditPage() {
   const { accountId, cursor } = route.useSearch()
   const navigate = route.useNavigate()
-  const query = {
-    limit: PAGE_ROWS,
-    ...(accountId === undefined ? {} : { accountId }),
-    ...(cursor === undefined ? {} : { cursor }),
-  }
-  const audit = useCall('listAudit', { query })
-  const [opened, setOpened] = useState<AuditRecord | undefined>()
+  const audit = useCall('listAudit', { query: { limit: PAGE_ROWS, accountId, cursor } })
+  const dialog = useDialog()
+  const show = (record: AuditRecord): void => dialog.open((close) => <RecordDialog record={record} onClose={close} />)
+  const goTo = (next: string | undefined): void => void navigate({ search: (before) => ({ ...before, cursor: next }) })
   return (
     <Page intro="Every action of operators and suppliers, newest first. Entries are never removed.">
       <AccountFilter key={accountId ?? ''} />
       <Answer of={audit} skeleton={<Skeleton rows={10} />}>
-        {(page) => (
+        {({ records, nextCursor }) => (
           <>
             <Table
               label="Audit log"
-              columns={columnsWith(setOpened)}
-              rows={page.records}
-              rowKey={(record) => record.id}
+              columns={[...columns, actionColumn('Details', ({ id }) => `of entry ${id}`, show)]}
+              rows={records}
+              rowKey="id"
               empty={
                 <Empty
                   title="No entries"
@@ -56,23 +54,17 @@ export function AuditPage() {
               }
             />
             <nav aria-label="Pages" className="flex justify-end gap-2">
-              <Button
-                disabled={cursor === undefined}
-                onClick={() => void navigate({ search: (old) => ({ ...old, cursor: undefined }) })}
-              >
+              <Button disabled={cursor === undefined} onClick={() => goTo(undefined)}>
                 Newest
               </Button>
-              <Button
-                disabled={page.nextCursor === null}
-                onClick={() => void navigate({ search: (old) => ({ ...old, cursor: page.nextCursor ?? undefined }) })}
-              >
+              <Button disabled={nextCursor === null} onClick={() => goTo(nextCursor ?? undefined)}>
                 Older
               </Button>
             </nav>
           </>
         )}
       </Answer>
-      {opened !== undefined && <RecordDialog record={opened} onClose={() => setOpened(undefined)} />}
+      {dialog.shown}
     </Page>
   )
 }
@@ -104,50 +96,18 @@ function AccountFilter() {
   )
 }
 
-function columnsWith(open: (record: AuditRecord) => void): ReadonlyArray<Column<AuditRecord>> {
-  return [
-    { name: 'at', header: 'Time', cell: (record) => <span className="whitespace-nowrap">{localTime(record.at)}</span> },
-    {
-      name: 'action',
-      header: 'Action',
-      cell: (record) => (
-        <div className="min-w-44">
-          <div className="font-medium">{actionLabel(record.action)}</div>
-          <div className="max-w-80 truncate text-muted">{auditSummary(record, money)}</div>
-        </div>
-      ),
-    },
-    {
-      name: 'account',
-      header: 'Account',
-      cell: ({ accountId, accountName }) =>
-        accountId === null ? (
-          '—'
-        ) : (
-          <TextLink to="/operator/accounts/$id" params={{ id: accountId }}>
-            {accountName}
-          </TextLink>
-        ),
-    },
-    { name: 'reason', header: 'Reason', cell: (record) => <span className="min-w-32">{record.reason ?? '—'}</span> },
-    {
-      name: 'actor',
-      header: 'API key',
-      wideOnly: true,
-      cell: (record) => <span className="font-mono text-xs">{record.actor}</span>,
-    },
-    {
-      name: 'details',
-      header: <span className="sr-only">Details</span>,
-      align: 'right',
-      cell: (record) => (
-        <Button aria-label={`Details of entry ${record.id}`} onClick={() => open(record)}>
-          Details
-        </Button>
-      ),
-    },
-  ]
-}
+const columns: Columns<AuditRecord> = [
+  timeColumn('Time', 'at'),
+  textColumn('Action', (record) => (
+    <div className="min-w-44">
+      <div className="font-medium">{actionLabel(record.action)}</div>
+      <div className="max-w-80 truncate text-muted">{auditSummary(record, money)}</div>
+    </div>
+  )),
+  accountColumn(),
+  textColumn('Reason', 'reason', { className: 'min-w-32' }),
+  textColumn('API key', 'actor', { wideOnly: true, className: 'font-mono text-xs' }),
+]
 
 function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () => void }) {
   const lines = auditDetails(record.detail, money)
@@ -158,20 +118,10 @@ function RecordDialog({ record, onClose }: { record: AuditRecord; onClose: () =>
         <Facts
           facts={[
             ['Time', localTime(record.at)],
-            [
-              'API key',
-              <code key="actor" className="font-mono">
-                {record.actor}
-              </code>,
-            ],
+            ['API key', <Code key="actor" text={record.actor} />],
             ['Reason', record.reason ?? 'None given'],
             ['Account', record.accountName ?? '—'],
-            [
-              'Subject',
-              <span key="subject" className="break-all">
-                {record.subject ?? '—'}
-              </span>,
-            ],
+            ['Subject', <Code key="subject" text={record.subject ?? '—'} />],
             ['Entry', `${record.id}, ${record.action}`],
           ]}
         />

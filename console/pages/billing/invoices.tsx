@@ -1,75 +1,47 @@
 /** Monthly invoices, with a printable page for each. */
-import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { api } from '../../../src/contract/api.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
+import { actionColumn, badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Facts } from '../../ui/card.tsx'
-import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
+import { Code, Facts } from '../../ui/card.tsx'
+import { Dialog, DialogButtons, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 type InvoiceSummary = Reply<'listInvoices'>['invoices'][number]
 type InvoiceLine = Reply<'getInvoice'>['lines'][number]
 
 export function Invoices() {
-  const invoices = useCall('listInvoices')
-  const [open, setOpen] = useState<string>()
+  const dialog = useDialog()
+  const show = ({ month }: InvoiceSummary): void =>
+    dialog.open((close) => <InvoiceDialog month={month} onClose={close} />)
   return (
     <>
-      <Answer of={invoices} skeleton={<Skeleton rows={4} />}>
-        {({ invoices: rows }) => (
-          <Table
-            label="Invoices"
-            columns={columnsWith(setOpen)}
-            rows={rows}
-            rowKey={(one) => one.month}
-            empty={<Empty title="No invoices yet">Each month with charges or payments gets one.</Empty>}
-          />
-        )}
-      </Answer>
-      {open !== undefined && <InvoiceDialog month={open} onClose={() => setOpen(undefined)} />}
+      <ListTable
+        label="Invoices"
+        call="listInvoices"
+        rows={({ invoices }) => invoices}
+        rowKey="month"
+        columns={[...columns, actionColumn('Show', ({ month }) => monthName(month), show)]}
+        empty={<Empty title="No invoices yet">Each month with charges or payments gets one.</Empty>}
+      />
+      {dialog.shown}
     </>
   )
 }
 
-function columnsWith(onOpen: (month: string) => void): ReadonlyArray<Column<InvoiceSummary>> {
-  return [
-    {
-      name: 'month',
-      header: 'Month',
-      cell: (one) => <span className="whitespace-nowrap">{monthName(one.month)}</span>,
-    },
-    {
-      name: 'number',
-      header: 'Number',
-      wideOnly: true,
-      cell: (one) => <span className="font-mono">{one.number}</span>,
-    },
-    {
-      name: 'status',
-      header: 'Status',
-      cell: (one) => (one.status === 'open' ? <Badge tone="info">Open</Badge> : <Badge tone="good">Final</Badge>),
-    },
-    { name: 'charges', header: 'Charges', align: 'right', cell: (one) => money(one.chargesUsd) },
-    {
-      name: 'actions',
-      header: <span className="sr-only">Actions</span>,
-      align: 'right',
-      cell: (one) => (
-        <Button onClick={() => onOpen(one.month)} aria-label={`Show ${monthName(one.month)}`}>
-          Show
-        </Button>
-      ),
-    },
-  ]
-}
+const columns: Columns<InvoiceSummary> = [
+  textColumn('Month', ({ month }) => monthName(month), { className: 'whitespace-nowrap' }),
+  textColumn('Number', 'number', { wideOnly: true, className: 'font-mono' }),
+  badgeColumn('Status', ({ status }) => (status === 'open' ? ['Open', 'info'] : ['Final', 'good'])),
+  moneyColumn('Charges', 'chargesUsd'),
+]
 
 function InvoiceDialog({ month, onClose }: { month: string; onClose: () => void }) {
   const invoice = useCall('getInvoice', { params: { month } })
@@ -98,12 +70,7 @@ function InvoiceBody({ invoice }: { invoice: Reply<'getInvoice'> }) {
     <div className="flex flex-col gap-4">
       <Facts
         facts={[
-          [
-            'Number',
-            <span key="number" className="font-mono">
-              {invoice.number}
-            </span>,
-          ],
+          ['Number', <Code key="number" text={invoice.number} />],
           ['Issued', invoice.status === 'open' ? 'At the end of the month' : localDate(invoice.issuedAt)],
           ['Opening balance', money(invoice.openingBalanceUsd)],
           ['Payments', money(invoice.paymentsUsd)],
@@ -117,22 +84,11 @@ function InvoiceBody({ invoice }: { invoice: Reply<'getInvoice'> }) {
   )
 }
 
-const lineColumns: ReadonlyArray<Column<InvoiceLine>> = [
-  { name: 'description', header: 'Description', cell: (line) => line.description },
-  {
-    name: 'quantity',
-    header: 'Quantity',
-    align: 'right',
-    cell: (line) => <span className="whitespace-nowrap">{line.quantity}</span>,
-  },
-  {
-    name: 'price',
-    header: 'Unit price',
-    align: 'right',
-    wideOnly: true,
-    cell: (line) => (line.unitPriceUsd === null ? '—' : money(line.unitPriceUsd)),
-  },
-  { name: 'amount', header: 'Amount', align: 'right', cell: (line) => <Money usd={line.amountUsd} /> },
+const lineColumns: Columns<InvoiceLine> = [
+  textColumn('Description', 'description'),
+  textColumn('Quantity', 'quantity', { align: 'right', className: 'whitespace-nowrap' }),
+  moneyColumn('Unit price', 'unitPriceUsd', { wideOnly: true }),
+  moneyColumn('Amount', 'amountUsd'),
 ]
 
 function Lines({ title, lines, empty }: { title: string; lines: readonly InvoiceLine[]; empty: string }) {
@@ -145,7 +101,7 @@ function Lines({ title, lines, empty }: { title: string; lines: readonly Invoice
         rows={lines}
         // Two lines can be identical.
         rowKey={(line) => lines.indexOf(line)}
-        empty={<p className="text-sm text-muted">{empty}</p>}
+        empty={empty}
       />
     </section>
   )

@@ -7,6 +7,8 @@ import { localDate, localTime, span } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
+import { dateColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
@@ -14,8 +16,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { Money } from '../../ui/money.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { SkeletonText } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { Invoices } from './invoices.tsx'
 import { Statement } from './statement.tsx'
@@ -26,11 +27,7 @@ const route = getRouteApi('/shell/billing')
 const BALANCE_EVERY_MS = 10_000
 const NANO_PER_CENT = 10_000_000n
 
-const tabs = [
-  { name: 'statement', label: 'Statement' },
-  { name: 'invoices', label: 'Invoices' },
-  { name: 'purchases', label: 'Purchases' },
-] as const
+const tabs = { statement: 'Statement', invoices: 'Invoices', purchases: 'Purchases' } as const
 
 export function BillingPage() {
   const { tab = 'statement' } = route.useSearch()
@@ -116,34 +113,21 @@ function AddMoney() {
 
 type Purchase = Reply<'getPurchaseHistory'>['purchase_history'][number]
 
-const purchaseColumns: ReadonlyArray<Column<Purchase>> = [
-  {
-    name: 'at',
-    header: 'Date',
-    cell: (one) => <span title={localTime(one.timestamp)}>{localDate(one.timestamp)}</span>,
-  },
-  { name: 'source', header: 'Description', cell: (one) => one.memo ?? one.source },
-  {
-    name: 'amount',
-    header: 'Amount',
-    align: 'right',
-    cell: (one) => `+${money(nanoUsdOf(BigInt(one.amount) * NANO_PER_CENT))}`,
-  },
+const purchaseColumns: Columns<Purchase> = [
+  dateColumn('Date', 'timestamp'),
+  textColumn('Description', ({ memo, source }) => memo ?? source),
+  textColumn('Amount', ({ amount }) => `+${money(nanoUsdOf(BigInt(amount) * NANO_PER_CENT))}`, { align: 'right' }),
 ]
 
 function Purchases() {
-  const purchases = useCall('getPurchaseHistory')
   return (
-    <Answer of={purchases} skeleton={<Skeleton rows={4} />}>
-      {({ purchase_history: rows }) => (
-        <Table
-          label="Purchases"
-          columns={purchaseColumns}
-          rows={rows}
-          rowKey={(one) => `${one.timestamp} ${one.amount} ${one.source}`}
-          empty={<Empty title="No purchases yet">See “Add money” above.</Empty>}
-        />
-      )}
-    </Answer>
+    <ListTable
+      label="Purchases"
+      call="getPurchaseHistory"
+      rows={({ purchase_history: rows }) => rows}
+      rowKey={({ timestamp, amount, source }) => `${timestamp} ${amount} ${source}`}
+      columns={purchaseColumns}
+      empty={<Empty title="No purchases yet">See “Add money” above.</Empty>}
+    />
   )
 }

@@ -6,15 +6,16 @@ import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
+import { moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { BarChart } from '../../ui/bar-chart.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Stat, Stats } from '../../ui/card.tsx'
+import { Card, Section, Stat, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 /** Charges raise no events for the supplier, so they are polled. */
 const EARNINGS_EVERY_MS = 30_000
@@ -91,18 +92,15 @@ function Sums({ earnings, days }: { earnings: Earnings; days: string }) {
           <Card title="By day">
             <Days byDay={byDay} />
           </Card>
-          <section aria-labelledby="by-machine" className="flex flex-col gap-3">
-            <h2 id="by-machine" className="text-base font-semibold">
-              By machine
-            </h2>
+          <Section title="By machine">
             <Table
               label="Earnings by machine"
               columns={machineColumns(earnings)}
               rows={byMachine}
-              rowKey={(sale) => sale.id}
-              empty={<p className="text-sm text-muted">No machine was rented in this period.</p>}
+              rowKey="id"
+              empty="No machine was rented in this period."
             />
-          </section>
+          </Section>
         </>
       )}
     </>
@@ -127,26 +125,20 @@ function Days({ byDay }: { byDay: Earnings['byDay'] }) {
   )
 }
 
-function machineColumns({ machines }: Earnings): ReadonlyArray<Column<Sale>> {
+function machineColumns({ machines }: Earnings): Columns<Sale> {
   const allTime = new Map(machines.map((machine) => [machine.id, machine.earnedUsd]))
   return [
-    { name: 'machine', header: 'Machine', cell: (sale) => sale.id },
-    { name: 'sold', header: 'GPU-hours rented', align: 'right', cell: (sale) => hours(sale.gpuHoursSold) },
-    {
-      name: 'offered',
-      header: 'GPU-hours offered',
+    textColumn('Machine', 'id'),
+    textColumn('GPU-hours rented', (sale) => hours(sale.gpuHoursSold), { align: 'right' }),
+    textColumn('GPU-hours offered', ({ gpuHours }) => (gpuHours === null ? 'no longer yours' : hours(gpuHours)), {
       align: 'right',
       wideOnly: true,
-      cell: (sale) => (sale.gpuHours === null ? 'no longer yours' : hours(sale.gpuHours)),
-    },
-    {
-      name: 'occupancy',
-      header: 'Occupancy',
+    }),
+    textColumn('Occupancy', ({ occupancyPercentage: share }) => (share === null ? null : `${number(share)}%`), {
       align: 'right',
-      cell: (sale) => (sale.occupancyPercentage === null ? '—' : `${number(sale.occupancyPercentage)}%`),
-    },
-    { name: 'earned', header: 'Earned', align: 'right', cell: (sale) => money(sale.earnedUsd) },
-    { name: 'all', header: 'All time', align: 'right', cell: (sale) => money(allTime.get(sale.id) ?? '0') },
+    }),
+    moneyColumn('Earned', 'earnedUsd'),
+    moneyColumn('All time', (sale) => allTime.get(sale.id) ?? '0'),
   ]
 }
 

@@ -3,10 +3,10 @@ import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
 import { localTime, relativeTime } from '../../../src/view/time.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from '../../../src/view/event.ts'
-import { Badge } from '../../ui/badge.tsx'
+import { badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useNow } from '../../ui/now.ts'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 interface EventListProps {
   readonly events: readonly EventRecord[]
@@ -17,19 +17,15 @@ interface EventListProps {
 }
 
 export function EventList({ events, label, empty, hideSubject = false }: EventListProps) {
-  const columns = hideSubject ? allColumns.filter(({ name }) => name !== 'subject') : allColumns
-  return <Table label={label} columns={columns} rows={events} rowKey={(event) => event.id} empty={empty} />
+  const columns = hideSubject ? allColumns.filter(({ name }) => name !== 'Subject') : allColumns
+  return <Table label={label} columns={columns} rows={events} rowKey="id" empty={empty} />
 }
 
-const allColumns: ReadonlyArray<Column<EventRecord>> = [
-  { name: 'at', header: 'Time', cell: ({ at }) => <When at={at} /> },
-  { name: 'type', header: 'Event', cell: ({ type }) => <Badge tone={eventTone(type)}>{eventTitle(type)}</Badge> },
-  { name: 'subject', header: 'Subject', cell: (event) => <Subject event={event} /> },
-  {
-    name: 'detail',
-    header: 'Details',
-    cell: (event) => <span className="text-muted">{eventDetail(event)}</span>,
-  },
+const allColumns: Columns<EventRecord> = [
+  textColumn('Time', ({ at }) => <When at={at} />),
+  badgeColumn('Event', ({ type }) => [eventTitle(type), eventTone(type)]),
+  textColumn('Subject', (event) => <Subject event={event} />),
+  textColumn('Details', eventDetail, { className: 'text-muted' }),
 ]
 
 function When({ at }: { at: string }) {

@@ -2,10 +2,10 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { eventTypes, type EventType } from '../../../src/contract/event.ts'
 import { eventTitle } from '../../../src/view/event.ts'
+import { choicesOf, FilterBar } from '../../list/filter.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { SelectField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { EventList } from './list.tsx'
@@ -14,21 +14,18 @@ import { useEventPages } from './pages.ts'
 const route = getRouteApi('/shell/events')
 
 export function EventsPage() {
-  const { type } = route.useSearch()
+  const search = route.useSearch()
+  const { type } = search
   const navigate = route.useNavigate()
   const events = useEventPages(type)
   const all = events.data?.pages.flatMap((page) => page.events)
   return (
     <Page intro="Everything that happened in your account, newest first. Updates live.">
-      <SelectField
-        label="Type"
-        className="max-w-xs"
-        value={type ?? ''}
-        choices={[{ value: '', label: 'All events' }, ...choices]}
-        onChange={(event) => {
-          const chosen = event.target.value
-          void navigate({ search: chosen === '' ? {} : { type: chosen as EventType }, replace: true })
-        }}
+      <FilterBar
+        label="Events"
+        fields={[{ name: 'type', label: 'Type', choices, any: 'All events' }]}
+        search={search}
+        onChange={(change) => void navigate({ search: change, replace: true })}
       />
       {all !== undefined ? (
         <>
@@ -67,4 +64,4 @@ export function EventsPage() {
   )
 }
 
-const choices = (Object.keys(eventTypes) as EventType[]).map((type) => ({ value: type, label: eventTitle(type) }))
+const choices = choicesOf(Object.keys(eventTypes) as EventType[], eventTitle)

@@ -6,13 +6,14 @@ import { findingLabel } from '../../../src/view/ledger.ts'
 import { count } from '../../../src/view/number.ts'
 import { client } from '../../api/client.ts'
 import { useCall } from '../../api/query.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card, Facts } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 const READY_EVERY_MS = 10_000
 
@@ -84,8 +85,8 @@ function Engine({ engine }: { engine: AuditedEngine }) {
           label={`Differences for ${engine.driver}`}
           columns={findingColumns}
           rows={engine.findings.map((finding, at) => ({ ...finding, at }))}
-          rowKey={(finding) => finding.at}
-          empty={<p className="text-sm text-muted">No differences from the database.</p>}
+          rowKey="at"
+          empty="No differences from the database."
         />
       )}
     </div>
@@ -94,8 +95,8 @@ function Engine({ engine }: { engine: AuditedEngine }) {
 
 type Finding = AuditedEngine['findings'][number] & { readonly at: number }
 
-const findingColumns: ReadonlyArray<Column<Finding>> = [
-  { name: 'check', header: 'Finding', cell: (finding) => findingLabel(finding.check) },
-  { name: 'subject', header: 'Subject', cell: (finding) => <span className="font-mono">{finding.subject}</span> },
-  { name: 'detail', header: 'Detail', cell: (finding) => finding.detail },
+const findingColumns: Columns<Finding> = [
+  textColumn('Finding', ({ check }) => findingLabel(check)),
+  textColumn('Subject', 'subject', { className: 'font-mono' }),
+  textColumn('Detail', 'detail'),
 ]

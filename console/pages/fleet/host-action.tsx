@@ -1,12 +1,10 @@
 /** Operator actions on a host. `domain/host.ts` defines the states they start from; each needs a reason. */
 import { hostActions, type HostState } from '../../../src/domain/host.ts'
-import { FormDialog } from '../../form/dialog.tsx'
-import { useCallForm } from '../../form/use-form.ts'
+import { CallDialog } from '../../form/dialog.tsx'
 import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
-import { toast } from '../../ui/toast.tsx'
-import type { FleetHost } from './read.ts'
+import type { FleetHost } from './read.tsx'
 
 export type HostAction = keyof typeof hostActions
 
@@ -56,29 +54,28 @@ interface HostActionDialogProps {
 
 export function HostActionDialog({ host, action, onClose }: HostActionDialogProps) {
   const { verb, effect } = texts[action]
-  const form = useCallForm('changeHost', {
-    input: { params: { id: host.id } },
-    refreshes: ['listHosts', 'listFleet'],
-    initial: { reason: '', typed: '' },
-    body: ({ reason }) => ({ action, reason }),
-    onDone: (after) => {
-      toast(`${host.id} is ${after.state}.`)
-      onClose()
-    },
-  })
-  const isConfirmed = action !== 'remove' || form.values.typed === host.id
+  const isRemoval = action === 'remove'
   return (
-    <FormDialog
+    <CallDialog
+      operation="changeHost"
+      input={{ params: { id: host.id } }}
+      refreshes={['listHosts', 'listFleet']}
       title={`${verb} ${host.id}`}
-      form={form}
       action={verb}
-      look={action === 'remove' ? 'danger' : 'primary'}
-      disabledReason={isConfirmed ? undefined : `Type ${host.id} first`}
+      look={isRemoval ? 'danger' : 'primary'}
+      initial={{ reason: '', typed: '' }}
+      body={({ reason }) => ({ action, reason })}
+      disabledReason={({ values }) => (isRemoval && values.typed !== host.id ? `Type ${host.id} first` : undefined)}
+      done={(after) => `${host.id} is ${after.state}.`}
       onClose={onClose}
     >
-      <p className="text-sm text-muted">{effect}</p>
-      <ReasonField {...form.text('reason')} />
-      {action === 'remove' && <TextField label={`Type ${host.id} to confirm`} {...form.text('typed')} />}
-    </FormDialog>
+      {(form) => (
+        <>
+          <p className="text-sm text-muted">{effect}</p>
+          <ReasonField {...form.text('reason')} />
+          {isRemoval && <TextField label={`Type ${host.id} to confirm`} {...form.text('typed')} />}
+        </>
+      )}
+    </CallDialog>
   )
 }

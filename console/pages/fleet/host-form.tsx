@@ -2,39 +2,43 @@
  * Adds a bare-metal host that the server reaches over SSH. The fields come from `host-field.ts`; choosing a GPU type
  * fills in the usual values.
  */
-import { FormDialog } from '../../form/dialog.tsx'
-import { useCallForm, type Form } from '../../form/use-form.ts'
+import { CallDialog } from '../../form/dialog.tsx'
+import type { Form } from '../../form/use-form.ts'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/field.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { bodyOf, firstValues, gpuPresets, groups, type HostField, type Values } from './host-field.ts'
 
 export function HostForm({ onClose }: { onClose: () => void }) {
-  const form = useCallForm('addHost', {
-    refreshes: ['listHosts', 'listFleet'],
-    initial: firstValues,
-    body: bodyOf,
-    onDone: (host) => {
-      toast(`Added ${host.id}. It is checked before it is sold.`)
-      onClose()
-    },
-  })
   return (
-    <FormDialog title="Add bare metal" wide form={form} action="Add host" onClose={onClose}>
-      <p className="text-sm text-muted">
-        A machine that this server reaches over SSH. It is checked against these values before it is sold, and cleaned
-        after each tenant.
-      </p>
-      {groups.map((group) => (
-        <fieldset key={group.title} className="min-w-0">
-          <legend className="mb-2 text-sm font-semibold">{group.title}</legend>
-          <div className="grid gap-3 sm:grid-cols-2">
-            {group.fields.map((field) => (
-              <OneField key={field.path} field={field} form={form} />
-            ))}
-          </div>
-        </fieldset>
-      ))}
-    </FormDialog>
+    <CallDialog
+      operation="addHost"
+      refreshes={['listHosts', 'listFleet']}
+      title="Add bare metal"
+      action="Add host"
+      wide
+      initial={firstValues}
+      body={bodyOf}
+      done={(host) => `Added ${host.id}. It is checked before it is sold.`}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <p className="text-sm text-muted">
+            A machine that this server reaches over SSH. It is checked against these values before it is sold, and
+            cleaned after each tenant.
+          </p>
+          {groups.map((group) => (
+            <fieldset key={group.title} className="min-w-0">
+              <legend className="mb-2 text-sm font-semibold">{group.title}</legend>
+              <div className="grid gap-3 sm:grid-cols-2">
+                {group.fields.map((field) => (
+                  <OneField key={field.path} field={field} form={form} />
+                ))}
+              </div>
+            </fieldset>
+          ))}
+        </>
+      )}
+    </CallDialog>
   )
 }
 

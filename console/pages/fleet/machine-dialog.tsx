@@ -2,14 +2,12 @@
 import { gpuLabel, gpusLabel } from '../../../src/view/gpu.ts'
 import { editableUsd } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
-import { FormDialog } from '../../form/dialog.tsx'
+import { CallDialog } from '../../form/dialog.tsx'
 import { optionalNumber } from '../../form/read.ts'
-import { useCallForm } from '../../form/use-form.ts'
 import { Facts } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
-import { toast } from '../../ui/toast.tsx'
-import type { FleetMachine } from './read.ts'
+import type { FleetMachine } from './read.tsx'
 
 const MAX_SUPPLIERS = 1_000
 
@@ -17,65 +15,65 @@ export function MachineDialog({ machine, onClose }: { machine: FleetMachine; onC
   const isDraining = machine.status === 'node_draining'
   const mayDrain = machine.status === 'node_ready' || isDraining
   const sickByEngine = machine.gpusSick.filter((gpu) => !machine.gpusWithdrawn.includes(gpu))
-  const form = useCallForm('changeMachine', {
-    input: { params: { id: machine.id } },
-    refreshes: ['listFleet', 'listHosts'],
-    initial: {
-      listed: machine.listed,
-      draining: isDraining,
-      supplierId: machine.supplierId ?? '',
-      pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd),
-      gpusSick: machine.gpusWithdrawn.join(', '),
-      reason: '',
-    },
-    body: (values) => changeOf(machine, values),
-    onDone: () => {
-      toast(`Changed ${machine.id}.`)
-      onClose()
-    },
-  })
-  const supplier = form.text('supplierId')
   return (
-    <FormDialog
+    <CallDialog
+      operation="changeMachine"
+      input={{ params: { id: machine.id } }}
+      refreshes={['listFleet', 'listHosts']}
       title={machine.id}
-      form={form}
       action="Save changes"
-      disabledReason={form.isDirty ? undefined : 'Nothing changed yet'}
+      disabledReason="unchanged"
+      initial={{
+        listed: machine.listed,
+        draining: isDraining,
+        supplierId: machine.supplierId ?? '',
+        pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd),
+        gpusSick: machine.gpusWithdrawn.join(', '),
+        reason: '',
+      }}
+      body={(values) => changeOf(machine, values)}
+      done={`Changed ${machine.id}.`}
       onClose={onClose}
     >
-      <Facts
-        facts={[
-          ['GPUs', `${gpusLabel(machine.gpusTotal, gpuLabel(machine.gpuModel))}, ${machine.gpusInUse} in use`],
-          ['Cluster', machine.clusterName],
-          ['Engine', machine.driver],
-          ...(sickByEngine.length === 0 ? [] : [['Faulty (reported by the engine)', sickByEngine.join(', ')] as const]),
-        ]}
-      />
-      <CheckField label="On sale" hint="Current rentals continue either way." {...form.check('listed')} />
-      <CheckField
-        label="Draining"
-        hint={
-          mayDrain ? 'Accepts no new tenants. Current rentals continue.' : `The machine is ${machine.status.slice(5)}.`
-        }
-        disabled={!mayDrain}
-        {...form.check('draining')}
-      />
-      <SupplierField {...supplier} onChange={(supplierId) => form.set({ supplierId })} />
-      {isPriced(machine, form.values.supplierId) && (
-        <TextField
-          label="Price per GPU-hour (USD)"
-          hint="Current rentals keep their price."
-          inputMode="decimal"
-          {...form.text('pricePerGpuHourUsd')}
-        />
+      {(form) => (
+        <>
+          <Facts
+            facts={[
+              ['GPUs', `${gpusLabel(machine.gpusTotal, gpuLabel(machine.gpuModel))}, ${machine.gpusInUse} in use`],
+              ['Cluster', machine.clusterName],
+              ['Engine', machine.driver],
+              ['Faulty (reported by the engine)', sickByEngine.length > 0 && sickByEngine.join(', ')],
+            ]}
+          />
+          <CheckField label="On sale" hint="Current rentals continue either way." {...form.check('listed')} />
+          <CheckField
+            label="Draining"
+            hint={
+              mayDrain
+                ? 'Accepts no new tenants. Current rentals continue.'
+                : `The machine is ${machine.status.slice(5)}.`
+            }
+            disabled={!mayDrain}
+            {...form.check('draining')}
+          />
+          <SupplierField {...form.text('supplierId')} onChange={(supplierId) => form.set({ supplierId })} />
+          {isPriced(machine, form.values.supplierId) && (
+            <TextField
+              label="Price per GPU-hour (USD)"
+              hint="Current rentals keep their price."
+              inputMode="decimal"
+              {...form.text('pricePerGpuHourUsd')}
+            />
+          )}
+          <TextField
+            label="GPUs withdrawn from sale"
+            hint={`Numbers from 0 to ${machine.gpusTotal - 1}, such as 0, 3.`}
+            {...form.text('gpusSick')}
+          />
+          <ReasonField {...form.text('reason')} />
+        </>
       )}
-      <TextField
-        label="GPUs withdrawn from sale"
-        hint={`Numbers from 0 to ${machine.gpusTotal - 1}, such as 0, 3.`}
-        {...form.text('gpusSick')}
-      />
-      <ReasonField {...form.text('reason')} />
-    </FormDialog>
+    </CallDialog>
   )
 }
 

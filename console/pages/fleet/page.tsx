@@ -1,6 +1,6 @@
 /** The operator's fleet, one tab per list. */
 import { getRouteApi } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import type { ComponentType } from 'react'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { Page } from '../../ui/page.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
@@ -15,34 +15,35 @@ import { FleetVolumes } from './volumes.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 
-const tabs = [
-  { name: 'machines', label: 'Machines' },
-  { name: 'hosts', label: 'Hosts' },
-  { name: 'engines', label: 'Engines' },
-  { name: 'rentals', label: 'Rentals' },
-  { name: 'volumes', label: 'Volumes' },
-  { name: 'images', label: 'Base images' },
-  { name: 'placement', label: 'Placement' },
-] as const satisfies ReadonlyArray<{ name: FleetTab; label: string }>
+const tabs: Readonly<Record<FleetTab, string>> = {
+  machines: 'Machines',
+  hosts: 'Hosts',
+  engines: 'Engines',
+  rentals: 'Rentals',
+  volumes: 'Volumes',
+  images: 'Base images',
+  placement: 'Placement',
+}
 
-const panels: Readonly<Record<FleetTab, () => ReactNode>> = {
-  machines: () => <FleetMachines />,
-  hosts: () => <FleetHosts />,
-  engines: () => <FleetEngines />,
-  rentals: () => <FleetRentals />,
-  volumes: () => <FleetVolumes />,
-  images: () => <FleetImages />,
-  placement: () => <FleetPlacement />,
+const panels: Readonly<Record<FleetTab, ComponentType>> = {
+  machines: FleetMachines,
+  hosts: FleetHosts,
+  engines: FleetEngines,
+  rentals: FleetRentals,
+  volumes: FleetVolumes,
+  images: FleetImages,
+  placement: FleetPlacement,
 }
 
 export function FleetPage() {
   const { tab = 'machines' } = route.useSearch()
   const navigate = route.useNavigate()
+  const Panel = panels[tab]
   useOperatorEvents()
   return (
     <Page intro="All machines, hosts, rentals and volumes, across all suppliers and accounts.">
       <Tabs label="Fleet" tabs={tabs} chosen={tab} onChoose={(name) => void navigate({ search: { tab: name } })}>
-        {panels[tab]()}
+        <Panel />
       </Tabs>
     </Page>
   )

@@ -10,13 +10,15 @@ import { networkLabels } from '../../../src/view/gpu.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useCall } from '../../api/query.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
+import { choicesOf } from '../../list/filter.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
-import { SelectField, TextField, type Choice } from '../../ui/field.tsx'
+import { SelectField, TextField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
+import { Table, VirtualTable } from '../../ui/table.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 
@@ -65,9 +67,9 @@ function OrderForm() {
   const choose = <Value extends string>(
     name: keyof typeof values,
     options: readonly Value[],
-    label: (value: Value) => string = String,
+    label?: (value: Value) => string,
   ) => ({
-    choices: options.map((value): Choice => ({ value, label: label(value) })),
+    choices: choicesOf(options, label),
     value: values[name],
     onChange: (event: { target: { value: string } }) =>
       setValues((before) => ({ ...before, [name]: event.target.value })),
@@ -114,8 +116,8 @@ function Report({ report }: { report: Placement }) {
           label="Matching machines"
           columns={candidateColumns}
           rows={candidates.map((machine, at) => ({ ...machine, at: at + 1 }))}
-          rowKey={(machine) => machine.machineId}
-          empty={<p className="text-sm text-muted">No machine matches now. The reasons are below.</p>}
+          rowKey="machineId"
+          empty="No machine matches now. The reasons are below."
         />
       </Card>
       <Card title="Machines that don’t match">
@@ -123,8 +125,8 @@ function Report({ report }: { report: Placement }) {
           label="Machines that don’t match"
           columns={rejectedColumns}
           rows={rejected}
-          rowKey={(machine) => machine.machineId}
-          empty={<p className="text-sm text-muted">All machines match.</p>}
+          rowKey="machineId"
+          empty="All machines match."
         />
         {rejectedCount > rejected.length && (
           <p className="mt-2 text-sm text-muted">
@@ -150,17 +152,12 @@ function PriceNote({ price }: { price: Placement['price'] }) {
   )
 }
 
-const candidateColumns: ReadonlyArray<Column<Placement['candidates'][number] & { at: number }>> = [
-  { name: 'at', header: 'Rank', cell: (machine) => machine.at },
-  { name: 'machine', header: 'Machine', cell: (machine) => machine.machineId },
-  { name: 'cluster', header: 'Cluster', cell: (machine) => machine.clusterName },
-  { name: 'driver', header: 'Engine', cell: (machine) => machine.driver },
-  {
-    name: 'free',
-    header: 'Free GPUs',
-    align: 'right',
-    cell: (machine) => `${machine.gpusFree} of ${machine.gpusTotal}`,
-  },
+const candidateColumns: Columns<Placement['candidates'][number] & { readonly at: number }> = [
+  textColumn('Rank', 'at'),
+  textColumn('Machine', 'machineId'),
+  textColumn('Cluster', 'clusterName'),
+  textColumn('Engine', 'driver'),
+  textColumn('Free GPUs', ({ gpusFree, gpusTotal }) => `${gpusFree} of ${gpusTotal}`, { align: 'right' }),
 ]
 
 const reasonLabels: Readonly<Record<PlacementReason, string>> = {
@@ -182,9 +179,9 @@ const reasonLabels: Readonly<Record<PlacementReason, string>> = {
   cluster_too_small: 'Cluster too small',
 }
 
-const rejectedColumns: ReadonlyArray<Column<Placement['rejected'][number]>> = [
-  { name: 'machine', header: 'Machine', cell: (machine) => machine.machineId },
-  { name: 'driver', header: 'Engine', cell: (machine) => machine.driver },
-  { name: 'reason', header: 'Reason', cell: (machine) => reasonLabels[machine.reason] },
-  { name: 'detail', header: 'Detail', cell: (machine) => machine.detail },
+const rejectedColumns: Columns<Placement['rejected'][number]> = [
+  textColumn('Machine', 'machineId'),
+  textColumn('Engine', 'driver'),
+  textColumn('Reason', ({ reason }) => reasonLabels[reason]),
+  textColumn('Detail', 'detail'),
 ]

@@ -2,79 +2,61 @@
 import { getRouteApi } from '@tanstack/react-router'
 import { rentalStatus } from '../../../src/contract/rental.ts'
 import { count } from '../../../src/view/number.ts'
-import { rentalKindLabels } from '../../../src/view/rental.ts'
-import { localTime, relativeTime } from '../../../src/view/time.ts'
+import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
+import { localTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
-import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
+import { accountColumn, agoColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { choicesOf, FilterBar } from '../../list/filter.tsx'
+import { PagedTable } from '../../list/table.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { RentalBadge } from '../../ui/badge.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { SelectField } from '../../ui/field.tsx'
-import { useNow } from '../../ui/now.ts'
-import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 import { AccountField } from './account-field.tsx'
-import type { AnyRental } from './read.ts'
+import { NumberedName, type AnyRental } from './read.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 const STUCK_SHOWN = 100
 
 export function FleetRentals() {
-  const { rental: status, account } = route.useSearch()
+  const search = route.useSearch()
   const navigate = route.useNavigate()
-  const pages = usePages(JSON.stringify([status, account]))
-  const query = { limit: PAGE_ROWS, cursor: pages.cursor, status, accountId: account }
-  const rentals = useCall('listAllRentals', { query }, { keepsLast: true })
-  const columns = columnsOf(useNow())
+  const change = (changed: Partial<typeof search>): void =>
+    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true })
   return (
     <div className="flex flex-col gap-4">
       <StuckRentals />
-      <div className="grid gap-3 sm:grid-cols-2" role="search" aria-label="Rentals">
-        <SelectField
-          label="State"
-          choices={[{ value: '', label: 'Any' }, ...rentalStatus.options.map((value) => ({ value, label: value }))]}
-          value={status ?? ''}
-          onChange={(event) => {
-            const chosen = rentalStatus.options.find((one) => one === event.target.value)
-            void navigate({ search: (before) => ({ ...before, rental: chosen }), replace: true })
-          }}
-        />
-        <AccountField
-          value={account ?? ''}
-          onChange={(id) =>
-            void navigate({ search: (before) => ({ ...before, account: id || undefined }), replace: true })
-          }
-        />
-      </div>
-      <Answer of={rentals} skeleton={<Skeleton rows={8} />}>
-        {({ rentals: rows, nextCursor }) => (
-          <>
-            <VirtualTable
-              label="Rentals of all accounts"
-              columns={columns}
-              rows={rows}
-              rowKey={(rental) => rental.id}
-              empty={<Empty title="No rentals match">Rentals of all accounts are listed here.</Empty>}
-            />
-            <Pager pages={pages} nextCursor={nextCursor} />
-          </>
-        )}
-      </Answer>
+      <FilterBar
+        label="Rentals"
+        fields={[{ name: 'rental', label: 'State', choices: choicesOf(rentalStatus.options) }]}
+        search={search}
+        onChange={change}
+      >
+        <AccountField value={search.account ?? ''} onChange={(id) => change({ account: id || undefined })} />
+      </FilterBar>
+      <PagedTable
+        label="Rentals of all accounts"
+        call="listAllRentals"
+        query={{ status: search.rental, accountId: search.account }}
+        rows={({ rentals }) => rentals}
+        rowKey="id"
+        columns={columns}
+        virtual
+        empty={<Empty title="No rentals match">Rentals of all accounts are listed here.</Empty>}
+      />
     </div>
   )
 }
 
 function StuckRentals() {
   const stuck = useCall('listAllRentals', { query: { stuck: true, limit: STUCK_SHOWN } })
-  const columns = stuckColumns(useNow())
   return (
     <Answer of={stuck} skeleton={<></>}>
       {({ rentals }) =>
         rentals.length > 0 && (
           <Card title={count(rentals.length, 'stuck rental')}>
-            <Table label="Stuck rentals" columns={columns} rows={rentals} rowKey={(rental) => rental.id} empty={null} />
+            <Table label="Stuck rentals" columns={stuckColumns} rows={rentals} rowKey="id" empty={null} />
           </Card>
         )
       }
@@ -82,19 +64,13 @@ function StuckRentals() {
   )
 }
 
-function stuckColumns(now: number): ReadonlyArray<Column<AnyRental>> {
-  return [
-    { name: 'name', header: 'Rental', cell: (rental) => <RentalName rental={rental} /> },
-    { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
-    { name: 'status', header: 'State', cell: (rental) => <RentalBadge status={rental.status} /> },
-    {
-      name: 'since',
-      header: 'Stuck since',
-      cell: (rental) => <span title={localTime(rental.stuckSince)}>{relativeTime(rental.stuckSince, now)}</span>,
-    },
-    { name: 'next', header: 'Next step', cell: (rental) => <NextStep rental={rental} /> },
-  ]
-}
+const stuckColumns: Columns<AnyRental> = [
+  textColumn('Rental', ({ id, name }) => <NumberedName noun="Rental" id={id} name={name} />),
+  accountColumn(),
+  badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
+  agoColumn('Stuck since', 'stuckSince'),
+  textColumn('Next step', (rental) => <NextStep rental={rental} />),
+]
 
 /** The customer is not charged; the machine has to be removed at the engine. */
 function NextStep({ rental }: { rental: AnyRental }) {
@@ -117,29 +93,19 @@ function NextStep({ rental }: { rental: AnyRental }) {
   )
 }
 
-function columnsOf(now: number): ReadonlyArray<Column<AnyRental>> {
-  return [
-    { name: 'name', header: 'Rental', width: 'minmax(0, 1.4fr)', cell: (rental) => <RentalName rental={rental} /> },
-    { name: 'account', header: 'Account', cell: (rental) => <AccountLink rental={rental} /> },
-    { name: 'kind', header: 'Kind', width: '8rem', cell: (rental) => rentalKindLabels[rental.kind] },
-    { name: 'gpus', header: 'GPUs', align: 'right', width: '4rem', cell: (rental) => rental.gpuCount },
-    { name: 'region', header: 'Region', cell: (rental) => rental.region },
-    { name: 'driver', header: 'Engine', width: '5.5rem', cell: (rental) => rental.driver },
-    { name: 'status', header: 'State', width: '8rem', cell: (rental) => <RentalBadge status={rental.status} /> },
-    {
-      name: 'since',
-      header: 'Since',
-      width: '8.5rem',
-      cell: (rental) => <span title={localTime(rental.statusSince)}>{relativeTime(rental.statusSince, now)}</span>,
-    },
-    {
-      name: 'reason',
-      header: 'Reason',
-      width: 'minmax(0, 1.3fr)',
-      cell: (rental) => <ReasonCell rental={rental} />,
-    },
-  ]
-}
+const columns: Columns<AnyRental> = [
+  textColumn('Rental', ({ id, name }) => <NumberedName noun="Rental" id={id} name={name} />, {
+    width: 'minmax(0, 1.4fr)',
+  }),
+  accountColumn(),
+  textColumn('Kind', ({ kind }) => rentalKindLabels[kind], { width: '8rem' }),
+  numberColumn('GPUs', 'gpuCount', { width: '4rem' }),
+  textColumn('Region', 'region'),
+  textColumn('Engine', 'driver', { width: '5.5rem' }),
+  badgeColumn('State', ({ status }) => [status, rentalTones[status]], { width: '8rem' }),
+  agoColumn('Since', 'statusSince', { width: '8.5rem' }),
+  textColumn('Reason', (rental) => <ReasonCell rental={rental} />, { width: 'minmax(0, 1.3fr)' }),
+]
 
 /** While a rental waits for its engine, the last error of the engine is the reason. */
 function ReasonCell({ rental }: { rental: AnyRental }) {
@@ -149,21 +115,5 @@ function ReasonCell({ rental }: { rental: AnyRental }) {
     <span className="text-bad" title={`${localTime(rental.lastErrorAt)}: ${rental.lastError}`}>
       {rental.lastError}
     </span>
-  )
-}
-
-function RentalName({ rental }: { rental: AnyRental }) {
-  return (
-    <span title={`Rental ${rental.id}`}>
-      {rental.name} <span className="text-muted">#{rental.id}</span>
-    </span>
-  )
-}
-
-function AccountLink({ rental }: { rental: AnyRental }) {
-  return (
-    <TextLink to="/operator/accounts/$id" params={{ id: rental.accountId }}>
-      {rental.accountName}
-    </TextLink>
   )
 }

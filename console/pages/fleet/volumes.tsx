@@ -1,80 +1,38 @@
 /** Storage volumes of all accounts, with the last error of their engine. */
-import { localTime, relativeTime } from '../../../src/view/time.ts'
-import { useCall } from '../../api/query.ts'
-import { PAGE_ROWS, Pager, usePages } from '../../ui/pager.tsx'
+import { localTime } from '../../../src/view/time.ts'
 import { volumeLabels } from '../../../src/view/volume.ts'
-import { Answer } from '../../ui/answer.tsx'
-import { Badge } from '../../ui/badge.tsx'
-import { TextLink } from '../../ui/button.tsx'
+import { accountColumn, agoColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { PagedTable } from '../../list/table.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { useNow } from '../../ui/now.ts'
-import { Skeleton } from '../../ui/skeleton.tsx'
-import { VirtualTable, type Column } from '../../ui/table.tsx'
-import type { AnyVolume } from './read.ts'
+import { NumberedName, type AnyVolume } from './read.tsx'
 
 const READ_EVERY_MS = 15_000
 
 export function FleetVolumes() {
-  const pages = usePages()
-  const query = { limit: PAGE_ROWS, cursor: pages.cursor }
-  const volumes = useCall('listAllVolumes', { query }, { everyMs: READ_EVERY_MS, keepsLast: true })
-  const columns = columnsOf(useNow())
   return (
-    <Answer of={volumes} skeleton={<Skeleton rows={8} />}>
-      {({ volumes: rows, nextCursor }) => (
-        <>
-          <VirtualTable
-            label="Volumes of all accounts"
-            columns={columns}
-            rows={rows}
-            rowKey={(volume) => volume.id}
-            empty={<Empty title="No volumes yet">Volumes that customers create are listed here.</Empty>}
-          />
-          <Pager pages={pages} nextCursor={nextCursor} />
-        </>
-      )}
-    </Answer>
+    <PagedTable
+      label="Volumes of all accounts"
+      call="listAllVolumes"
+      everyMs={READ_EVERY_MS}
+      rows={({ volumes }) => volumes}
+      rowKey="id"
+      columns={columns}
+      virtual
+      empty={<Empty title="No volumes yet">Volumes that customers create are listed here.</Empty>}
+    />
   )
 }
 
-function columnsOf(now: number): ReadonlyArray<Column<AnyVolume>> {
-  return [
-    {
-      name: 'label',
-      header: 'Volume',
-      cell: (volume) => (
-        <span title={`Volume ${volume.id}`}>
-          {volume.label} <span className="text-muted">#{volume.id}</span>
-        </span>
-      ),
-    },
-    {
-      name: 'account',
-      header: 'Account',
-      cell: ({ accountId, accountName }) => (
-        <TextLink to="/operator/accounts/$id" params={{ id: accountId }}>
-          {accountName}
-        </TextLink>
-      ),
-    },
-    { name: 'size', header: 'GB', align: 'right', width: '5rem', cell: ({ sizeGb }) => sizeGb.toLocaleString('en-US') },
-    { name: 'region', header: 'Region', cell: ({ region }) => region },
-    { name: 'driver', header: 'Engine', width: '7rem', cell: ({ driver }) => driver },
-    {
-      name: 'state',
-      header: 'State',
-      width: '8rem',
-      cell: ({ state }) => <Badge tone={volumeLabels[state].tone}>{state}</Badge>,
-    },
-    {
-      name: 'since',
-      header: 'Since',
-      width: '8.5rem',
-      cell: ({ stateSince }) => <span title={localTime(stateSince)}>{relativeTime(stateSince, now)}</span>,
-    },
-    { name: 'error', header: 'Last error', width: 'minmax(0, 2fr)', cell: (volume) => <LastError volume={volume} /> },
-  ]
-}
+const columns: Columns<AnyVolume> = [
+  textColumn('Volume', ({ id, label }) => <NumberedName noun="Volume" id={id} name={label} />),
+  accountColumn(),
+  numberColumn('GB', 'sizeGb', { width: '5rem' }),
+  textColumn('Region', 'region'),
+  textColumn('Engine', 'driver', { width: '7rem' }),
+  badgeColumn('State', ({ state }) => [state, volumeLabels[state].tone], { width: '8rem' }),
+  agoColumn('Since', 'stateSince', { width: '8.5rem' }),
+  textColumn('Last error', (volume) => <LastError volume={volume} />, { width: 'minmax(0, 2fr)' }),
+]
 
 /** Of the volume, or else of its first failing attachment. */
 function LastError({ volume }: { volume: AnyVolume }) {

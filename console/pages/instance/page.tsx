@@ -11,7 +11,7 @@ import { gpuLabel } from '../../../src/view/gpu.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Facts } from '../../ui/card.tsx'
+import { Card, Facts, type Fact } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -137,16 +137,11 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
   )
 }
 
-function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [string, ReactNode]> {
+function factsOf(instance: Instance, cost: ReactNode): Fact[] {
   const { image, machine, resources, autoTerminateAt, spendingLimitUsd } = instance
   const { cpuCount, ramGb, storageGb } = resources
   return [
-    [
-      'Cost so far',
-      <span key="cost" className="font-medium">
-        {cost}
-      </span>,
-    ],
+    ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', hourlyPrice(instance.pricePerHourUsd)],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
@@ -156,6 +151,6 @@ function factsOf(instance: Instance, cost: ReactNode): ReadonlyArray<readonly [s
     ['Name', instance.name],
     ['Rental ID', instance.rentalId],
     ['Started', localTime(instance.startedAt)],
-    ...(instance.terminatedAt === null ? [] : [['Ended', localTime(instance.terminatedAt)] as const]),
+    ['Ended', instance.terminatedAt && localTime(instance.terminatedAt)],
   ]
 }

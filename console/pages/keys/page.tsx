@@ -1,20 +1,21 @@
 /** The account's API keys: scopes, limits and last use. */
-import { useState, type ReactNode } from 'react'
+import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { localDate, localTime, relativeTime } from '../../../src/view/time.ts'
+import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { missingScope, useMay, useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
-import { Answer } from '../../ui/answer.tsx'
+import { actionsColumn, agoColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CheckField } from '../../ui/field.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
 import { CreateKeyDialog } from './create.tsx'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
@@ -24,16 +25,25 @@ const SHOWN_REVOKED = 200
 
 export function KeysPage() {
   const mayManage = useMay('keys')
-  const keys = useCall('listApiKeys')
-  const [isCreating, setCreating] = useState(false)
-  const [revoking, setRevoking] = useState<ApiKey>()
+  const dialog = useDialog()
+  const [showsRevoked, setShowsRevoked] = useState(false)
+  const all = useCall('listApiKeys').data?.apiKeys ?? []
+  const revokedCount = all.filter(isRevoked).length
   const create = (
     <Button
       look="primary"
       disabledReason={mayManage ? undefined : missingScope('keys')}
-      onClick={() => setCreating(true)}
+      onClick={() => dialog.open((close) => <CreateKeyDialog onClose={close} />)}
     >
       Create key
+    </Button>
+  )
+  const revoke = (key: ApiKey) => (
+    <Button
+      aria-label={`Revoke ${key.name}`}
+      onClick={() => dialog.open((close) => <RevokeDialog apiKey={key} onClose={close} />)}
+    >
+      Revoke
     </Button>
   )
   return (
@@ -41,81 +51,45 @@ export function KeysPage() {
       intro="Keys for the API, the command line and this console. Each key is limited to its scopes and this account."
       actions={create}
     >
-      <Answer of={keys}>{({ apiKeys }) => <KeyList keys={apiKeys} onRevoke={setRevoking} create={create} />}</Answer>
-      {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
-      {revoking !== undefined && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(undefined)} />}
+      <div className="flex flex-col gap-3">
+        {revokedCount > 0 && (
+          <CheckField
+            label={`Show ${count(revokedCount, 'revoked key')}`}
+            checked={showsRevoked}
+            onChange={(event) => setShowsRevoked(event.target.checked)}
+          />
+        )}
+        <ListTable
+          label="API keys"
+          call="listApiKeys"
+          rows={({ apiKeys }) => [
+            ...apiKeys.filter((key) => !isRevoked(key)),
+            ...(showsRevoked ? apiKeys.filter(isRevoked).slice(0, SHOWN_REVOKED) : []),
+          ]}
+          rowKey="publicId"
+          columns={[...columns, actionsColumn((key: ApiKey) => !isRevoked(key) && revoke(key))]}
+          empty={<Empty title="No active keys" action={create} />}
+        />
+        {showsRevoked && revokedCount > SHOWN_REVOKED && (
+          <p className="text-sm text-muted">Showing the newest {SHOWN_REVOKED} revoked keys.</p>
+        )}
+      </div>
+      {dialog.shown}
     </Page>
   )
 }
 
-interface KeyListProps {
-  readonly keys: readonly ApiKey[]
-  readonly onRevoke: (key: ApiKey) => void
-  readonly create: ReactNode
+function isRevoked({ revokedAt }: ApiKey): boolean {
+  return revokedAt !== null
 }
 
-function KeyList({ keys, onRevoke, create }: KeyListProps) {
-  const [showsRevoked, setShowsRevoked] = useState(false)
-  const now = useNow()
-  const live = keys.filter((key) => key.revokedAt === null)
-  const revoked = keys.filter((key) => key.revokedAt !== null)
-  const shown = showsRevoked ? [...live, ...revoked.slice(0, SHOWN_REVOKED)] : live
-  return (
-    <div className="flex flex-col gap-3">
-      {revoked.length > 0 && (
-        <CheckField
-          label={`Show ${count(revoked.length, 'revoked key')}`}
-          checked={showsRevoked}
-          onChange={(event) => setShowsRevoked(event.target.checked)}
-        />
-      )}
-      <Table
-        label="API keys"
-        columns={columnsAt(now, onRevoke)}
-        rows={shown}
-        rowKey={(key) => key.publicId}
-        empty={<Empty title="No active keys" action={create} />}
-      />
-      {showsRevoked && revoked.length > SHOWN_REVOKED && (
-        <p className="text-sm text-muted">Showing the newest {SHOWN_REVOKED} revoked keys.</p>
-      )}
-    </div>
-  )
-}
-
-function columnsAt(now: number, onRevoke: (key: ApiKey) => void): ReadonlyArray<Column<ApiKey>> {
-  return [
-    { name: 'name', header: 'Name', cell: (key) => <KeyName apiKey={key} /> },
-    { name: 'state', header: 'State', cell: (key) => <KeyState apiKey={key} now={now} /> },
-    {
-      name: 'scopes',
-      header: 'Scopes',
-      wideOnly: true,
-      cell: (key) => <span className="block max-w-64">{key.scopes.join(', ')}</span>,
-    },
-    { name: 'limits', header: 'Limits', wideOnly: true, cell: (key) => <Limits apiKey={key} /> },
-    {
-      name: 'used',
-      header: 'Last used',
-      cell: (key) => (
-        <span className="whitespace-nowrap" title={localTime(key.lastUsedAt)}>
-          {key.lastUsedAt === null ? 'Never' : relativeTime(key.lastUsedAt, now)}
-        </span>
-      ),
-    },
-    {
-      name: 'actions',
-      header: <span className="sr-only">Actions</span>,
-      align: 'right',
-      cell: (key) =>
-        key.revokedAt === null && (
-          <Button onClick={() => onRevoke(key)} aria-label={`Revoke ${key.name}`}>
-            Revoke
-          </Button>
-        ),
-    },
-  ]
-}
+const columns: Columns<ApiKey> = [
+  textColumn('Name', (key) => <KeyName apiKey={key} />),
+  textColumn('State', (key) => <KeyState apiKey={key} />),
+  textColumn('Scopes', ({ scopes }) => scopes.join(', '), { wideOnly: true, className: 'block max-w-64' }),
+  textColumn('Limits', (key) => <Limits apiKey={key} />, { wideOnly: true }),
+  agoColumn('Last used', 'lastUsedAt', { never: 'Never' }),
+]
 
 function KeyName({ apiKey }: { apiKey: ApiKey }) {
   const me = useMe()
@@ -130,7 +104,8 @@ function KeyName({ apiKey }: { apiKey: ApiKey }) {
   )
 }
 
-function KeyState({ apiKey, now }: { apiKey: ApiKey; now: number }) {
+function KeyState({ apiKey }: { apiKey: ApiKey }) {
+  const now = useNow()
   const { revokedAt, expiresAt } = apiKey
   if (revokedAt !== null) return <Badge tone="plain">Revoked {localDate(revokedAt)}</Badge>
   if (expiresAt === null) return <Badge tone="good">Active</Badge>

@@ -7,16 +7,16 @@ import type { Reply } from '../../../src/client/client.ts'
 import { formatInstant, instantOf } from '../../../src/base/instant.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { localTime } from '../../../src/view/time.ts'
-import { money } from '../../../src/view/money.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from '../../../src/view/ledger.ts'
 import { useAction } from '../../api/query.ts'
+import { badgeColumn, moneyColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 /** Checking a large ledger takes minutes. */
 const CHECK_MS = 290_000
@@ -86,19 +86,12 @@ function Outcome<T>({ of, idle, rows, children }: OutcomeProps<T>) {
 type Check = Verdict['checks'][number]
 type Finding = Verdict['findings'][number]
 
-const checkColumns: ReadonlyArray<Column<Check>> = [
-  {
-    name: 'check',
-    header: 'Check',
-    cell: (check) => <span className="block min-w-56">{checkLabel(check.name)}</span>,
-  },
-  { name: 'rows', header: 'Rows', align: 'right', cell: (check) => number(check.rows) },
-  {
-    name: 'verdict',
-    header: 'Result',
-    cell: ({ findings }) =>
-      findings === 0 ? <Badge tone="good">Passed</Badge> : <Badge tone="bad">{`${number(findings)} failed`}</Badge>,
-  },
+const checkColumns: Columns<Check> = [
+  textColumn('Check', ({ name }) => checkLabel(name), { className: 'block min-w-56' }),
+  numberColumn('Rows', 'rows'),
+  badgeColumn('Result', ({ findings }) =>
+    findings === 0 ? ['Passed', 'good'] : [`${number(findings)} failed`, 'bad'],
+  ),
 ]
 
 function LedgerVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
@@ -113,28 +106,13 @@ function LedgerVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
         atMs={atMs}
       />
       <Findings findings={verdict.findings} total={wrong} />
-      <Table
-        label="Ledger checks"
-        columns={checkColumns}
-        rows={verdict.checks}
-        rowKey={(check) => check.name}
-        empty={null}
-      />
+      <Table label="Ledger checks" columns={checkColumns} rows={verdict.checks} rowKey="name" empty={null} />
       <section>
         <h3 className="mb-1 text-sm font-semibold">Operator accounts</h3>
         <p className="mb-2 text-sm text-muted">
           Incoming minus outgoing transfers. Payments move from funding to customer balances, so funding is negative.
         </p>
-        <Table
-          label="Operator accounts"
-          columns={[
-            { name: 'account', header: 'Account', cell: ([name]) => houseAccountLabel(name) },
-            { name: 'sum', header: 'Balance', align: 'right', cell: ([, usd]) => money(usd) },
-          ]}
-          rows={house}
-          rowKey={([name]) => name}
-          empty={null}
-        />
+        <Table label="Operator accounts" columns={houseColumns} rows={house} rowKey={([name]) => name} empty={null} />
       </section>
     </div>
   )
@@ -142,22 +120,19 @@ function LedgerVerdict({ verdict, atMs }: { verdict: Verdict; atMs: number }) {
 
 type Engine = EngineVerdict['engines'][number]
 
-const engineColumns: ReadonlyArray<Column<Engine>> = [
-  { name: 'engine', header: 'Engine', cell: (engine) => engine.driver },
-  { name: 'machines', header: 'Machines', align: 'right', cell: (engine) => number(engine.machines) },
-  { name: 'volumes', header: 'Volumes', align: 'right', cell: (engine) => number(engine.volumes) },
-  {
-    name: 'verdict',
-    header: 'Result',
-    cell: ({ reachable, error, findings }) => {
-      if (!reachable) return <Badge tone="bad">{error ?? 'Not reachable'}</Badge>
-      return findings.length === 0 ? (
-        <Badge tone="good">Passed</Badge>
-      ) : (
-        <Badge tone="bad">{count(findings.length, 'difference')}</Badge>
-      )
-    },
-  },
+const engineColumns: Columns<Engine> = [
+  textColumn('Engine', 'driver'),
+  numberColumn('Machines', 'machines'),
+  numberColumn('Volumes', 'volumes'),
+  badgeColumn('Result', ({ reachable, error, findings }) => {
+    if (!reachable) return [error ?? 'Not reachable', 'bad']
+    return findings.length === 0 ? ['Passed', 'good'] : [count(findings.length, 'difference'), 'bad']
+  }),
+]
+
+const houseColumns: Columns<[name: string, usd: string]> = [
+  textColumn('Account', ([name]) => houseAccountLabel(name)),
+  moneyColumn('Balance', ([, usd]) => usd),
 ]
 
 function EnginesVerdict({ verdict, atMs }: { verdict: EngineVerdict; atMs: number }) {
@@ -174,8 +149,8 @@ function EnginesVerdict({ verdict, atMs }: { verdict: EngineVerdict; atMs: numbe
         label="Engines"
         columns={engineColumns}
         rows={verdict.engines}
-        rowKey={(engine) => engine.driver}
-        empty={<p className="text-sm text-muted">No engine is enabled.</p>}
+        rowKey="driver"
+        empty="No engine is enabled."
       />
       <Findings findings={findings} total={findings.length} />
     </div>
@@ -192,10 +167,10 @@ function Sentence({ ok, good, bad, atMs }: { ok: boolean; good: string; bad: str
   )
 }
 
-const findingColumns: ReadonlyArray<Column<Finding>> = [
-  { name: 'check', header: 'Finding', cell: ({ check }) => findingLabel(check) },
-  { name: 'subject', header: 'Subject', cell: ({ subject }) => <span className="break-all">{subject}</span> },
-  { name: 'detail', header: 'Detail', cell: ({ detail }) => detail },
+const findingColumns: Columns<Finding> = [
+  textColumn('Finding', ({ check }) => findingLabel(check)),
+  textColumn('Subject', 'subject', { className: 'break-all' }),
+  textColumn('Detail', 'detail'),
 ]
 
 function Findings({ findings, total }: { findings: readonly Finding[]; total: number }) {

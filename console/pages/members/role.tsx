@@ -1,11 +1,10 @@
 /** Adding a member and changing a member's role. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMe } from '../../api/me.ts'
-import { FormDialog } from '../../form/dialog.tsx'
+import { CallDialog } from '../../form/dialog.tsx'
 import { optionalText } from '../../form/read.ts'
-import { useCallForm, type Form } from '../../form/use-form.ts'
+import type { Form } from '../../form/use-form.ts'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { toast } from '../../ui/toast.tsx'
 
 type Member = Reply<'listMembers'>['members'][number]
 type Role = Member['role']
@@ -22,48 +21,51 @@ function RoleField({ form }: { form: Pick<Form<{ readonly role: string }>, 'text
 }
 
 export function AddMemberDialog({ onClose }: { onClose: () => void }) {
-  const form = useCallForm('addMember', {
-    refreshes: ['listMembers'],
-    initial: { email: '', name: '', role: 'member' },
-    body: ({ email, name, role }) => ({ email: email.trim(), role: role as Role, name: optionalText(name) }),
-    onDone: ({ email }) => {
-      toast(`Added ${email}`)
-      onClose()
-    },
-  })
   return (
-    <FormDialog title="Add member" form={form} action="Add member" onClose={onClose}>
-      <TextField label="Email" type="email" maxLength={255} {...form.text('email')} />
-      <TextField label="Name" maxLength={255} placeholder="Optional" {...form.text('name')} />
-      <RoleField form={form} />
-    </FormDialog>
+    <CallDialog
+      operation="addMember"
+      refreshes={['listMembers']}
+      title="Add member"
+      action="Add member"
+      initial={{ email: '', name: '', role: 'member' }}
+      body={({ email, name, role }) => ({ email: email.trim(), role: role as Role, name: optionalText(name) })}
+      done={({ email }) => `Added ${email}`}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <TextField label="Email" type="email" maxLength={255} {...form.text('email')} />
+          <TextField label="Name" maxLength={255} placeholder="Optional" {...form.text('name')} />
+          <RoleField form={form} />
+        </>
+      )}
+    </CallDialog>
   )
 }
 
 export function RoleDialog({ member, onClose }: { member: Member; onClose: () => void }) {
   const me = useMe()
-  const form = useCallForm('changeMember', {
-    input: { params: { id: member.id } },
-    refreshes: ['listMembers', 'getMe'],
-    initial: { role: member.role },
-    body: ({ role }) => ({ role }),
-    onDone: ({ email, role }) => {
-      toast(`${email} is now ${role === 'owner' ? 'an' : 'a'} ${role}`)
-      onClose()
-    },
-  })
   return (
-    <FormDialog
+    <CallDialog
+      operation="changeMember"
+      input={{ params: { id: member.id } }}
+      refreshes={['listMembers', 'getMe']}
       title={`Role of ${member.email}`}
-      form={form}
       action="Change role"
-      disabledReason={form.isDirty ? undefined : 'Choose another role first'}
+      initial={{ role: member.role }}
+      body={({ role }) => ({ role })}
+      disabledReason={(form) => (form.isDirty ? undefined : 'Choose another role first')}
+      done={({ email, role }) => `${email} is now ${role === 'owner' ? 'an' : 'a'} ${role}`}
       onClose={onClose}
     >
-      <RoleField form={form} />
-      {member.id === me.id && form.values.role !== 'owner' && (
-        <p className="text-sm font-medium text-bad">This is you. Only another owner can make you an owner again.</p>
+      {(form) => (
+        <>
+          <RoleField form={form} />
+          {member.id === me.id && form.values.role !== 'owner' && (
+            <p className="text-sm font-medium text-bad">This is you. Only another owner can make you an owner again.</p>
+          )}
+        </>
       )}
-    </FormDialog>
+    </CallDialog>
   )
 }

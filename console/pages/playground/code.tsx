@@ -4,7 +4,7 @@ import { Button, TextLink } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
-import { languages, type Language, type Snippets } from './snippet.ts'
+import type { Language, Snippets } from './snippet.ts'
 
 const labels: Readonly<Record<Language, string>> = { curl: 'curl', python: 'Python', typescript: 'TypeScript' }
 
@@ -28,12 +28,7 @@ function CodeDialog({ snippets, onClose }: { snippets: Snippets; onClose: () => 
         The current request. Set the environment variable <code className="font-mono">BERTH_KEY</code> to an{' '}
         <TextLink to="/keys">API key</TextLink> with the scope <code>inference</code>.
       </p>
-      <Tabs
-        label="Language"
-        tabs={languages.map((name) => ({ name, label: labels[name] }))}
-        chosen={language}
-        onChoose={setLanguage}
-      >
+      <Tabs label="Language" tabs={labels} chosen={language} onChoose={setLanguage}>
         <CodeBlock code={snippets[language]} label={`Request in ${labels[language]}`} />
       </Tabs>
     </Dialog>

@@ -5,7 +5,7 @@
  */
 type Body = Readonly<Record<string, unknown>>
 
-export const languages = ['curl', 'python', 'typescript'] as const
+const languages = ['curl', 'python', 'typescript'] as const
 export type Language = (typeof languages)[number]
 export type Snippets = Readonly<Record<Language, string>>
 

@@ -4,10 +4,13 @@ import { count } from '../../../src/view/number.ts'
 import { networkLabels } from '../../../src/view/gpu.ts'
 import { exactMoney } from '../../../src/view/money.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
+import { choicesOf } from '../../list/filter.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { VirtualTable, type Column } from '../../ui/table.tsx'
+import { VirtualTable } from '../../ui/table.tsx'
+import { beforeColumn, saleColumn } from './column.tsx'
 import {
   draftOf,
   faultOfGpuPrice,
@@ -85,10 +88,7 @@ function Filters({ book, filter, onFilter }: FiltersProps) {
           label={label}
           choices={[
             { value: '', label: 'All' },
-            ...[...new Set(book.gpus.map((row) => String(row[name])))].sort(byNumberOrText).map((value) => ({
-              value,
-              label: text(value),
-            })),
+            ...choicesOf([...new Set(book.gpus.map((row) => String(row[name])))].sort(byNumberOrText), text),
           ]}
           value={filter[name]}
           onChange={(event) => onFilter({ ...filter, [name]: event.target.value })}
@@ -132,14 +132,14 @@ function SetAll({ rowCount, onSet }: { rowCount: number; onSet: (price: string) 
 function columnsWith(
   draft: Draft,
   change: (rows: readonly GpuPrice[], to: { price?: string; enabled?: boolean }) => void,
-): ReadonlyArray<Column<GpuPrice>> {
+): Columns<GpuPrice> {
   const typedOf = (row: GpuPrice) => draftOf(row, row.perGpuHourUsd, draft.gpus[gpuKey(row)])
   return [
-    { name: 'machine', header: 'Machine', cell: (row) => rentalKindLabels[row.machineType] },
-    { name: 'region', header: 'Region', cell: (row) => row.region },
-    { name: 'gpu', header: 'GPU', width: 'minmax(0, 0.6fr)', cell: (row) => row.gpuType.toUpperCase() },
-    { name: 'network', header: 'Network', cell: (row) => networkLabels[row.networkType] },
-    { name: 'count', header: 'GPUs', width: 'minmax(0, 0.5fr)', align: 'right', cell: (row) => row.gpuCount },
+    textColumn('Machine', ({ machineType }) => rentalKindLabels[machineType]),
+    textColumn('Region', 'region'),
+    textColumn('GPU', ({ gpuType }) => gpuType.toUpperCase(), { width: 'minmax(0, 0.6fr)' }),
+    textColumn('Network', ({ networkType }) => networkLabels[networkType]),
+    textColumn('GPUs', 'gpuCount', { width: 'minmax(0, 0.5fr)', align: 'right' }),
     {
       name: 'price',
       header: 'USD per GPU-hour',
@@ -161,26 +161,8 @@ function columnsWith(
         )
       },
     },
-    {
-      name: 'enabled',
-      header: 'For sale',
-      width: 'minmax(0, 0.5fr)',
-      cell: (row) => (
-        <input
-          type="checkbox"
-          aria-label={`Sell ${gpuKey(row)}`}
-          className="size-4 accent-accent"
-          checked={typedOf(row).enabled}
-          onChange={(event) => change([row], { enabled: event.target.checked })}
-        />
-      ),
-    },
-    {
-      name: 'was',
-      header: 'Before',
-      align: 'right',
-      cell: (row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGpuHourUsd)),
-    },
+    saleColumn(gpuKey, typedOf, (row, enabled) => change([row], { enabled }), 'minmax(0, 0.5fr)'),
+    beforeColumn((row) => (isSame(row.perGpuHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGpuHourUsd))),
   ]
 }
 

@@ -15,11 +15,7 @@ import { SavePricesDialog } from './save.tsx'
 import { StoragePrices } from './storage.tsx'
 import { TermPrices } from './terms.tsx'
 
-const tabs = [
-  { name: 'gpus', label: 'GPUs' },
-  { name: 'storage', label: 'Storage' },
-  { name: 'terms', label: 'Terms' },
-] as const
+const tabs = { gpus: 'GPUs', storage: 'Storage', terms: 'Terms' } as const
 
 /** The rest is only counted. */
 const FAULTS_SHOWN = 3
@@ -37,7 +33,7 @@ export function PricesPage() {
 
 function Book({ book }: { book: PriceBook }) {
   const [draft, setDraft] = useState<Draft>(emptyDraft)
-  const [tab, setTab] = useState<(typeof tabs)[number]['name']>('gpus')
+  const [tab, setTab] = useState<keyof typeof tabs>('gpus')
   const [isSaving, setSaving] = useState(false)
   const changes = changesOf(book, draft)
   const { list, faults } = changes

@@ -2,8 +2,9 @@
 import { count } from '../../../src/view/number.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { useCallForm } from '../../form/use-form.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { ReasonField } from '../../ui/reason-field.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import type { Change, changesOf } from './draft.ts'
 
@@ -14,15 +15,10 @@ interface SavePricesProps {
   readonly onClose: () => void
 }
 
-const columns: ReadonlyArray<Column<Change>> = [
-  { name: 'what', header: 'Row', cell: (change) => <span className="block min-w-52">{change.what}</span> },
-  { name: 'before', header: 'Before', align: 'right', cell: (change) => change.before },
-  {
-    name: 'after',
-    header: 'New',
-    align: 'right',
-    cell: (change) => <span className="font-medium">{change.after}</span>,
-  },
+const columns: Columns<Change> = [
+  textColumn('Row', 'what', { className: 'block min-w-52' }),
+  textColumn('Before', 'before', { align: 'right' }),
+  textColumn('New', 'after', { align: 'right', className: 'font-medium' }),
 ]
 
 export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesProps) {
@@ -46,7 +42,7 @@ export function SavePricesDialog({ list, body, onSaved, onClose }: SavePricesPro
     >
       <p className="text-sm text-muted">New rentals and volumes use the new prices. Current rentals keep theirs.</p>
       <div className="max-h-72 overflow-y-auto">
-        <Table label="Changes" columns={columns} rows={list} rowKey={(row) => row.key} empty={null} />
+        <Table label="Changes" columns={columns} rows={list} rowKey="key" empty={null} />
       </div>
       <ReasonField {...form.text('reason')} />
     </FormDialog>

@@ -1,7 +1,9 @@
 /** Storage prices, one per region. */
 import { exactMoney } from '../../../src/view/money.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
+import { beforeColumn, saleColumn } from './column.tsx'
 import { draftOf, faultOfStoragePrice, isSame, type Draft, type DraftProps, type StoragePrice } from './draft.ts'
 
 export function StoragePrices({ book, draft, onDraft }: DraftProps) {
@@ -18,8 +20,8 @@ export function StoragePrices({ book, draft, onDraft }: DraftProps) {
       label="Storage prices"
       columns={columnsWith(draft, change)}
       rows={book.storage}
-      rowKey={(row) => row.region}
-      empty={<p className="text-sm text-muted">No region has a price, so volumes cannot be created.</p>}
+      rowKey="region"
+      empty="No region has a price, so volumes cannot be created."
     />
   )
 }
@@ -27,10 +29,10 @@ export function StoragePrices({ book, draft, onDraft }: DraftProps) {
 function columnsWith(
   draft: Draft,
   change: (row: StoragePrice, to: { price?: string; enabled?: boolean }) => void,
-): ReadonlyArray<Column<StoragePrice>> {
+): Columns<StoragePrice> {
   const typedOf = (row: StoragePrice) => draftOf(row, row.perGbHourUsd, draft.storage[row.region])
   return [
-    { name: 'region', header: 'Region', cell: (row) => row.region },
+    textColumn('Region', 'region'),
     {
       name: 'price',
       header: 'USD per GB-hour',
@@ -49,25 +51,11 @@ function columnsWith(
         )
       },
     },
-    {
-      name: 'enabled',
-      header: 'For sale',
-      cell: (row) => (
-        <input
-          type="checkbox"
-          aria-label={`Sell storage in ${row.region}`}
-          className="size-4 accent-accent"
-          checked={typedOf(row).enabled}
-          onChange={(event) => change(row, { enabled: event.target.checked })}
-        />
-      ),
-    },
-    {
-      name: 'was',
-      header: 'Before',
-      align: 'right',
-      wideOnly: true,
-      cell: (row) => (isSame(row.perGbHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGbHourUsd)),
-    },
+    saleColumn(
+      ({ region }) => `storage in ${region}`,
+      typedOf,
+      (row, enabled) => change(row, { enabled }),
+    ),
+    beforeColumn((row) => (isSame(row.perGbHourUsd, row.enabled, typedOf(row)) ? '' : exactMoney(row.perGbHourUsd))),
   ]
 }

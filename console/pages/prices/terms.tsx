@@ -1,10 +1,12 @@
 /** Reserved terms and their discounts, for everyone or for one account. */
 import { useState, type FormEvent } from 'react'
 import { count, number } from '../../../src/view/number.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
+import { beforeColumn } from './column.tsx'
 import { faultOfDiscount, termKey, type Draft, type DraftProps, type Term } from './draft.ts'
 
 const MAX_DAYS = 3_650
@@ -24,17 +26,17 @@ export function TermPrices({ book, draft, onDraft }: DraftProps) {
         columns={columnsWith(draft, set)}
         rows={rows}
         rowKey={termKey}
-        empty={<p className="text-sm text-muted">No terms yet. Machines can only be rented on demand.</p>}
+        empty="No terms yet. Machines can only be rented on demand."
       />
       <AddTerm taken={new Set(rows.map(termKey))} onAdd={set} />
     </div>
   )
 }
 
-function columnsWith(draft: Draft, set: (key: string, discount: string) => void): ReadonlyArray<Column<TermRow>> {
+function columnsWith(draft: Draft, set: (key: string, discount: string) => void): Columns<TermRow> {
   return [
-    { name: 'term', header: 'Term', cell: (row) => count(row.termPeriodDays, 'day') },
-    { name: 'for', header: 'For', cell: (row) => row.accountId ?? 'Everyone' },
+    textColumn('Term', ({ termPeriodDays }) => count(termPeriodDays, 'day')),
+    textColumn('For', ({ accountId }) => accountId ?? 'Everyone'),
     {
       name: 'discount',
       header: 'Discount (%)',
@@ -54,16 +56,10 @@ function columnsWith(draft: Draft, set: (key: string, discount: string) => void)
         )
       },
     },
-    {
-      name: 'was',
-      header: 'Before',
-      align: 'right',
-      wideOnly: true,
-      cell: (row) => {
-        if (draft.terms[termKey(row)] === undefined) return ''
-        return row.discountPercentage === null ? 'new' : `${number(row.discountPercentage)}%`
-      },
-    },
+    beforeColumn((row) => {
+      if (draft.terms[termKey(row)] === undefined) return ''
+      return row.discountPercentage === null ? 'new' : `${number(row.discountPercentage)}%`
+    }),
   ]
 }
 

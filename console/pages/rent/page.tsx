@@ -16,10 +16,10 @@ import { ReservationDialog } from './reservation.tsx'
 
 const route = getRouteApi('/shell/rent')
 
-const kinds = [
-  { name: 'virtual-machine', label: 'Virtual machine' },
-  { name: 'bare-metal', label: 'Bare metal' },
-] as const satisfies ReadonlyArray<{ name: RentalType; label: string }>
+const kinds: Readonly<Record<RentalType, string>> = {
+  'virtual-machine': 'Virtual machine',
+  'bare-metal': 'Bare metal',
+}
 
 export function RentPage() {
   const { kind = 'virtual-machine', ...selection } = route.useSearch()

@@ -2,11 +2,12 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { useCall } from '../../api/query.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 
 const EVERY_MS = 2_000
 /** Ten minutes of them. */
@@ -100,24 +101,16 @@ function MeasureChart({
   )
 }
 
-const cellOf = (value: number | null, format: (value: number) => string): string =>
-  value === null ? '—' : format(value)
+const cellOf = (value: number | null, format: (value: number) => string): string | null =>
+  value === null ? null : format(value)
 
-function columnsOf(gpus: readonly Gpu[]): ReadonlyArray<Column<Gpu>> {
+function columnsOf(gpus: readonly Gpu[]): Columns<Gpu> {
   return [
-    { name: 'gpu', header: 'GPU', cell: (gpu) => nameAmong(gpus, gpu) },
-    ...measures.map(({ title, read, format }) => ({
-      name: title,
-      header: title,
-      align: 'right' as const,
-      cell: (gpu: Gpu) => cellOf(read(gpu), format),
-    })),
-    {
-      name: 'total',
-      header: 'Total memory',
-      align: 'right',
-      cell: (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib),
-    },
+    textColumn('GPU', (gpu) => nameAmong(gpus, gpu)),
+    ...measures.map(({ title, read, format }) =>
+      textColumn<Gpu>(title, (gpu) => cellOf(read(gpu), format), { align: 'right' }),
+    ),
+    textColumn('Total memory', (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib), { align: 'right' }),
   ]
 }
 

@@ -1,6 +1,6 @@
 /** One virtual machine or bare-metal rental. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useState, type ReactNode } from 'react'
+import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
@@ -9,7 +9,8 @@ import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
-import { Card, Facts } from '../../ui/card.tsx'
+import { Card, Facts, type Fact } from '../../ui/card.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -45,7 +46,7 @@ export function RentalPage() {
 function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
-  const [open, setOpen] = useState<'change' | 'end' | undefined>()
+  const dialog = useDialog()
   const { status } = rental
   const machine = machineOfRental(rental)
   const name = displayName(machine)
@@ -58,8 +59,16 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       intro={`${rentalKindLabels[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
       actions={
         <>
-          <ChangeButton status={status} onClick={() => setOpen('change')} />
-          <TerminateButton status={status} onClick={() => setOpen('end')} />
+          <ChangeButton
+            status={status}
+            onClick={() => dialog.open((close) => <ChangeRentalDialog rental={rental} onClose={close} />)}
+          />
+          <TerminateButton
+            status={status}
+            onClick={() =>
+              dialog.open((close) => <EndRental rental={rental} name={name} cost={cost} onClose={close} />)
+            }
+          />
         </>
       }
     >
@@ -79,8 +88,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         tab={tab}
         onChoose={(search) => void navigate({ search, replace: true })}
       />
-      {open === 'change' && <ChangeRentalDialog rental={rental} onClose={() => setOpen(undefined)} />}
-      {open === 'end' && <EndRental rental={rental} name={name} cost={cost} onClose={() => setOpen(undefined)} />}
+      {dialog.shown}
     </Page>
   )
 }
@@ -141,18 +149,11 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
   )
 }
 
-type Fact = readonly [string, ReactNode]
-
 function costFacts(rental: Rental, cost: ReactNode): Fact[] {
   const { currentTerm: term, spendingLimitUsd, autoTerminateAt } = rental
   const price = hourlyPrice(term.costPerHour)
   return [
-    [
-      'Cost so far',
-      <span key="cost" className="font-medium">
-        {cost}
-      </span>,
-    ],
+    ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the list price` : price],
     ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
@@ -170,7 +171,7 @@ function machineFacts(rental: Rental): Fact[] {
     [rental.nodes.length > 1 ? `Each of the ${rental.nodes.length} machines` : 'Size', size],
     ['Network', rental.connectionType],
     ['Started', localTime(rental.startedAt)],
-    ...(rental.terminatedAt === null ? [] : [['Ended', localTime(rental.terminatedAt)] as const]),
+    ['Ended', rental.terminatedAt && localTime(rental.terminatedAt)],
     ['Ordered by', rental.createdBy.email],
   ]
 }

@@ -9,14 +9,14 @@ import { RentalMetrics } from './metrics.tsx'
 import type { RentalTab } from './search.ts'
 import { RentalTerminal } from './terminal.tsx'
 
-const allTabs: ReadonlyArray<{ readonly name: RentalTab; readonly label: string }> = [
-  { name: 'state', label: 'Overview' },
-  { name: 'metrics', label: 'Metrics' },
-  { name: 'terminal', label: 'Terminal' },
-  { name: 'logs', label: 'Logs' },
-  { name: 'volumes', label: 'Volumes' },
-  { name: 'events', label: 'Events' },
-]
+const labels: Readonly<Record<RentalTab, string>> = {
+  state: 'Overview',
+  metrics: 'Metrics',
+  terminal: 'Terminal',
+  logs: 'Logs',
+  volumes: 'Volumes',
+  events: 'Events',
+}
 
 interface RentalTabsProps {
   readonly noun: 'rental' | 'container'
@@ -42,7 +42,8 @@ export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'st
     volumes,
     events: <EventList label={`Events of this ${noun}`} events={events} empty={null} hideSubject />,
   }
-  const tabs = allTabs.filter(({ name }) => panels[name] !== undefined)
+  const offered = Object.entries(labels).filter(([name]) => panels[name as RentalTab] !== undefined)
+  const tabs = Object.fromEntries(offered) as typeof labels
   const chosen = panels[tab] === undefined ? 'state' : tab
   return (
     <Tabs

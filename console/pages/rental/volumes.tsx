@@ -1,28 +1,26 @@
 /** The volumes attached to a machine. Only bare metal supports them. */
-import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { isLiving } from '../../../src/domain/rental.ts'
-import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { ConfirmCall, FormFrame } from '../../form/dialog.tsx'
 import { useCallForm } from '../../form/use-form.ts'
+import { actionsColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { Dialog, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField } from '../../ui/field.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 
 type Rental = Reply<'getRental'>
 type Attached = NonNullable<Rental['attachedStorage']>[number]
 
 export function RentalVolumes({ rental }: { rental: Rental }) {
-  const [isAttaching, setAttaching] = useState(false)
-  const [leaving, setLeaving] = useState<Attached | undefined>()
+  const dialog = useDialog()
   const mayChange = useMay('compute:write') && isLiving(rental.status)
   if (!rental.supportsFeature.attachedStorage) {
     return (
@@ -32,8 +30,21 @@ export function RentalVolumes({ rental }: { rental: Rental }) {
     )
   }
   const attach = (
-    <Button look="primary" disabled={!mayChange} onClick={() => setAttaching(true)}>
+    <Button
+      look="primary"
+      disabled={!mayChange}
+      onClick={() => dialog.open((close) => <AttachDialog rental={rental} onClose={close} />)}
+    >
       Attach volume
+    </Button>
+  )
+  const detach = (volume: Attached) => (
+    <Button
+      disabled={!mayChange}
+      aria-label={`Detach ${volume.label}`}
+      onClick={() => dialog.open((close) => <DetachDialog rental={rental} volume={volume} onClose={close} />)}
+    >
+      Detach
     </Button>
   )
   const attached = rental.attachedStorage ?? []
@@ -42,39 +53,26 @@ export function RentalVolumes({ rental }: { rental: Rental }) {
       {attached.length > 0 && <div>{attach}</div>}
       <Table
         label="Attached volumes"
-        columns={columnsOf(mayChange, setLeaving)}
+        columns={[...columns, actionsColumn(detach)]}
         rows={attached}
-        rowKey={({ id }) => id}
+        rowKey="id"
         empty={
           <Empty title="No volumes attached" action={attach}>
             A volume keeps its data when the machine is terminated.
           </Empty>
         }
       />
-      {isAttaching && <AttachDialog rental={rental} onClose={() => setAttaching(false)} />}
-      {leaving !== undefined && <DetachDialog rental={rental} volume={leaving} onClose={() => setLeaving(undefined)} />}
+      {dialog.shown}
     </div>
   )
 }
 
-function columnsOf(mayChange: boolean, onDetach: (volume: Attached) => void): ReadonlyArray<Column<Attached>> {
-  return [
-    { name: 'label', header: 'Volume', cell: ({ label }) => <span className="font-medium">{label}</span> },
-    { name: 'size', header: 'Size', align: 'right', cell: ({ size_in_gb }) => `${number(size_in_gb)} GB` },
-    { name: 'price', header: 'Per hour', align: 'right', cell: ({ cost_per_hour }) => money(cost_per_hour) },
-    { name: 'address', header: 'Address', cell: ({ vip }) => <code className="font-mono">{vip || '—'}</code> },
-    {
-      name: 'actions',
-      header: <span className="sr-only">Actions</span>,
-      align: 'right',
-      cell: (volume) => (
-        <Button disabled={!mayChange} onClick={() => onDetach(volume)} aria-label={`Detach ${volume.label}`}>
-          Detach
-        </Button>
-      ),
-    },
-  ]
-}
+const columns: Columns<Attached> = [
+  textColumn('Volume', 'label', { className: 'font-medium' }),
+  textColumn('Size', ({ size_in_gb }) => `${number(size_in_gb)} GB`, { align: 'right' }),
+  moneyColumn('Per hour', 'cost_per_hour'),
+  textColumn('Address', ({ vip }) => vip || '—', { className: 'font-mono' }),
+]
 
 function AttachDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
   const volumes = useCall('listVolumes')

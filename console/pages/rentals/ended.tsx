@@ -1,13 +1,13 @@
 /** Ended machines, from their last events: the API has no list of them for every kind. */
 import type { EventRecord } from '../../../src/contract/event.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
-import { localTime } from '../../../src/view/time.ts'
 import { rentalKindLabels, rentalReasonSentence } from '../../../src/view/rental.ts'
+import { textColumn, timeColumn, type Columns } from '../../list/column.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { VirtualTable, type Column } from '../../ui/table.tsx'
+import { VirtualTable } from '../../ui/table.tsx'
 import { useEventPages } from '../events/pages.ts'
 import { MachineLink } from './machine-table.tsx'
 
@@ -26,7 +26,7 @@ export function EndedRentals() {
         label="Ended rentals"
         columns={columns}
         rows={ended.data.pages.flatMap((page) => page.events)}
-        rowKey={({ id }) => id}
+        rowKey="id"
         empty={
           <Empty title="No ended rentals" action={<ButtonLink to="/rentals">Current rentals</ButtonLink>}>
             Terminated machines are listed here.
@@ -42,16 +42,11 @@ export function EndedRentals() {
   )
 }
 
-const columns: ReadonlyArray<Column<EventRecord>> = [
-  {
-    name: 'name',
-    header: 'Name',
-    width: 'minmax(0, 2fr)',
-    cell: (event) => <MachineLink machine={machineOf(event)} />,
-  },
-  { name: 'kind', header: 'Kind', cell: (event) => rentalKindLabels[machineOf(event).kind] },
-  { name: 'at', header: 'Ended', cell: ({ at }) => <time dateTime={at}>{localTime(at)}</time> },
-  { name: 'reason', header: 'Reason', width: 'minmax(0, 2fr)', cell: ({ data }) => reasonOf(data['reason']) },
+const columns: Columns<EventRecord> = [
+  textColumn('Name', (event) => <MachineLink machine={machineOf(event)} />, { width: 'minmax(0, 2fr)' }),
+  textColumn('Kind', (event) => rentalKindLabels[machineOf(event).kind]),
+  timeColumn('Ended', 'at'),
+  textColumn('Reason', ({ data }) => reasonOf(data['reason']), { width: 'minmax(0, 2fr)' }),
 ]
 
 function reasonOf(reason: unknown): string {

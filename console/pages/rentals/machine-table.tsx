@@ -1,13 +1,12 @@
 /** Machines of all kinds in one table. */
 import type { ReactNode } from 'react'
-import { money } from '../../../src/view/money.ts'
 import { span } from '../../../src/view/time.ts'
 import { displayName, maxCost, type OwnMachine } from '../../../src/view/own-machine.ts'
-import { rentalKindLabels } from '../../../src/view/rental.ts'
-import { RentalBadge } from '../../ui/badge.tsx'
+import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
+import { badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
 import { useNow } from '../../ui/now.ts'
-import { Table, VirtualTable, type Column } from '../../ui/table.tsx'
+import { Table, VirtualTable } from '../../ui/table.tsx'
 import { shortMoney } from '../rental/cost.tsx'
 
 /** Longer lists render only visible rows. */
@@ -26,19 +25,15 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
   )
 }
 
-const columns: ReadonlyArray<Column<OwnMachine>> = [
-  { name: 'name', header: 'Name', width: 'minmax(0, 2fr)', cell: (machine) => <MachineLink machine={machine} /> },
-  { name: 'status', header: 'State', cell: ({ status }) => <RentalBadge status={status} /> },
-  {
-    name: 'kind',
-    header: 'Kind',
-    cell: ({ kind }) => <span className="whitespace-nowrap">{rentalKindLabels[kind]}</span>,
-  },
-  { name: 'gpus', header: 'GPUs', cell: ({ gpus }) => <span className="whitespace-nowrap">{gpus}</span> },
-  { name: 'region', header: 'Region', wideOnly: true, cell: ({ region }) => region },
-  { name: 'price', header: 'Per hour', align: 'right', cell: ({ pricePerHour }) => money(pricePerHour) },
-  { name: 'age', header: 'Age', align: 'right', cell: ({ createdAt }) => <Age since={createdAt} /> },
-  { name: 'cost', header: 'Cost (estimate)', align: 'right', cell: (machine) => <EstimatedCost machine={machine} /> },
+const columns: Columns<OwnMachine> = [
+  textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
+  badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
+  textColumn('Kind', ({ kind }) => rentalKindLabels[kind], { className: 'whitespace-nowrap' }),
+  textColumn('GPUs', 'gpus', { className: 'whitespace-nowrap' }),
+  textColumn('Region', 'region', { wideOnly: true }),
+  moneyColumn('Per hour', 'pricePerHour'),
+  textColumn('Age', ({ createdAt }) => <Age since={createdAt} />, { align: 'right' }),
+  textColumn('Cost (estimate)', (machine) => <EstimatedCost machine={machine} />, { align: 'right' }),
 ]
 
 export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {

@@ -1,15 +1,14 @@
 /** Current and ended rentals of every kind. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { z } from 'zod'
-import { rentalStatus, type RentalStatus } from '../../../src/contract/rental.ts'
-import type { RentalKind } from '../../../src/domain/rental.ts'
+import { rentalStatus } from '../../../src/contract/rental.ts'
 import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useMay } from '../../api/me.ts'
+import { choicesIn, choicesOf, FilterBar } from '../../list/filter.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
-import { SelectField, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
@@ -40,10 +39,7 @@ export function RentalsPage() {
     >
       <Tabs
         label="Rentals"
-        tabs={[
-          { name: 'current', label: 'Current' },
-          { name: 'ended', label: 'Ended' },
-        ]}
+        tabs={{ current: 'Current', ended: 'Ended' }}
         chosen={tab ?? 'current'}
         onChoose={(name) => void navigate({ search: name === 'ended' ? { tab: name } : {} })}
       >
@@ -57,12 +53,22 @@ type Filter = z.output<typeof rentalsSearch>
 
 function CurrentRentals() {
   const filter = route.useSearch()
+  const navigate = route.useNavigate()
   const { machines, failed } = useOwnMachines()
   if (failed?.error) return <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} isRead />
   const shown = machines?.filter((machine) => fits(machine, filter))
   return (
     <div className="flex flex-col gap-4">
-      <Filters filter={filter} />
+      <FilterBar
+        label="Rentals"
+        fields={[
+          { name: 'find', label: 'Name or label' },
+          { name: 'kind', label: 'Kind', choices: choicesIn(rentalKindLabels), any: 'All kinds' },
+          { name: 'state', label: 'State', choices: states, any: 'All states' },
+        ]}
+        search={filter}
+        onChange={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+      />
       {machines === undefined || shown === undefined ? (
         <Skeleton rows={6} />
       ) : (
@@ -72,39 +78,7 @@ function CurrentRentals() {
   )
 }
 
-function Filters({ filter }: { filter: Filter }) {
-  const navigate = route.useNavigate()
-  const change = (part: Partial<Filter>): void =>
-    void navigate({ search: (before) => withoutEmpty({ ...before, ...part }), replace: true })
-  return (
-    <div className="grid max-w-2xl grid-cols-1 gap-3 sm:grid-cols-3">
-      <TextField
-        label="Name or label"
-        type="search"
-        value={filter.find ?? ''}
-        maxLength={100}
-        onChange={(event) => change({ find: event.target.value })}
-      />
-      <SelectField
-        label="Kind"
-        value={filter.kind ?? ''}
-        choices={[{ value: '', label: 'All kinds' }, ...kindChoices]}
-        onChange={(event) => change({ kind: (event.target.value || undefined) as RentalKind | undefined })}
-      />
-      <SelectField
-        label="State"
-        value={filter.state ?? ''}
-        choices={[{ value: '', label: 'All states' }, ...stateChoices]}
-        onChange={(event) => change({ state: (event.target.value || undefined) as RentalStatus | undefined })}
-      />
-    </div>
-  )
-}
-
-const kindChoices = Object.entries(rentalKindLabels).map(([value, label]) => ({ value, label }))
-const stateChoices = rentalStatus.options
-  .filter((state) => state !== 'Terminated')
-  .map((state) => ({ value: state, label: state }))
+const states = choicesOf(rentalStatus.options.filter((state) => state !== 'Terminated'))
 
 function NoRentals({ isFiltered }: { isFiltered: boolean }) {
   const navigate = route.useNavigate()
@@ -138,8 +112,4 @@ function fits({ name, label, kind, status }: OwnMachine, filter: Filter): boolea
     (filter.state === undefined || status === filter.state) &&
     (wanted === '' || `${name} ${label ?? ''}`.toLowerCase().includes(wanted))
   )
-}
-
-function withoutEmpty(filter: Filter): Filter {
-  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined && value !== ''))
 }

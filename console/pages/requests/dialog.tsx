@@ -46,7 +46,7 @@ function RequestFacts({ request }: { request: LoggedRequest }) {
         ['Model', model],
         ['Kind', `${operationLabel(operation)}${streamed ? ', streamed' : ''}`],
         ['Outcome', <OutcomeBadge key="outcome" request={request} />],
-        ...(reason === null ? [] : [['Reason', reason] as const]),
+        ['Reason', reason],
         ['HTTP status', status],
         ['Usage', requestUsage(request)],
         ['First byte', firstByteMs === null ? 'None' : `after ${duration(firstByteMs)}`],

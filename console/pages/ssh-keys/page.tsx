@@ -1,18 +1,16 @@
 /** SSH keys that new machines accept. */
-import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
-import { localDate, localTime } from '../../../src/view/time.ts'
 import { useMay } from '../../api/me.ts'
-import { useCall } from '../../api/query.ts'
 import { ConfirmCall, FormDialog } from '../../form/dialog.tsx'
 import { useCallForm } from '../../form/use-form.ts'
-import { Answer } from '../../ui/answer.tsx'
+import { actionColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { TextArea, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { sshKeyComment, sshKeyFault } from './text.ts'
 
@@ -23,74 +21,47 @@ const WHY_NOT = 'Your key is read-only. Changing SSH keys requires the scope com
 export function SshKeysPage() {
   const mayRent = useMay('compute:write')
   const mayManage = useMay('keys')
-  const mayChange = mayRent || mayManage
-  const keys = useCall('listSshKeys')
-  const [isAdding, setAdding] = useState(false)
-  const [deleting, setDeleting] = useState<SshKey>()
+  const disabledReason = mayRent || mayManage ? undefined : WHY_NOT
+  const dialog = useDialog()
   const add = (
-    <Button look="primary" disabledReason={mayChange ? undefined : WHY_NOT} onClick={() => setAdding(true)}>
+    <Button
+      look="primary"
+      disabledReason={disabledReason}
+      onClick={() => dialog.open((close) => <AddDialog onClose={close} />)}
+    >
       Add key
     </Button>
   )
+  const remove = (key: SshKey): void => dialog.open((close) => <DeleteDialog sshKey={key} onClose={close} />)
   return (
     <Page intro="New machines accept these keys. Running machines keep the keys they started with." actions={add}>
-      {!mayChange && <p className="text-sm text-muted">{WHY_NOT}</p>}
-      <Answer of={keys}>
-        {({ sshKeys }) => (
-          <Table
-            label="SSH keys"
-            columns={columnsFor(mayChange, setDeleting)}
-            rows={sshKeys}
-            rowKey={(key) => key.id}
-            empty={
-              <Empty title="No SSH keys yet" action={add}>
-                Add one before you rent a machine, so that you can log in.
-              </Empty>
-            }
-          />
-        )}
-      </Answer>
-      {isAdding && <AddDialog onClose={() => setAdding(false)} />}
-      {deleting !== undefined && <DeleteDialog sshKey={deleting} onClose={() => setDeleting(undefined)} />}
+      {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
+      <ListTable
+        label="SSH keys"
+        call="listSshKeys"
+        rows={({ sshKeys }) => sshKeys}
+        rowKey="id"
+        columns={[
+          ...columns,
+          actionColumn('Delete', ({ name }) => name, remove, { disabledReason: () => disabledReason }),
+        ]}
+        empty={
+          <Empty title="No SSH keys yet" action={add}>
+            Add one before you rent a machine, so that you can log in.
+          </Empty>
+        }
+      />
+      {dialog.shown}
     </Page>
   )
 }
 
-function columnsFor(mayChange: boolean, onDelete: (key: SshKey) => void): ReadonlyArray<Column<SshKey>> {
-  return [
-    { name: 'name', header: 'Name', cell: (key) => <span className="font-medium">{key.name}</span> },
-    { name: 'type', header: 'Type', wideOnly: true, cell: (key) => key.publicKey.split(' ')[0] },
-    {
-      name: 'fingerprint',
-      header: 'Fingerprint',
-      cell: (key) => <span className="font-mono text-xs break-all">{key.fingerprint}</span>,
-    },
-    {
-      name: 'added',
-      header: 'Added',
-      wideOnly: true,
-      cell: (key) => (
-        <span className="whitespace-nowrap" title={localTime(key.createdAt)}>
-          {localDate(key.createdAt)}
-        </span>
-      ),
-    },
-    {
-      name: 'actions',
-      header: <span className="sr-only">Actions</span>,
-      align: 'right',
-      cell: (key) => (
-        <Button
-          disabledReason={mayChange ? undefined : WHY_NOT}
-          onClick={() => onDelete(key)}
-          aria-label={`Delete ${key.name}`}
-        >
-          Delete
-        </Button>
-      ),
-    },
-  ]
-}
+const columns: Columns<SshKey> = [
+  textColumn('Name', 'name', { className: 'font-medium' }),
+  textColumn('Type', ({ publicKey }) => publicKey.split(' ')[0], { wideOnly: true }),
+  textColumn('Fingerprint', 'fingerprint', { className: 'font-mono text-xs break-all' }),
+  dateColumn('Added', 'createdAt', { wideOnly: true }),
+]
 
 function AddDialog({ onClose }: { onClose: () => void }) {
   const form = useCallForm('addSshKey', {

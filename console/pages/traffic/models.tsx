@@ -1,16 +1,13 @@
 /** Models by load: the last minutes, and right now. */
 import type { Reply } from '../../../src/client/client.ts'
-import { money } from '../../../src/view/money.ts'
-import { number } from '../../../src/view/number.ts'
 import { modelState, type Model } from '../../../src/view/model.ts'
 import { duration } from '../../../src/view/request.ts'
-import { useCall } from '../../api/query.ts'
-import { Answer } from '../../ui/answer.tsx'
-import { Badge } from '../../ui/badge.tsx'
+import { badgeColumn, moneyColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import type { Column } from '../../ui/table.tsx'
 
 const EVERY_MS = 3_000
 
@@ -25,24 +22,22 @@ interface Row {
 }
 
 export function TrafficModels({ traffic }: { traffic: Reply<'getTraffic'> | undefined }) {
-  const models = useCall('listOperatedModels', {}, { everyMs: EVERY_MS })
   return (
     <Card title="Models" actions={<ButtonLink to="/operator/models">Manage models</ButtonLink>}>
-      <Answer of={models} skeleton={<div className="h-40" />}>
-        {(reply) => (
-          <Table
-            label="Load of models"
-            columns={columns}
-            rows={rowsOf(reply.models, traffic?.models ?? [])}
-            rowKey={(row) => row.name}
-            empty={
-              <Empty title="No models yet" action={<ButtonLink to="/operator/models">Add a model</ButtonLink>}>
-                Models and their load appear here.
-              </Empty>
-            }
-          />
-        )}
-      </Answer>
+      <ListTable
+        label="Load of models"
+        call="listOperatedModels"
+        everyMs={EVERY_MS}
+        rows={({ models }) => rowsOf(models, traffic?.models ?? [])}
+        rowKey="name"
+        columns={columns}
+        skeleton={<div className="h-40" />}
+        empty={
+          <Empty title="No models yet" action={<ButtonLink to="/operator/models">Add a model</ButtonLink>}>
+            Models and their load appear here.
+          </Empty>
+        }
+      />
     </Card>
   )
 }
@@ -57,47 +52,41 @@ function rowsOf(models: readonly Model[], traffic: readonly ModelTraffic[]): Row
   ]
 }
 
-const columns: ReadonlyArray<Column<Row>> = [
-  { name: 'name', header: 'Model', cell: (row) => <span className="font-medium">{row.name}</span> },
-  { name: 'state', header: 'State', cell: (row) => <StateBadge model={row.model} /> },
-  { name: 'requests', header: 'Requests', align: 'right', cell: (row) => number(row.traffic?.requests ?? 0) },
-  { name: 'failed', header: 'Failed', align: 'right', cell: (row) => number(row.traffic?.failed ?? 0) },
-  { name: 'busy', header: 'In progress', align: 'right', cell: (row) => loadOf(row.model, (one) => one.inFlight) },
-  { name: 'queued', header: 'Queued', align: 'right', cell: (row) => loadOf(row.model, (one) => one.queued) },
-  {
-    name: 'first',
-    header: <abbr title="Time to first byte: median and 95th percentile">First byte p50 / p95</abbr>,
-    align: 'right',
-    cell: (row) => <Quantiles of={row.traffic?.firstByteMs} />,
-  },
-  {
-    name: 'total',
-    header: <abbr title="Total time: median and 95th percentile">Total p50 / p95</abbr>,
-    align: 'right',
-    cell: (row) => <Quantiles of={row.traffic?.totalMs} />,
-  },
-  {
-    name: 'cost',
-    header: 'Revenue',
-    align: 'right',
-    cell: (row) => (row.traffic === undefined ? '—' : money(row.traffic.costUsd)),
-  },
+const columns: Columns<Row> = [
+  textColumn('Model', 'name', { className: 'font-medium' }),
+  badgeColumn('State', ({ model }) => (model === undefined ? { label: 'deleted' } : stateOf(model))),
+  numberColumn('Requests', ({ traffic }) => traffic?.requests ?? 0),
+  numberColumn('Failed', ({ traffic }) => traffic?.failed ?? 0),
+  numberColumn('In progress', ({ model }) => loadOf(model, (health) => health.inFlight)),
+  numberColumn('Queued', ({ model }) => loadOf(model, (health) => health.queued)),
+  quantilesColumn('First byte p50 / p95', 'Time to first byte', ({ traffic }) => traffic?.firstByteMs),
+  quantilesColumn('Total p50 / p95', 'Total time', ({ traffic }) => traffic?.totalMs),
+  moneyColumn('Revenue', ({ traffic }) => traffic?.costUsd ?? null),
 ]
 
-function StateBadge({ model }: { model: Model | undefined }) {
-  if (model === undefined) return <Badge>deleted</Badge>
+function stateOf(model: Model) {
   const { label, tone } = modelState(model)
-  return <Badge tone={tone}>{label}</Badge>
+  return { label, tone }
+}
+
+function quantilesColumn(
+  header: string,
+  meaning: string,
+  of: (row: Row) => ModelTraffic['totalMs'] | undefined,
+): Column<Row> {
+  const text = (row: Row): string | null => {
+    const quantiles = of(row) ?? null
+    return quantiles === null ? null : `${duration(quantiles.p50)} / ${duration(quantiles.p95)}`
+  }
+  return {
+    ...textColumn(header, text, { align: 'right', className: 'whitespace-nowrap' }),
+    header: <abbr title={`${meaning}: median and 95th percentile`}>{header}</abbr>,
+  }
 }
 
 type Health = NonNullable<Model['deployments'][number]['health']>
 
-function loadOf(model: Model | undefined, of: (health: Health) => number | null): string {
+function loadOf(model: Model | undefined, of: (health: Health) => number | null): number | null {
   const known = (model?.deployments ?? []).flatMap(({ health }) => (health === null ? [] : (of(health) ?? [])))
-  return known.length === 0 ? '—' : number(known.reduce((total, value) => total + value, 0))
-}
-
-function Quantiles({ of }: { of: ModelTraffic['totalMs'] | undefined }) {
-  if (of === null || of === undefined) return '—'
-  return <span className="whitespace-nowrap">{`${duration(of.p50)} / ${duration(of.p95)}`}</span>
+  return known.length === 0 ? null : known.reduce((total, value) => total + value, 0)
 }

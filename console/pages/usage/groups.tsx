@@ -8,11 +8,11 @@ import { parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { call } from '../../api/query.ts'
+import { moneyColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { BarChart, MAX_PARTS, type Bar } from '../../ui/bar-chart.tsx'
 import { Card } from '../../ui/card.tsx'
-import { Money } from '../../ui/money.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
 import { UsageName, useUsageNames } from './name.tsx'
 import { daysOf, shortDay, type Range } from './range.ts'
 
@@ -43,7 +43,7 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
           <SplitDays by={by} days={days} rows={summary.rows} />
         </Card>
       )}
-      <Table label={`Spend by ${by}`} columns={columns} rows={shown} rowKey={(row) => row.group} empty={null} />
+      <Table label={`Spend by ${by}`} columns={columns} rows={shown} rowKey="group" empty={null} />
       {others.length > 0 && (
         <p className="text-sm text-muted">
           {number(others.length)} more, {money(sumUsd(others.map(costOf)))} in total.
@@ -53,22 +53,12 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
   )
 }
 
-function columnsOf(by: UsageGroupsProps['by'], highest: NanoUsd): ReadonlyArray<Column<Row>> {
+function columnsOf(by: UsageGroupsProps['by'], highest: NanoUsd): Columns<Row> {
   return [
-    { name: 'name', header: titles[by], cell: (row) => <UsageName by={by} row={row} /> },
-    {
-      name: 'share',
-      header: <span className="sr-only">Share</span>,
-      wideOnly: true,
-      cell: (row) => <Share of={costOf(row)} most={highest} />,
-    },
-    {
-      name: 'requests',
-      header: 'Requests',
-      align: 'right',
-      cell: (row) => (row.requests === 0 ? '—' : number(row.requests)),
-    },
-    { name: 'cost', header: 'Spend', align: 'right', cell: (row) => <Money usd={row.costUsd} /> },
+    textColumn(titles[by], (row) => <UsageName by={by} row={row} />),
+    textColumn('Share', (row) => <Share of={costOf(row)} most={highest} />, { wideOnly: true, hideHeader: true }),
+    numberColumn('Requests', ({ requests }) => requests || null),
+    moneyColumn('Spend', 'costUsd'),
   ]
 }
 

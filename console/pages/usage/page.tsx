@@ -26,12 +26,12 @@ const USAGE_EVERY_MS = 60_000
 
 type Grouping = Reply<'getUsageSummary'>['by']
 
-const groupings: ReadonlyArray<{ name: Grouping; label: string }> = [
-  { name: 'day', label: 'By day' },
-  { name: 'model', label: 'By model' },
-  { name: 'key', label: 'By key' },
-  { name: 'rental', label: 'By rental' },
-]
+const groupings: Readonly<Record<Grouping, string>> = {
+  day: 'By day',
+  model: 'By model',
+  key: 'By key',
+  rental: 'By rental',
+}
 
 export function UsagePage() {
   const search = route.useSearch()

@@ -1,9 +1,8 @@
 /** How a volume is used on a machine: a folder that is mounted already, or a disk that wants a file system first. */
 import type { Volume } from '../../../src/view/volume.ts'
-import { CopyLine } from '../../ui/copy.tsx'
-import { CodeBlock } from '../../ui/copy.tsx'
+import { CodeBlock, CopyLine } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
-import { Facts } from '../../ui/card.tsx'
+import { Code, Facts } from '../../ui/card.tsx'
 import { Notice } from '../../ui/notice.tsx'
 
 export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
@@ -23,18 +22,8 @@ export function MountDialog({ volume, onClose }: { volume: Volume; onClose: () =
             <CopyLine label="Show free space" text={`df -h ${at}`} />
             <Facts
               facts={[
-                [
-                  'Mounted at',
-                  <code key="at" className="font-mono">
-                    {at}
-                  </code>,
-                ],
-                [
-                  'Served by',
-                  <code key="vip" className="font-mono">
-                    {volume.vip}
-                  </code>,
-                ],
+                ['Mounted at', <Code key="at" text={at} />],
+                ['Served by', <Code key="vip" text={volume.vip} />],
                 ['Protocol', 'NFS 4.1'],
               ]}
             />

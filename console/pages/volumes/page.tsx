@@ -1,5 +1,4 @@
 /** Storage volumes of the account. */
-import { useState } from 'react'
 import { DAY_MS } from '../../../src/base/instant.ts'
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
@@ -15,68 +14,65 @@ import {
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
-import { Answer } from '../../ui/answer.tsx'
+import { actionsColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, type Column } from '../../ui/table.tsx'
 import { MONTH_DAYS } from '../rent/money.tsx'
 import { AttachDialog, DetachDialog } from './attach.tsx'
 import { CreateDialog } from './create.tsx'
 import { MountDialog } from './mount.tsx'
-import { nameOf, useCarriers, type Carrier } from './rental.ts'
-
-type Doing = 'attach' | 'detach' | 'delete' | 'mount'
+import { nameOf, useCarriers } from './rental.ts'
 
 export function VolumesPage() {
-  const volumes = useCall('listVolumes')
+  const isEmpty = useCall('listVolumes').data?.length === 0
   const carriers = useCarriers()
-  const mayWrite = useMay('compute:write')
-  const [isCreating, setCreating] = useState(false)
-  const [open, setOpen] = useState<{ doing: Doing; id: number } | undefined>()
+  const noScope = useMay('compute:write') ? undefined : missingScope('compute:write')
+  const dialog = useDialog()
   const create = (
     <Button
       look="primary"
-      onClick={() => setCreating(true)}
-      disabledReason={mayWrite ? undefined : missingScope('compute:write')}
+      disabledReason={noScope}
+      onClick={() => dialog.open((close) => <CreateDialog onClose={close} />)}
     >
       Create volume
     </Button>
   )
-  const volume = volumes.data?.find(({ id }) => id === open?.id)
-  const close = (): void => setOpen(undefined)
+  const buttons = (volume: Volume) =>
+    actions.map(({ label, whyNot, needsScope, Dialog }) => (
+      <Button
+        key={label}
+        look="quiet"
+        aria-label={`${label} ${volume.label}`}
+        disabledReason={(needsScope ? noScope : undefined) ?? whyNot(volume)}
+        onClick={() => dialog.open((close) => <Dialog volume={volume} carriers={carriers} onClose={close} />)}
+      >
+        {label}
+      </Button>
+    ))
   return (
     <Page
       intro="Storage that outlives your machines. A volume can be mounted on several bare-metal rentals in its region."
-      actions={volumes.data?.length === 0 ? undefined : create}
+      actions={isEmpty ? undefined : create}
     >
-      <Answer of={volumes} skeleton={<Skeleton rows={5} />}>
-        {(list) => (
-          <Table
-            label="Volumes"
-            columns={columnsOf(carriers, mayWrite, (doing, { id }) => setOpen({ doing, id }))}
-            rows={list}
-            rowKey={({ id }) => id}
-            empty={
-              <Empty title="No volumes yet" action={create}>
-                Create one for datasets and checkpoints and attach it to your machines. It is billed by size from when
-                it is ready until you delete it.
-              </Empty>
-            }
-          />
-        )}
-      </Answer>
-      {isCreating && <CreateDialog onClose={() => setCreating(false)} />}
-      {volume !== undefined && open?.doing === 'attach' && (
-        <AttachDialog volume={volume} carriers={carriers} onClose={close} />
-      )}
-      {volume !== undefined && open?.doing === 'detach' && (
-        <DetachDialog volume={volume} carriers={carriers} onClose={close} />
-      )}
-      {volume !== undefined && open?.doing === 'mount' && <MountDialog volume={volume} onClose={close} />}
-      {volume !== undefined && open?.doing === 'delete' && <DeleteDialog volume={volume} onClose={close} />}
+      <ListTable
+        label="Volumes"
+        call="listVolumes"
+        rows={(volumes) => volumes}
+        rowKey="id"
+        columns={[...columns, actionsColumn(buttons)]}
+        skeleton={5}
+        empty={
+          <Empty title="No volumes yet" action={create}>
+            Create one for datasets and checkpoints and attach it to your machines. It is billed by size from when it is
+            ready until you delete it.
+          </Empty>
+        }
+      />
+      {dialog.shown}
     </Page>
   )
 }
@@ -98,77 +94,33 @@ function DeleteDialog({ volume, onClose }: { volume: Volume; onClose: () => void
   )
 }
 
-function columnsOf(
-  carriers: readonly Carrier[] | undefined,
-  mayWrite: boolean,
-  onOpen: (doing: Doing, volume: Volume) => void,
-): ReadonlyArray<Column<Volume>> {
-  return [
-    {
-      name: 'label',
-      header: 'Volume',
-      cell: (volume) => (
-        <>
-          <span className="block max-w-56 truncate font-medium" title={volume.label}>
-            {volume.label}
-          </span>
-          <span className="block text-xs whitespace-nowrap text-muted">ID {volume.id}</span>
-        </>
-      ),
-    },
-    { name: 'state', header: 'State', cell: (volume) => <State volume={volume} /> },
-    {
-      name: 'size',
-      header: 'Size',
-      align: 'right',
-      cell: (volume) => <span className="whitespace-nowrap">{number(volume.sizeGb)} GB</span>,
-    },
-    { name: 'region', header: 'Region', cell: (volume) => <span className="whitespace-nowrap">{volume.region}</span> },
-    { name: 'price', header: 'Price', align: 'right', cell: (volume) => <Price perHour={priceOf(volume)} /> },
-    {
-      name: 'attached',
-      header: 'Attached to',
-      cell: (volume) => <Attached volume={volume} carriers={carriers} />,
-    },
-    {
-      name: 'actions',
-      header: <span className="sr-only">Actions</span>,
-      cell: (volume) => (
-        <span className="flex justify-end gap-1">
-          {actions.map(({ doing, label, whyNot }) => {
-            const why = doing !== 'mount' && !mayWrite ? missingScope('compute:write') : whyNot(volume)
-            return (
-              <Button
-                key={doing}
-                look="quiet"
-                aria-label={`${label} ${volume.label}`}
-                disabledReason={why}
-                onClick={() => onOpen(doing, volume)}
-              >
-                {label}
-              </Button>
-            )
-          })}
-        </span>
-      ),
-    },
-  ]
-}
+const columns: Columns<Volume> = [
+  textColumn('Volume', ({ id, label }) => (
+    <>
+      <span className="block max-w-56 truncate font-medium" title={label}>
+        {label}
+      </span>
+      <span className="block text-xs whitespace-nowrap text-muted">ID {id}</span>
+    </>
+  )),
+  textColumn('State', (volume) => <State volume={volume} />),
+  textColumn('Size', ({ sizeGb }) => `${number(sizeGb)} GB`, { align: 'right', className: 'whitespace-nowrap' }),
+  textColumn('Region', 'region', { className: 'whitespace-nowrap' }),
+  textColumn('Price', (volume) => <Price perHour={priceOf(volume)} />, { align: 'right' }),
+  textColumn('Attached to', (volume) => <Attached volume={volume} />),
+]
 
 const actions = [
   {
-    doing: 'mount',
     label: 'Mount',
-    whyNot: (volume) => (volume.vip === '' ? 'The volume is not ready yet' : undefined),
+    whyNot: ({ vip }: Volume) => (vip === '' ? 'The volume is not ready yet' : undefined),
+    needsScope: false,
+    Dialog: MountDialog,
   },
-  { doing: 'attach', label: 'Attach', whyNot: whyNotAttach },
-  { doing: 'detach', label: 'Detach', whyNot: whyNotDetach },
-  { doing: 'delete', label: 'Delete', whyNot: whyNotDelete },
-] as const satisfies ReadonlyArray<{
-  doing: Doing
-  label: string
-  whyNot: (volume: Volume) => string | undefined
-}>
+  { label: 'Attach', whyNot: whyNotAttach, needsScope: true, Dialog: AttachDialog },
+  { label: 'Detach', whyNot: whyNotDetach, needsScope: true, Dialog: DetachDialog },
+  { label: 'Delete', whyNot: whyNotDelete, needsScope: true, Dialog: DeleteDialog },
+] as const
 
 function State({ volume }: { volume: Volume }) {
   const state = volumeState(volume)
@@ -196,7 +148,8 @@ function priceOf({ costPerHour }: Volume): NanoUsd {
   return usdFromNumber(costPerHour) ?? zeroUsd
 }
 
-function Attached({ volume, carriers }: { volume: Volume; carriers: readonly Carrier[] | undefined }) {
+function Attached({ volume }: { volume: Volume }) {
+  const carriers = useCarriers()
   if (volume.attachedRentals.length === 0) return <span className="text-muted">—</span>
   return (
     <ul>

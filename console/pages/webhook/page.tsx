@@ -1,17 +1,15 @@
 /** One webhook and its deliveries. Deliveries raise no events, so they are polled. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { useAction, useCall } from '../../api/query.ts'
-import { ConfirmCall } from '../../form/dialog.tsx'
+import { CallButton, ConfirmCall } from '../../form/dialog.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Card, Facts } from '../../ui/card.tsx'
-import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx'
+import { Card, Code, Facts } from '../../ui/card.tsx'
+import { ConfirmDialog, Dialog, useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
-import { toast } from '../../ui/toast.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { WebhookForm } from './form.tsx'
 import { EventNames, SecretOnce, WebhookState, WebhookSwitch } from './parts.tsx'
@@ -38,40 +36,34 @@ export function WebhookPage() {
   )
 }
 
-type Asked = 'edit' | 'rotate' | 'delete'
-
 function OneWebhook({ webhook }: { webhook: Webhook }) {
-  const [asked, setAsked] = useState<Asked>()
-  const close = (): void => setAsked(undefined)
-  const test = useAction('testWebhook', ['listWebhookDeliveries'])
-  const sendTest = (): void =>
-    test.mutate(
-      { params: { id: webhook.id } },
-      { onSuccess: () => toast('Test event sent'), onError: (error) => toast(error.message, 'bad') },
-    )
+  const dialog = useDialog()
+  const ask = (Dialog: typeof RotateDialog) => () =>
+    dialog.open((close) => <Dialog webhook={webhook} onClose={close} />)
   return (
     <Page
       actions={
         <>
-          <Button look="primary" busy={test.isPending} onClick={sendTest}>
+          <CallButton
+            look="primary"
+            operation="testWebhook"
+            input={{ params: { id: webhook.id } }}
+            refreshes={['listWebhookDeliveries']}
+            done="Test event sent"
+          >
             Send test event
-          </Button>
-          <Button onClick={() => setAsked('edit')}>Edit</Button>
+          </CallButton>
+          <Button onClick={ask(WebhookForm)}>Edit</Button>
           <WebhookSwitch webhook={webhook} />
-          <Button onClick={() => setAsked('rotate')}>Rotate secret</Button>
-          <Button onClick={() => setAsked('delete')}>Delete</Button>
+          <Button onClick={ask(RotateDialog)}>Rotate secret</Button>
+          <Button onClick={ask(DeleteDialog)}>Delete</Button>
         </>
       }
     >
       <Card>
         <Facts
           facts={[
-            [
-              'URL',
-              <span key="url" className="font-mono break-all">
-                {webhook.url}
-              </span>,
-            ],
+            ['URL', <Code key="url" text={webhook.url} />],
             ['State', <WebhookState key="state" webhook={webhook} />],
             ['Events', <EventNames key="events" types={webhook.eventTypes} />],
             ['Description', webhook.description ?? '—'],
@@ -80,9 +72,7 @@ function OneWebhook({ webhook }: { webhook: Webhook }) {
         />
       </Card>
       <Deliveries webhookId={webhook.id} />
-      {asked === 'edit' && <WebhookForm webhook={webhook} onClose={close} />}
-      {asked === 'rotate' && <RotateDialog webhook={webhook} onClose={close} />}
-      {asked === 'delete' && <DeleteDialog webhook={webhook} onClose={close} />}
+      {dialog.shown}
     </Page>
   )
 }

@@ -2,12 +2,11 @@
 import type { Reply } from '../../../src/client/client.ts'
 import type { EventType } from '../../../src/contract/event.ts'
 import { count } from '../../../src/view/number.ts'
-import { useAction } from '../../api/query.ts'
+import { CallButton } from '../../form/dialog.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { DialogButtons } from '../../ui/dialog.tsx'
-import { toast } from '../../ui/toast.tsx'
 
 type Webhook = Reply<'listWebhooks'>['webhooks'][number]
 
@@ -35,21 +34,18 @@ export function EventNames({ types }: { types: readonly EventType[] | null }) {
   )
 }
 
-export function WebhookSwitch({ webhook }: { webhook: Webhook }) {
-  const change = useAction('changeWebhook', ['listWebhooks', 'listWebhookDeliveries'])
-  const { enabled } = webhook
-  const toggle = (): void =>
-    change.mutate(
-      { params: { id: webhook.id }, body: { enabled: !enabled } },
-      {
-        onSuccess: () => toast(enabled ? 'Webhook disabled; pending deliveries were dropped' : 'Webhook enabled'),
-        onError: (error) => toast(error.message, 'bad'),
-      },
-    )
+export function WebhookSwitch({ webhook: { id, url, enabled } }: { webhook: Webhook }) {
+  const verb = enabled ? 'Disable' : 'Enable'
   return (
-    <Button busy={change.isPending} onClick={toggle} aria-label={`${enabled ? 'Disable' : 'Enable'} ${webhook.url}`}>
-      {enabled ? 'Disable' : 'Enable'}
-    </Button>
+    <CallButton
+      operation="changeWebhook"
+      input={{ params: { id }, body: { enabled: !enabled } }}
+      refreshes={['listWebhooks', 'listWebhookDeliveries']}
+      done={enabled ? 'Webhook disabled; pending deliveries were dropped' : 'Webhook enabled'}
+      aria-label={`${verb} ${url}`}
+    >
+      {verb}
+    </CallButton>
   )
 }
 
