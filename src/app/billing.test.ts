@@ -265,6 +265,21 @@ describe('usage', () => {
     expect((await usage('day', { from: '0001-01-01', to: '0001-12-31' })).groups).toEqual([])
   })
 
+  test('daily: the days of each group add up to the group, for up to 31 days', async () => {
+    const daily = (by: 'model' | 'key' | 'rental', from: string) =>
+      readUsage(books.app, actor, { by, from, to: '2026-11-01', daily: true })
+    for (const by of ['model', 'key', 'rental'] as const) {
+      const { groups, days = [] } = valueOf(await daily(by, '2026-10-02'))
+      expect(groups.length).toBeGreaterThan(1)
+      for (const { group, cost } of groups) {
+        expect(sumUsd(days.filter((one) => one.group === group).map((one) => one.cost))).toBe(cost)
+      }
+      expect(days.map(({ day }) => day)).toEqual(days.map(({ day }) => day).toSorted())
+    }
+    expect(await daily('model', '2026-10-01')).toMatchObject({ ok: false, reason: 'bad_range' })
+    expect((await usage('model')).days).toBeUndefined()
+  })
+
   test('covers the last thirty days by default', async () => {
     const today = Math.floor(ledger.clock.now() / DAY_MS) * DAY_MS
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)

@@ -10,12 +10,14 @@ import {
   readRequestCosts,
   readSnapshot,
   sumUsage,
+  sumUsageByDay,
   type Purchase,
   type RequestCost,
   type StatementLine,
   type StatementPlace,
   type UsageGroup,
   type UsageGrouping,
+  type UsageOfDay,
 } from '../store/billing.ts'
 import { readStanding } from '../store/standing.ts'
 import type { Actor, App } from './app.ts'
@@ -61,29 +63,30 @@ export interface Usage {
   readonly to: string
   readonly total: NanoUsd
   readonly groups: readonly UsageGroup[]
+  /** Only if asked for. */
+  readonly days: readonly UsageOfDay[] | undefined
 }
 
 /** Spend on the days `from` to `to`, both included. The list of groups is truncated. */
 export async function readUsage(
   app: App,
   actor: Actor,
-  input: { from?: string | undefined; to?: string | undefined; by: UsageGrouping },
+  input: { from?: string | undefined; to?: string | undefined; by: UsageGrouping; daily?: boolean | undefined },
 ): Promise<Result<Usage>> {
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
   if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
   const from = input.from === undefined ? addMs(to, -USAGE_DAYS_DEFAULT * DAY_MS) : parseInstant(input.from)
   if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
   if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays: USAGE_DAYS })
-  if (to - from >= USAGE_DAYS * DAY_MS) {
-    return failField(['from'], 'bad_range', { fault: 'length', maxDays: USAGE_DAYS })
-  }
-  const { total, groups } = await sumUsage(app.database.db, actor.accountId, {
-    from,
-    until: addMs(to, DAY_MS),
-    by: input.by,
-    limit: limits.plainListRows,
-  })
-  return ok({ from: dayOf(from), to: dayOf(to), total, groups })
+  const maxDays = input.daily === true ? limits.usageDailyDays : USAGE_DAYS
+  if (to - from >= maxDays * DAY_MS) return failField(['from'], 'bad_range', { fault: 'length', maxDays })
+  const usage = { from, until: addMs(to, DAY_MS), by: input.by, limit: limits.plainListRows }
+  const { db } = app.database
+  const [{ total, groups }, days] = await Promise.all([
+    sumUsage(db, actor.accountId, usage),
+    input.daily === true ? sumUsageByDay(db, actor.accountId, usage) : undefined,
+  ])
+  return ok({ from: dayOf(from), to: dayOf(to), total, groups, days })
 }
 
 function dayOf(at: Instant): string {

@@ -46,6 +46,8 @@ export const limits = {
   trafficMinutes: 180,
   /** History of a supplier's daily earnings. */
   earningsDays: 90,
+  /** Of a usage summary that also has the days of each group. */
+  usageDailyDays: 31,
   rateSubjects: 100_000,
   drainMs: 8_000,
   requestTimeoutMs: 30_000,

@@ -86,6 +86,7 @@ export const billingEndpoints = {
       from: day.optional().describe('First day (UTC); default: 30 days ago'),
       to: day.optional().describe('Last day (UTC); default: today'),
       by: z.enum(['day', 'model', 'key', 'rental']).default('day'),
+      daily: z.stringbool().optional().describe(`Also by day, for up to ${limits.usageDailyDays} days`),
     }),
     response: z.object({
       from: day,
@@ -100,6 +101,10 @@ export const billingEndpoints = {
           rental: rentalName.nullable().describe('Name of the rental, if the group is a rental'),
         }),
       ),
+      days: z
+        .array(z.object({ day, group: z.string(), costUsd: z.string() }))
+        .optional()
+        .describe('With `daily`: spending of each group on each day, oldest first, days without any left out'),
     }),
   }),
   getCustomerBalance: endpoint({

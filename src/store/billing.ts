@@ -185,30 +185,41 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
   },
 }
 
+interface UsageQuery {
+  readonly from: Instant
+  readonly until: Instant
+  readonly by: UsageGrouping
+  readonly limit: number
+}
+
 /**
  * Machines and storage come from the ledger, less refunds. Inference comes from the costs of single requests, because
  * postings are batches and would put a request into the day of its batch. Days whose requests were summed up count
  * as a whole, from their first instant.
  */
-export async function sumUsage(
-  db: Db,
-  accountId: string,
-  usage: { from: Instant; until: Instant; by: UsageGrouping; limit: number },
-): Promise<{ total: NanoUsd; groups: UsageGroup[] }> {
+function usedBy(accountId: string, usage: UsageQuery): RawBuilder<unknown> {
   const grouping = groupings[usage.by]
-  const found = await sql<UsageGroup & { total: NanoUsd }>`
-    select "group", sum(cost)::bigint as cost, sum(requests)::integer as requests,
-           (sum(sum(cost)) over ())::bigint as total
-    from (
-      select ${grouping.posting} as "group", -line.amount as cost, 0::bigint as requests
+  return sql`(
+      select ${groupings.day.posting} as day, ${grouping.posting} as "group", -line.amount as cost, 0::bigint as requests
       from ${lineTransfers(accountId)} line
       where line.at >= ${at(usage.from)} and line.at < ${at(usage.until)}
         and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
       union all
-      select ${grouping.request}, q.cost_nano, q.answered
+      select ${groupings.day.request}, ${grouping.request}, q.cost_nano, q.answered
       from request_usage q
       where q.account_id = ${accountId} and q.at >= ${at(usage.from)} and q.at < ${at(usage.until)}
-    ) used
+    )`
+}
+
+export async function sumUsage(
+  db: Db,
+  accountId: string,
+  usage: UsageQuery,
+): Promise<{ total: NanoUsd; groups: UsageGroup[] }> {
+  const found = await sql<UsageGroup & { total: NanoUsd }>`
+    select "group", sum(cost)::bigint as cost, sum(requests)::integer as requests,
+           (sum(sum(cost)) over ())::bigint as total
+    from ${usedBy(accountId, usage)} used
     group by "group"
     order by ${usage.by === 'day' ? sql`"group"` : sql`cost desc, "group"`}
     limit ${usage.limit}`.execute(db)
@@ -216,4 +227,21 @@ export async function sumUsage(
     total: found.rows[0]?.total ?? zeroUsd,
     groups: found.rows.map(({ group, cost, requests }) => ({ group, cost, requests })),
   }
+}
+
+export interface UsageOfDay {
+  readonly day: string
+  readonly group: string
+  readonly cost: NanoUsd
+}
+
+/** Each group on each day. */
+export async function sumUsageByDay(db: Db, accountId: string, usage: UsageQuery): Promise<UsageOfDay[]> {
+  const found = await sql<UsageOfDay>`
+    select day, "group", sum(cost)::bigint as cost
+    from ${usedBy(accountId, usage)} used
+    group by day, "group"
+    order by day, cost desc, "group"
+    limit ${usage.limit}`.execute(db)
+  return found.rows
 }

@@ -4,7 +4,6 @@ import { outcomeLabels } from '../../../src/view/request.ts'
 import { Badge } from '../../ui/badge.tsx'
 
 export type LoggedRequest = Reply<'listInferenceRequests'>['requests'][number]
-export type Outcome = LoggedRequest['outcome']
 
 export function OutcomeBadge({ request: { outcome, status } }: { request: LoggedRequest }) {
   const [label, tone] = outcomeLabels[outcome]

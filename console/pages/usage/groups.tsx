@@ -1,17 +1,11 @@
-/**
- * Spend by model, key or rental, highest first. The server sums by one dimension at a time, so that the daily breakdown
- * takes one request per day and is only shown for up to a week.
- */
-import { useQueries } from '@tanstack/react-query'
+/** Spend by model, key or rental, highest first, and by day for up to a month. */
 import type { Reply } from '../../../src/client/client.ts'
 import { parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
-import { call } from '../../api/query.ts'
 import { moneyColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { BarChart, MAX_PARTS, type Bar } from '../../ui/bar-chart.tsx'
 import { Card } from '../../ui/card.tsx'
-import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
 import { UsageName, useUsageNames } from './name.tsx'
 import { daysOf, shortDay, type Range } from './range.ts'
@@ -19,7 +13,6 @@ import { daysOf, shortDay, type Range } from './range.ts'
 type Summary = Reply<'getUsageSummary'>
 type Row = Summary['rows'][number]
 
-const SPLIT_DAYS = 7
 /** The highest; the others are summed up. */
 const SHOWN_ROWS = 50
 
@@ -38,9 +31,9 @@ export function UsageGroups({ summary, by, range }: UsageGroupsProps) {
   const columns = columnsOf(by, parseUsd(shown[0]?.costUsd ?? '') ?? zeroUsd)
   return (
     <div className="flex flex-col gap-4">
-      {days.length <= SPLIT_DAYS && (
+      {summary.days !== undefined && (
         <Card title={`Daily spend by ${by}`}>
-          <SplitDays by={by} days={days} rows={summary.rows} />
+          <SplitDays by={by} days={days} summary={summary} />
         </Card>
       )}
       <Table label={`Spend by ${by}`} columns={columns} rows={shown} rowKey="group" empty={null} />
@@ -71,26 +64,21 @@ function Share({ of, most }: { of: NanoUsd; most: NanoUsd }) {
   )
 }
 
+interface SplitDaysProps extends Pick<UsageGroupsProps, 'by' | 'summary'> {
+  readonly days: readonly string[]
+}
+
 /** The highest as separate parts, the others as one. */
-function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: readonly string[]; rows: readonly Row[] }) {
+function SplitDays({ by, days, summary }: SplitDaysProps) {
   const nameOf = useUsageNames(by)
-  const answers = useQueries({
-    queries: days.map((day) => {
-      const input = { query: { from: day, to: day, by } }
-      return {
-        queryKey: ['getUsageSummary', input],
-        queryFn: ({ signal }: { signal: AbortSignal }) => call('getUsageSummary', { ...input, signal }),
-      }
-    }),
-  })
-  if (answers.some((answer) => answer.isPending)) return <Skeleton rows={6} />
+  const { rows, days: spent = [] } = summary
   const fits = rows.length <= MAX_PARTS
   const ownRows = rows.slice(0, fits ? MAX_PARTS : MAX_PARTS - 1)
   const own = ownRows.map((row) => row.group)
-  const bars = days.map((day, index): Bar => {
-    const found = answers[index]?.data?.rows ?? []
-    const values = own.map((group) => sumUsd(found.filter((row) => row.group === group).map(costOf)))
-    const rest = sumUsd(found.filter((row) => !own.includes(row.group)).map(costOf))
+  const bars = days.map((day): Bar => {
+    const found = spent.filter((one) => one.day === day)
+    const values = own.map((group) => sumUsd(found.filter((one) => one.group === group).map(costOf)))
+    const rest = sumUsd(found.filter((one) => !own.includes(one.group)).map(costOf))
     return { key: day, name: shortDay(day), values: fits ? values : [...values, rest] }
   })
   return (
@@ -103,6 +91,6 @@ function SplitDays({ by, days, rows }: { by: UsageGroupsProps['by']; days: reado
   )
 }
 
-function costOf(row: Row): NanoUsd {
+function costOf(row: Pick<Row, 'costUsd'>): NanoUsd {
   return parseUsd(row.costUsd) ?? zeroUsd
 }

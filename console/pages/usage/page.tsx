@@ -2,6 +2,7 @@
 import { getRouteApi } from '@tanstack/react-router'
 import type { Reply } from '../../../src/client/client.ts'
 import { instantOf } from '../../../src/base/instant.ts'
+import { limits } from '../../../src/base/limits.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
@@ -42,7 +43,7 @@ export function UsagePage() {
   const by = search.by ?? 'day'
   const usage = useCall(
     'getUsageSummary',
-    { query: { ...range, by } },
+    { query: { ...range, by, ...(isSplit(by, range) ? { daily: true } : {}) } },
     { enabled: fault === undefined, everyMs: USAGE_EVERY_MS },
   )
   const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
@@ -66,6 +67,11 @@ export function UsagePage() {
       )}
     </Page>
   )
+}
+
+/** More days of several groups cannot be told apart. */
+function isSplit(by: Grouping, range: Range): boolean {
+  return by !== 'day' && daysOf(range).length <= limits.usageDailyDays
 }
 
 interface RangeBarProps {

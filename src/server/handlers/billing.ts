@@ -22,7 +22,7 @@ export const billingHandlers = {
     const usage = await readUsage(app, actor, query)
     const ids = usage.ok && query.by === 'rental' ? usage.value.groups.map(({ group }) => Number(group)) : []
     const names = await nameRentals(app.database.db, actor.accountId, ids.filter(Number.isSafeInteger))
-    return mapOk(usage, ({ from, to, total, groups }) => ({
+    return mapOk(usage, ({ from, to, total, groups, days }) => ({
       from,
       to,
       by: query.by,
@@ -33,6 +33,9 @@ export const billingHandlers = {
         requests,
         rental: names.get(Number(group)) ?? null,
       })),
+      ...(days === undefined
+        ? {}
+        : { days: days.map(({ day, group, cost }) => ({ day, group, costUsd: formatUsd(cost) })) }),
     }))
   },
 
