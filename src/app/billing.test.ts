@@ -267,7 +267,7 @@ describe('usage', () => {
 
   test('daily: the days of each group add up to the group, for up to 31 days', async () => {
     const daily = (by: 'model' | 'key' | 'rental', from: string) =>
-      readUsage(books.app, actor, { by, from, to: '2026-11-01', daily: true })
+      readUsage(ledger.app, actor, { by, from, to: '2026-11-01', daily: true })
     for (const by of ['model', 'key', 'rental'] as const) {
       const { groups, days = [] } = valueOf(await daily(by, '2026-10-02'))
       expect(groups.length).toBeGreaterThan(1)
