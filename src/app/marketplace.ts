@@ -1,22 +1,24 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
 import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
+import type { OrderOptions } from '../contract/workload.ts'
 import type { OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findMachine, listCheapest } from '../store/machine.ts'
-import { findRentalByName, lockRental, setUserMetadata, type Rental } from '../store/rental.ts'
+import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
+import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
 import { placeOrder } from './place-order.ts'
 import { terminateRental } from './rental.ts'
 
 /** The port of the image, and custom ones. */
 const MAX_PORTS = limits.customPorts + 1
 
-export interface InstanceOrder {
+export interface InstanceOrder extends OrderOptions {
   readonly clusterName: string
   readonly nodeName: string
   readonly gpuCount: number
@@ -26,9 +28,6 @@ export interface InstanceOrder {
     port?: number | undefined
     ports?: number[] | undefined
   } | null
-  readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
-  /** In addition to those of the image. */
-  readonly ports: readonly number[]
   readonly label?: string | undefined
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
@@ -44,10 +43,8 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     return failField(['node_name'], 'node_not_ready', { node: machine.id })
   }
   const { port, ports: imagePorts = [] } = order.image ?? {}
-  const ports = [...new Set([...(port === undefined ? [] : [port]), ...imagePorts, ...order.ports])]
-  if (ports.length > MAX_PORTS) {
-    return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
-  }
+  const options = await readOrderOptions(tx, actor, 'container', order)
+  if (!options.ok) return options
   const guards = readGuards(order)
   if (!guards.ok) return guards
   const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
@@ -55,20 +52,25 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
   if (machine.gpus_free < order.gpuCount) return fail('no_capacity', wanted)
   const { gpuCount } = order
   const pays = machine.price_nano_per_gpu_hour
-  const spec: OrderSpec = {
-    kind: 'container',
-    region: machine.region,
-    gpuType: machine.gpu_type,
-    gpuCount,
-    networkType: machine.network_type,
-    label: order.label ?? null,
-    driver: machine.driver,
-    ...partOfSpec(machine, { machineType: 'virtual-machine', gpuCount, pays }),
-    ports,
-    image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
-    cudaVersion: null,
-    monitoringEnabled: null,
-  }
+  const spec = withOptions<OrderSpec>(
+    {
+      kind: 'container',
+      region: machine.region,
+      gpuType: machine.gpu_type,
+      gpuCount,
+      networkType: machine.network_type,
+      label: order.label ?? null,
+      driver: machine.driver,
+      ...partOfSpec(machine, { machineType: 'virtual-machine', gpuCount, pays }),
+      ports: [...new Set([...(port === undefined ? [] : [port]), ...imagePorts])],
+      image: order.image === null ? null : { name: order.image.name, tag: order.image.tag ?? null },
+      cudaVersion: null,
+      monitoringEnabled: null,
+    },
+    options.value,
+  )
+  if (!spec.ok) return spec
+  if (spec.value.ports.length > MAX_PORTS) return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
   const term: OrderTerm = {
     termType: 'on-demand',
     effectiveAt: tx.clock.now(),
@@ -78,18 +80,15 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     convertOnExpiry: null,
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
-  const placed = await placeOrder(app, tx, actor, { spec, term, guards: guards.value, places }, wanted)
-  if (!placed.ok || order.userMetadata === undefined) return placed
-  return ok(await setUserMetadata(tx, placed.value.id, order.userMetadata))
+  const placed = await placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted)
+  return placed.ok ? ok(await keepOptions(tx, placed.value, options.value)) : placed
 }
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
 const MAX_ATTEMPTS = 16
 
-export interface CheapestOrder {
+export interface CheapestOrder extends Omit<InstanceOrder, 'clusterName' | 'nodeName'> {
   readonly gpuModel: string
-  readonly gpuCount: number
-  readonly userMetadata?: Readonly<Record<string, unknown>> | undefined
 }
 
 export async function createCheapestInstance(
@@ -103,12 +102,9 @@ export async function createCheapestInstance(
   for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS })) {
     outcome = await undoOnFailure(tx, () =>
       createInstance(app, tx, actor, {
+        ...order,
         clusterName: machine.cluster_name,
         nodeName: machine.id,
-        gpuCount,
-        image: null,
-        ports: [],
-        userMetadata: order.userMetadata,
       }),
     )
     if (outcome.ok || outcome.kind !== 'no_capacity') return outcome

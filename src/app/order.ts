@@ -7,6 +7,7 @@ import { MAX_INT32 } from '../base/limits.ts'
 import { parseInstant } from '../base/instant.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
+import type { IdleRule } from '../contract/workload.ts'
 import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../contract/rental.ts'
 import { holdOf, type Guards } from '../domain/order.ts'
 import { isPricedBy, type Demand } from '../domain/placement.ts'
@@ -18,6 +19,7 @@ import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
 import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
 import type { RentalChange } from './own-rental.ts'
+import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
 import { placeOrder } from './place-order.ts'
 import { lockVolume } from '../store/volume.ts'
 import type { VolumeRoom } from './storage-option.ts'
@@ -62,13 +64,15 @@ async function orderFromBook(
   const price = await findPriceRow(tx.db, kind, body)
   if (!price.ok) return price
   const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
-  const options = await listReserveOptions(tx.db, actor.accountId)
-  const granted = grantTerm(body, listPrice, options, tx.clock.now())
+  const reserve = await listReserveOptions(tx.db, actor.accountId)
+  const granted = grantTerm(body, listPrice, reserve, tx.clock.now())
   if (!granted.ok) return granted
-  const commitment = commitmentOf(granted.value, options)
+  const commitment = commitmentOf(granted.value, reserve)
   const term = { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry }
   const guards = readGuards(body)
   if (!guards.ok) return guards
+  const options = await readOrderOptions(tx, actor, kind, body)
+  if (!options.ok) return options
 
   const { region, gpuType, networkType, gpuCount } = body
   const demand: Demand = {
@@ -95,21 +99,13 @@ async function orderFromBook(
   }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
   for (const { example, places } of await findPlaces(app, tx, demand)) {
+    const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
+    if (!spec.ok) return spec
     outcome = await undoOnFailure(tx, () =>
-      placeOrder(
-        app,
-        tx,
-        actor,
-        {
-          spec: { ...common, ...partOfSpec(example, demand), driver: example.driver },
-          term,
-          guards: guards.value,
-          places,
-        },
-        wanted,
-      ),
+      placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted),
     )
-    if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
+    if (outcome.ok) return ok(await keepOptions(tx, outcome.value, options.value))
+    if (outcome.kind !== 'no_capacity') return outcome
   }
   return outcome
 }
@@ -180,15 +176,19 @@ export async function quoteOrder(
   return ok({ listPrice, perHour: costPerHour, hold: holdOf({ commitment: term, costPerHour }), term })
 }
 
-/** The optional end time, spending limit and price cap of any order. */
+/** The optional end time, spending limit and price cap of any order. The first two have a second name. */
 export function readGuards(wire: {
   autoTerminateAt?: string | undefined
+  terminateAt?: string | undefined
   spendingLimitUsd?: string | undefined
+  maxCostUsd?: string | undefined
   maxCostPerHourUsd?: string | undefined
 }): Result<Guards> {
-  const end = wire.autoTerminateAt === undefined ? null : parseInstant(wire.autoTerminateAt)
+  const endText = wire.terminateAt ?? wire.autoTerminateAt
+  const end = endText === undefined ? null : parseInstant(endText)
   if (end === undefined) return failField(['autoTerminateAt'], 'bad_time')
-  const limit = wire.spendingLimitUsd === undefined ? null : parseUsd(wire.spendingLimitUsd)
+  const limitText = wire.maxCostUsd ?? wire.spendingLimitUsd
+  const limit = limitText === undefined ? null : parseUsd(limitText)
   if (limit === undefined) return failField(['spendingLimitUsd'], 'bad_amount')
   const maxCost = wire.maxCostPerHourUsd === undefined ? null : parseUsd(wire.maxCostPerHourUsd)
   if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'bad_amount')
@@ -196,13 +196,17 @@ export function readGuards(wire: {
 }
 
 /** undefined: no change. null: remove it. */
-type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit'>
+type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit' | 'stopAt' | 'idle'>
 
 /** Changes of the end time and spending limit of a live rental. */
 export function readGuardChange(wire: {
   autoTerminateAt?: string | null | undefined
   spendingLimitUsd?: string | null | undefined
+  stopAt?: string | null | undefined
+  idle?: IdleRule | null | undefined
 }): Result<GuardChange> {
+  const stopAt = wire.stopAt === undefined || wire.stopAt === null ? wire.stopAt : parseInstant(wire.stopAt)
+  if (stopAt === undefined && wire.stopAt !== undefined) return failField(['stopAt'], 'bad_time')
   const { autoTerminateAt: endText, spendingLimitUsd: limitText } = wire
   const guards = readGuards({ autoTerminateAt: endText ?? undefined, spendingLimitUsd: limitText ?? undefined })
   if (!guards.ok) return guards
@@ -210,5 +214,7 @@ export function readGuardChange(wire: {
   return ok({
     autoTerminateAt: endText === undefined ? undefined : autoTerminateAt,
     spendingLimit: limitText === undefined ? undefined : spendingLimit,
+    stopAt,
+    idle: wire.idle,
   })
 }

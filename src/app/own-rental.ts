@@ -3,6 +3,7 @@ import type { Instant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
+import type { IdleRule } from '../contract/workload.ts'
 import type { RentalType } from '../contract/rental.ts'
 import { isLiving, type RentalKind } from '../domain/rental.ts'
 import { findCommitment } from '../store/commitment.ts'
@@ -33,6 +34,8 @@ export interface RentalChange {
   readonly convertOnExpiry?: boolean | undefined
   readonly autoTerminateAt?: Instant | null | undefined
   readonly spendingLimit?: NanoUsd | null | undefined
+  readonly stopAt?: Instant | null | undefined
+  readonly idle?: IdleRule | null | undefined
 }
 
 export async function changeOwnRental(tx: Tx, actor: Actor, id: number, change: RentalChange): Promise<Result<Rental>> {
@@ -48,6 +51,11 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
   if (change.autoTerminateAt && change.autoTerminateAt <= tx.clock.now()) {
     return failField(['autoTerminateAt'], 'end_in_the_past')
   }
+  if (change.stopAt && change.stopAt <= tx.clock.now()) return failField(['stopAt'], 'end_in_the_past')
+  if (rental.kind === 'bare-metal' && (change.stopAt || change.idle?.action === 'stop')) {
+    const option = change.stopAt ? 'stopAt' : 'idle.action stop'
+    return failField([change.stopAt ? 'stopAt' : 'idle'], 'option_not_supported', { option, kind: rental.kind })
+  }
   const commitment = await findCommitment(tx.db, rental.id)
   const refused = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)
   if (refused !== undefined) return refused
@@ -57,6 +65,8 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
     convert_on_expiry: change.convertOnExpiry,
     auto_terminate_at: change.autoTerminateAt,
     spending_limit_nano: change.spendingLimit,
+    stop_at: change.stopAt,
+    idle: change.idle,
   })
   // A new limit may end the rental sooner than the meter is due.
   await meterNow(tx, rental.id)

@@ -72,6 +72,24 @@ const baseImage = z.object({
   loginUser: z.string(),
 })
 
+/** Options of the order, with secrets in place of references. Absent: none, or an older server. */
+const program = z.object({
+  env: z.record(z.string(), z.string()),
+  files: z.array(z.object({ path: z.string(), content: z.string(), mode: z.string() })).max(limits.workloadFiles),
+  /** null: the image's own. */
+  command: z.array(z.string()).nullable(),
+  args: z.array(z.string()).nullable(),
+  onStart: z.string().nullable(),
+  userData: z.string().nullable(),
+  /** null: half of the memory. */
+  shmGb: z.number().nullable(),
+  restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.int() }),
+  /** In addition to those in `ports`, which are TCP. */
+  udpPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts),
+  registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
+})
+export type Program = z.output<typeof program>
+
 const workload = z.object({
   id,
   tag: z.string().min(1).max(200),
@@ -93,6 +111,7 @@ const workload = z.object({
       sshKeys: z.array(z.string()).max(1_000),
       ports: z.array(z.int().min(1).max(65_535)).max(limits.customPorts + 1),
       image: z.object({ name: z.string(), tag: z.string().nullable() }).nullable(),
+      program: program.optional(),
     })
     .nullable(),
   /** The rank of this host (0 is the head), its GPUs, and all hosts in rank order. */

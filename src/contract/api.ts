@@ -16,6 +16,7 @@ import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalEndpoints } from './rental.ts'
+import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
 import { volumeEndpoints } from './volume.ts'
 
@@ -39,6 +40,7 @@ export const api = {
   ...inferenceEndpoints,
   ...mediaEndpoints,
   ...accountEndpoints,
+  ...secretEndpoints,
   ...eventEndpoints,
   ...supplyEndpoints,
   ...operatorEndpoints,

@@ -81,6 +81,7 @@ export const tags = [
   'Marketplace',
   'Inference',
   'Account',
+  'Secrets',
   'Events and webhooks',
   'Supply',
   'Operator',

@@ -35,6 +35,13 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
+  setSecret: { value: 'correct horse battery staple' },
+  addRegistryCredential: {
+    name: 'team registry',
+    server: 'registry.example.com',
+    username: 'ada',
+    password: 'correct horse battery staple',
+  },
   addSshKey: { name: 'laptop', publicKey: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9f1mO0kq ada@laptop' },
   createWebhook: { url: 'https://example.com/berth', eventTypes: ['rental.running', 'rental.failed'] },
   changeWebhook: { enabled: false },

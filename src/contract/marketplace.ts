@@ -4,6 +4,7 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { changeFields, detailFields, rentalStatus } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
+import { metadata, orderFields, workloadPorts } from './workload.ts'
 import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
 
 const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
@@ -136,15 +137,6 @@ const image = z.object({
   ports: z.array(port).max(limits.customPorts).optional(),
 })
 
-/** Stored and returned with an instance; Berth does not interpret it. */
-const userMetadata = z
-  .record(z.string(), z.unknown())
-  .refine(
-    (value) => new TextEncoder().encode(JSON.stringify(value)).length <= limits.userMetadataBytes,
-    `Must have at most ${limits.userMetadataBytes} bytes as JSON`,
-  )
-  .describe(`Your own metadata, stored with the instance; at most ${limits.userMetadataBytes} bytes`)
-
 const createdInstance = z.object({ status: z.literal('success'), instance_name: z.string(), instance_id: z.string() })
 
 const MAX_INSTANCE_GPUS = 64
@@ -214,18 +206,16 @@ export const marketplaceEndpoints = {
         node_name: z.string().min(1).max(100),
         gpu_count: gpuCount,
         image: image.nullable().optional(),
-        userMetadata: userMetadata.optional(),
-        ports: z
-          .array(port)
-          .max(limits.customPorts)
-          .optional()
-          .describe('Ports to expose in addition to those of `image`'),
+        userMetadata: metadata.optional(),
+        metadata: metadata.optional().describe('Same as `userMetadata`'),
+        ports: workloadPorts.optional().describe('Ports to expose in addition to those of `image`'),
         label: labelText.optional(),
         auto_terminate_at: timeText.optional(),
         spending_limit_usd: nonNegativeUsdText.optional(),
         max_cost_per_hour_usd: nonNegativeUsdText
           .optional()
           .describe('Rejects the order if the instance would cost more per hour (USD)'),
+        ...orderFields,
       })
       .meta({ id: 'CreateMarketplaceInstance' }),
     response: createdInstance,
@@ -280,7 +270,15 @@ export const marketplaceEndpoints = {
       .strictObject({
         gpuModel: z.string().min(1).max(100).describe('Part of the GPU name, case-insensitive, such as `h100`'),
         gpuCount: z.int().min(1).max(64),
-        userMetadata: userMetadata.optional(),
+        image: image.nullable().optional(),
+        userMetadata: metadata.optional(),
+        metadata: metadata.optional().describe('Same as `userMetadata`'),
+        label: labelText.optional(),
+        maxCostPerHourUsd: nonNegativeUsdText
+          .optional()
+          .describe('Rejects the order if the instance would cost more per hour (USD)'),
+        ...orderFields,
+        ports: workloadPorts.optional(),
       })
       .meta({ id: 'CreateCheapestInstance' }),
     response: createdInstance,

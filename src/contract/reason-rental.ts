@@ -20,6 +20,12 @@ const simulatedLacks = {
   logs: 'This machine is simulated, so it has no logs.',
 } as const
 
+const kindPlurals: Readonly<Record<string, string>> = {
+  container: 'containers',
+  'virtual-machine': 'virtual machines',
+  'bare-metal': 'bare metal',
+}
+
 export const rentalReasons = {
   no_capacity: noCapacity(
     ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
@@ -57,6 +63,30 @@ export const rentalReasons = {
     ({ total }: { readonly total: NanoUsd }) =>
       `The reserved term costs ${formatUsdForPeople(total)}, more than the spending limit.`,
     'Set a limit that covers the whole term.',
+  ),
+  option_not_supported: invalid(
+    ({ option, kind }: { readonly option: string; readonly kind: string }) =>
+      `\`${option}\` is not available for ${kindPlurals[kind] ?? kind}.`,
+  ),
+  disk_too_large: invalid(
+    ({ diskGb, maxGb }: { readonly diskGb: number; readonly maxGb: number }) =>
+      `A disk of ${diskGb} GB does not fit: these GPUs come with at most ${maxGb} GB.`,
+    'Choose a smaller disk or attach a volume.',
+  ),
+  secret_not_found: notFound(
+    ({ name }: { readonly name: string }) => `Secret ${name} not found.`,
+    'Create it first, or correct the reference.',
+  ),
+  secret_in_use: conflict(
+    ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
+      `The secret is used by rental ${rentalIds.join(', ')}.`,
+    'Terminate the rentals first, or replace the value of the secret instead.',
+  ),
+  registry_credential_not_found: notFound('Registry login not found.'),
+  registry_credential_in_use: conflict(
+    ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
+      `The registry login is used by rental ${rentalIds.join(', ')}.`,
+    'Terminate the rentals first.',
   ),
   rental_not_found: notFound('Rental not found.'),
   already_terminated: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),

@@ -5,6 +5,7 @@ import { commitment, rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { providerData } from './provider-data.ts'
+import { metadata, orderedWorkload, orderFields, workloadPorts, idleRule } from './workload.ts'
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
 import {
   beforeQuery,
@@ -144,6 +145,9 @@ export const detailFields = {
   terminateRequestedAt: z.string().nullable(),
   autoTerminateAt: z.string().nullable(),
   spendingLimitUsd: z.string().nullable(),
+  stopAt: z.string().nullable().describe('When it is stopped automatically; its disk is kept'),
+  idle: idleRule.nullable().describe('What happens when the machine is not used'),
+  workload: orderedWorkload.describe('Options of the order'),
   costSoFarUsd: z.string(),
   statusMessage: z.string().nullable().describe('Progress while Pending, or the cause when Failed, as a sentence'),
   portMappings: z
@@ -178,6 +182,8 @@ export const changeFields = {
   label: labelText.nullable().optional(),
   autoTerminateAt: timeText.nullable().optional(),
   spendingLimitUsd: nonNegativeUsdText.nullable().optional(),
+  stopAt: timeText.nullable().optional(),
+  idle: idleRule.nullable().optional(),
 }
 
 const newVolume = z.object({ isNew: z.literal(true), label: volumeLabel, sizeInGb: z.int().min(256).max(64_000) })
@@ -198,6 +204,8 @@ export const createBareMetalRentalBody = z
     monitoringEnabled: z.boolean().optional(),
     convertToOnDemandOnExpiry: z.boolean().default(true),
     ...guards,
+    ...orderFields,
+    metadata: metadata.optional(),
     maxCostPerHourUsd: guards.maxCostPerHourUsd.describe(
       'Rejects the order if the rental would cost more per hour (USD), not counting a new volume',
     ),
@@ -218,6 +226,9 @@ export const createVirtualMachineRentalBody = z
     customPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts).optional(),
     convertToOnDemandOnExpiry: z.boolean().default(true),
     ...guards,
+    ...orderFields,
+    ports: workloadPorts.optional().describe('Ports to expose, in addition to `customPorts`'),
+    metadata: metadata.optional(),
   })
   .meta({ id: 'CreateVirtualMachineRental' })
 

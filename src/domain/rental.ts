@@ -6,6 +6,7 @@ import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { InstanceStatus } from '../contract/marketplace.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
+import type { WorkloadSpec } from './workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
@@ -88,6 +89,8 @@ export interface EngineSpec {
   readonly image: { name: string; tag: string | null } | null
   readonly cudaVersion: string | null
   readonly monitoringEnabled: boolean
+  /** Absent: none of the options, as in older rows. */
+  readonly workload?: WorkloadSpec
   /** For units of an offer: an engine whose price has risen since rejects it with `no_capacity`. */
   readonly maxCostUsdPerGpuHour?: string
 }

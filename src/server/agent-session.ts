@@ -5,6 +5,7 @@
  */
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
+import { resolveSecrets } from '../app/secret.ts'
 import type { Instant } from '../base/instant.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import {
@@ -142,7 +143,8 @@ export class AgentSession implements HostLink {
 
   async #sendDesiredOnce(): Promise<void> {
     if (!this.#isOpen()) return
-    const wanted = await readDesired(this.#ports.app.database.db, this.hostId)
+    const found = await readDesired(this.#ports.app.database.db, this.hostId)
+    const wanted = found === undefined ? undefined : await resolveSecrets(this.#ports.app, found)
     if (!this.#isOpen()) return
     if (wanted === undefined) return this.#giveUp('unknown_host', 'This host is no longer registered')
     const text = JSON.stringify(wanted)

@@ -14,6 +14,7 @@ import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
+import { secretHandlers } from './handlers/secret.ts'
 import { supplyHandlers } from './handlers/supply.ts'
 import { trafficHandlers } from './handlers/traffic.ts'
 import { volumeHandlers } from './handlers/volume.ts'
@@ -29,6 +30,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...requestLogHandlers,
     ...marketplaceHandlers,
     ...accountHandlers,
+    ...secretHandlers,
     ...eventHandlers,
     ...supplyHandlers,
     ...operatorAccountHandlers,

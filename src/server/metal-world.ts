@@ -1,6 +1,7 @@
 /** Bare-metal hosts for their keeper (engines/metal/keep.ts): read from the database, with their secrets unsealed. */
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
+import { resolveSecrets } from '../app/secret.ts'
 import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
 import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
@@ -44,7 +45,7 @@ export async function changeMetalHost(
   })
 }
 
-export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): MetalWorld {
+export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>): MetalWorld {
   const { database, clock, vault } = app
   const { db } = database
   return {
@@ -80,7 +81,7 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault'>): Meta
     async readDesired(id): Promise<Desired> {
       const desired = await readDesired(db, id)
       if (desired === undefined) throw new Error(`there is no host ${id}`)
-      return desired
+      return resolveSecrets(app, desired)
     },
     async saveReport(id, report: HostReport) {
       await transact(database, (tx) => saveReport(tx, id, null, report, clock.now()))

@@ -11,6 +11,7 @@ import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
 import { wholeOf, type EngineSpec } from '../domain/rental.ts'
+import { emptyWorkload } from '../domain/workload.ts'
 import type { Term } from '../domain/term.ts'
 import type { Person } from '../store/account.ts'
 import type { FoundCommitment } from '../store/commitment.ts'
@@ -213,6 +214,9 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
     terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
+    stopAt: formatInstantOrNull(rental.stop_at),
+    idle: rental.idle,
+    workload: rental.spec.workload ?? emptyWorkload,
     costSoFarUsd: formatUsd(facts.costSoFar),
     statusMessage: statusMessage(rental, facts.doing, facts.events),
     portMappings: portMappings(rental, facts.publicPorts),

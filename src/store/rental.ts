@@ -4,6 +4,7 @@ import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalName } from '../contract/billing.ts'
+import type { IdleRule } from '../contract/workload.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
@@ -117,14 +118,24 @@ export async function listRentals(
 }
 
 /** Called in the transaction of the order. */
-export async function setUserMetadata(
+export async function setOrderOptions(
   tx: Tx,
   id: number,
-  metadata: Readonly<Record<string, unknown>>,
+  options: {
+    readonly stopAt: Instant | null
+    readonly idle: IdleRule | null
+    readonly secretNames: readonly string[]
+    readonly metadata: Readonly<Record<string, unknown>>
+  },
 ): Promise<Rental> {
   return tx.db
     .updateTable('rental')
-    .set({ user_metadata: JSON.stringify(metadata) })
+    .set({
+      stop_at: toDateOrNull(options.stopAt),
+      idle: options.idle === null ? null : JSON.stringify(options.idle),
+      secret_names: [...options.secretNames],
+      user_metadata: JSON.stringify(options.metadata),
+    })
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow()
@@ -146,6 +157,8 @@ type ChangeableColumn =
   | 'label'
   | 'convert_on_expiry'
   | 'auto_terminate_at'
+  | 'stop_at'
+  | 'idle'
   | 'spending_limit_nano'
   | 'status_reason'
   | 'termination_note'
@@ -197,7 +210,7 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
-  const { provider_data: data, label, convert_on_expiry, spending_limit_nano, ...rest } = change
+  const { provider_data: data, idle, label, convert_on_expiry, spending_limit_nano, ...rest } = change
   const { status_reason, termination_note, external_id, incarnation, ...instants } = rest
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
@@ -212,6 +225,7 @@ function toUpdate(change: RentalColumns) {
     external_id,
     incarnation,
     provider_data: data && JSON.stringify(data),
+    idle: idle && JSON.stringify(idle),
   }
 }
 

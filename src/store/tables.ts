@@ -7,6 +7,7 @@ import type { EventType } from '../contract/event.ts'
 import type { EngineName, ModelFile } from '../contract/model.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
+import type { IdleRule } from '../contract/workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
@@ -65,6 +66,16 @@ export interface Tables extends HostTables, RequestTables {
   console_session: { token_hash: Buffer; api_key_id: string; created_at: At; expires_at: At }
   key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
   ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
+  secret: { account_id: string; name: string; sealed: string; created_at: At; updated_at: At }
+  registry_credential: {
+    id: string
+    account_id: string
+    name: string
+    server: string
+    username: string
+    sealed: string
+    created_at: At
+  }
   idempotency: {
     account_id: string
     key: string
@@ -186,6 +197,9 @@ export interface Tables extends HostTables, RequestTables {
     monitoring_enabled: OrNull<boolean>
     auto_terminate_at: AtOrNull
     spending_limit_nano: NanoOrNull
+    stop_at: AtOrNull
+    idle: ColumnType<IdleRule | null, string | null | undefined, string | null>
+    secret_names: ColumnType<string[], string[] | undefined, string[]>
     status: ColumnType<RentalStatus, RentalStatus | undefined, RentalStatus>
     status_reason: OrNull<string>
     termination_note: OrNull<string>

@@ -35,6 +35,8 @@ export interface Owned {
   readonly memberToRemove: string
   readonly apiKeyToRevoke: string
   readonly sshKeyToDelete: string
+  readonly secretToDelete: string
+  readonly registryCredentialToDelete: string
   readonly webhook: string
   readonly webhookToDelete: string
   readonly delivery: string
@@ -149,6 +151,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSshKeys: none,
   addSshKey: withBody({ name: 'laptop', publicKey: otherSshKey }),
   deleteSshKey: (its) => owned({ id: its.sshKeyToDelete }),
+  listSecrets: none,
+  setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
+  deleteSecret: (its) => owned({ name: its.secretToDelete }),
+  listRegistryCredentials: none,
+  addRegistryCredential: withBody(exampleBodies.addRegistryCredential),
+  deleteRegistryCredential: (its) => owned({ id: its.registryCredentialToDelete }),
   listEvents: () => ({ query: { limit: '10', type: 'rental.created' } }),
   followEvents: () => ({ query: { after: '0' } }),
   listAllEvents: (its) => ({ query: { limit: '10', type: 'rental.created', accountId: its.account } }),
@@ -235,6 +243,8 @@ export const absent: Owned = {
   memberToRemove: 'usr_0000000000000000000000',
   apiKeyToRevoke: '00000000000000',
   sshKeyToDelete: 'ssh_0000000000000000000000',
+  secretToDelete: 'absent',
+  registryCredentialToDelete: 'reg_0000000000000000000000',
   webhook: 'whk_0000000000000000000000',
   webhookToDelete: 'whk_0000000000000000000000',
   delivery: 'dlv_00000000000000000000000000000000',
@@ -308,6 +318,10 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     memberToRemove: await member('removed@example.test'),
     apiKeyToRevoke: (await make('/v2/api-keys', { name: 'to revoke', scopes: ['keys'] })).publicId,
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
+    secretToDelete: (await succeed(owner.call, 'PUT', '/v2/secrets/to-delete', { value: 'planted' })).name,
+    registryCredentialToDelete: (
+      await make('/v2/registry-credentials', { ...exampleBodies.addRegistryCredential, name: 'to delete' })
+    ).id,
     webhook: hook,
     webhookToDelete: await webhook(),
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,

@@ -104,6 +104,7 @@ function textFaults(form: Schema, sample: string): Fault[] {
 }
 
 function stretch({ format }: Schema, sample: string, length: number): string {
+  if (sample.startsWith('/')) return sample.padEnd(length, 'a')
   if (format === 'email') return sample.padStart(length, 'a')
   return format === 'uri' ? sample.padEnd(length, 'a') : 'a'.repeat(length)
 }
@@ -298,6 +299,9 @@ const texts = [
   'http://127.0.0.1:9/',
   'file:/models/small.gguf',
   '0a'.repeat(32),
+  '/tmp/a',
+  '0644',
+  '8888/http',
 ]
 const textsOfFormat: Readonly<Record<string, RegExp>> = {
   email: /@/,

@@ -11,6 +11,7 @@ import {
   succeed,
   type Journey,
 } from '../harness/journey.ts'
+import { emptyWorkload } from '../../src/domain/workload.ts'
 import { usd } from '../../src/base/money.ts'
 import type { Call } from '../harness/server.ts'
 
@@ -307,6 +308,12 @@ test('an instance shows its host, cost and events, by name and by number', async
     terminateRequestedAt: null,
     autoTerminateAt: '2026-03-01T00:00:00.000Z',
     spendingLimitUsd: '40.000000000',
+    stopAt: null,
+    idle: null,
+    workload: {
+      ...emptyWorkload,
+      ports: [{ port: 8888, protocol: 'tcp', access: 'public', healthPath: null }],
+    },
   })
   expect(events.map((event: { type: string }) => event.type)).toEqual(['rental.running', 'rental.created'])
   expect(await detailOf(rentalId)).toEqual(running)

@@ -61,10 +61,9 @@ export const marketplaceHandlers = {
         clusterName: body.cluster_name,
         nodeName: body.node_name,
         gpuCount,
+        ...body,
         image: body.image ?? null,
-        userMetadata: body.userMetadata,
-        ports: body.ports ?? [],
-        label: body.label,
+        metadata: body.metadata ?? body.userMetadata,
         autoTerminateAt: body.auto_terminate_at,
         spendingLimitUsd: body.spending_limit_usd,
         maxCostPerHourUsd: body.max_cost_per_hour_usd,
@@ -75,7 +74,11 @@ export const marketplaceHandlers = {
 
   createCheapestInstance: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const rental = await createCheapestInstance(app, tx, actor, body)
+      const rental = await createCheapestInstance(app, tx, actor, {
+        ...body,
+        image: body.image ?? null,
+        metadata: body.metadata ?? body.userMetadata,
+      })
       return rental.ok ? ok(createdOnWire(rental.value)) : rental
     }),
 

@@ -1,0 +1,101 @@
+/** Reads the options of an order: which of them its kind of machine has, and whether what they refer to exists. */
+import { parseInstant, type Instant } from '../base/instant.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
+import type { IdleRule, OrderOptions } from '../contract/workload.ts'
+import type { EngineSpec, RentalKind } from '../domain/rental.ts'
+import { portsOf, secretsIn, secretTexts, workloadOf, type WorkloadSpec } from '../domain/workload.ts'
+import type { Tx } from '../store/database.ts'
+import { setOrderOptions, type Rental } from '../store/rental.ts'
+import { findRegistryCredential, findSecrets } from '../store/secret.ts'
+import type { Actor } from './app.ts'
+
+/** Options that make no sense for a kind of machine. */
+const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>>> = {
+  container: ['userData'],
+  'virtual-machine': ['command', 'args', 'shmGb', 'registryCredentialId', 'restart'],
+  'bare-metal': ['command', 'args', 'shmGb', 'diskGb', 'registryCredentialId', 'restart', 'stopAt', 'ports', 'volumes'],
+}
+
+export interface ReadOptions {
+  readonly workload: WorkloadSpec
+  readonly stopAt: Instant | null
+  readonly idle: IdleRule | null
+  readonly secretNames: readonly string[]
+  readonly metadata: Readonly<Record<string, unknown>> | null
+}
+
+export async function readOrderOptions(
+  tx: Tx,
+  actor: Actor,
+  kind: RentalKind,
+  options: OrderOptions,
+): Promise<Result<ReadOptions>> {
+  for (const option of unsupported[kind]) {
+    if (options[option] !== undefined) return failField([option], 'option_not_supported', { option, kind })
+  }
+  if (kind === 'bare-metal' && options.idle?.action === 'stop') {
+    return failField(['idle', 'action'], 'option_not_supported', { option: 'idle.action stop', kind })
+  }
+  const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
+  if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
+  if (stopAt !== null && stopAt <= tx.clock.now()) return failField(['stopAt'], 'end_in_the_past')
+  const workload = workloadOf(options, null)
+  const secretNames = await readSecretNames(tx, actor, workload)
+  if (!secretNames.ok) return secretNames
+  const { registryCredentialId } = workload
+  if (
+    registryCredentialId !== null &&
+    (await findRegistryCredential(tx.db, actor.accountId, registryCredentialId)) === undefined
+  ) {
+    return fail('registry_credential_not_found', { field: ['registryCredentialId'], failureKind: 'invalid' })
+  }
+  return ok({
+    workload,
+    stopAt,
+    idle: options.idle ?? null,
+    secretNames: secretNames.value,
+    metadata: options.metadata ?? null,
+  })
+}
+
+async function readSecretNames(tx: Tx, actor: Actor, workload: WorkloadSpec): Promise<Result<string[]>> {
+  const texts = secretTexts(workload)
+  const names = [...new Set(texts.flatMap(({ text }) => secretsIn(text)))].sort()
+  const known = new Set((await findSecrets(tx.db, actor.accountId, names)).map(({ name }) => name))
+  for (const { field, text } of texts) {
+    const name = secretsIn(text).find((one) => !known.has(one))
+    if (name !== undefined) return failField(field, 'secret_not_found', { name })
+  }
+  return ok(names)
+}
+
+/** The spec with its options: their disk size instead of the share of the GPUs, and their ports. */
+export function withOptions<Spec extends Pick<EngineSpec, 'resources' | 'ports'>>(
+  spec: Spec,
+  { workload }: ReadOptions,
+): Result<Spec & { workload: WorkloadSpec }> {
+  const { resources } = spec
+  const { diskGb } = workload
+  if (diskGb !== null && diskGb > resources.storageGb) {
+    return failField(['diskGb'], 'disk_too_large', { diskGb, maxGb: resources.storageGb })
+  }
+  // The engine publishes TCP ports by number; those of the interface become options too.
+  const ports = portsOf([
+    ...spec.ports,
+    ...workload.ports.map(({ healthPath, ...port }) => ({ ...port, ...(healthPath === null ? {} : { healthPath }) })),
+  ])
+  const published = ports.filter(({ protocol }) => protocol !== 'udp').map(({ port }) => port)
+  return ok({
+    ...spec,
+    ports: published,
+    workload: { ...workload, ports },
+    resources: diskGb === null ? resources : { ...resources, storageGb: diskGb },
+  })
+}
+
+/** In the transaction of the order. */
+export async function keepOptions(tx: Tx, rental: Rental, read: ReadOptions): Promise<Rental> {
+  const { stopAt, idle, secretNames, metadata } = read
+  if (stopAt === null && idle === null && secretNames.length === 0 && metadata === null) return rental
+  return setOrderOptions(tx, rental.id, { stopAt, idle, secretNames, metadata: metadata ?? rental.user_metadata })
+}

@@ -1,0 +1,94 @@
+/** What runs on a rented machine, as the order asked for it. Secrets are references; only a host sees their values. */
+import type { OrderedWorkload, OrderOptions, WorkloadPortInput } from '../contract/workload.ts'
+
+/** Stored in the spec of a rental. */
+export type WorkloadSpec = OrderedWorkload
+export type WorkloadPort = WorkloadSpec['ports'][number]
+
+export const emptyWorkload: WorkloadSpec = {
+  templateId: null,
+  env: {},
+  files: [],
+  command: null,
+  args: null,
+  onStart: null,
+  userData: null,
+  diskGb: null,
+  shmGb: null,
+  ports: [],
+  volumes: [],
+  registryCredentialId: null,
+  restart: { policy: 'never', maxRetries: 0 },
+}
+
+const FILE_MODE = '0644'
+const SECRET_FILE_MODE = '0600'
+
+export function workloadOf(options: OrderOptions, templateId: string | null): WorkloadSpec {
+  return {
+    templateId,
+    env: options.env ?? {},
+    files: filesOf(options.files ?? []),
+    command: options.command ?? null,
+    args: options.args ?? null,
+    onStart: options.onStart ?? null,
+    userData: options.userData ?? null,
+    diskGb: options.diskGb ?? null,
+    shmGb: options.shmGb ?? null,
+    ports: portsOf(options.ports ?? []),
+    volumes: options.volumes ?? [],
+    registryCredentialId: options.registryCredentialId ?? null,
+    restart: options.restart ?? emptyWorkload.restart,
+  }
+}
+
+function filesOf(given: NonNullable<OrderOptions['files']>): WorkloadSpec['files'] {
+  const files = given.map((file) => ({
+    path: file.path,
+    content: 'secret' in file ? referenceTo(file.secret) : file.content,
+    mode: file.mode ?? ('secret' in file ? SECRET_FILE_MODE : FILE_MODE),
+  }))
+  return [...new Map(files.map((file) => [file.path, file])).values()]
+}
+
+/** Of several entries for one port the last one counts. */
+export function portsOf(given: readonly WorkloadPortInput[]): WorkloadPort[] {
+  const ports = given.map(portOf)
+  return [...new Map(ports.map((one) => [`${one.port}/${one.protocol === 'udp' ? 'udp' : 'tcp'}`, one])).values()]
+}
+
+function portOf(given: WorkloadPortInput): WorkloadPort {
+  if (typeof given === 'number') return { port: given, protocol: 'tcp', access: 'public', healthPath: null }
+  if (typeof given === 'string') {
+    const [port = '', protocol = 'tcp'] = given.split('/')
+    return portOf({ port: Number.parseInt(port, 10), protocol: protocol as WorkloadPort['protocol'] })
+  }
+  const { port, protocol = 'tcp', access = 'private', healthPath } = given
+  // Only HTTP can be protected by a sign-in.
+  return { port, protocol, access: protocol === 'http' ? access : 'public', healthPath: healthPath ?? null }
+}
+
+const REFERENCE = /\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_-]{0,99})\s*\}\}/g
+
+export function referenceTo(secret: string): string {
+  return `{{ secrets.${secret} }}`
+}
+
+/** The texts that may refer to secrets, with the field of the order that each comes from. */
+export function secretTexts(workload: WorkloadSpec): Array<{ readonly field: string[]; readonly text: string }> {
+  return [
+    ...Object.entries(workload.env).map(([name, text]) => ({ field: ['env', name], text })),
+    ...workload.files.map(({ content }, i) => ({ field: ['files', String(i)], text: content })),
+    { field: ['onStart'], text: workload.onStart ?? '' },
+    { field: ['userData'], text: workload.userData ?? '' },
+  ]
+}
+
+export function secretsIn(text: string): string[] {
+  return [...text.matchAll(REFERENCE)].map(([, name]) => name ?? '')
+}
+
+/** Replaces each reference by the value; unknown ones stay. */
+export function withSecrets(text: string, values: ReadonlyMap<string, string>): string {
+  return text.replaceAll(REFERENCE, (reference, name: string) => values.get(name) ?? reference)
+}
