@@ -117,7 +117,7 @@ describe('a client that does not read its stream', () => {
     // A request that waits 30 s for a slot is refused, so an answer proves that it got one sooner.
     const answer = await chat(ada.call, model.name, 'Hi')
     expect(answer.status).toBe(200)
-    const cut = await waitFor('what was cut is in the log', async () => {
+    const cut = await waitFor('the cut requests to be in the log', async () => {
       const found = await cutUnread()
       return found.length > seen && found
     })

@@ -153,7 +153,7 @@ test('answers chats without PostgreSQL and loses no charge', { timeout: 5 * MINU
   await waitFor('the known one to be served', async () => (await ask(known)).status === 200)
   await expectKeysWork(warm)
   const enough = load.answered + 20
-  await waitFor('the load to go on', () => load.answered >= enough)
+  await waitFor('the load to continue', () => load.answered >= enough)
   await load.stop()
   expect(load.results.filter((one) => one.status !== 200 || (!one.isComplete && !one.isCut))).toEqual([])
 

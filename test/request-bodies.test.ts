@@ -98,7 +98,7 @@ async function heldBytes(): Promise<number> {
 }
 
 function noRoomIsHeld(): Promise<unknown> {
-  return waitFor('all room to be given back', async () => (await heldBytes()) === 0)
+  return waitFor('all memory to be released', async () => (await heldBytes()) === 0)
 }
 
 function memory(field: 'VmRSS' | 'VmHWM'): number {
@@ -220,7 +220,7 @@ test('returns a body’s share after the answer and when the client disconnects'
   expect(full.status).toBe(200)
   await noRoomIsHeld()
   const senders = [announce(rich), announce(rich)]
-  await waitFor('room to be held', async () => (await heldBytes()) > 0)
+  await waitFor('memory to be reserved', async () => (await heldBytes()) > 0)
   leave(senders)
   await noRoomIsHeld()
 })

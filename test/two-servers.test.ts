@@ -113,7 +113,7 @@ it('share the work, and one takes over when the other is killed', { timeout: 240
 
   await servers[1]?.killTree()
   const made = loads[0]?.results.created.size ?? 0
-  await waitFor('the other to go on', () => (loads[0]?.results.created.size ?? 0) >= made + 8)
+  await waitFor('the other to continue', () => (loads[0]?.results.created.size ?? 0) >= made + 8)
   servers[1] = await start(dirs[1] ?? '')
   await waitFor('the killed one to be back', () => (loads[1]?.results.answered ?? 0) > 0)
   await Promise.all(loads.map((load) => load.stop()))

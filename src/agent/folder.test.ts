@@ -87,7 +87,7 @@ describe('the lock', () => {
     } finally {
       holder.kill('SIGKILL')
     }
-    await waitFor('the dead to be gone', () => {
+    await waitFor('the dead processes to be gone', () => {
       try {
         lockFolder(folder).release()
         return true

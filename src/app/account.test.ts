@@ -78,10 +78,10 @@ describe('settings', () => {
     await waitFor('keys to be cached', () => cache.isCaching())
     expect(await cache.find(actor.keyId)).toMatchObject({ keeps_bodies: false, account_quota: {} })
     expect(await keep(actor, true)).toMatchObject({ ok: true, value: { id: accountId, keeps_bodies: true } })
-    await waitFor('the choice to be heard', async () => (await cache.find(actor.keyId))?.keeps_bodies === true)
+    await waitFor('the setting to take effect', async () => (await cache.find(actor.keyId))?.keeps_bodies === true)
     const quota = { streams: 7 }
     await transact(fixture.database, (tx) => changeAccount(tx, operator.actor, { accountId, quota, reason: 'a test' }))
-    await waitFor('the quota to be heard', async () => (await cache.find(actor.keyId))?.account_quota.streams === 7)
+    await waitFor('the quota to take effect', async () => (await cache.find(actor.keyId))?.account_quota.streams === 7)
     await cache.close()
     expect(await keep(actor, false)).toMatchObject({ ok: true, value: { keeps_bodies: false } })
   })

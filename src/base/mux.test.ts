@@ -219,7 +219,7 @@ describe('streams over one connection', () => {
     expect(client.open('one more').destroyed).toBe(true)
     await waitFor('all of them', () => server.streams === 1_024)
     streams[0]?.destroy()
-    await waitFor('room', () => server.streams === 1_023)
+    await waitFor('free memory', () => server.streams === 1_023)
     expect(failures).toEqual([])
   })
 

@@ -232,5 +232,5 @@ test('a closing dispatcher fails waiting and running calls', async () => {
   expect((await first.sink.done).failure?.kind).toBe('broken')
   expect((await second.sink.done).failure?.kind).toBe('no_deployment')
   expect((await ask(dispatcher, callOn(model))).failure?.kind).toBe('no_deployment')
-  await waitFor('the engine is rid of us', () => engine.connections === 0)
+  await waitFor('the engine to see the disconnect', () => engine.connections === 0)
 })

@@ -74,7 +74,7 @@ test('a slow reader gets all of its answer, also during a shutdown', async () =>
   await waitFor('the answer', () => answered === 1)
   const closed = fastPath.close()
   idle.resume()
-  await waitFor('the end of who said nothing', () => idle.closed)
+  await waitFor('the silent connection to be closed', () => idle.closed)
   let bytes = 0
   let head = ''
   slow.on('data', (piece: Buffer) => {

@@ -106,7 +106,7 @@ describe('a full disk', () => {
     await waitFor('the fault', () => journal.isFailing)
     journal.settle(last)
     disk.isFull = false
-    await waitFor('room', () => !journal.isFailing)
+    await waitFor('free memory', () => !journal.isFailing)
     await journal.close()
     expect(await replay(openJournal(dir).journal)).toEqual([])
   })

@@ -165,6 +165,6 @@ describe('a full disk', () => {
     expect(isDone).toBe(true)
     expect(await costsOf(ledger, actor, [call.requestId])).toHaveLength(1)
     isFull = false
-    await waitFor('room', async () => (await meter.reserve(sharedPurse(actor), usd('0.01'))).ok)
+    await waitFor('free memory', async () => (await meter.reserve(sharedPurse(actor), usd('0.01'))).ok)
   })
 })

@@ -56,7 +56,7 @@ describe('health', () => {
     const dispatcher = startDispatcher(modelOn([deploymentOn(engine)]))
     await waitFor('it is known', () => breakerOf(dispatcher) === 'open')
     engine.behaviour.health = 200
-    await waitFor('it is well', () => breakerOf(dispatcher) === 'closed')
+    await waitFor('it to be healthy', () => breakerOf(dispatcher) === 'closed')
     expect(engine.checks).toBe(1)
   })
 

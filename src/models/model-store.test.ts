@@ -175,7 +175,7 @@ describe('a file', () => {
     // Long enough for the headers to arrive on a busy machine.
     const store = openStore({ limits: { stallMs: 400, retryMs: 1, maxRetryMs: 5 } })
     const failure = failureOf(await store.ensure(MODEL, oneFile()))
-    expect(failure).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('no byte for 0.4 s') })
+    expect(failure).toMatchObject({ kind: 'unavailable', message: expect.stringContaining('no data for 0.4 s') })
     expect(server.received).toHaveLength(5)
   })
 

@@ -146,7 +146,7 @@ test('replaces the first connection of a host by the second, and ends its stream
   const stream = lab.links.open(host.id, { kind: 'port', workloadId: 'x', port: 1 })
   const before = (await rowOf(host))?.session
   const second = await call(host).enter()
-  await waitFor('the first to go', () => first.closed)
+  await waitFor('the first to be removed', () => first.closed)
   expect(first.closed?.code).toBe(4_001)
   expect(stream?.destroyed).toBe(true)
   const row = await rowOf(host)
@@ -268,7 +268,7 @@ test.each([
   const bad = await call(host).enter()
   act(bad)
   expect(await refusalOf(bad)).toBe(reason)
-  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
+  await waitFor('its link to be removed', () => lab.links.get(host.id) === undefined)
   good.report({ notes: ['still here'] })
   await waitFor('the report of the other', async () => (await rowOf(other))?.notes[0] === 'still here')
 })
@@ -299,7 +299,7 @@ test('disconnects a host that does not read its messages, before they fill the m
     for (let at = 0; at < 64; at += 1) stream.sendSignal('x'.repeat(16_000))
   }
   expect(stream?.destroyed).toBe(true)
-  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
+  await waitFor('its link to be removed', () => lab.links.get(host.id) === undefined)
   agent.socket.resume()
   await waitFor('the end', () => agent.closed)
 })
@@ -329,7 +329,7 @@ test('does not count reports of a host that cannot see its runtime', async () =>
   // Sent after the others, so once it is written, those were received.
   agent.report({ generation: 1, blind: true, notes: ['blind'] })
   agent.say({ type: 'metrics', gpus: [], cpuPercent: 42, memoryUsedGb: 1, diskFreeGb: null })
-  await waitFor('what was said last', async () => (await rowOf(host))?.metrics?.cpuPercent === 42)
+  await waitFor('the last message', async () => (await rowOf(host))?.metrics?.cpuPercent === 42)
   // Unchanged reports are written every second.
   const neighbour = await newHost()
   const other = await callSeen(neighbour)
@@ -348,7 +348,7 @@ test('closes the connection of a silent agent', async () => {
   const host = await newHost()
   const agent = await call(host).enter()
   agent.socket.pause()
-  await waitFor('its link to go', () => lab.links.get(host.id) === undefined)
+  await waitFor('its link to be removed', () => lab.links.get(host.id) === undefined)
   await waitFor('the end of the session', async () => (await rowOf(host))?.session === null)
   agent.socket.resume()
   await waitFor('the end', () => agent.closed)

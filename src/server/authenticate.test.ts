@@ -209,7 +209,7 @@ describe('revoked rights', () => {
     const { actor, keyText } = await openTestAccount(fixture)
     await waitFor('it to listen', () => server.isCaching())
     const early = server.authenticate(bearer(keyText))
-    await waitFor('the first look-up', () => held.results() === 1)
+    await waitFor('the first lookup', () => held.results() === 1)
     await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
     // Requests share the first lookup until the notification arrives; the next request then starts a new lookup.
     await within(async () => {
@@ -281,7 +281,7 @@ describe('a lost notification connection', () => {
     const { actor, keyText } = await openTestAccount(fixture)
     await server.authenticate(bearer(keyText))
     await endListeners()
-    await waitFor('the loss to be seen', () => losses() >= 1)
+    await waitFor('the loss to be reported', () => losses() >= 1)
     // It may be back at any moment; until then each request queries the database.
     await transact(fixture.database, (tx) => revokeApiKey(tx, actor, actor.keyId))
     expect(await server.authenticate(bearer(keyText))).toMatchObject({ reason: 'invalid_key' })
@@ -296,7 +296,7 @@ describe('a lost notification connection', () => {
       await waitFor('it to listen', () => server.isCaching())
       const before = losses()
       await endListeners()
-      await waitFor('the loss to be seen', () => losses() > before)
+      await waitFor('the loss to be reported', () => losses() > before)
     }
     await waitFor('it to listen again', () => server.isCaching())
     const before = lookUps() - excused()

@@ -174,7 +174,7 @@ describe('a session ends', () => {
     await waitFor('the suspension', async () => (await getMe(cookie)).status === 403)
     expect(bodyOf(await getMe(cookie))).toMatchObject({ reason: 'account_suspended' })
     await suspend(false)
-    await waitFor('good standing', async () => (await getMe(cookie)).status === 200)
+    await waitFor('the account to be reinstated', async () => (await getMe(cookie)).status === 200)
     expect((await call('DELETE', `/v2/api-keys/${key.split('_')[1]}`)).status).toBe(200)
     await waitFor('the end', async () => (await getMe(cookie)).status === 401)
     expect(bodyOf(await getMe(cookie))).toMatchObject({ reason: 'invalid_key' })

@@ -99,7 +99,9 @@ export function makeSocketFolder(dir: string, longestName: string, ownerId: numb
     const found = fs.lstatSync(folder, { throwIfNoEntry: false })
     const owners = [process.getuid?.(), ownerId, folder === places[0] ? found?.uid : undefined]
     if (!found?.isDirectory() || !owners.includes(found.uid)) {
-      throw new Error(`${folder} is needed for sockets but belongs to another user: remove it.`, { cause: error })
+      throw new Error(`${folder} is needed for sockets but is not a private folder of this user: remove it.`, {
+        cause: error,
+      })
     }
     fs.chmodSync(folder, 0o700)
   }

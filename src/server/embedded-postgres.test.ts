@@ -188,7 +188,7 @@ test('uses a short private socket folder for a deep data folder, and only one of
   await second.stop()
   fs.rmdirSync(socketDir)
   fs.symlinkSync(newFolder(), socketDir)
-  await expect(start(dataDir)).rejects.toThrow(`${socketDir} is needed for sockets, but is not a folder of ours`)
+  await expect(start(dataDir)).rejects.toThrow(`${socketDir} is needed for sockets but is not a private folder`)
 })
 
 test('puts the library links into the data folder if node_modules is read-only', async () => {

@@ -253,7 +253,7 @@ test('limits a workload to its share of the host’s streams, with SSH apart', a
   first[0]?.destroy()
   await waitFor('its end', () => agent.mux.streams === 543)
   // The host may see the end before the relay has closed its own side.
-  const again = await waitFor('room for another', async () => {
+  const again = await waitFor('a free slot', async () => {
     const stay = await fill(second, 10)
     return stay.length > 0 && stay
   })

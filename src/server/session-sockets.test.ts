@@ -144,7 +144,7 @@ test('opens a login shell of 80 by 24 by default', async () => {
   const terminal = await enter({ key: owner.keyText })
   expect(terminal.far.request).toMatchObject({ columns: 80, rows: 24, command: null })
   terminal.socket.terminate()
-  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+  await waitFor('the connection to be closed', () => terminal.far.stream.destroyed)
 })
 
 test('takes a browser’s key from a subprotocol, and answers with the other one', async () => {
@@ -243,7 +243,7 @@ test('closes the terminal on an invalid text frame', async () => {
   terminal.socket.send('{"columns":0}')
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed?.code).toBe(1_007)
-  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+  await waitFor('the connection to be closed', () => terminal.far.stream.destroyed)
 })
 
 test('passes on the reason when the machine hangs up', async () => {
@@ -287,7 +287,7 @@ test('limits an account to 50 terminals', async () => {
     body: { reason: 'too_many_terminals' },
   })
   for (const { socket } of all) socket.terminate()
-  await waitFor('them to go', () => agent.mux.streams === 0)
+  await waitFor('them to be gone', () => agent.mux.streams === 0)
 })
 
 test('closes the terminals of a revoked key', async () => {
@@ -298,7 +298,7 @@ test('closes the terminals of a revoked key', async () => {
   await transact(lab.database, (tx) => revokeApiKey(tx, other.actor, other.actor.keyId))
   await waitFor('the end', () => going.closed)
   expect(going.closed).toEqual({ code: 1_008, reason: 'the key is no longer valid' })
-  await waitFor('the hang-up', () => going.far.stream.destroyed)
+  await waitFor('the connection to be closed', () => going.far.stream.destroyed)
   expect(terminal.closed).toBeUndefined()
   terminal.socket.terminate()
 })
@@ -329,13 +329,13 @@ test('closes the terminals of a member demoted to viewer', async () => {
   expect(changed).toMatchObject({ ok: true, value: { role: 'viewer' } })
   await waitFor('the end', () => going.closed)
   expect(going.closed?.code).toBe(1_008)
-  await waitFor('the hang-up', () => going.far.stream.destroyed)
+  await waitFor('the connection to be closed', () => going.far.stream.destroyed)
 })
 
 test('drops a client that neither answers nor reads', async () => {
   const terminal = await enter({ key: owner.keyText })
   terminal.socket.pause()
-  await waitFor('the hang-up', () => terminal.far.stream.destroyed)
+  await waitFor('the connection to be closed', () => terminal.far.stream.destroyed)
   terminal.socket.resume()
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed?.code).toBe(1_006)

@@ -93,7 +93,7 @@ test('skips a rolled-back id, also while others write', async () => {
   let isRead = false
   const reading = accountsAfter(start).finally(() => (isRead = true))
   let turn = 0
-  await waitFor('the reader to go on', async () => {
+  await waitFor('the reader to continue', async () => {
     const next = await writeSlowly((turn += 1) % 2 === 0 ? early : late)
     await endLast('roll back')
     endLast = next

@@ -76,10 +76,10 @@ describe('the notification connection', () => {
     // Not replaced, however slow this machine is.
     const { listener, relay, heard, losses, close } = await startListening(60_000)
     await notify('one')
-    await waitFor('the first to be heard', () => heard.length > 0)
+    await waitFor('the first to be received', () => heard.length > 0)
     relay.silence(true)
     await notify('two')
-    await waitFor('the end of the trust', () => !listener.isTrusted())
+    await waitFor('the connection to lose trust', () => !listener.isTrusted())
     expect(heard).toEqual(['one'])
     relay.silence(false)
     await waitFor('it to be trusted again', () => listener.isTrusted())
@@ -91,7 +91,7 @@ describe('the notification connection', () => {
   test('is replaced when it stays silent', async () => {
     const { listener, relay, losses, close } = await startListening()
     relay.silence(true)
-    await waitFor('it to be given up', () => losses() > 0)
+    await waitFor('it to be abandoned', () => losses() > 0)
     await waitFor('another one', () => listener.isTrusted())
     expect(losses()).toBe(1)
     await close()

@@ -49,7 +49,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count
         and (not s.is_whole or s.gpus_total = p.gpu_count)
-        -- What costs more than it sells for is not on sale.
+        -- Units that cost more than their price are not on sale.
         and (s.cost is null or s.cost <= p.nano_per_gpu_hour)
       group by p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count
     ) o join machine m on m.id = o.first_id

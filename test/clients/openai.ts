@@ -95,11 +95,11 @@ export function openaiSuite(berth: () => Berth): void {
       const ids: string[] = []
       for await (const { id } of aborted) if (ids.push(id) === 3) aborted.controller.abort()
       expect(ids.length).toBeLessThan(100)
-      await waitFor('the engine is left', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
+      await waitFor('the request to be cancelled', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
       const left = await completions().create({ model: slow.name, messages, stream: true })
       for await (const chunk of left) if (chunk.choices[0]?.delta.content === 'word1 ') break
       expect(slow.upstream.received).toBe(before + 2)
-      await waitFor('the engine is left again', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
+      await waitFor('the request to be cancelled again', () => slow.upstream.requests.at(-1)?.abortedAt !== undefined)
     })
 
     test('gets an error when a stream breaks', async () => {

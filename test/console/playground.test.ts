@@ -141,7 +141,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByText('part1 ').waitFor()
     await page.getByRole('button', { name: 'Stop' }).click()
     await page.getByText('Stopped · ').waitFor()
-    await waitFor('the engine is left', () => requests.at(-1)?.abortedAt)
+    await waitFor('the request to be cancelled', () => requests.at(-1)?.abortedAt)
     await waitFor('it is in the log as left', async () => (await lastLogged()).outcome === 'cut')
     await page
       .getByRole('log')
@@ -248,7 +248,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await look('images-progress')
     await page.getByRole('button', { name: 'Stop' }).click()
     await page.getByText(/Stopped after \d+ step/).waitFor()
-    await waitFor('the engine is left', () => engine.requests.at(-1)?.abortedAt)
+    await waitFor('the request to be cancelled', () => engine.requests.at(-1)?.abortedAt)
     await page.unroute(`**${path}`)
     await engine.close()
 

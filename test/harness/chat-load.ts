@@ -93,13 +93,13 @@ class Clients implements ChatLoad {
   /** The server is down or overloaded: immediate retries would only keep the machine busy. */
   async #pause(): Promise<void> {
     const until = performance.now() + PAUSE_MS
-    await waitFor('a breath', () => performance.now() >= until)
+    await waitFor('a pause', () => performance.now() >= until)
   }
 
   async #target(n: number): Promise<ChatTarget | undefined> {
     return (
       this.#options.target(n) ??
-      (await waitFor('a server to be there', () => this.isOver || this.#options.target(n)).then((found) =>
+      (await waitFor('a server to be available', () => this.isOver || this.#options.target(n)).then((found) =>
         found === true ? undefined : found,
       ))
     )

@@ -177,7 +177,7 @@ async function daemonOf(folder: string, host: NetworkHost, trusted: string, fire
 async function killAllOf(folder: string): Promise<void> {
   const killed = new Set<number>()
   // Repeated, because a process about to be killed may have started another.
-  await waitFor('the end of what the daemon ran', async () => {
+  await waitFor('the processes of the daemon to end', async () => {
     const tree = await readProcesses()
     const isOurs = (pid: number): boolean => {
       const found = tree.get(pid)

@@ -80,7 +80,7 @@ async function killAtStart(env: Readonly<Record<string, string>>): Promise<void>
   })
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const until = performance.now() + randomInt(START_MS)
-  await waitFor('the moment of its death', () => performance.now() >= until)
+  await waitFor('the time of the kill', () => performance.now() >= until)
   child.kill('SIGKILL')
   await ended
 }

@@ -103,7 +103,7 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
   })
   const pulling = 'pulling debian:12, 34 of 120 MB'
   await host.report('starting', { message: pulling })
-  const waiting = await waitFor('it to say what it waits for', async () => {
+  const waiting = await waitFor('its wait reason', async () => {
     const instance = await instanceOf(customer.call, name)
     return instance?.['status_message'] === pulling && instance
   })
@@ -144,7 +144,7 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
   const gpus = [0, 1].map((index) => ({ index, ...measured, temperatureCelsius: 60 + index }))
   host.agent.say({ type: 'metrics', gpus, cpuPercent: 3, memoryUsedGb: 1, diskFreeGb: 40 })
   const claim = await server.app.database.db.selectFrom('gpu_claim').selectAll().executeTakeFirstOrThrow()
-  const seen = await waitFor('what was measured', async () => {
+  const seen = await waitFor('the measurements', async () => {
     const answer = await succeed(customer.call, 'GET', `${path}/metrics`)
     return answer.gpus.length > 0 && answer
   })
@@ -218,7 +218,7 @@ test('a virtual machine goes to a real host before a simulated one, and to the n
 
   const detail = (id: number) => succeed(customer.call, 'GET', `${rentals}/rentals/${id}`)
   await host.report('starting', { message: 'fetching the image' })
-  await waitFor('what it waits for', async () => (await detail(first.id)).statusMessage === 'fetching the image')
+  await waitFor('its wait reason', async () => (await detail(first.id)).statusMessage === 'fetching the image')
   await host.report('running', { sshUser: 'ubuntu' })
   const running = await waitFor('it to run', async () => {
     const shown = await detail(first.id)

@@ -133,7 +133,7 @@ test('enforces a quota, and raising it allows the next order', async () => {
 test('a suspended account is locked out immediately until it is reinstated', async () => {
   const meets = (status: number) => async () => (await ada.call('GET', '/v2/users/me')).status === status
   await operate('PATCH', `accounts/${ada.id}`, { suspended: true, reason: 'chargeback' })
-  await waitFor('the suspension to be heard', meets(403))
+  await waitFor('the suspension to take effect', meets(403))
   expect((await ada.call('POST', path, order)).body.reason).toBe('account_suspended')
   await operate('PATCH', `accounts/${ada.id}`, { suspended: false, reason: 'settled' })
   await waitFor('the account to be back', meets(200))

@@ -58,7 +58,7 @@ test('delivers every event of a rental once, signed with the webhook’s secret'
   await waitFor('the chosen message', () => toPath('/chosen').length > 0)
   expect(toPath('/chosen').map((one) => read(one).type)).toEqual(['rental.running'])
 
-  const delivered = await waitFor('the answers to be written down', async () => {
+  const delivered = await waitFor('the answers to be recorded', async () => {
     const { deliveries } = await succeed(ada.call, 'GET', `/v2/webhooks/${all.id}/deliveries`)
     return (deliveries as Array<{ state: string }>).every((one) => one.state === 'delivered') && deliveries
   })

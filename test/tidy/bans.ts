@@ -73,7 +73,7 @@ export const bans: readonly Ban[] = [
     instead: 'take a Clock (base/instant.ts)',
     sample: 'const a = Date.now(); const b = new Date()',
     counts: anywhere,
-    except: { 'src/base/instant.ts': 'systemClock is the one place' },
+    except: { 'src/base/instant.ts': 'systemClock is the only place' },
     handlers: (found) => ({
       CallExpression: (node) => ['Date.now', 'Date'].includes(nameOf(node.callee)) && found(node),
       NewExpression: (node) => nameOf(node.callee) === 'Date' && node.arguments.length === 0 && found(node),
@@ -84,7 +84,7 @@ export const bans: readonly Ban[] = [
     instead: 'node:crypto for secrets, an argument for the rest',
     sample: 'const jitter = Math.random()',
     counts: anywhere,
-    except: { 'src/reconcile/deliver-webhooks.ts': 'the default of an argument: the spread of retries' },
+    except: { 'src/reconcile/deliver-webhooks.ts': 'default of an argument: the jitter of retries' },
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'Math.random' && found(node) }),
   },
   {
@@ -92,7 +92,7 @@ export const bans: readonly Ban[] = [
     instead: 'base/money.ts, which names each conversion',
     sample: 'const a = Number(row.cost_nano); const b = Number.parseFloat(priceUsd); const c = +balance',
     counts: inCode,
-    except: { 'src/base/money.ts': 'the one place' },
+    except: { 'src/base/money.ts': 'the only place' },
     handlers: (found) => ({
       CallExpression: (node) =>
         ['Number', 'parseFloat', 'Number.parseFloat'].includes(nameOf(node.callee)) &&
@@ -131,8 +131,8 @@ export const bans: readonly Ban[] = [
       "import { sql } from 'kysely'; await tx.db.updateTable('rental').execute(); await database.pool.query('select 1')",
     counts: (path) => isCode(path) && !path.startsWith('src/store/'),
     except: {
-      'src/server/embedded-postgres.ts': 'starts the database, and connects before there is one to open',
-      'src/server/backup.ts': 'sets up a replication slot for pg_basebackup, on a connection of its own',
+      'src/server/embedded-postgres.ts': 'starts PostgreSQL and connects before the database exists',
+      'src/server/backup.ts': 'sets up a replication slot for pg_basebackup, on a separate connection',
     },
     handlers: (found) => ({
       ImportDeclaration: (node) => ['kysely', 'pg'].includes(node.source.value) && found(node),
@@ -156,8 +156,8 @@ export const bans: readonly Ban[] = [
       'src/server/main.ts': 'the entry of the server',
       'src/cli/main.ts': 'the entry of the command',
       'src/server/backup-main.ts': 'the entry of backup and restore',
-      'src/base/process-start.ts': 'hands it on to ps',
-      'src/server/embedded-postgres.ts': 'hands PATH and HOME on to PostgreSQL',
+      'src/base/process-start.ts': 'passes it to ps',
+      'src/server/embedded-postgres.ts': 'passes PATH and HOME to PostgreSQL',
     },
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'process.env' && found(node) }),
   },
@@ -167,10 +167,10 @@ export const bans: readonly Ban[] = [
     sample: 'await new Promise((resolve) => setTimeout(resolve, 100))',
     counts: inTests,
     except: {
-      'test/harness/wait.ts': 'between two looks',
-      'test/harness/load.ts': 'between two tries, while the server is away',
-      'test/crash.test.ts': 'the moment of death is meant to be a matter of time',
-      'src/server/event-stream.test.ts': 'a client that is slow',
+      'test/harness/wait.ts': 'between two polls',
+      'test/harness/load.ts': 'between two attempts, while the server is down',
+      'test/crash.test.ts': 'the kill happens at a random time on purpose',
+      'src/server/event-stream.test.ts': 'a slow client',
     },
     handlers: (found) => ({
       NewExpression: (node) => {

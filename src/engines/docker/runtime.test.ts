@@ -172,7 +172,7 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
       async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()),
     )
     stream.destroy()
-    await waitFor('the hang-up', async () => !(await inside()).includes('sleep 8888'))
+    await waitFor('the connection to be closed', async () => !(await inside()).includes('sleep 8888'))
     expect(await inside()).toContain('sleep 7777')
     await runtime.stop('term', forever)
   })

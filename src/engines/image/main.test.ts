@@ -199,7 +199,7 @@ test('cancels running and queued requests of clients that disconnect', async () 
   await once(stream, 'response')
   await waitFor('work', async () => (await metrics(engine)).processing === 1)
   stream.destroy()
-  await waitFor('nobody waiting', async () => (await metrics(engine)).deferred === 0)
+  await waitFor('no waiting requests', async () => (await metrics(engine)).deferred === 0)
   plain.destroy()
   // The whole work would take minutes.
   await waitFor('no work', async () => (await metrics(engine)).processing === 0)

@@ -35,8 +35,8 @@ test('accepts the ends of each range', () => {
 
 describe('names the field of an invalid value', () => {
   test.each<[object, string, RegExp]>([
-    [{ prompt: '' }, 'prompt', /no text/],
-    [{ prompt: ' \n\u200b\u0301' }, 'prompt', /no text/],
+    [{ prompt: '' }, 'prompt', /must contain text/],
+    [{ prompt: ' \n\u200b\u0301' }, 'prompt', /must contain text/],
     [{ prompt: 'x'.repeat(10_001) }, 'prompt', /10000 characters/],
     [{ prompt: undefined }, 'prompt', /text/],
     [{ prompt: ['a cup'] }, 'prompt', /text/],

@@ -103,7 +103,7 @@ test('a paused reader stops the sender, and gets everything on resume', async ()
     if (taken === piece.length) sink.connection?.pause()
   }
   pool.send(sink, { head: get, body: [], limits: { ...patient, betweenBytesMs: 300 } })
-  const stood = await waitFor('the sender stands still', async () => {
+  const stood = await waitFor('the sender to stall', async () => {
     const before = sent
     await new Promise((resolve) => setImmediate(resolve))
     return sent > 0 && taken > 0 && before === sent && server.sockets[0]?.writableNeedDrain === true ? sent : undefined
@@ -113,7 +113,7 @@ test('a paused reader stops the sender, and gets everything on resume', async ()
   let ticks = 0
   ticker.add({ place: -1, tick: () => (ticks += 1) })
   // Five of them take as long.
-  await waitFor('far more time than may lie between bytes', () => ticks > 12)
+  await waitFor('much longer than the limit between bytes', () => ticks > 12)
   expect(sink.over).toBeUndefined()
   sink.connection?.resume()
   expect(await ended(sink)).toBe('end')
@@ -148,7 +148,7 @@ describe('timeouts', () => {
     await waitFor('the head', () => sink.head)
     let ticks = 0
     ticker.add({ place: -1, tick: () => (ticks += 1) })
-    await waitFor('more time than may lie between bytes', () => ticks > 10)
+    await waitFor('longer than the limit between bytes', () => ticks > 10)
     expect(sink.over).toBeUndefined()
     socketOfEngine?.write('abc')
     expect(await ended(sink)).toBe('quiet')
