@@ -8,7 +8,7 @@ import { priceUsdText } from '../contract/shared.ts'
 import { parseSimulated, type SimulatedGpus } from '../agent/gpu-source.ts'
 import type { AgentTerms } from '../agent/identity.ts'
 import { CliError, exitCodes } from './shell.ts'
-import type { ExtraOption } from './row-type.ts'
+import type { Options } from './row-type.ts'
 
 export interface FolderOptions {
   readonly dir?: string
@@ -31,31 +31,28 @@ const DEFAULT_REGION = 'local'
 /** For simulated GPUs; the owner of a real machine must set a price. */
 const SIMULATED_PRICE_USD = '0.10'
 
-export const folderOption: ExtraOption = {
-  flag: '--dir <folder>',
-  help: `folder for the agent's key and state (default: ${defaultFolder()})`,
+export const folderOption: Options = {
+  '--dir <folder>': `folder for the agent's key and state (default: ${defaultFolder()})`,
 }
 
-export const termsOptions: readonly ExtraOption[] = [
-  folderOption,
-  { flag: '--server <url>', help: 'URL of the server to join; same as --url', parse: parseServer },
-  { flag: '--name <name>', help: 'name of the machine (default: chosen by the server)', parse: parseName },
-  { flag: '--cluster <name>', help: 'cluster it is listed in (default: its host name)' },
-  { flag: '--region <name>', help: `region (default: ${DEFAULT_REGION})` },
-  { flag: '--price <usd>', help: 'price per GPU-hour on the marketplace', parse: parsePrice },
-  {
-    flag: '--offer <offering>',
+export const termsOptions: Options = {
+  ...folderOption,
+  '--server <url>': { help: 'URL of the server to join; same as --url', parse: parseServer },
+  '--name <name>': { help: 'name of the machine (default: chosen by the server)', parse: parseName },
+  '--cluster <name>': 'cluster it is listed in (default: its host name)',
+  '--region <name>': `region (default: ${DEFAULT_REGION})`,
+  '--price <usd>': { help: 'price per GPU-hour on the marketplace', parse: parsePrice },
+  '--offer <offering>': {
     help: 'how it is sold (default: marketplace)',
     choices: ['marketplace', 'virtual-machine'],
   },
-  {
-    flag: '--network <type>',
+  '--network <type>': {
     help: 'network between machines (default: ethernet)',
     choices: ['ethernet', 'infiniband'],
   },
-  { flag: '--simulate-gpus <model:n>', help: 'simulate GPUs, such as h100:8', parse: parseGpus },
-  { flag: '--nvidia-smi <file>', help: 'program that lists GPUs (default: nvidia-smi)' },
-]
+  '--simulate-gpus <model:n>': { help: 'simulate GPUs, such as h100:8', parse: parseGpus },
+  '--nvidia-smi <file>': 'program that lists GPUs (default: nvidia-smi)',
+}
 
 export function defaultFolder(): string {
   return process.getuid?.() === 0 ? '/var/lib/berth-agent' : path.join(os.homedir(), '.berth-agent')

@@ -3,28 +3,27 @@ import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 import { MAX_ALLOWED_REGISTRIES, runSettings, type RunSettings } from '../agent/identity.ts'
 import { parseWhole } from './flag.ts'
-import type { ExtraOption } from './row-type.ts'
+import type { Options } from './row-type.ts'
 
 const MAX_STALL_SECONDS = 3_600
 
-export const runOptions: readonly ExtraOption[] = [
-  { flag: '--docker-socket <file>', help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
-  { flag: '--image <name>', help: 'default image for containers (default: debian:12)' },
-  { flag: '--allow-local-images', help: 'let tenants use local images by name' },
-  { flag: '--no-allow-local-images', help: 'undo --allow-local-images' },
-  { flag: '--allow-registry <host...>', help: 'let tenants pull from these private registries', parse: addRegistry },
-  { flag: '--allow-private-registries', help: 'let tenants pull from any private address' },
-  { flag: '--no-allow-private-registries', help: 'undo --allow-private-registries' },
-  { flag: '--allow-unfenced', help: 'run containers even where tenants cannot be isolated' },
-  { flag: '--no-allow-unfenced', help: 'undo --allow-unfenced' },
-  { flag: '--registry-auth <file>', help: 'registry logins, as in ~/.docker/config.json', parse: absolutePath },
-  {
-    flag: '--pull-stall <seconds>',
+export const runOptions: Options = {
+  '--docker-socket <file>': { help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
+  '--image <name>': 'default image for containers (default: debian:12)',
+  '--allow-local-images': 'let tenants use local images by name',
+  '--no-allow-local-images': 'undo --allow-local-images',
+  '--allow-registry <host...>': { help: 'let tenants pull from these private registries', parse: addRegistry },
+  '--allow-private-registries': 'let tenants pull from any private address',
+  '--no-allow-private-registries': 'undo --allow-private-registries',
+  '--allow-unfenced': 'run containers even where tenants cannot be isolated',
+  '--no-allow-unfenced': 'undo --allow-unfenced',
+  '--registry-auth <file>': { help: 'registry logins, as in ~/.docker/config.json', parse: absolutePath },
+  '--pull-stall <seconds>': {
     help: 'restart a pull after this long without progress (default: 120)',
     parse: parseWhole(1, MAX_STALL_SECONDS),
   },
-  { flag: '--accel <mode>', help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
-]
+  '--accel <mode>': { help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
+}
 
 /** The saved settings, with what is given anew. */
 export function runSettingsOf(options: RunSettings, kept: RunSettings | undefined): RunSettings {

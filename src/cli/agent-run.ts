@@ -23,29 +23,29 @@ import type { Call, Row } from './row-type.ts'
 
 type RunOptions = TermsOptions & RunSettings
 
-export const joinRow: Row = custom<TermsOptions>({
-  command: 'agent join',
-  description: 'join a server with a join token, without starting the agent',
-  options: [...termsOptions, { flag: '--token <token>', help: 'join token, from berth supply token', required: true }],
-  run: ({ session, options }) =>
-    withAgentErrors(async () => {
-      const folder = folderOf(options)
-      const before = readMembership(folder)
-      if (before !== undefined) throw alreadyJoined(before)
-      const settings = runSettingsOf(options, undefined)
-      const membership = await joinWith(folder, serverOf(options, session), options.token ?? '', options, settings)
-      session.screen.show(shownMembership(membership), () => [
-        `Joined ${membership.server} as ${membership.hostId}.`,
-        'To put it on sale, start the agent: berth agent run',
-      ])
-    }),
-  examples: ['berth agent join --server https://gpu.example.com --token TOKEN --price 1.99'],
-})
+export const joinRow: Row = custom<TermsOptions>(
+  'agent join',
+  'join a server with a join token, without starting the agent',
+  {
+    options: { ...termsOptions, '--token <token>': { help: 'join token, from berth supply token', required: true } },
+    run: ({ session, options }) =>
+      withAgentErrors(async () => {
+        const folder = folderOf(options)
+        const before = readMembership(folder)
+        if (before !== undefined) throw alreadyJoined(before)
+        const settings = runSettingsOf(options, undefined)
+        const membership = await joinWith(folder, serverOf(options, session), options.token ?? '', options, settings)
+        session.screen.show(shownMembership(membership), () => [
+          `Joined ${membership.server} as ${membership.hostId}.`,
+          'To put it on sale, start the agent: berth agent run',
+        ])
+      }),
+    examples: ['berth agent join --server https://gpu.example.com --token TOKEN --price 1.99'],
+  },
+)
 
-export const runRow: Row = custom<RunOptions>({
-  command: 'agent run',
-  description: 'run the agent; joins a local server automatically',
-  options: [...termsOptions, { flag: '--token <token>', help: 'join token, if it has not joined yet' }, ...runOptions],
+export const runRow: Row = custom<RunOptions>('agent run', 'run the agent; joins a local server automatically', {
+  options: { ...termsOptions, '--token <token>': 'join token, if it has not joined yet', ...runOptions },
   run: (call) => withAgentErrors(() => runTheAgent(call)),
   examples: ['berth agent run', 'berth agent run --simulate-gpus h100:8 --price 0.10'],
 })

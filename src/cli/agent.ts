@@ -14,26 +14,22 @@ import { offerLabel, stateLabels } from './agent-label.ts'
 import { folderOption, termsOf, termsOptions, type FolderOptions, type TermsOptions } from './agent-option.ts'
 import { joinRow, runRow } from './agent-run.ts'
 import { custom } from './row.ts'
-import { fields, type Cell, type Fact, type Screen } from './screen.ts'
+import { describeRecord } from './record.ts'
+import { red, toned, type Content, type Fact } from './screen.ts'
 import { CliError, exitCodes, type ExitCode } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
 export const rows: readonly Row[] = [
   joinRow,
   runRow,
-  custom<FolderOptions>({
-    command: 'agent status',
-    description: 'show the agent on this machine',
-    options: [folderOption],
+  custom<FolderOptions>('agent status', 'show the agent on this machine', {
+    options: folderOption,
     run: (call) => withAgentErrors(() => showStatus(call)),
-    examples: ['berth agent status'],
   }),
   moveRow('drain', 'draining', 'stop accepting new tenants'),
   moveRow('resume', 'ready', 'accept tenants again'),
-  custom<FolderOptions & { forget?: true }>({
-    command: 'agent leave',
-    description: 'permanently remove this machine from the server',
-    options: [folderOption, { flag: '--forget', help: 'forget the server without contacting it' }],
+  custom<FolderOptions & { forget?: true }>('agent leave', 'permanently remove this machine from the server', {
+    options: { ...folderOption, '--forget': 'forget the server without contacting it' },
     run: ({ screen, options }) =>
       withAgentErrors(async () => {
         const folder = folderOf(options)
@@ -43,41 +39,31 @@ export const rows: readonly Row[] = [
         forget(folder)
         screen.show({ state: 'left', hostId, server }, () => [`${hostId} has left ${server}.`])
       }),
-    examples: ['berth agent leave'],
   }),
-  custom<TermsOptions>({
-    command: 'agent hardware',
-    description: 'show how this machine would be listed',
+  custom<TermsOptions>('agent hardware', 'show how this machine would be listed', {
     options: termsOptions,
     run: (call) => withAgentErrors(() => showHardware(call)),
-    examples: ['berth agent hardware'],
   }),
-  custom<FolderOptions>({
-    command: 'agent image',
-    description: 'build the small image that virtual machines boot from',
-    options: [folderOption],
+  custom<FolderOptions>('agent image', 'build the small image that virtual machines boot from', {
+    options: folderOption,
     run: ({ screen, options }) =>
       withAgentErrors(async () => {
         const { smallImage } = await import('../agent/engine.ts')
         const never = new AbortController().signal
         const image = await smallImage(folderOf(options), (message) => screen.remark(message), never)
-        screen.show(image, () => fields(screen, Object.entries(image)))
+        screen.show(image, () => describeRecord(image))
       }),
-    examples: ['berth agent image'],
   }),
 ]
 
 function moveRow(name: string, to: Move, description: string): Row {
-  return custom<FolderOptions>({
-    command: `agent ${name}`,
-    description,
-    options: [folderOption],
+  return custom<FolderOptions>(`agent ${name}`, description, {
+    options: folderOption,
     run: ({ screen, options }) =>
       withAgentErrors(async () => {
         const state = await move(folderOf(options), to)
         screen.show({ state }, () => [stateLabels[state]])
       }),
-    examples: [`berth agent ${name}`],
   })
 }
 
@@ -93,28 +79,20 @@ async function showStatus({ screen, options }: Call<FolderOptions>): Promise<Exi
     return exitCodes.failed
   }
   const status = answer.value as AgentStatus
-  screen.show({ running: true, ...status }, () => statusLines(screen, status))
+  screen.show({ running: true, ...status }, () => describeStatus(status))
   return exitCodes.ok
 }
 
-function statusLines(screen: Screen, status: AgentStatus): string[] {
-  const connected: Cell = status.connected
-    ? { text: 'connected', style: 'green' }
-    : { text: 'disconnected', style: 'red' }
+function describeStatus(status: AgentStatus): Content[] {
   return [
-    ...fields(screen, [
-      ['Host', status.hostId],
-      ['Server', status.server],
-      ['Connection', connected],
-      ['State', status.state === null ? 'not known yet' : stateLabels[status.state]],
-      ...(status.fault === null ? [] : [['Fault', { text: status.fault.message, style: 'red' }] as [string, Cell]]),
-      ['Offer', offerLabel(status.offer)],
-      ...status.workloads.map((one): [string, string] => [
-        'Tenant',
-        `${one.tag} ${one.state} ${one.message ?? ''}`.trim(),
-      ]),
-      ...status.notes.map((note): [string, string] => ['Note', note]),
-    ]),
+    ['Host', status.hostId],
+    ['Server', status.server],
+    ['Connection', status.connected ? toned('good', 'connected') : red('disconnected')],
+    ['State', status.state === null ? 'not known yet' : stateLabels[status.state]],
+    ['Fault', status.fault === null ? undefined : red(status.fault.message)],
+    ['Offer', offerLabel(status.offer)],
+    ...status.workloads.map((one): Fact => ['Tenant', `${one.tag} ${one.state} ${one.message ?? ''}`.trim()]),
+    ...status.notes.map((note): Fact => ['Note', note]),
   ]
 }
 
@@ -138,20 +116,18 @@ async function showHardware({ screen, options }: Call<TermsOptions>): Promise<vo
   const seen = await gpus.read().finally(() => gpus.close())
   const hardware = readHardware(path.resolve(options.dir ?? '.'))
   const offer = makeOffer(terms, hardware, seen) ?? null
-  screen.show({ offer, hardware, gpus: seen.gpus, notes: seen.notes }, () =>
-    fields(screen, [
-      ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
-      ['Memory', `${hardware.ramGb} GB`],
-      ['Disk', `${hardware.storageGb} GB free`],
-      ...seen.gpus.map(({ gpu, problems }, index): Fact => [
-        `GPU ${index}`,
-        problems.length === 0
-          ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
-          : { text: `${gpu.name}: ${problems.join('; ')}`, style: 'red' },
-      ]),
-      ['Driver', seen.driver],
-      ['CUDA', seen.cuda],
-      ...seen.notes.map((note): Fact => ['Note', note]),
+  screen.show({ offer, hardware, gpus: seen.gpus, notes: seen.notes }, () => [
+    ['CPU', `${hardware.cpuModel}, ${hardware.cpuCores} cores, ${hardware.virtualCores} threads`],
+    ['Memory', `${hardware.ramGb} GB`],
+    ['Disk', `${hardware.storageGb} GB free`],
+    ...seen.gpus.map(({ gpu, problems }, index): Fact => [
+      `GPU ${index}`,
+      problems.length === 0
+        ? `${gpu.name}, ${gpu.ramMib} MiB, ${gpu.clockMhz} MHz, ${gpu.interface}`
+        : red(`${gpu.name}: ${problems.join('; ')}`),
     ]),
-  )
+    ['Driver', seen.driver],
+    ['CUDA', seen.cuda],
+    ...seen.notes.map((note): Fact => ['Note', note]),
+  ])
 }

@@ -1,25 +1,26 @@
-/** A balance as names and values, and in one line. */
-import { money } from '../view/money.ts'
-import { relativeTime, utcTime } from '../view/time.ts'
-import type { Instant } from '../base/instant.ts'
+/** A balance as facts, and in one line. */
+import { systemClock, type Instant } from '../base/instant.ts'
 import { parseUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
-import type { Fact } from './screen.ts'
+import { money } from '../view/money.ts'
+import { relativeTime, utcTime } from '../view/time.ts'
+import type { Columns } from './record.ts'
+import { bold } from './screen.ts'
 
 type Balance = Reply<'getCustomerBalance'>
 
-export function balanceFacts(balance: Balance, now: Instant): Fact[] {
-  const { hourlySpendUsd, emptyAt, earningsUsd } = balance
-  return [
-    ['Balance', { text: money(balance.balanceUsd), style: 'bold' }],
-    ['Available', `${money(balance.availableUsd)}, for new rentals`],
-    ['On hold', `${money(balance.heldUsd)}, for running machines and reserved terms`],
-    ['Credit line', creditLine(balance)],
-    ['Spending', isZero(hourlySpendUsd) ? 'nothing is running' : `${money(hourlySpendUsd)}/hr`],
-    ['Empty', emptyAt === null ? undefined : `${utcTime(emptyAt)} (${relativeTime(emptyAt, now)})`],
-    ['Earnings', isZero(earningsUsd) ? undefined : `${money(earningsUsd)}, not yet paid out`],
-  ]
-}
+export const balanceFacts: Columns<Balance> = [
+  {
+    Balance: ({ balanceUsd }) => bold(money(balanceUsd)),
+    Available: ({ availableUsd }) => `${money(availableUsd)}, for new rentals`,
+    'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
+    'Credit line': creditLine,
+    Spending: ({ hourlySpendUsd }) => (isZero(hourlySpendUsd) ? 'nothing is running' : `${money(hourlySpendUsd)}/hr`),
+    Empty: ({ emptyAt }) =>
+      emptyAt === null ? undefined : `${utcTime(emptyAt)} (${relativeTime(emptyAt, systemClock.now())})`,
+    Earnings: ({ earningsUsd }) => (isZero(earningsUsd) ? undefined : `${money(earningsUsd)}, not yet paid out`),
+  },
+]
 
 /** undefined: the account has none. */
 export function creditLine(account: {

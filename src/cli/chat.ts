@@ -22,28 +22,26 @@ interface ChatOptions {
 const sampling = ['max_tokens', 'temperature', 'top_p', 'seed'] as const
 
 export const rows: readonly Row[] = [
-  custom<ChatOptions>({
-    command: 'chat',
+  custom<ChatOptions>('chat', 'ask a model; without a prompt, start a conversation', {
     operation: 'createChatCompletion',
     only: ['model', ...sampling],
     flags: {
-      model: { flag: '-m, --model <name>', help: 'model (default: the first available chat model)' },
-      max_tokens: { help: 'longest answer, in tokens' },
-      temperature: { help: 'randomness; 0 always picks the most likely token' },
-      top_p: { help: 'sample only from the most likely tokens, up to this probability' },
+      model: '-m, --model <name>  model (default: the first available chat model)',
+      max_tokens: 'longest answer, in tokens',
+      temperature: 'randomness; 0 always picks the most likely token',
+      top_p: 'sample only from the most likely tokens, up to this probability',
       seed: {
-        help: 'seed for reproducible answers, if the engine supports it',
+        text: 'seed for reproducible answers, if the engine supports it',
         parse: parseWhole(0, Number.MAX_SAFE_INTEGER),
       },
     },
     isOptional: ['model'],
-    description: 'ask a model; without a prompt, start a conversation',
-    args: [{ name: '[prompt...]', help: 'the question; - reads standard input' }],
-    options: [
-      { flag: '-s, --system <text>', help: 'system prompt: how to answer' },
-      { flag: '--stop <text>', help: 'end the answer before this text; can be repeated', parse: addStop },
-      { flag: '-q, --quiet', help: 'do not print tokens and cost' },
-    ],
+    args: { '[prompt...]': 'the question; - reads standard input' },
+    options: {
+      '-s, --system <text>': 'system prompt: how to answer',
+      '--stop <text>': { help: 'end the answer before this text; can be repeated', parse: addStop },
+      '-q, --quiet': 'do not print tokens and cost',
+    },
     run: runChat,
     examples: [
       EXAMPLE,

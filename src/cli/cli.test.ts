@@ -122,7 +122,7 @@ describe('status', () => {
   test('shows the server even if the key is rejected', async () => {
     const { code, out, error } = await cli.berthProcess(['status', '--key', 'bk_x'])
     expect(code).toBe(4)
-    expect(out).toContain('State    ready')
+    expect(out).toMatch(/^State +ready$/m)
     expect(error).toContain('The API key is from --key.')
   })
 

@@ -1,22 +1,22 @@
 /**
- * Reads the words of a command line against the tree of commands before commander does: which command is meant, what
- * was probably meant where there is no such command, and where the words begin that belong to a program elsewhere.
+ * Reads the words of a command line before commander does: finds the command, suggests one where there is no such
+ * command, and finds the words that belong to a program on another machine.
  */
 import type { Command } from 'commander'
 
 const MAX_SUGGESTIONS = 5
-/** Farther from what was typed than this, a name is another word and no typo of it. */
+/** With more typos than this, a name is not suggested. */
 const MAX_TYPOS = 3
 
-/** The first word that is neither an option of `program` nor the value of one. undefined: there is none. */
+/** The first word that is neither an option of `program` nor the value of one. */
 export function firstWord(program: Command, argv: readonly string[]): string | undefined {
   return argv[nextWord([program], argv, 0)]
 }
 
 /**
- * The command line as commander should read it. After `exec NAME` and its like, the next word begins a command for
- * another machine, whose options are not ours: `--` is put in front where it was left out. Reports a command that does
- * not exist, which commander takes for an excess argument where a group does something by itself.
+ * The command line as commander should read it. After `exec NAME`, the next word starts a command for another machine,
+ * whose options are not ours, so `--` is put in front of it. Reports unknown commands, which commander takes for an
+ * excess argument where a group has a default command.
  */
 export function prepareWords(program: Command, argv: readonly string[]): string[] {
   const path = [program]
@@ -48,7 +48,7 @@ function passesWordsOn(command: Command | undefined): boolean {
   return command !== undefined && passing.has(command)
 }
 
-/** Where the next word is that is no option and no value of one; the end, also where `--` ends the options. */
+/** The index of the next word that is neither an option nor the value of one. At `--`, the end. */
 function nextWord(path: readonly Command[], argv: readonly string[], from: number): number {
   for (let at = from; at < argv.length; at += 1) {
     const word = argv[at] ?? ''

@@ -5,13 +5,13 @@ import { ApiError } from '../client/error.ts'
 import { passWordsOn } from './command-line.ts'
 import { explain, refusalOf, stepsFor } from './failure.ts'
 import { parserOf } from './flag.ts'
-import { buildInput, flagFor, nameOf, operationOf, sourcesOf } from './input.ts'
+import { argsOf, buildInput, examplesOf, flagFor, nameOf, operationOf, sourcesOf, type Arg } from './input.ts'
 import { isPaged, pageOptions } from './page.ts'
 import { YES } from './question.ts'
 import { openSession, type GlobalOptions, type Session, type Who } from './session.ts'
 import { exitCodes, type ExitCode, type Shell } from './shell.ts'
 import { watchOptions } from './watch.ts'
-import type { Arg, Call, ExtraOption, Row } from './row-type.ts'
+import type { Call, Options, OptionSpec, Row } from './row-type.ts'
 
 /** How a command that only groups others is used. */
 export const GROUP_USAGE = '<command>'
@@ -69,11 +69,11 @@ export function addUsages(command: Command): void {
 }
 
 function argumentsOf(row: Row): Argument[] {
-  const { target, args = [] } = row
+  const { target } = row
   const fields = operationOf(row)?.fields ?? []
   return [
     ...(target === undefined ? [] : [new Argument(`<${target.arg}>`, target.help)]),
-    ...args.map((one) => {
+    ...argsOf(row).map((one) => {
       const argument = new Argument(one.name, one.help)
       const field = fields.find((candidate) => nameOf(candidate) === one.field)
       const choices = one.choices ?? (one.parse === undefined ? field?.choices : undefined)
@@ -91,23 +91,32 @@ function readEach({ name }: Arg, parse: (text: string) => unknown) {
 }
 
 function extraOptionsOf(row: Row): Option[] {
-  const { isPaged: isList, canWatch, confirms, options = [], operation } = row
+  const { isPaged: isList, canWatch, confirms, options, operation } = row
   const isPage = isList === true && operation !== undefined && isPaged(operation)
-  return [
-    ...options.map(optionOf),
-    ...(isPage ? pageOptions(row.rowsShown).map(optionOf) : []),
-    ...(canWatch === undefined ? [] : watchOptions(canWatch).map(optionOf)),
-    ...(operationOf(row)?.idempotent === true && row.sends === true ? [optionOf(idempotencyOption)] : []),
-    ...(confirms === true ? [new Option(...YES)] : []),
-  ]
+  const all: Options = {
+    ...options,
+    ...(isPage ? pageOptions(row.rowsShown) : {}),
+    ...(canWatch === undefined ? {} : watchOptions(canWatch)),
+    ...(operationOf(row)?.idempotent === true && row.sends === true ? idempotencyOption : {}),
+    ...(confirms === true ? YES : {}),
+  }
+  return Object.entries(all).map(optionOf)
 }
 
-const idempotencyOption: ExtraOption = {
-  flag: '--idempotency-key <key>',
-  help: 'makes retries safe: a command with the same key runs once',
+const idempotencyOption = {
+  '--idempotency-key <key>': 'makes retries safe: a command with the same key runs once',
 }
 
-function optionOf({ flag, help, parse, choices, default: usual, conflicts, required, hidden }: ExtraOption): Option {
+function optionOf([flag, spec]: [flag: string, spec: Options[string]]): Option {
+  const {
+    help,
+    parse,
+    choices,
+    default: usual,
+    conflicts,
+    required,
+    hidden,
+  } = typeof spec === 'string' ? ({ help: spec } as OptionSpec) : spec
   const option = new Option(flag, help)
   if (choices !== undefined) option.choices(choices)
   if (parse !== undefined) option.argParser(parse)
@@ -117,7 +126,9 @@ function optionOf({ flag, help, parse, choices, default: usual, conflicts, requi
   return hidden === true ? option.hideHelp() : option
 }
 
-function addHelp(command: Command, { examples, notes }: Row): void {
+function addHelp(command: Command, row: Row): void {
+  const { notes } = row
+  const examples = examplesOf(row)
   if (notes !== undefined) command.addHelpText('after', `\n${notes}`)
   const title = examples.filter((line) => !line.startsWith(' ')).length === 1 ? 'Example' : 'Examples'
   command.addHelpText('after', `\n${title}:\n${examples.map((line) => `  ${line}`).join('\n')}`)
@@ -180,7 +191,7 @@ function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, error: unknow
 /** The command that lists what was not found, as the help of its argument or flag names it. */
 function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' }: ApiError): string | undefined {
   const flags = sources.flatMap(({ options }) => options.map(({ description }) => description))
-  const help = [row.target?.help ?? '', ...(row.args ?? []).map((one) => one.help), ...flags]
+  const help = [row.target?.help ?? '', ...argsOf(row).map((one) => one.help), ...flags]
   const lists = help.flatMap((text) => /as shown by (berth [a-z -]+)/.exec(text)?.[1] ?? [])
   return lists.find((list) => list.includes(`${reason.replace('_not_found', '')}s`)) ?? lists[0]
 }

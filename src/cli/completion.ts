@@ -10,11 +10,9 @@ const shells = ['bash', 'zsh', 'fish'] as const
 type ShellName = (typeof shells)[number]
 
 export const rows: readonly Row[] = [
-  custom({
-    command: 'completion',
+  custom('completion', 'print a completion script for your shell', {
     isOffline: true,
-    description: 'print a completion script for your shell',
-    args: [{ name: '<shell>', help: 'shell', choices: shells }],
+    args: { '<shell>': { help: 'shell', choices: shells } },
     run: async ({ shell, args, command }) => {
       const program = command.parent
       if (program !== null) shell.write(scripts[args[0] as ShellName](placesOf(program)))

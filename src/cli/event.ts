@@ -3,7 +3,8 @@ import { utcTime } from '../view/time.ts'
 import type { AccountEvent, EventRecord, EventType } from '../contract/event.ts'
 import { fieldOf } from './operation-field.ts'
 import { custom } from './row.ts'
-import { printable, type Screen, type Style } from './screen.ts'
+import { eventTone } from '../view/event.ts'
+import { printable, toneStyles, type Screen } from './screen.ts'
 import { parseWhole } from './flag.ts'
 import { limits } from '../base/limits.ts'
 import { InvalidArgumentError } from 'commander'
@@ -23,25 +24,19 @@ const eventTypes = fieldOf('listEvents', 'type').choices ?? []
 const TYPE_CHARS = Math.max(...eventTypes.map((type) => type.length))
 
 export const rows: readonly Row[] = [
-  custom<EventOptions>({
-    command: 'events',
+  custom<EventOptions>('events', 'list events; with -f, follow them', {
     operation: 'listEvents',
     only: ['type', 'subject'],
-    flags: {
-      type: { help: 'only this type, such as rental.running' },
-      subject: { help: 'only this subject, such as rental:17' },
-    },
-    description: 'list events; with -f, follow them',
-    options: [
-      { flag: '-f, --follow', help: 'keep printing events until Ctrl-C' },
-      {
-        flag: '-n, --limit <n>',
+    flags: { type: 'only this type, such as rental.running', subject: 'only this subject, such as rental:17' },
+    options: {
+      '-f, --follow': 'keep printing events until Ctrl-C',
+      '-n, --limit <n>': {
         help: `events to start with (default: ${EVENTS_SHOWN})`,
         parse: parseWhole(1, limits.pageRows),
       },
-      { flag: '--after <id>', help: 'with -f: start after this event id', parse: parseId },
-      { flag: '--all-accounts', help: 'events of all accounts (operators only)' },
-    ],
+      '--after <id>': { help: 'with -f: start after this event id', parse: parseId },
+      '--all-accounts': 'events of all accounts (operators only)',
+    },
     whoOf: ({ allAccounts }) => (allAccounts === true ? 'operator' : 'customer'),
     run: showEvents,
     examples: ['berth events -f', 'berth events --type rental.failed', 'berth events -f --all-accounts'],
@@ -77,18 +72,13 @@ function eventLine(screen: Screen, event: EventRecord | AccountEvent): string {
   )
   return [
     screen.paint('dim', utcTime(at)),
-    screen.paint(styleOf(type), type.padEnd(TYPE_CHARS)),
+    screen.paint(toneStyles[eventTone(type)], type.padEnd(TYPE_CHARS)),
     ...('accountId' in event ? [printable(event.accountId)] : []),
     printable(`${subject.kind}:${subject.id}`),
     printable(values.join(' ')),
   ]
     .join('  ')
     .trimEnd()
-}
-
-function styleOf(type: EventType): Style {
-  if (/\.(failed|stuck|empty|unknown|suspended)$/.test(type)) return 'red'
-  return /\.(runway_low|terminating|deleting)$/.test(type) ? 'yellow' : 'cyan'
 }
 
 function parseId(text: string): string {

@@ -6,16 +6,18 @@ import type { Field } from './operation.ts'
 /** Clears a value that may be null. Commander takes null itself for no value at all. */
 export const NONE = 'none'
 
-/** How a command changes the flag of a field. A text is its `flag`; false: the command has no flag for it. */
+/**
+ * How a command changes the flag of a field. A text is its help, with or without its flag in front:
+ * `--size <gb>  size to price`. false: the command has no flag for it.
+ */
 export type FlagSpec =
   | string
   | false
   | {
-      readonly flag?: string
-      readonly help?: string
+      readonly text: string
       readonly parse?: (text: string) => unknown
       /** The flag that sets a boolean to false. */
-      readonly off?: readonly [flag: string, help: string]
+      readonly off?: string
       /** A span such as 24h lies in the past. */
       readonly isPast?: true
     }
@@ -42,13 +44,15 @@ function flagOf({ path, kind, list, choices }: Field): string {
 }
 
 /** The options of one field: two for a boolean that can be set to false. */
-export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = {}): Option[] {
-  const { flag = flagOf(field), help, parse, off, isPast = false } = typeof spec === 'string' ? { flag: spec } : spec
+export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = ''): Option[] {
+  const { text, parse, off, isPast = false } = typeof spec === 'string' ? { text: spec } : spec
+  const { flag = flagOf(field), help } = splitText(text)
   const option = new Option(flag, helpOf(help === undefined ? field : { ...field, description: help }))
   if (field.required === true && field.default === undefined) option.makeOptionMandatory()
   if (field.kind === 'boolean') {
     if (off === undefined) return [option]
-    const opposite = new Option(...off)
+    const { flag: offFlag = '', help: offHelp } = splitText(off)
+    const opposite = new Option(offFlag, offHelp)
     return [option.conflicts(opposite.attributeName()), opposite]
   }
   const read = parse ?? parserOf(field, isPast)
@@ -58,6 +62,12 @@ export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = {}): Op
   )
   if (field.choices !== undefined && parse === undefined) option.argChoices = [...field.choices]
   return [option]
+}
+
+function splitText(text: string): { flag?: string; help?: string } {
+  if (!text.startsWith('-')) return text === '' ? {} : { help: text }
+  const [flag = '', help] = text.split(/ {2,}/)
+  return help === undefined ? { flag } : { flag, help }
 }
 
 /** The description in the contract, as help is written: it starts in lower case and has no full stop. */

@@ -1,30 +1,30 @@
 /** Lists of hosts: a supplier's own, and all. */
+import type { Reply } from '../client/client.ts'
+import { hostStateLabels } from '../view/host.ts'
 import { count } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
-import type { Reply } from '../client/client.ts'
-import type { ListColumn } from './row.ts'
-import { printable, type Cell } from './screen.ts'
+import type { Columns } from './record.ts'
+import { red, toned, type Cell } from './screen.ts'
 
 export type Host = Reply<'listSuppliedHosts'>['hosts'][number]
 
-export const hostColumns: ReadonlyArray<ListColumn<Host, undefined>> = [
-  { title: 'HOST', of: (host) => host.id },
-  { title: 'STATE', of: stateCell },
-  { title: 'OFFERING', of: (host) => host.offering },
-  { title: 'REGION', of: (host) => host.region },
-  { title: 'CLUSTER', of: (host) => host.clusterName },
-  { title: 'GPUS', of: (host) => `${host.gpusTotal} ${host.gpuModel}` },
-  { title: 'TENANTS', right: true, of: (host) => String(host.tenants) },
-  { title: 'LAST SEEN', of: (host) => utcTime(host.seenAt) || 'never' },
-  { title: 'AGENT', of: (host) => host.agentVersion ?? '' },
-  { title: 'NOTES', of: notesOf },
+export const hostColumns: Columns<Host> = [
+  'id:HOST',
+  { STATE: stateCell },
+  'offering',
+  'region',
+  'clusterName:CLUSTER',
+  { GPUS: (host) => `${host.gpusTotal} ${host.gpuModel}` },
+  'tenants',
+  { 'LAST SEEN': (host) => utcTime(host.seenAt) || 'never' },
+  'agentVersion:AGENT',
+  { NOTES: notesOf },
 ]
 
 function stateCell(host: Host): Cell {
-  const isOffline = host.isSilent && host.state !== 'left'
-  const text = isOffline ? `${host.state}, offline` : host.fault === null ? host.state : `${host.state}, faulty`
-  if (isOffline || host.fault !== null || host.state === 'quarantined') return { text, style: 'red' }
-  return { text, style: host.state === 'ready' ? 'green' : 'yellow' }
+  const [label, tone] = hostStateLabels[host.state]
+  if (host.isSilent && host.state !== 'left') return red(`${label}, offline`)
+  return host.fault === null ? toned(tone, label) : red(`${label}, faulty`)
 }
 
 function notesOf(host: Host): string {
@@ -34,9 +34,7 @@ function notesOf(host: Host): string {
     ...(host.simulated ? ['simulated GPUs'] : []),
     ...(host.gpusSick.length === 0 ? [] : [`faulty GPUs: ${host.gpusSick.join(', ')}`]),
     ...host.notes,
-  ]
-    .map(printable)
-    .join('; ')
+  ].join('; ')
 }
 
 /** `, with 2 tenants`; empty where there are none. */

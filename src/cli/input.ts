@@ -5,7 +5,7 @@ import { NONE, optionsOf } from './flag.ts'
 import type { Field, Operation } from './operation.ts'
 import { operationNamed } from './operation-source.ts'
 import { CliError, exitCodes } from './shell.ts'
-import type { Input, Row } from './row-type.ts'
+import type { ArgSpec, Details, Input, Row } from './row-type.ts'
 
 /** A field, and where its value comes from. */
 interface Source {
@@ -24,11 +24,29 @@ export function operationOf({ operation }: Pick<Row, 'operation'>): Operation | 
   return operation === undefined ? undefined : operationNamed(operation)
 }
 
+export interface Arg extends ArgSpec {
+  readonly name: string
+}
+
+/** The positional arguments, each with the field that it fills. */
+export function argsOf(row: Pick<Row, 'args' | 'isCustom' | 'target' | 'operation'>): Arg[] {
+  const fields = operationOf(row)?.fields ?? []
+  return Object.entries(row.args ?? {}).map(([name, given], at) => {
+    const spec = typeof given === 'string' ? { help: given } : given
+    const word = /\w+/.exec(name)?.[0]
+    const isFirst = at === 0 && row.target === undefined
+    const own = fields.find((field) => nameOf(field) === word)
+    const field = own ?? (isFirst ? fields.find(({ part }) => part === 'params') : undefined)
+    return { name, ...(row.isCustom === true || field === undefined ? {} : { field: nameOf(field) }), ...spec }
+  })
+}
+
 /** Throws where the row names a field that the operation does not have: the tree is built by the tests as a whole. */
 export function sourcesOf(row: Row): Source[] {
   const operation = operationOf(row)
   if (operation === undefined) return []
-  const { flags = {}, args = [], only, target, fixed = {}, defaults = {} } = row
+  const { flags = {}, only, target, fixed = {}, defaults = {} } = row
+  const args = argsOf(row)
   const known = new Set(operation.fields.map(nameOf))
   const named = [
     ...Object.keys(flags),
@@ -85,16 +103,23 @@ function optionValue(command: Command, [option, off]: readonly Option[]): unknow
 }
 
 /** A change of nothing is a mistake in the command line. */
-export function checkChange(row: Pick<Row, 'operation' | 'examples'>, { parts: { body = {} } }: Input): void {
+export function checkChange(row: Pick<Row, 'operation' | 'command'> & Details, { parts: { body = {} } }: Input): void {
   if (operationOf(row)?.method !== 'PATCH' || Object.keys(body).some((name) => name !== 'reason')) return
-  throw new CliError(exitCodes.usage, 'No changes were given.', [`Example: ${row.examples[0] ?? ''}`])
+  throw new CliError(exitCodes.usage, 'No changes were given.', [`Example: ${examplesOf(row)[0] ?? ''}`])
+}
+
+export function examplesOf({ command, args = {}, examples, ...row }: Pick<Row, 'command' | 'target'> & Details) {
+  if (examples !== undefined) return examples
+  const names = [...(row.target === undefined ? [] : [row.target.arg]), ...Object.keys(args)]
+  const words = names.filter((name) => !name.startsWith('[')).map((name) => name.replaceAll(/[<>.]/g, '').toUpperCase())
+  return [['berth', command, ...words].join(' ')]
 }
 
 /** The flag that holds the value the server objects to, or the argument. */
 export function flagFor(row: Row, sources: readonly Source[], path: readonly PropertyKey[]): string | undefined {
   const source = sources.find(({ field }) => field.path.every((name, at) => path[at] === name))
   if (source === undefined) return undefined
-  return source.options[0]?.long ?? row.args?.find(({ field }) => field === nameOf(source.field))?.name
+  return source.options[0]?.long ?? argsOf(row).find(({ field }) => field === nameOf(source.field))?.name
 }
 
 /** The typed client takes the input of a known operation; here the operation is any. */

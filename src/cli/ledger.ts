@@ -1,100 +1,64 @@
 /** `berth ledger verify` and `berth audit`: checks of the ledger and of the engines. Neither changes anything. */
 import { money } from '../view/money.ts'
 import { count, number } from '../view/number.ts'
+import { tableOf } from './record.ts'
 import { show } from './row.ts'
-import { fields, table, type Cell, type Screen } from './screen.ts'
+import { red, toned, type Cell, type Content, type Fact } from './screen.ts'
 import type { Row } from './row-type.ts'
 
 /** A recount reads every row. Node's own `fetch` waits no longer than this for an answer. */
 const RECOUNT_MS = 290_000
 
 export const rows: readonly Row[] = [
-  show({
-    command: 'ledger verify',
-    operation: 'verifyLedger',
+  show('ledger verify', 'verifyLedger', 'check the ledger; exit code 1 if it is wrong', {
     timeoutMs: RECOUNT_MS,
-    description: 'check the ledger; exit code 1 if it is wrong',
     isWrong: ({ ok }) => !ok,
-    lines: ({ ok, checks, findings, houseUsd }, { screen }) => {
+    content: ({ ok, checks, findings, houseUsd }) => {
       const found = checks.reduce((sum, check) => sum + check.findings, 0)
       return [
-        ...table(
-          screen,
-          [{ title: 'CHECK' }, { title: 'ROWS', right: true }, { title: 'FINDINGS' }],
-          checks.map((check) => [check.name, number(check.rows), findingsCell(check.findings)]),
-        ),
+        tableOf(checks, ['name:CHECK', 'rows', { FINDINGS: (check) => findingsCell(check.findings) }]),
         '',
-        screen.paint('dim', 'House accounts: money in, less money out'),
-        ...fields(
-          screen,
-          Object.entries(houseUsd).map(([account, usd]) => [account, money(usd)] as const),
-        ),
+        toned('plain', 'House accounts: money in, less money out'),
+        ...Object.entries(houseUsd).map(([account, usd]): Fact => [account, money(usd)]),
         '',
-        ...findingLines(screen, findings, found),
+        ...describeFindings(findings, found),
         ok
-          ? screen.paint('green', `The ledger is correct: ${count(checks.length, 'check')}, no findings.`)
-          : screen.paint('red', `The ledger is wrong: ${count(found, 'finding')}. Nothing was changed.`),
+          ? toned('good', `The ledger is correct: ${count(checks.length, 'check')}, no findings.`)
+          : red(`The ledger is wrong: ${count(found, 'finding')}. Nothing was changed.`),
       ]
     },
-    examples: ['berth ledger verify'],
   }),
-  show({
-    command: 'audit',
-    operation: 'auditEngines',
-    description: 'compare engines with the database; exit code 1 if they differ',
+  show('audit', 'auditEngines', 'compare engines with the database; exit code 1 if they differ', {
     isWrong: ({ ok }) => !ok,
-    lines: ({ ok, engines }, { screen }) => {
+    content: ({ ok, engines }) => {
       const findings = engines.flatMap((engine) => engine.findings)
-      const cells = engines.map((engine): Cell[] => [
-        engine.driver,
-        engine.reachable ? 'yes' : { text: engine.error ?? 'no', style: 'red' },
-        number(engine.machines),
-        number(engine.volumes),
-        findingsCell(engine.findings.length),
-      ])
       return [
-        ...(cells.length === 0
-          ? ['This server has no engines (BERTH_ENGINES).']
-          : table(
-              screen,
-              [
-                { title: 'ENGINE' },
-                { title: 'REACHABLE' },
-                { title: 'MACHINES', right: true },
-                { title: 'VOLUMES', right: true },
-                { title: 'FINDINGS' },
-              ],
-              cells,
-            )),
+        engines.length === 0
+          ? 'This server has no engines (BERTH_ENGINES).'
+          : tableOf(engines, [
+              'driver:ENGINE',
+              { REACHABLE: ({ reachable, error }) => (reachable ? 'yes' : red(error ?? 'no')) },
+              'machines',
+              'volumes',
+              { FINDINGS: (engine) => findingsCell(engine.findings.length) },
+            ]),
         '',
-        ...findingLines(screen, findings, findings.length),
-        ok
-          ? screen.paint('green', 'Engines and database agree.')
-          : screen.paint('red', 'Engines and database differ. Nothing was changed.'),
+        ...describeFindings(findings, findings.length),
+        ok ? toned('good', 'Engines and database agree.') : red('Engines and database differ. Nothing was changed.'),
       ]
     },
-    examples: ['berth audit'],
   }),
 ]
 
 function findingsCell(findings: number): Cell {
-  return findings === 0 ? { text: 'none', style: 'green' } : { text: number(findings), style: 'red' }
+  return findings === 0 ? toned('good', 'none') : red(number(findings))
 }
 
-function findingLines(
-  screen: Screen,
+function describeFindings(
   findings: ReadonlyArray<{ check: string; subject: string; detail: string }>,
   total: number,
-): string[] {
+): Content[] {
   if (findings.length === 0) return []
   const left = total - findings.length
-  return [
-    ...table(
-      screen,
-      [{ title: 'CHECK' }, { title: 'SUBJECT' }, { title: 'DETAIL' }],
-      findings.map(({ check, subject, detail }) => [check, subject, detail]),
-    ),
-    ...(left > 0 ? [`… and ${left} more`] : []),
-    '',
-  ]
+  return [tableOf(findings, ['check', 'subject', 'detail']), left > 0 ? `… and ${left} more` : undefined, '']
 }

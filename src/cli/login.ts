@@ -12,8 +12,9 @@ import {
 } from './profile.ts'
 import { askFor } from './question.ts'
 import { custom } from './row.ts'
-import { fields, makeScreen, table, type Cell, type Screen } from './screen.ts'
-import { DEFAULT_URL, isLocal, sessionWith, type GlobalOptions } from './session.ts'
+import { tableOf } from './record.ts'
+import { makeScreen, toned, type Screen } from './screen.ts'
+import { DEFAULT_URL, isLocal, keyIn, sessionWith, type GlobalOptions } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
@@ -21,21 +22,17 @@ interface LoginOptions extends GlobalOptions {
   readonly server?: string
 }
 
-const NAME = { name: '<name>', help: 'name, as shown by berth profiles ls', parse: parseProfileName }
+const NAME = { '<name>': { help: 'name, as shown by berth profiles ls', parse: parseProfileName } }
 
 export const rows: readonly Row[] = [
-  custom<LoginOptions>({
-    command: 'login',
+  custom<LoginOptions>('login', 'save the API key for a server in a profile', {
     isOffline: true,
-    description: 'save the API key for a server in a profile',
-    options: [{ flag: '--server <url>', help: 'URL of the server; same as --url' }],
+    options: { '--server <url>': 'URL of the server; same as --url' },
     run: logIn,
     examples: ['berth login --server https://gpu.example.com', 'berth login --profile work < key-file'],
   }),
-  custom<GlobalOptions>({
-    command: 'logout',
+  custom<GlobalOptions>('logout', 'delete a profile and its API key', {
     isOffline: true,
-    description: 'delete a profile and its API key',
     run: async ({ shell, options }) => {
       const name = options.profile ?? (shell.env['BERTH_PROFILE'] || readProfiles(shell).current)
       if (name === null) {
@@ -47,18 +44,13 @@ export const rows: readonly Row[] = [
     },
     examples: ['berth logout', 'berth logout --profile work'],
   }),
-  custom<GlobalOptions>({
-    command: 'profiles ls',
+  custom<GlobalOptions>('profiles ls', 'list profiles', {
     isOffline: true,
-    description: 'list profiles',
     run: async ({ shell, options }) => showProfiles(shell, screenOf(shell, options)),
-    examples: ['berth profiles ls'],
   }),
-  custom<GlobalOptions>({
-    command: 'profiles use',
+  custom<GlobalOptions>('profiles use', 'switch to a profile', {
     isOffline: true,
-    description: 'switch to a profile',
-    args: [NAME],
+    args: NAME,
     run: async ({ shell, options, args }) => {
       const name = String(args[0])
       const { profiles } = readProfiles(shell)
@@ -69,11 +61,9 @@ export const rows: readonly Row[] = [
     },
     examples: ['berth profiles use work'],
   }),
-  custom<GlobalOptions>({
-    command: 'profiles rm',
+  custom<GlobalOptions>('profiles rm', 'delete a profile and its API key', {
     isOffline: true,
-    description: 'delete a profile and its API key',
-    args: [NAME],
+    args: NAME,
     run: async ({ shell, options, args }) => removeProfile(shell, screenOf(shell, options), String(args[0])),
     examples: ['berth profiles rm work'],
   }),
@@ -90,7 +80,7 @@ async function logIn({ shell, options }: Call<LoginOptions>): Promise<void> {
     throw new CliError(exitCodes.usage, `${wanted} is not a valid profile name.`, [PROFILE_NAME_RULE])
   }
   const url = await chooseServer(shell, options, before.profiles.find(({ name }) => name === wanted)?.url)
-  const key = await takeKey(shell, options, url)
+  const key = keyIn(shell, options) ?? (await askForKey(shell, url))
   const session = sessionWith(shell, { url, key, who: 'anyone', json: options.json === true })
   const me = await session.client.call('getMe').catch((error: unknown) => {
     throw explain(error, session)
@@ -114,17 +104,7 @@ async function chooseServer(
 }
 
 /** Typed without echo, or from a pipe: an option would show in the shell's history and in the list of processes. */
-async function takeKey(
-  shell: Shell,
-  { key, keyFile }: GlobalOptions,
-  url: string,
-): Promise<{ text: string; from: string }> {
-  if (key !== undefined) return { text: key.trim(), from: '--key' }
-  if (keyFile !== undefined) {
-    const text = shell.readFile(keyFile)?.trim()
-    if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read the key file ${keyFile}.`)
-    return { text, from: keyFile }
-  }
+async function askForKey(shell: Shell, url: string): Promise<{ text: string; from: string }> {
   const isTyped = shell.person !== undefined
   const text = isTyped
     ? await shell.person.ask(`API key for ${url} (not shown): `, { hidden: true })
@@ -152,13 +132,11 @@ function showLogin(
   { profile, me, file }: { profile: Profile; me: Reply<'getMe'>; file: string },
 ): void {
   screen.show({ ...shown(profile, profile.name), accountId: me.account.id, keyName: me.key.name, file }, () => [
-    ...fields(screen, [
-      ['Server', profile.url],
-      ['Account', `${me.account.name} (${me.account.id})`],
-      ['API key', `"${me.key.name}": ${profile.scopes.join(', ')}`],
-      ['Profile', `${profile.name} (now in use)`],
-      ['Saved in', file],
-    ]),
+    ['Server', profile.url],
+    ['Account', `${me.account.name} (${me.account.id})`],
+    ['API key', `"${me.key.name}": ${profile.scopes.join(', ')}`],
+    ['Profile', `${profile.name} (now in use)`],
+    ['Saved in', file],
   ])
   for (const name of ['BERTH_URL', 'BERTH_KEY']) {
     if ((shell.env[name] ?? '') !== '') screen.remark(`${name} is set and overrides the profile.`)
@@ -172,16 +150,14 @@ function showProfiles(shell: Shell, screen: Screen): void {
     () =>
       profiles.length === 0
         ? ['There are no profiles.', 'To log in to a server: berth login --server URL']
-        : table(
-            screen,
-            [{ title: '' }, { title: 'NAME' }, { title: 'SERVER', shrink: true }, { title: 'ACCOUNT', shrink: true }],
-            profiles.map((one): Cell[] => [
-              one.name === current ? { text: '*', style: 'green' } : '',
-              one.name,
-              one.url,
-              one.account,
+        : [
+            tableOf(profiles, [
+              { '': ({ name }) => (name === current ? toned('good', '*') : '') },
+              'name',
+              'url:SERVER',
+              'account',
             ]),
-          ),
+          ],
   )
 }
 

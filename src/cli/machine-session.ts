@@ -8,7 +8,7 @@ import { fail } from '../contract/result.ts'
 import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
 import { parseWhole } from './flag.ts'
-import { findOwn, NAME_HELP, readDetail } from './own-machine.ts'
+import { ownMachine, readDetail } from './own-machine.ts'
 import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
 import { isLocal, type Session } from './session.ts'
@@ -21,43 +21,37 @@ const CONNECT_TIMEOUT_S = 20
 /** A longer line is printed in pieces. */
 const MAX_LINE_CHARS = 65_536
 
-const NAME = { name: '<name>', help: NAME_HELP }
 const IDENTITY = '-i, --identity <file>'
 
+/** The account's machine that the first argument names. */
+const onMachine = { target: ownMachine, who: 'customer' } as const
+
 export const rows: readonly Row[] = [
-  custom<{ follow?: true; tail: number }>({
-    command: 'logs',
-    who: 'customer',
-    description: 'print the log of a machine; with -f, follow it',
-    args: [NAME],
-    options: [
-      { flag: '-f, --follow', help: 'keep printing until it ends or Ctrl-C' },
-      {
-        flag: '--tail <n>',
+  custom<{ follow?: true; tail: number }, OwnMachine>('logs', 'print the log of a machine; with -f, follow it', {
+    ...onMachine,
+    options: {
+      '-f, --follow': 'keep printing until it ends or Ctrl-C',
+      '--tail <n>': {
         help: 'number of last lines to start with',
         parse: parseWhole(0, MAX_LINES),
         default: LINES,
       },
-    ],
-    run: async ({ session, options: { follow = false, tail }, args }) => {
-      const machine = await findOwn(session.client, String(args[0]))
+    },
+    run: async ({ session, options: { follow = false, tail }, found: machine }) => {
       const lines = await printLines(await openLogs(session, machine, { follow, tail }), session)
       if (lines === 0) session.screen.remark('The log is empty.')
     },
     examples: ['berth logs web --tail 100 -f'],
   }),
-  custom<{ identity?: string; print?: true }>({
-    command: 'ssh',
-    who: 'customer',
-    description: 'log in to a machine, or run a command on it',
-    args: [NAME, { name: '[words...]', help: 'command to run there, or options for ssh' }],
-    options: [
-      { flag: IDENTITY, help: 'private key to log in with' },
-      { flag: '--print', help: 'print the ssh command instead of running it' },
-    ],
+  custom<{ identity?: string; print?: true }, OwnMachine>('ssh', 'log in to a machine, or run a command on it', {
+    ...onMachine,
+    args: { '[words...]': 'command to run there, or options for ssh' },
+    options: {
+      [IDENTITY]: 'private key to log in with',
+      '--print': 'print the ssh command instead of running it',
+    },
     passesWordsOn: true,
-    run: async ({ session, shell, options, args }) => {
-      const machine = await findOwn(session.client, String(args[0]))
+    run: async ({ session, shell, options, args, found: machine }) => {
       await rejectSimulated(session, machine)
       const words = sshWords(machine, options.identity ?? demoIdentity(session, shell), wordsIn(args))
       if (options.print !== true && !session.json) return runProgram(words)
@@ -66,31 +60,25 @@ export const rows: readonly Row[] = [
     },
     examples: ['berth ssh web', 'berth ssh web -- nproc'],
   }),
-  custom({
-    command: 'terminal',
-    who: 'customer',
-    description: 'open a terminal in a container, through the server',
-    args: [NAME, { name: '[command...]', help: 'command to run instead of a shell' }],
+  custom<unknown, OwnMachine>('terminal', 'open a terminal in a container, through the server', {
+    ...onMachine,
+    args: { '[command...]': 'command to run instead of a shell' },
     passesWordsOn: true,
-    run: async ({ session, args }) => {
-      const machine = await findOwn(session.client, String(args[0]))
+    run: async ({ session, args, found: machine }) => {
       await rejectSimulated(session, machine)
       return openTerminal(session, machine, wordsIn(args))
     },
     examples: ['berth terminal web', 'berth terminal web -- top'],
   }),
-  custom<{ identity?: string; ssh?: true }>({
-    command: 'exec',
-    who: 'customer',
-    description: 'run a command on a machine and return its exit code',
-    args: [NAME, { name: '<command...>', help: 'command to run, with its arguments' }],
-    options: [
-      { flag: '--ssh', help: 'use SSH for a container too: for pipes and files' },
-      { flag: IDENTITY, help: 'with SSH: private key to log in with' },
-    ],
+  custom<{ identity?: string; ssh?: true }, OwnMachine>('exec', 'run a command on a machine and return its exit code', {
+    ...onMachine,
+    args: { '<command...>': 'command to run, with its arguments' },
+    options: {
+      '--ssh': 'use SSH for a container too: for pipes and files',
+      [IDENTITY]: 'with SSH: private key to log in with',
+    },
     passesWordsOn: true,
-    run: async ({ session, shell, options, args }) => {
-      const machine = await findOwn(session.client, String(args[0]))
+    run: async ({ session, shell, options, args, found: machine }) => {
       await rejectSimulated(session, machine)
       const words = wordsIn(args)
       if (machine.kind === 'container' && options.ssh !== true) {

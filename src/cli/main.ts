@@ -18,7 +18,7 @@ const shell: Shell = {
   // By its number: once `process.stdin` is touched, a pipe whose writer is slow cannot be read in one go.
   readInput: () => read(STDIN),
   ...(process.stdout.isTTY && process.stdout.columns > 0 ? { columns: process.stdout.columns } : {}),
-  // Questions stand on the error side, so that what is asked for may go to a file.
+  // Questions go to the error output, so that the answer of a command can go to a file.
   ...(isatty(STDIN) && process.stderr.isTTY ? { person: personAt(process.stdin, process.stderr) } : {}),
 }
 
@@ -30,10 +30,10 @@ function read(file: string | number): string | undefined {
   }
 }
 
-// `berth events | head`: who reads has seen enough.
+// `berth events | head`: the reader has seen enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 
-// Sockets and streams may fail where nobody waits for them.
+// Sockets and streams may fail where nothing awaits them.
 process.on('uncaughtException', (error) => process.exit(report(shell, error, false)))
 
 process.exitCode = await runCli(process.argv.slice(2), shell)

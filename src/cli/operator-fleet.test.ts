@@ -90,7 +90,7 @@ test('machine: drains, unlists, assigns and withdraws GPUs, and undoes all of it
   expect(changed.out).toMatch(/^GPUs +4 L40S, 0 in use$/m)
   expect(changed.out).toMatch(/^Faulty GPUs +0, 2$/m)
   expect(await done('operator', 'fleet', '--status', 'draining')).toMatch(
-    new RegExp(String.raw`^${MACHINE} +draining +L40S +0/4 +0,2 +mock +${supplier}$`, 'm'),
+    new RegExp(String.raw`^${MACHINE} +draining +L40S +0/4 +0, 2 +mock +${supplier}$`, 'm'),
   )
 
   expect((await change('--resume')).out).toMatch(/^Status +ready\nOn sale +no$/m)

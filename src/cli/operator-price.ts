@@ -19,7 +19,8 @@ import {
 import type { ChangeOptions, Plan } from './operator-price-change.ts'
 import { confirm } from './question.ts'
 import { custom } from './row.ts'
-import { table, type Cell, type Screen } from './screen.ts'
+import { tableOf } from './record.ts'
+import { bold, toned, type Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
@@ -34,35 +35,30 @@ A new row needs all five. on and off instead of a price put a row on sale or
 take it off sale.`
 
 export const rows: readonly Row[] = [
-  custom<{ wide?: true }>({
-    command: 'operator prices',
+  custom<{ wide?: true }>('operator prices', 'list prices of machines, storage and terms', {
     operation: 'getPriceBook',
-    description: 'list prices of machines, storage and terms',
-    args: [{ name: '[filter...]', help: 'only rows of this kind, GPU, network, region or size' }],
-    options: [{ flag: '--wide', help: 'one line per row' }],
+    args: { '[filter...]': 'only rows of this kind, GPU, network, region or size' },
+    options: { '--wide': 'one line per row' },
     run: async ({ client, screen, options, args }) => {
       const filter = readFilter((args[0] ?? []) as string[])
       const book = filterBook(await client.call('getPriceBook'), filter)
-      screen.show(book, () => bookLines(screen, book, { filter, isWide: options.wide === true }))
+      screen.show(book, () => describeBook(book, { filter, isWide: options.wide === true }))
     },
     examples: ['berth operator prices', 'berth operator prices vm h100 eu-north-2 --wide'],
   }),
-  custom<ChangeOptions & { yes?: true }>({
-    command: 'operator prices set',
+  custom<ChangeOptions & { yes?: true }>('operator prices set', 'change prices; shows the changes and asks first', {
     operation: 'changePriceBook',
     only: ['reason'],
-    flags: { reason: { help: 'reason, recorded in the audit log' } },
-    description: 'change prices; shows the changes and asks first',
-    options: [
-      { flag: '--gpu <rows=usd...>', help: 'per GPU-hour: h100=2.49, vm/h100/eu-north-2=2.59, b200=off' },
-      { flag: '--storage <region=usd...>', help: 'per GB-hour: us-central-1=0.0001, all=0.0002' },
-      { flag: '--term <days=percent...>', help: 'discount of a term: 30=10, 30/ACCOUNT=15, 90=0 removes it' },
-      {
-        flag: '--file <file>',
+    flags: { reason: 'reason, recorded in the audit log' },
+    options: {
+      '--gpu <rows=usd...>': 'per GPU-hour: h100=2.49, vm/h100/eu-north-2=2.59, b200=off',
+      '--storage <region=usd...>': 'per GB-hour: us-central-1=0.0001, all=0.0002',
+      '--term <days=percent...>': 'discount of a term: 30=10, 30/ACCOUNT=15, 90=0 removes it',
+      '--file <file>': {
         help: 'JSON as printed by berth operator prices --json; - reads standard input',
         conflicts: ['gpu', 'storage', 'term'],
       },
-    ],
+    },
     confirms: true,
     notes: ROWS_HELP,
     run: runSet,
@@ -75,7 +71,8 @@ export const rows: readonly Row[] = [
   }),
 ]
 
-async function runSet({ client, screen, shell, options }: Call<ChangeOptions & { yes?: true }>): Promise<void> {
+async function runSet(call: Call<ChangeOptions & { yes?: true }>): Promise<void> {
+  const { client, screen, shell, options } = call
   const { gpu, storage, term, file, yes } = options
   if ([gpu, storage, term, file].every((one) => one === undefined)) {
     throw new CliError(exitCodes.usage, 'No price was given.', [
@@ -91,9 +88,9 @@ async function runSet({ client, screen, shell, options }: Call<ChangeOptions & {
     screen.show(book, () => ['No change: the price book already has these prices.'])
     return
   }
-  const about = planLines(screen, plan)
-  if (yes === true) for (const line of about) screen.remark(line)
-  await confirm(shell, `Save ${count(plan.rowCount, 'change')}?`, yes === true, about)
+  const about = describePlan(plan)
+  if (yes === true) screen.remark(...about)
+  await confirm(call, `Save ${count(plan.rowCount, 'change')}?`, about)
   // Rows are sent whole, and a question may wait for an hour: another operator's change must not be undone.
   if (yes !== true && !isDeepStrictEqual(planOf(await client.call('getPriceBook')), plan)) {
     throw new CliError(exitCodes.failed, 'The price book has changed in the meantime.', [
@@ -120,87 +117,66 @@ interface Shown {
   readonly isWide: boolean
 }
 
-function bookLines(screen: Screen, book: PriceBook, { filter, isWide }: Shown): string[] {
-  const isWhole = Object.keys(filter).length === 0
-  const nothing = book.gpus.length + book.storage.length + book.reserveOptions.length === 0
-  if (nothing && !isWhole) return ['No rows match.', 'To list all of them: berth operator prices']
-  const parts = [
-    gpuLines(screen, book.gpus, isWide),
-    storageLines(screen, book.storage, isWide),
-    termLines(screen, book.reserveOptions),
-  ].filter((lines) => lines.length > 0)
+function describeBook(book: PriceBook, { filter, isWide }: Shown): Content[] {
+  const { gpus, storage, reserveOptions: terms } = book
+  if (gpus.length + storage.length + terms.length === 0 && Object.keys(filter).length > 0) {
+    return ['No rows match.', 'To list all of them: berth operator prices']
+  }
   return [
-    ...(book.gpus.length === 0 ? ['No GPU has a price, so virtual machines and bare metal cannot be rented.', ''] : []),
-    ...parts.flatMap((lines) => [...lines, '']),
-    book.gpus.length === 0
+    ...(gpus.length === 0
+      ? ['No GPU has a price, so virtual machines and bare metal cannot be rented.', '']
+      : [describeGpus(gpus, isWide), '']),
+    ...(storage.length === 0 ? [] : [describeStorage(storage, isWide), '']),
+    ...(terms.length === 0 ? [] : [describeTerms(terms), '']),
+    gpus.length === 0
       ? `To set one: ${FIRST_PRICE}`
-      : `${count(book.gpus.length, 'GPU price')}. Suppliers set their own prices. Models: berth models ls`,
+      : `${count(gpus.length, 'GPU price')}. Suppliers set their own prices. Models: berth models ls`,
   ]
 }
 
-function gpuLines(screen: Screen, rows: readonly GpuPrice[], isWide: boolean): string[] {
-  if (rows.length === 0) return []
+function describeGpus(rows: readonly GpuPrice[], isWide: boolean): Content {
   const lines = rows.map((row) => ({ row, tail: priceLabel(row.perGpuHourUsd, row.enabled) }))
   const merged = isWide
     ? lines.map(({ row, tail }) => ({ row, tail, sizes: [row.gpuCount], regions: [row.region] }))
     : mergeRows(lines)
-  return table(
-    screen,
-    [
-      { title: 'KIND' },
-      { title: 'GPU' },
-      { title: 'NETWORK' },
-      { title: 'GPUS' },
-      { title: '$/GPU-HR', right: true },
-      { title: 'REGION', shrink: true },
-    ],
-    merged.map(({ row, tail, sizes, regions }): Cell[] => [
-      kindLabel(row.machineType),
-      row.gpuType,
-      row.networkType,
-      sizes.join(' '),
-      row.enabled ? tail : { text: tail, style: 'yellow' },
-      regionLabel(regions),
-    ]),
-  )
+  return tableOf(merged, [
+    {
+      KIND: ({ row }) => kindLabel(row.machineType),
+      GPU: ({ row }) => row.gpuType,
+      NETWORK: ({ row }) => row.networkType,
+      GPUS: ({ sizes }) => sizes.join(' '),
+      '$/GPU-HR': ({ row, tail }) => (row.enabled ? tail : toned('warn', tail)),
+      REGION: ({ regions }) => regionLabel(regions),
+    },
+  ])
 }
 
-function storageLines(screen: Screen, rows: PriceBook['storage'], isWide: boolean): string[] {
-  if (rows.length === 0) return []
+function describeStorage(rows: PriceBook['storage'], isWide: boolean): Content {
   const labelOf = (row: PriceBook['storage'][number]): string => priceLabel(row.perGbHourUsd, row.enabled)
-  return table(
-    screen,
+  return tableOf(
+    groupBy(rows, (row) => (isWide ? row.region : labelOf(row))),
     [
-      { title: 'STORAGE $/GB-HR', right: true },
-      { title: 'REGION', shrink: true },
+      {
+        'STORAGE $/GB-HR': ([first]) => labelOf(first),
+        REGION: (group) => regionLabel(group.map(({ region }) => region)),
+      },
     ],
-    groupBy(rows, (row) => (isWide ? row.region : labelOf(row))).map((group) => [
-      labelOf(group[0]),
-      regionLabel(group.map(({ region }) => region)),
-    ]),
   )
 }
 
-function termLines(screen: Screen, terms: PriceBook['reserveOptions']): string[] {
-  if (terms.length === 0) return []
-  return table(
-    screen,
-    [{ title: 'RESERVED TERM' }, { title: 'DISCOUNT', right: true }, { title: 'ACCOUNT' }],
-    terms.map((term) => [count(term.termPeriodDays, 'day'), `${term.discountPercentage}%`, term.accountId ?? 'all']),
-  )
+function describeTerms(terms: PriceBook['reserveOptions']): Content {
+  return tableOf(terms, [
+    {
+      'RESERVED TERM': (term) => count(term.termPeriodDays, 'day'),
+      DISCOUNT: (term) => `${term.discountPercentage}%`,
+      ACCOUNT: (term) => term.accountId ?? 'all',
+    },
+  ])
 }
 
-function planLines(screen: Screen, { lines }: Plan): string[] {
+function describePlan({ lines }: Plan): Content[] {
   return [
-    ...table(
-      screen,
-      [
-        { title: 'ROW', shrink: true },
-        { title: 'CURRENT', right: true },
-        { title: 'NEW', right: true },
-      ],
-      lines.map(({ label, before, after }): Cell[] => [label, before, { text: after, style: 'bold' }]),
-    ),
+    tableOf(lines, ['label:ROW', 'before:CURRENT', { NEW: ({ after }) => bold(after) }]),
     '',
     'New prices apply to new rentals and volumes. Running rentals keep their price.',
   ]

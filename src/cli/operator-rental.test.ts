@@ -50,7 +50,7 @@ async function rent(call: Call, label: string): Promise<number> {
 }
 
 test('lists all rentals, newest first, by account and state, in pages', async () => {
-  expect(await done('rentals')).toBe('There are no rentals yet.\n')
+  expect(await done('rentals')).toBe('There are no rentals.\n')
   expect(await done('rentals', '--stuck')).toBe('No rental is stuck.\n')
   const ids = [await rent(cli.server.demo, 'one'), await rent(customer.call, 'two'), await rent(customer.call, 'three')]
   const shown = await inTerminal('rentals')

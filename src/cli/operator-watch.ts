@@ -1,242 +1,197 @@
 /** `berth operator rentals`, `volumes`, `log` and `traffic`: what happens across all accounts. */
-import { money } from '../view/money.ts'
-import { count, number } from '../view/number.ts'
-import { age, utcTime } from '../view/time.ts'
 import { systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
-import { detailLines, recordLines } from './audit-record.ts'
 import type { Model } from '../view/model.ts'
-import { shortRentalKinds } from '../view/rental.ts'
+import { money } from '../view/money.ts'
+import { count, number } from '../view/number.ts'
+import { age, utcTime } from '../view/time.ts'
+import { stateTone } from '../view/tone.ts'
+import { detailContent, recordContent, type AuditRecord } from './audit-record.ts'
 import { readList } from './page.ts'
+import { tableOf } from './record.ts'
 import { custom, list, show } from './row.ts'
-import { fields, printable, table, type Cell, type Screen, type Style } from './screen.ts'
-import { readStuck, stuckLines } from './stuck-rental.ts'
+import { red, toned, type Cell, type Content } from './screen.ts'
+import { describeStuck, readStuck } from './stuck-rental.ts'
 import type { Row } from './row-type.ts'
 
 type Rental = Reply<'listAllRentals'>['rentals'][number]
 type Volume = Reply<'listAllVolumes'>['volumes'][number]
-type AuditRecord = Reply<'listAudit'>['records'][number]
 type Traffic = Reply<'getTraffic'>
 
-const ACCOUNT = { accountId: { help: 'only this account' } }
+const ACCOUNT = { accountId: 'only this account' }
 
-const rentalStyles = {
-  Failed: 'red',
-  Pending: 'yellow',
-  Running: 'green',
-  Terminating: 'yellow',
-  Terminated: 'dim',
-  Unknown: 'red',
-} as const satisfies Record<Rental['status'], Style>
-
-const rentalsRow = list<'listAllRentals', 'rentals', undefined, { stuck?: true }>({
-  command: 'operator rentals',
-  operation: 'listAllRentals',
-  rows: 'rentals',
-  rowsShown: 20,
-  description: 'list rentals of all accounts, newest first',
-  flags: {
-    stuck: { help: 'only stuck rentals, with what to do about them' },
-    status: { help: 'only this status' },
-    ...ACCOUNT,
-  },
-  noun: 'rental',
-  empty: ({ options, input }) => {
-    if (options.stuck === true) return ['No rental is stuck.']
-    return Object.keys(input.parts.query ?? {}).length === 0 ? ['There are no rentals yet.'] : ['No rentals match.']
-  },
-  columns: [
-    { title: 'ID', right: true, of: (rental) => String(rental.id) },
-    { title: 'NAME', of: (rental) => rental.name },
-    { title: 'ACCOUNT', shrink: true, of: (rental) => rental.accountName },
-    { title: 'KIND', of: (rental) => shortRentalKinds[rental.kind] },
-    {
-      title: 'STATUS',
-      of: ({ status, stuckSince }) => ({ text: status, style: stuckSince === null ? rentalStyles[status] : 'red' }),
+const rentalsRow = list<'listAllRentals', undefined, { stuck?: true }>(
+  'operator rentals',
+  'listAllRentals',
+  'list rentals of all accounts, newest first',
+  {
+    rowsShown: 20,
+    flags: { stuck: 'only stuck rentals, with what to do about them', status: 'only this status', ...ACCOUNT },
+    empty: ({ options }) => (options.stuck === true ? ['No rental is stuck.'] : undefined),
+    columns: [
+      'id',
+      'name',
+      'accountName:ACCOUNT',
+      'kind',
+      {
+        STATUS: ({ status, stuckSince }) => toned(stuckSince === null ? stateTone(status) : 'bad', status),
+        FOR: ({ statusSince }) => age(statusSince, systemClock.now()),
+        REASON: ({ statusReason, lastError }) => statusReason?.replaceAll('_', ' ') ?? lastError,
+      },
+    ],
+    wide: [
+      'accountId',
+      'gpuCount:GPUS',
+      'region',
+      'statusSince:SINCE',
+      'stuckSince',
+      'driver:ENGINE',
+      'attempts',
+      'externalId:ENGINE ID',
+      'lastError',
+      'lastErrorAt:AT',
+    ],
+    below: (rentals, { options }) => {
+      const stuck = rentals.filter(({ stuckSince }) => stuckSince !== null)
+      if (stuck.length === 0) return []
+      if (options.stuck !== true) return [`${stuck.length} stuck: berth operator rentals --stuck`]
+      return [
+        '',
+        ...stuck.flatMap(stuckDetail),
+        '',
+        'The engine was asked to delete each of these and still has it. Berth keeps',
+        'asking, and nobody is charged. To compare with the engine: berth audit.',
+        'Delete by hand what remains there.',
+      ]
     },
-    { title: 'FOR', of: (rental) => age(rental.statusSince, systemClock.now()) },
-    {
-      title: 'REASON',
-      shrink: true,
-      of: ({ statusReason, lastError }) => statusReason?.replaceAll('_', ' ') ?? lastError ?? '',
-    },
-    { title: 'ACCOUNT ID', wide: true, of: (rental) => rental.accountId },
-    { title: 'GPUS', right: true, wide: true, of: (rental) => String(rental.gpuCount) },
-    { title: 'REGION', wide: true, of: (rental) => rental.region },
-    { title: 'SINCE', wide: true, of: (rental) => utcTime(rental.statusSince) },
-    { title: 'STUCK SINCE', wide: true, of: (rental) => utcTime(rental.stuckSince) },
-    { title: 'ENGINE', wide: true, of: (rental) => rental.driver },
-    { title: 'ATTEMPTS', right: true, wide: true, of: (rental) => number(rental.attempts) },
-    { title: 'ENGINE ID', wide: true, of: (rental) => rental.externalId ?? '' },
-    { title: 'LAST ERROR', wide: true, of: (rental) => rental.lastError ?? '' },
-    { title: 'AT', wide: true, of: (rental) => utcTime(rental.lastErrorAt) },
-  ],
-  below: (rentals, { options }) => {
-    const stuck = rentals.filter(({ stuckSince }) => stuckSince !== null)
-    if (stuck.length === 0) return []
-    if (options.stuck !== true) return [`${stuck.length} stuck: berth operator rentals --stuck`]
-    return [
-      '',
-      ...stuck.flatMap(stuckDetail),
-      '',
-      'The engine was asked to delete each of these and still has it. Berth keeps',
-      'asking, and nobody is charged. To compare with the engine: berth audit.',
-      'Delete by hand what remains there.',
-    ]
+    examples: ['berth operator rentals --stuck', 'berth operator rentals --account acc_ID --status Running --wide'],
   },
-  examples: ['berth operator rentals --stuck', 'berth operator rentals --account acc_ID --status Running --wide'],
-})
+)
 
-function stuckDetail({ id, driver, externalId, attempts, lastError, lastErrorAt }: Rental): string[] {
-  const where = `Rental ${id}: ${driver} ${externalId ?? 'with unknown id'}, ${count(attempts, 'attempt')}`
-  return lastError === null ? [where] : [where, `  Last error, at ${utcTime(lastErrorAt)}: ${printable(lastError)}`]
+function stuckDetail({ id, driver, externalId, attempts, lastError, lastErrorAt }: Rental): Content[] {
+  return [
+    `Rental ${id}: ${driver} ${externalId ?? 'with unknown id'}, ${count(attempts, 'attempt')}`,
+    lastError === null ? undefined : `  Last error, at ${utcTime(lastErrorAt)}: ${lastError}`,
+  ]
 }
 
-const volumeStyles = {
-  creating: 'yellow',
-  active: 'green',
-  suspended: 'yellow',
-  unknown: 'red',
-  deleting: 'yellow',
-  deleted: 'dim',
-  failed: 'red',
-} as const satisfies Record<Volume['state'], Style>
-
-const volumesRow = list({
-  command: 'operator volumes',
-  operation: 'listAllVolumes',
-  rows: 'volumes',
+const volumesRow = list('operator volumes', 'listAllVolumes', 'list volumes of all accounts, and their last errors', {
   rowsShown: 20,
-  description: 'list volumes of all accounts, and their last errors',
-  flags: {
-    state: { help: 'only this state' },
-    failing: { help: 'only volumes whose last engine call failed' },
-    ...ACCOUNT,
-  },
-  noun: 'volume',
-  empty: ['No volumes match.'],
+  flags: { state: 'only this state', failing: 'only volumes whose last engine call failed', ...ACCOUNT },
   columns: [
-    { title: 'ID', right: true, of: (volume) => String(volume.id) },
-    { title: 'LABEL', shrink: true, of: (volume) => volume.label },
-    { title: 'ACCOUNT', shrink: true, of: (volume) => volume.accountName },
-    { title: 'GB', right: true, of: (volume) => number(volume.sizeGb) },
-    { title: 'STATE', of: ({ state }) => ({ text: state, style: volumeStyles[state] }) },
-    { title: 'FOR', of: (volume) => age(volume.stateSince, systemClock.now()) },
-    { title: 'ENGINE', of: (volume) => volume.driver },
-    { title: 'LAST ERROR', shrink: true, of: lastErrorOf },
+    'id',
+    'label',
+    'accountName:ACCOUNT',
+    'sizeGb:GB',
+    'state',
+    { FOR: ({ stateSince }) => age(stateSince, systemClock.now()) },
+    'driver:ENGINE',
+    { 'LAST ERROR': lastErrorOf },
   ],
   examples: ['berth operator volumes --failing', 'berth operator volumes --state unknown'],
 })
 
 /** Its own, or that of the first attachment that has one. */
-function lastErrorOf({ lastError, attachments }: Volume): string {
+function lastErrorOf({ lastError, attachments }: Volume): string | undefined {
   if (lastError !== null) return lastError
   const failing = attachments.find((one) => one.lastError !== null)
-  return failing === undefined ? '' : `${failing.state} rental ${failing.rentalId}: ${failing.lastError}`
+  return failing === undefined ? undefined : `${failing.state} rental ${failing.rentalId}: ${failing.lastError}`
 }
 
-const logRow = custom<{ details?: true; account?: string }>({
-  command: 'operator log',
+const logRow = custom<{ details?: true; account?: string }>('operator log', 'list the audit log, newest first', {
   operation: 'listAudit',
   only: ['accountId'],
+  flags: ACCOUNT,
   rowsShown: 20,
   isPaged: true,
-  flags: ACCOUNT,
-  description: 'list the audit log, newest first',
-  options: [{ flag: '--details', help: 'show the recorded values' }],
+  options: { '--details': 'show the recorded values' },
+  examples: ['berth operator log', 'berth operator log --account acc_ID --details'],
   run: async (call) => {
     const { screen, options } = call
-    const page = await readList<AuditRecord>(call, 'listAudit', 'records')
+    const page = await readList<AuditRecord>(call, 'listAudit')
     screen.show(page.onWire, () => {
       if (page.rows.length === 0) return [options.account === undefined ? 'No older entries.' : 'No entries match.']
       return [
         ...page.rows.flatMap((record) => [
-          ...recordLines(screen, record, options.account === undefined),
-          ...(options.details === true ? detailLines(screen, record) : []),
+          ...recordContent(record, options.account === undefined),
+          ...(options.details === true ? detailContent(record) : []),
         ]),
         '',
         page.next ?? count(page.rows.length, 'entry'),
       ]
     })
   },
-  examples: ['berth operator log', 'berth operator log --account acc_ID --details'],
 })
 
-const trafficRow = show<'getTraffic', { by: 'model' | 'minute' }>({
-  command: 'operator traffic',
-  operation: 'getTraffic',
-  description: 'show live inference traffic across all accounts',
-  flags: { minutes: { help: 'minutes to look back' } },
-  options: [{ flag: '--by <group>', help: 'group by', choices: ['model', 'minute'], default: 'model' }],
-  lines: async (traffic, { client, screen, options }) => {
-    const [{ models }, stuck] = await Promise.all([client.call('listOperatedModels'), readStuck(client)])
-    return [
-      ...totalLines(screen, traffic),
-      '',
-      ...(options.by === 'model' ? modelLines(screen, traffic, models) : minuteLines(screen, traffic)),
-      ...stuckLines(screen, stuck),
-    ]
+const trafficRow = show<'getTraffic', { by: 'model' | 'minute' }>(
+  'operator traffic',
+  'getTraffic',
+  'show live inference traffic across all accounts',
+  {
+    flags: { minutes: 'minutes to look back' },
+    options: { '--by <group>': { help: 'group by', choices: ['model', 'minute'], default: 'model' } },
+    examples: ['berth operator traffic --watch', 'berth operator traffic --by minute --minutes 15'],
+    content: async (traffic, { client, options }) => {
+      const [{ models }, stuck] = await Promise.all([client.call('listOperatedModels'), readStuck(client)])
+      return [
+        ...describeTotals(traffic),
+        '',
+        ...(options.by === 'model' ? describeModels(traffic, models) : describeMinutes(traffic)),
+        ...describeStuck(stuck),
+      ]
+    },
   },
-  examples: ['berth operator traffic --watch', 'berth operator traffic --by minute --minutes 15'],
-})
+)
 
-function totalLines(screen: Screen, { minutes }: Traffic): string[] {
+function describeTotals({ minutes }: Traffic): Content[] {
   const sum = (of: (minute: Traffic['minutes'][number]) => number): number =>
     minutes.reduce((total, minute) => total + of(minute), 0)
   const [requests, failed] = [sum((minute) => minute.requests), sum((minute) => minute.failed)]
   const [input, output] = [sum((minute) => minute.inputTokens), sum((minute) => minute.outputTokens)]
-  return fields(screen, [
+  return [
     ['Requests', `${number(requests)} in the last ${count(minutes.length, 'minute')}`],
     ['Failed', requests === 0 ? '0' : `${number(failed)} (${((100 * failed) / requests).toFixed(1)}%)`],
     ['Tokens', `${number(input + output)}: ${number(input)} in, ${number(output)} out`],
     ['Revenue', formatUsdForPeople(sumUsd(minutes.map(({ costUsd }) => usd(costUsd))))],
-  ])
+  ]
+}
+
+interface ModelTraffic {
+  readonly name: string
+  readonly traffic?: Traffic['models'][number]
+  readonly model: Model | undefined
 }
 
 /** The busiest first, as the server sends them; then those without requests. */
-function modelLines(screen: Screen, traffic: Traffic, models: readonly Model[]): string[] {
+function describeModels({ models: called }: Traffic, models: readonly Model[]): Content[] {
   const onSale = new Map(models.map((model) => [model.name, model]))
-  const called = new Set(traffic.models.map(({ model }) => model))
-  const rows = [
-    ...traffic.models.map((one) => modelCells(one.model, one, onSale.get(one.model))),
-    ...models.filter(({ name }) => !called.has(name)).map((model) => modelCells(model.name, undefined, model)),
+  const names = new Set(called.map(({ model }) => model))
+  const all: ModelTraffic[] = [
+    ...called.map((traffic) => ({ name: traffic.model, traffic, model: onSale.get(traffic.model) })),
+    ...models.filter(({ name }) => !names.has(name)).map((model) => ({ name: model.name, model })),
   ]
-  if (rows.length === 0) return ['No models are on sale.', 'To add one: berth models add --help']
+  if (all.length === 0) return ['No models are on sale.', 'To add one: berth models add --help']
   return [
-    ...table(
-      screen,
-      [
-        { title: 'MODEL', shrink: true },
-        { title: 'REQUESTS', right: true },
-        { title: 'FAILED', right: true },
-        { title: 'BUSY', right: true },
-        { title: 'FIRST BYTE', right: true },
-        { title: 'TOTAL', right: true },
-        { title: 'REVENUE', right: true },
-      ],
-      rows,
-    ),
+    tableOf(all, [
+      'name:MODEL',
+      {
+        REQUESTS: ({ traffic }) => number(traffic?.requests ?? 0),
+        FAILED: ({ traffic }) => failedCell(traffic?.failed ?? 0),
+        BUSY: ({ model }) => busyOf(model),
+        'FIRST BYTE': ({ traffic }) => quantilesOf(traffic?.firstByteMs),
+        TOTAL: ({ traffic }) => quantilesOf(traffic?.totalMs),
+        REVENUE: ({ traffic }) => (traffic === undefined ? '' : money(traffic.costUsd)),
+      },
+    ]),
     '',
     'BUSY: requests in flight, +queued, on deployments only.',
     'FIRST BYTE and TOTAL: median and 95th percentile.',
   ]
 }
 
-function modelCells(name: string, traffic: Traffic['models'][number] | undefined, model: Model | undefined): Cell[] {
-  return [
-    name,
-    number(traffic?.requests ?? 0),
-    failedCell(traffic?.failed ?? 0),
-    busyOf(model),
-    quantilesOf(traffic?.firstByteMs ?? null),
-    quantilesOf(traffic?.totalMs ?? null),
-    traffic === undefined ? '' : money(traffic.costUsd),
-  ]
-}
-
 function failedCell(failed: number): Cell {
-  return failed === 0 ? '0' : { text: number(failed), style: 'red' }
+  return failed === 0 ? '0' : red(number(failed))
 }
 
 /** Empty: no deployment reports it. */
@@ -249,37 +204,26 @@ function busyOf(model: Model | undefined): string {
 }
 
 /** Both in one unit: `13/26 ms`, `0.9/3.4 s`. */
-function quantilesOf(value: Traffic['models'][number]['totalMs']): string {
-  if (value === null) return ''
+function quantilesOf(value: Traffic['models'][number]['totalMs'] | undefined): string {
+  if (value === null || value === undefined) return ''
   const { p50, p95 } = value
   return p95 < 1_000
     ? `${Math.round(p50)}/${Math.round(p95)} ms`
     : `${(p50 / 1_000).toFixed(1)}/${(p95 / 1_000).toFixed(1)} s`
 }
 
-function minuteLines(screen: Screen, { minutes }: Traffic): string[] {
+function describeMinutes({ minutes }: Traffic): Content[] {
   const busy = minutes.filter(({ requests }) => requests > 0)
   if (busy.length === 0) return ['No requests in this time.']
   return [
-    ...table(
-      screen,
-      [
-        { title: 'MINUTE' },
-        { title: 'REQUESTS', right: true },
-        { title: 'FAILED', right: true },
-        { title: 'TOKENS IN', right: true },
-        { title: 'TOKENS OUT', right: true },
-        { title: 'REVENUE', right: true },
-      ],
-      busy.map((one): Cell[] => [
-        utcTime(one.at),
-        number(one.requests),
-        failedCell(one.failed),
-        number(one.inputTokens),
-        number(one.outputTokens),
-        money(one.costUsd),
-      ]),
-    ),
+    tableOf(busy, [
+      'at:MINUTE',
+      'requests',
+      { FAILED: ({ failed }) => failedCell(failed) },
+      'inputTokens:TOKENS IN',
+      'outputTokens:TOKENS OUT',
+      'costUsd:REVENUE',
+    ]),
     '',
     'Minutes without requests are left out.',
   ]

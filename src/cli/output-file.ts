@@ -5,18 +5,18 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CliError, exitCodes } from './shell.ts'
-import type { ExtraOption } from './row-type.ts'
+import type { Options } from './row-type.ts'
 
 export interface OutputOptions {
   readonly output: string
   readonly force?: true
 }
 
-export function outputOptions(format: string): ExtraOption[] {
-  return [
-    { flag: '-o, --output <file>', help: `${format} file to write`, required: true },
-    { flag: '-f, --force', help: 'replace the file if it exists' },
-  ]
+export function outputOptions(format: string): Options {
+  return {
+    '-o, --output <file>': { help: `${format} file to write`, required: true },
+    '-f, --force': 'replace the file if it exists',
+  }
 }
 
 /** Throws when the file could not be written later. */

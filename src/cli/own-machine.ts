@@ -1,8 +1,10 @@
 /** Finds the account's machines by id, name or label. */
 import type { Client, Reply } from '../client/client.ts'
 import type { Simulation } from '../contract/shared.ts'
-import { machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
+import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
+import { bold, type Fact } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
+import type { Target } from './row-type.ts'
 
 export const NAME_HELP = 'id, name or label, as shown by berth ls'
 
@@ -26,8 +28,12 @@ export async function listOwn(client: Client): Promise<OwnMachine[]> {
   return machinesOf(await readLists(client))
 }
 
-export async function findOwn(client: Client, wanted: string): Promise<OwnMachine> {
-  return pickOwn(await listOwn(client), wanted)
+/** The machine that the first argument names. */
+export const ownMachine: Target<OwnMachine> = {
+  arg: 'name',
+  help: NAME_HELP,
+  find: async (client, wanted) => pickOwn(await listOwn(client), wanted),
+  idOf: ({ id }) => id,
 }
 
 export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine {
@@ -35,9 +41,7 @@ export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMac
   if (exact !== undefined) return exact
   const labelled = machines.filter(({ label }) => label === wanted)
   const [only] = labelled
-  if (only === undefined) {
-    throw noMachine(wanted)
-  }
+  if (only === undefined) throw noMachine(wanted)
   if (labelled.length > 1) {
     const names = labelled.map(({ name }) => name).join(', ')
     throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
@@ -46,7 +50,7 @@ export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMac
 }
 
 export function noMachine(name: string): CliError {
-  return new CliError(exitCodes.failed, `There is no machine ${name}.`, ['berth ls lists them.'])
+  return new CliError(exitCodes.failed, `There is no machine ${name}.`, ['To list them: berth ls'])
 }
 
 /** Details of one machine that the lists of both APIs leave out. */
@@ -62,14 +66,29 @@ export async function readDetail(
 }
 
 /** A note on simulation before ordering or logging in. undefined: the machine is real. */
-export function simulationWords(simulated: Simulation | null | undefined): string | undefined {
+export function simulationNote(simulated: Simulation | null | undefined): string | undefined {
   if (simulated === 'machine') return 'simulated; you cannot log in to it'
   return simulated === 'gpus' ? 'its GPUs are simulated' : undefined
 }
 
 /** `8080 → host:29001` */
-export function portWords({ portMappings }: MachineDetail): string[] {
-  return portMappings.map(({ port, host, publicPort }) => `${port} → ${host}:${publicPort}`)
+export function portFacts({ portMappings }: MachineDetail): Fact[] {
+  return portMappings.map(({ port, host, publicPort }) => ['Port', `${port} → ${host}:${publicPort}`])
+}
+
+/** How to log in, where anybody can. */
+export function loginFacts(machine: OwnMachine | undefined, { simulated }: MachineDetail): Fact[] {
+  if (machine?.ssh === undefined || simulated === 'machine') return []
+  return [
+    ['Log in', bold(`berth ssh ${typedName(machine)}`)],
+    ['Or', sshText(machine)],
+  ]
+}
+
+/** A name that can be pasted into a shell as it stands: a label may hold anything. */
+export function typedName(machine: OwnMachine): string {
+  const name = displayName(machine)
+  return /^[\w.-]+$/.test(name) ? name : machine.name
 }
 
 export function sshText({ ssh }: OwnMachine): string {

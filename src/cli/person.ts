@@ -1,6 +1,6 @@
 /**
- * Somebody in front of a terminal, asked a line at a time. A hidden answer is read as any other, with what would be
- * shown thrown away: the terminal itself shows nothing while a line is edited here.
+ * Asks questions at a terminal, one line at a time. While a line is edited, only this program echoes it, so a hidden
+ * answer is one whose echo is discarded.
  */
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
@@ -12,11 +12,11 @@ export function personAt(input: NodeJS.ReadStream, output: NodeJS.WriteStream): 
       new Promise((resolve) => {
         const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
         const lines = createInterface({ input, output: hidden ? nowhere : output, terminal: true })
-        // Only now: Ctrl-C at the question must reach the interface.
+        // After the interface is open: it must receive Ctrl-C at the question.
         if (hidden) output.write(question)
         let answer: string | undefined
         lines.once('close', () => {
-          // Where the terminal shows no line end of its own, the next words would stand behind the question.
+          // The terminal has shown no line end, and the next output belongs on a line of its own.
           if (hidden || answer === undefined) output.write('\n')
           resolve(answer)
         })

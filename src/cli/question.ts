@@ -1,24 +1,25 @@
 /** Questions before something that costs money or cannot be undone. Without a terminal, --yes is needed. */
-import { CliError, exitCodes, type Person, type Shell } from './shell.ts'
+import type { Content } from './screen.ts'
+import { CliError, exitCodes, type Person } from './shell.ts'
+import type { Call } from './row-type.ts'
 
-export const YES = ['-y, --yes', 'do not ask for confirmation'] as const
+export const YES = { '-y, --yes': 'do not ask for confirmation' }
 
 const MAX_ATTEMPTS = 5
 
 /** Returns when the answer is yes. `about` goes to the error output with the question: the standard one may be a file. */
 export async function confirm(
-  shell: Shell,
+  { shell, screen, options }: Call,
   question: string,
-  yes: boolean,
-  about: readonly string[] = [],
+  about: readonly Content[] = [],
 ): Promise<void> {
-  if (yes) return
+  if ((options as { yes?: true }).yes === true) return
   if (shell.person === undefined) {
     throw new CliError(exitCodes.usage, 'This needs a confirmation, and there is no terminal.', [
       'To confirm in advance, add --yes.',
     ])
   }
-  for (const line of about) shell.writeError(`${line}\n`)
+  for (const line of screen.render(about)) shell.writeError(`${line}\n`)
   const answer = await shell.person.ask(`${question} [y/N] `)
   if (!/^y(es)?$/i.test(answer ?? '')) throw cancelled()
 }

@@ -13,15 +13,15 @@ import { quoteTerms, type TermQuote } from '../domain/term.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { withCheckHint } from './failure.ts'
 import { parseWhole } from './flag.ts'
-import { offerCells, offerColumns } from './gpu.ts'
+import { offerColumns } from './gpu.ts'
 import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
-import { portWords, readDetail, simulationWords, sshText } from './own-machine.ts'
+import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
 import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
-import { loginFacts, typedName } from './rental.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
 import { custom } from './row.ts'
-import { fields, printable, table, type Screen } from './screen.ts'
+import { tableOf } from './record.ts'
+import { bold, type Content, type Screen } from './screen.ts'
 import type { Session } from './session.ts'
 import { CliError, exitCodes, type ExitCode, type Person, type Shell } from './shell.ts'
 import type { Row } from './row-type.ts'
@@ -41,36 +41,33 @@ interface RentOptions extends OfferFilter, OrderOptions {
 }
 
 export const rows: readonly Row[] = [
-  custom<RentOptions>({
-    command: 'rent',
+  custom<RentOptions>('rent', 'rent a machine; shows the price and asks first', {
     operation: 'createVirtualMachineRental',
     only: ['spendingLimitUsd'],
-    flags: { spendingLimitUsd: { help: 'terminate it when its cost reaches this amount' } },
-    description: 'rent a machine; shows the price and asks first',
-    options: [
+    flags: { spendingLimitUsd: 'terminate it when its cost reaches this amount' },
+    options: {
       ...offerFilters,
-      { flag: '--machine <name>', help: 'this marketplace machine, as shown by berth gpus' },
-      { flag: '--network <type>', help: 'network between machines', choices: ['infiniband', 'ethernet'] },
-      { flag: '--image <image>', help: 'containers: image to run, such as debian:12' },
-      { flag: '--port <n...>', help: 'containers and virtual machines: ports to publish', parse: addPort },
-      { flag: '--volume <id>', help: 'bare metal: storage volume to attach', parse: parseWhole(1, 999_999_999) },
-      { flag: '--label <text>', help: 'your own name for it' },
-      {
-        flag: '--days <n>',
+      '--machine <name>': 'this marketplace machine, as shown by berth gpus',
+      '--network <type>': { help: 'network between machines', choices: ['infiniband', 'ethernet'] },
+      '--image <image>': 'containers: image to run, such as debian:12',
+      '--port <n...>': { help: 'containers and virtual machines: ports to publish', parse: addPort },
+      '--volume <id>': { help: 'bare metal: storage volume to attach', parse: parseWhole(1, 999_999_999) },
+      '--label <text>': 'your own name for it',
+      '--days <n>': {
         help: 'reserve it for this many days at a discount; not for containers',
         parse: parseWhole(1, MAX_DAYS),
       },
-      { flag: '--terminate-after-term', help: 'with --days: terminate it when the term ends' },
-      { flag: '--hours <n>', help: 'terminate it after this many hours', parse: parseHours },
-      { flag: '--no-wait', help: 'do not wait until it is running' },
-    ],
+      '--terminate-after-term': 'with --days: terminate it when the term ends',
+      '--hours <n>': { help: 'terminate it after this many hours', parse: parseHours },
+      '--no-wait': 'do not wait until it is running',
+    },
     confirms: true,
     run: async (call) => {
       const { session, shell, options } = call
       const order = await chooseOrder(session, shell, options)
-      const about = orderLines(session.screen, order, await readBalance(session.client))
-      if (options.yes === true) for (const line of about) session.screen.remark(line)
-      await confirm(shell, 'Rent it?', options.yes === true, about)
+      const about = describeOrder(order, await readBalance(session.client))
+      if (options.yes === true) session.screen.remark(...about)
+      await confirm(call, 'Rent it?', about)
       const id = await withCheckHint(
         placeOrder(session.client, order),
         session,
@@ -176,12 +173,14 @@ function termsText(terms: readonly TermQuote[]): string {
 
 async function chooseOffer(screen: Screen, shell: Shell, person: Person, offers: readonly Offer[]): Promise<Offer> {
   const shown = offers.slice(0, OFFERS_SHOWN)
-  const columns = [{ title: '#', right: true }, ...offerColumns] as const
-  const rows = shown.map((offer, index) => [String(index + 1), ...offerCells(offer)])
-  for (const line of table(screen, columns, rows)) shell.writeError(`${line}\n`)
   const left = offers.length - shown.length
-  if (left > 0)
-    shell.writeError(`… and ${left} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.\n`)
+  const about = [
+    tableOf(shown, [{ '#': (offer) => String(shown.indexOf(offer) + 1) }, ...offerColumns]),
+    left > 0
+      ? `… and ${left} more expensive ones. Narrow the list with --gpu, --region, --count or --kind.`
+      : undefined,
+  ]
+  for (const line of screen.render(about)) shell.writeError(`${line}\n`)
   return askFor(person, `Offer (1 to ${shown.length})`, (text) => shown[wholeOf(text) - 1], '1')
 }
 
@@ -197,22 +196,20 @@ async function chooseCount(asks: Person | undefined, offer: Offer, count: number
 
 const kindNames = { container: 'a container', vm: 'a virtual machine', metal: 'bare metal' } as const
 
-function orderLines(screen: Screen, order: Offered, balance: Reply<'getCustomerBalance'> | undefined): string[] {
+function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | undefined): Content[] {
   const { offer, gpuCount, endsAt, spendingLimit, term, pricePerHour: price } = order
   const perDay = nanoUsdOf(price * 24n)
   return [
-    ...fields(screen, [
-      ['Rent', { text: `${gpuCount} ${offer.gpu} as ${kindNames[offer.kind]} in ${offer.region}`, style: 'bold' }],
-      [offer.machine === undefined ? 'Network' : 'Machine', placeOf(offer)],
-      ['Note', simulationWords(offer.simulated)],
-      ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
-      ['Term', termLine(order)],
-      ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
-      ['Early end', term === undefined ? undefined : earlyEndRule(term)],
-      ['Balance', balance === undefined ? 'not visible to this API key' : balanceLine(balance, order)],
-      ['Terminates', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
-      ['Spending limit', spendingLimit === undefined ? undefined : formatUsdForPeople(usd(spendingLimit))],
-    ]),
+    ['Rent', bold(`${gpuCount} ${offer.gpu} as ${kindNames[offer.kind]} in ${offer.region}`)],
+    [offer.machine === undefined ? 'Network' : 'Machine', placeOf(offer)],
+    ['Note', simulationNote(offer.simulated)],
+    ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
+    ['Term', termLine(order)],
+    ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
+    ['Early end', term === undefined ? undefined : earlyEndRule(term)],
+    ['Balance', balance === undefined ? 'not visible to this API key' : balanceLine(balance, order)],
+    ['Terminates', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
+    ['Spending limit', spendingLimit === undefined ? undefined : formatUsdForPeople(usd(spendingLimit))],
     '',
   ]
 }
@@ -256,11 +253,11 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
   const { client, screen } = session
   const { kind } = order.offer
   const say = (machine: OwnMachine): void =>
-    screen.remark(`${printable(displayName(machine))}: ${printable(machine.message ?? machine.status)}`)
+    screen.remark(`${displayName(machine)}: ${machine.message ?? machine.status}`)
   const { machine, raw } = await waitUntilRunning(client, { kind, id }, { wait, say })
   const detail = await readDetail(client, machine)
   const name = displayName(machine)
-  const note = simulationWords(detail.simulated)
+  const note = simulationNote(detail.simulated)
   const told = {
     id: machine.id,
     name: machine.name,
@@ -276,18 +273,13 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
     wait
       ? [
           '',
-          ...fields(screen, [
-            ['Name', name === machine.name ? name : `${printable(name)} (${machine.name})`],
-            ...loginFacts(machine, detail),
-            ['Note', note],
-            ...portWords(detail).map((words) => ['Port', words] as const),
-            ['Terminate', `berth terminate ${typedName(machine)}`],
-          ]),
+          ['Name', name === machine.name ? name : `${name} (${machine.name})`],
+          ...loginFacts(machine, detail),
+          ['Note', note],
+          ...portFacts(detail),
+          ['Terminate', `berth terminate ${typedName(machine)}`],
         ]
-      : [
-          `Ordered ${printable(name)}. To see when it runs: berth ls`,
-          ...(note === undefined ? [] : [`Note: ${note}.`]),
-        ],
+      : [`Ordered ${name}. To see when it runs: berth ls`, note === undefined ? undefined : `Note: ${note}.`],
   )
   return exitCodes.ok
 }

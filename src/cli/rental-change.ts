@@ -7,12 +7,12 @@ import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import { endNowText } from '../domain/commitment.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
-import { shortRentalKinds } from '../view/rental.ts'
 import { NONE, parseWhole } from './flag.ts'
-import { findOwn, listOwn, NAME_HELP, pickOwn, readDetail, sshText } from './own-machine.ts'
+import { listOwn, NAME_HELP, ownMachine, pickOwn, readDetail, sshText } from './own-machine.ts'
 import { confirm } from './question.ts'
 import { custom } from './row.ts'
-import { fields, printable, table, type Screen } from './screen.ts'
+import { tableOf } from './record.ts'
+import { bold, type Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { Call, Row } from './row-type.ts'
 
@@ -27,33 +27,28 @@ interface ChangeOptions {
 }
 
 export const rows: readonly Row[] = [
-  custom<ChangeOptions>({
-    command: 'change',
+  custom<ChangeOptions, OwnMachine>('change', 'change the label, end time or spending limit', {
+    target: ownMachine,
     operation: 'changeRental',
     only: ['spendingLimitUsd'],
-    flags: { spendingLimitUsd: { help: 'terminate it when its cost reaches this amount; none: no limit' } },
-    description: 'change the label, end time or spending limit',
-    args: [{ name: '<name>', help: NAME_HELP }],
-    options: [
-      { flag: '--label <text>', help: `your own name for it; '' removes it` },
-      {
-        flag: '--hours <n>',
+    flags: { spendingLimitUsd: 'terminate it when its cost reaches this amount; none: no limit' },
+    options: {
+      '--label <text>': `your own name for it; '' removes it`,
+      '--hours <n>': {
         help: 'terminate it this many hours from now; none: no end time',
         parse: (text) => (text === NONE ? NONE : parseHours(text)),
       },
-      { flag: '--after-term <action>', help: 'when its reserved term ends', choices: ['continue', 'terminate'] },
-    ],
+      '--after-term <action>': { help: 'when its reserved term ends', choices: ['continue', 'terminate'] },
+    },
     confirms: true,
     run: runChange,
     examples: ['berth change web --label front --hours 8', 'berth change front --spending-limit 25 --hours none'],
   }),
-  custom<{ reason?: string; yes?: true }>({
-    command: 'terminate',
+  custom<{ reason?: string; yes?: true }>('terminate', 'terminate machines; asks first, and shows what they cost', {
     operation: 'terminateVirtualMachineRental',
     only: ['reason'],
-    flags: { reason: { help: 'reason, recorded in the events; not for containers' } },
-    description: 'terminate machines; asks first, and shows what they cost',
-    args: [{ name: '<name...>', help: NAME_HELP }],
+    flags: { reason: 'reason, recorded in the events; not for containers' },
+    args: { '<name...>': NAME_HELP },
     confirms: true,
     run: runTerminate,
     examples: ['berth terminate web train', 'berth terminate web --yes'],
@@ -69,16 +64,16 @@ export function timeAfter(hours: number): string {
   return formatInstant(addMs(systemClock.now(), hours * HOUR_MS))
 }
 
-async function runChange({ client, screen, shell, options, args }: Call<ChangeOptions>): Promise<void> {
-  const { label, hours, spendingLimit, afterTerm, yes } = options
+async function runChange(call: Call<ChangeOptions, OwnMachine>): Promise<void> {
+  const { client, screen, options, found: machine } = call
+  const { label, hours, spendingLimit, afterTerm } = options
   if ([label, hours, spendingLimit, afterTerm].every((one) => one === undefined)) {
     throw new CliError(exitCodes.usage, 'No changes were given.', ['Example: berth change NAME --hours 8'])
   }
-  const machine = await findOwn(client, String(args[0]))
   if (spendingLimit !== undefined && spendingLimit !== NONE) {
     const cost = usd((await readDetail(client, machine)).costSoFarUsd)
     const question = `It has already cost ${formatUsdForPeople(cost)}: this terminates it now, with its disk. Continue?`
-    if (cost >= usd(spendingLimit)) await confirm(shell, question, yes === true)
+    if (cost >= usd(spendingLimit)) await confirm(call, question)
   }
   const body = {
     ...(label === undefined ? {} : { label: label.trim() === '' ? null : label }),
@@ -86,7 +81,7 @@ async function runChange({ client, screen, shell, options, args }: Call<ChangeOp
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit === NONE ? null : spendingLimit }),
   }
   const changed = await changeMachine(client, machine, body, afterTerm)
-  screen.show(changed, () => changeLines(screen, changed))
+  screen.show(changed, () => describeChange(changed))
 }
 
 type Changed = Reply<'changeRental'> | Reply<'changeInstance'>
@@ -107,31 +102,26 @@ async function changeMachine(
   ])
 }
 
-function changeLines(screen: Screen, changed: Changed): string[] {
+function describeChange(changed: Changed): Content[] {
   const { label, name, autoTerminateAt, spendingLimitUsd } = changed
   const term = 'currentTerm' in changed ? changed.currentTerm : undefined
   const continues = 'convertToOnDemandOnExpiry' in changed && changed.convertToOnDemandOnExpiry === true
   const then = continues ? 'continues on demand' : 'terminates'
-  return fields(screen, [
-    ['Name', { text: printable(label ?? name ?? ''), style: 'bold' }],
+  return [
+    ['Name', bold(label ?? name ?? '')],
     ['Terminates', autoTerminateAt === null ? 'when you terminate it' : `at ${utcTime(autoTerminateAt)}`],
     ['Spending limit', spendingLimitUsd === null ? 'none' : money(spendingLimitUsd)],
     ['Term', term?.termType === 'reserved' ? `until ${utcTime(term.reservationEndsAt)}, then ${then}` : undefined],
-  ])
+  ]
 }
 
 async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promise<void> {
-  const { client, screen, shell, options, args } = call
+  const { client, screen, options, args } = call
   const machines = await listOwn(client)
   const ended = [...new Set((args[0] as string[]).map((wanted) => pickOwn(machines, wanted)))]
-  const isSure = options.yes === true
-  await confirm(shell, `Terminate ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, isSure, [
-    ...table(
-      screen,
-      ['NAME', 'KIND', 'STATUS', 'GPUS', 'SSH'].map((title) => ({ title })),
-      ended.map((one) => [displayName(one), shortRentalKinds[one.kind], one.status, one.gpus, sshText(one)]),
-    ),
-    ...(isSure ? [] : await readEarlyEnds(client, ended)),
+  await confirm(call, `Terminate ${ended.length === 1 ? 'it' : `these ${ended.length}`}?`, [
+    tableOf(ended, [{ NAME: displayName }, 'kind', 'status', 'gpus', { SSH: sshText }]),
+    ...(options.yes === true ? [] : await readEarlyEnds(client, ended)),
     'Local disks are deleted. Storage volumes stay.',
   ])
   const bills: Array<{ id: string; name: string; costUsd: string | null }> = []
@@ -142,7 +132,7 @@ async function runTerminate(call: Call<{ reason?: string; yes?: true }>): Promis
   screen.show(bills, () =>
     bills.map(({ name, costUsd }) => {
       const cost = costUsd === null ? '' : ` It cost ${money(costUsd)}.`
-      return `Terminated ${printable(name)}. Billing has stopped.${cost}`
+      return `Terminated ${name}. Billing has stopped.${cost}`
     }),
   )
 }
@@ -155,7 +145,7 @@ async function readEarlyEnds(client: Client, machines: readonly OwnMachine[]): P
     const { commitment } = await client.call('getRental', { params: { id: Number.parseInt(machine.id, 10) } })
     if (!commitment?.endNow) continue
     lines.push(
-      `${printable(displayName(machine))} is reserved until ${utcTime(commitment.endsAt)}. ${endNowText(commitment.endNow)}`,
+      `${displayName(machine)} is reserved until ${utcTime(commitment.endsAt)}. ${endNowText(commitment.endNow)}`,
     )
   }
   return lines

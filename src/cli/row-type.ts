@@ -21,7 +21,7 @@ export interface Call<Options = unknown, Found = unknown> {
   readonly screen: Screen
   readonly shell: Shell
   readonly options: Options
-  /** Positional arguments, parsed; those of a variadic one in a list. */
+  /** Positional arguments, parsed; a variadic one is a list. */
   readonly args: readonly unknown[]
   /** Of the operation, from flags and arguments. */
   readonly input: Input
@@ -36,23 +36,20 @@ export interface Target<T> {
   readonly help: string
   readonly find: (client: Client, wanted: string) => Promise<T>
   readonly idOf: (found: T) => string | number
-  /** The field that takes its id: that of the path unless it says so. */
+  /** The field that takes its id (default: that of the path). */
   readonly field?: string
 }
 
-export interface Arg {
-  /** As help shows it: `<usd>`, `[name...]`. */
-  readonly name: string
+export interface ArgSpec {
   readonly help: string
-  /** The field of the operation that it fills. */
+  /** The field that it fills (default: the one of that name; for the first argument, that of the path). */
   readonly field?: string
   readonly choices?: readonly string[]
   readonly parse?: (text: string) => unknown
 }
 
 /** An option that the operation does not have. */
-export interface ExtraOption {
-  readonly flag: string
+export interface OptionSpec {
   readonly help: string
   readonly parse?: (text: string, before: unknown) => unknown
   readonly choices?: readonly string[]
@@ -62,33 +59,40 @@ export interface ExtraOption {
   readonly hidden?: true
 }
 
-export interface Place {
-  /** The words after `berth`. */
-  readonly command: string
+/** By flag: `{ '--size <gb>': 'size to price' }`. */
+export type Options = Readonly<Record<string, string | OptionSpec>>
+
+/** What every command may have. */
+export interface Details {
   readonly alias?: string
-  readonly description: string
-  readonly examples: readonly string[]
-  readonly args?: readonly Arg[]
-  readonly options?: readonly ExtraOption[]
-  /** Of the operation's fields; what is not named has the flag that the contract gives it. */
+  /** Absent: the command with its arguments. */
+  readonly examples?: readonly string[]
+  /** By name, as help shows it: `{ '<usd>': 'amount', '[name...]': … }`. */
+  readonly args?: Readonly<Record<string, string | ArgSpec>>
+  readonly options?: Options
+  /** Of the operation's fields; a field that is not named has the flag that the contract gives it. */
   readonly flags?: Readonly<Record<string, FlagSpec>>
+  /** The only fields that become flags. */
+  readonly only?: readonly string[]
   /** Required fields that the command fills in itself where no flag does. */
   readonly isOptional?: readonly string[]
   /** Values for fields that are not given. */
   readonly defaults?: Readonly<Record<string, string | number | boolean>>
+  /** Values that the command stands for: `enable` is `{ enabled: true }`. */
+  readonly fixed?: Values
   /** Below the options in its help. */
   readonly notes?: string
-  /** Which key it uses by default; if unset, it follows from the operation's access. */
+  /** Which key it uses by default (default: by the operation's access). */
   readonly who?: Who
 }
 
 /** As the program adds it to the tree of commands. */
-export interface Row extends Place {
-  readonly operation?: CallableId
-  /** With `operation`: the only fields that become flags. */
-  readonly only?: readonly string[]
+export interface Row extends Details {
+  /** The words after `berth`. */
+  readonly command: string
+  readonly description: string
+  readonly operation?: CallableId | undefined
   readonly target?: Target<unknown> | undefined
-  readonly fixed?: Readonly<Record<string, unknown>>
   readonly isCustom?: true
   /** It calls its operation with the whole input. */
   readonly sends?: true
@@ -97,7 +101,7 @@ export interface Row extends Place {
   readonly rowsShown?: number
   readonly canWatch?: number
   readonly confirms?: true
-  /** The first words are ours; those after the first argument are for a program on another machine. */
+  /** The words after the first argument are for a program on another machine. */
   readonly passesWordsOn?: true
   /** Where it depends on the options. */
   readonly whoOf?: ((options: never) => Who) | undefined

@@ -1,139 +1,145 @@
 /**
- * A command is a row: where it stands in the tree, the operation it calls, and how its answer reads. `list`, `show` and
- * `act` make the rows that call one operation and print its answer; `custom` the ones that do more than that.
+ * A command is a row: its words, the operation it calls, its help, and how the answer reads. `list`, `show` and `act`
+ * make rows that call one operation and print its answer; `custom` makes the ones that do more than that.
  */
-import { count } from '../view/number.ts'
 import { randomUUID } from 'node:crypto'
 import type { CallableId, Reply } from '../client/client.ts'
+import { count, plural } from '../view/number.ts'
 import { withRetryHint } from './failure.ts'
 import { callWith, checkChange } from './input.ts'
 import { readList, sameCommand } from './page.ts'
 import { confirm } from './question.ts'
-import { table, type Cell, type Column } from './screen.ts'
+import { describeRecord, factsOf, tableOf, titlesOf, type Columns } from './record.ts'
+import type { Content } from './screen.ts'
 import type { Who } from './session.ts'
 import { exitCodes, type ExitCode } from './shell.ts'
 import { watch } from './watch.ts'
-import type { Call, Input, Place, Row, Target } from './row-type.ts'
+import type { Call, Details, Input, Row, Target } from './row-type.ts'
 
 const WATCH_SECONDS = 5
 
-/** The names of the lists in an answer. */
-type ListKey<R> = { [K in keyof R]: NonNullable<R[K]> extends readonly unknown[] ? K : never }[keyof R]
-type Item<R, K> =
+/** The rows of an answer: the answer itself, or the one list in it. */
+type Item<R> =
   R extends ReadonlyArray<infer T>
     ? T
-    : K extends keyof R
-      ? NonNullable<R[K]> extends ReadonlyArray<infer T>
-        ? T
-        : never
-      : never
+    : { [K in keyof R]: NonNullable<R[K]> extends ReadonlyArray<infer T> ? T : never }[keyof R]
 
-export interface ListColumn<T, Extra> extends Column {
-  readonly of: (row: T, extra: Extra) => Cell
+export interface ListRow<T, Extra, Options, Found> extends Details {
+  readonly target?: Target<Found>
+  readonly columns: Columns<T, Extra>
   /** Only with --wide. */
-  readonly wide?: true
-}
-
-export interface ListRow<Op extends CallableId, K, Extra, Options> extends Place {
-  readonly operation: Op
-  /** The list in the answer. Absent: the answer is the list. */
-  readonly rows?: K & ListKey<Reply<Op>>
-  readonly target?: Target<never>
-  readonly columns: ReadonlyArray<ListColumn<Item<Reply<Op>, K>, Extra>>
-  /** Noun for the last line: `API key`. */
-  readonly noun: string
-  /** Text for an empty list. */
-  readonly empty: readonly string[] | ((call: Call<Options>) => readonly string[])
-  readonly filter?: (row: Item<Reply<Op>, K>, options: Options) => boolean
+  readonly wide?: Columns<T, Extra>
+  /** Default: from the name of the list. */
+  readonly noun?: string
+  /** For an empty list: the next step, all the lines, or a function of the call. */
+  readonly empty?: string | readonly string[] | ((call: Call<Options>) => readonly string[] | undefined)
+  readonly filter?: (row: T, options: Options) => boolean
   /** Leaves a row out of the table. Programs get it all the same. */
-  readonly isShown?: (row: Item<Reply<Op>, K>, options: Options, extra: Extra) => boolean
+  readonly isShown?: (row: T, options: Options, extra: Extra) => boolean
   /** More data for the columns. Not read for --json. */
-  readonly read?: (call: Call<Options>, rows: ReadonlyArray<Item<Reply<Op>, K>>) => Promise<Extra>
+  readonly read?: (call: Call<Options>, rows: readonly T[]) => Promise<Extra>
   /** Follows the number of rows. */
-  readonly hint?: string | ((rows: ReadonlyArray<Item<Reply<Op>, K>>, call: Call<Options>, extra: Extra) => string)
-  /** Lines below. */
-  readonly below?: (rows: ReadonlyArray<Item<Reply<Op>, K>>, call: Call<Options>, extra: Extra) => readonly string[]
-  readonly watchSeconds?: number
+  readonly hint?: string | ((rows: readonly T[], call: Call<Options>, extra: Extra) => string)
+  readonly below?: (rows: readonly T[], call: Call<Options>, extra: Extra) => readonly Content[]
   readonly rowsShown?: number
 }
 
-export function list<Op extends CallableId, const K = undefined, Extra = undefined, Options = unknown>(
-  row: ListRow<Op, K, Extra, Options>,
+export function list<Op extends CallableId, Extra = undefined, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ListRow<Item<Reply<Op>>, Extra, Options, Found>,
 ): Row {
-  type T = Item<Reply<Op>, K>
-  const { columns, noun, empty, filter, isShown, read, hint, below, watchSeconds = WATCH_SECONDS, ...place } = row
-  const hasWide = columns.some(({ wide }) => wide === true)
+  type T = Item<Reply<Op>>
+  const { columns, wide = [], noun: named, empty, filter, isShown, read, hint, below, ...details } = row
+  const wideTitles = titlesOf(wide).map((title) => title.toLowerCase())
   return {
-    ...place,
+    command,
+    operation,
+    description,
+    ...details,
     target: row.target as Target<unknown> | undefined,
     isPaged: true,
-    canWatch: watchSeconds,
-    options: [...(row.options ?? []), ...(hasWide ? [{ flag: '--wide', help: wideHelp(columns) }] : [])],
+    canWatch: WATCH_SECONDS,
+    options: {
+      ...row.options,
+      ...(wide.length === 0 ? {} : { '--wide': `show more columns: ${wideTitles.join(', ')}` }),
+    },
     run: async (given) => {
-      const call = given as Call<Options & { wide?: true; json?: true }>
-      const { screen, session, options } = call
+      const call = given as Call<Options & { wide?: true }>
+      const { session, options } = call
       await watch(call, async () => {
-        const page = await readList<T>(call, row.operation, row.rows as string | undefined, (one) =>
-          filter === undefined ? true : filter(one, options),
-        )
-        const extra = (session.json || page.rows.length === 0 ? undefined : await read?.(call, page.rows)) as Extra
-        const lines = (): string[] => {
-          if (page.rows.length === 0 && page.next === undefined) {
-            return [...(typeof empty === 'function' ? empty(call) : empty)]
-          }
-          const shown = columns.filter(({ wide }) => options.wide === true || wide !== true)
+        const page = await readList<T>(call, operation, (one) => filter === undefined || filter(one, options))
+        if (session.json) return { onWire: page.onWire, content: [] }
+        const extra = (page.rows.length === 0 ? undefined : await read?.(call, page.rows)) as Extra
+        const noun = named ?? page.noun
+        const content = (): Content[] => {
+          if (page.rows.length === 0 && page.next === undefined) return [...emptyLines(call, noun, empty)]
           const rows = page.rows.filter((one) => isShown === undefined || isShown(one, options, extra))
+          const isWide = options.wide === true
           const more = typeof hint === 'function' ? hint(rows, call, extra) : (hint ?? '')
           return [
-            ...table(
-              options.wide === true ? { ...screen, columns: undefined } : screen,
-              shown,
-              rows.map((one) => shown.map(({ of }) => of(one, extra))),
-            ),
+            { ...tableOf(rows, isWide ? [...columns, ...wide] : columns, extra), isWide },
             '',
             page.next ?? `${count(rows.length, noun)}${more === '' ? '' : `. ${more}`}`,
             ...(below?.(page.rows, call, extra) ?? []),
           ]
         }
-        return { onWire: page.onWire, lines: session.json ? [] : lines() }
+        return { onWire: page.onWire, content: content() }
       })
     },
   }
 }
 
-function wideHelp(columns: ReadonlyArray<{ readonly title: string; readonly wide?: true }>): string {
-  const titles = columns.filter(({ wide }) => wide === true).map(({ title }) => title.toLowerCase())
-  return `show more columns: ${titles.join(', ')}`
+function emptyLines<Options>(
+  call: Call<Options>,
+  noun: string,
+  empty: ListRow<unknown, unknown, Options, unknown>['empty'],
+): readonly string[] {
+  const said = typeof empty === 'function' ? empty(call) : empty
+  if (typeof said === 'object') return said
+  if (Object.keys(call.input.parts.query ?? {}).length > 0) return [`No ${plural(noun)} match.`]
+  return [`There are no ${plural(noun)}.`, ...(said === undefined ? [] : [said])]
 }
 
-export interface ShowRow<Op extends CallableId, Options, Found> extends Place {
-  readonly operation: Op
+export interface ShowRow<R, Options, Found> extends Details {
   readonly target?: Target<Found>
-  readonly fixed?: Readonly<Record<string, unknown>>
-  /** Lines made of `fields`, `table` and text. */
-  readonly lines: (reply: Reply<Op>, call: Call<Options, Found>) => readonly string[] | Promise<readonly string[]>
+  readonly facts?: Columns<R, Call<Options, Found>>
+  /** Below the facts. With neither, every field is shown. */
+  readonly content?: (reply: R, call: Call<Options, Found>) => readonly Content[] | Promise<readonly Content[]>
   /** The answer as programs get it, where it is more than the operation's. */
-  readonly onWire?: (reply: Reply<Op>, call: Call<Options, Found>) => Promise<unknown>
+  readonly onWire?: (reply: R, call: Call<Options, Found>) => Promise<unknown>
   /** Exit code 1 where the answer says that something is wrong. */
-  readonly isWrong?: (reply: Reply<Op>) => boolean
+  readonly isWrong?: (reply: R) => boolean
   readonly timeoutMs?: number
-  readonly watchSeconds?: number
 }
 
-export function show<Op extends CallableId, Options = unknown, Found = unknown>(row: ShowRow<Op, Options, Found>): Row {
-  const { lines, onWire, isWrong, timeoutMs, watchSeconds = WATCH_SECONDS, ...place } = row
+export function show<Op extends CallableId, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ShowRow<Reply<Op>, Options, Found>,
+): Row {
+  const { facts, content, onWire, isWrong, timeoutMs, ...details } = row
   return {
-    ...place,
+    command,
+    operation,
+    description,
+    ...details,
     target: row.target as Target<unknown> | undefined,
-    canWatch: watchSeconds,
+    canWatch: WATCH_SECONDS,
     run: async (given) => {
-      const call = given as Call<Options & { watch?: true }, Found>
+      const call = given as Call<Options, Found>
       let outcome: ExitCode = exitCodes.ok
       await watch(call, async () => {
-        const reply = await send(call, row.operation, timeoutMs)
+        const reply = await send(call, operation, timeoutMs)
         outcome = isWrong?.(reply) === true ? exitCodes.failed : exitCodes.ok
-        const shown = call.session.json ? [] : [...(await lines(reply, call))]
-        return { onWire: onWire === undefined ? reply : await onWire(reply, call), lines: shown }
+        const wire = onWire === undefined ? reply : await onWire(reply, call)
+        if (call.session.json) return { onWire: wire, content: [] }
+        if (facts === undefined && content === undefined)
+          return { onWire: wire, content: describeRecord(reply as object) }
+        const above = facts === undefined ? [] : factsOf(reply, facts, call)
+        return { onWire: wire, content: [...above, ...((await content?.(reply, call)) ?? [])] }
       })
       return outcome
     },
@@ -142,71 +148,93 @@ export function show<Op extends CallableId, Options = unknown, Found = unknown>(
 
 /** Shows the thing that the argument names, where no operation reads just one. */
 export function detail<Found>(
-  row: Place & { readonly target: Target<Found>; readonly lines: (found: Found, call: Call) => readonly string[] },
+  command: string,
+  target: Target<Found>,
+  description: string,
+  row: Details & { readonly facts: Columns<Found> },
 ): Row {
-  const { lines, ...place } = row
+  const { facts, ...details } = row
   return {
-    ...place,
-    target: row.target as Target<unknown>,
+    command,
+    description,
+    ...details,
+    target: target as Target<unknown>,
     canWatch: WATCH_SECONDS,
-    run: async (call) => {
-      await watch(call, async () => {
-        const found = await row.target.find(call.client, String(call.args[0]))
-        return { onWire: found, lines: lines(found, call) }
-      })
-    },
+    run: (call) =>
+      watch(call, async () => {
+        const found = await target.find(call.client, String(call.args[0]))
+        return { onWire: found, content: factsOf(found, facts, call) }
+      }),
   }
 }
 
-export interface ActRow<Op extends CallableId, Options, Found> extends Place {
-  readonly operation: Op
-  readonly only?: readonly string[]
+export interface ActRow<R, Options, Found> extends Details {
   readonly target?: Target<Found>
-  /** Values of the body that the command stands for: `enable` is `{ enabled: true }`. */
-  readonly fixed?: Readonly<Record<string, unknown>>
   /** Asks first, unless --yes is given. undefined: nothing to ask about. */
   readonly confirm?: (call: Call<Options, Found>) => Promise<string | undefined> | string | undefined
   /** Checks what the flags cannot, and completes the input. */
   readonly prepare?: (call: Call<Options, Found>) => Promise<Input> | Input
-  /** The result, in one or more sentences. */
-  readonly done: (reply: Reply<Op>, call: Call<Options, Found>) => string | readonly string[]
+  /** The result, in a sentence or more. */
+  readonly done: (reply: R, call: Call<Options, Found>) => string | readonly Content[]
   /** The answer as programs get it, where it says too little. */
-  readonly onWire?: (reply: Reply<Op>, call: Call<Options, Found>) => unknown
-  readonly isWrong?: (reply: Reply<Op>, call: Call<Options, Found>) => boolean
+  readonly onWire?: (reply: R, call: Call<Options, Found>) => unknown
+  readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
 }
 
-export function act<Op extends CallableId, Options = unknown, Found = unknown>(row: ActRow<Op, Options, Found>): Row {
-  const { confirm: question, prepare, done, onWire, isWrong, ...place } = row
+export function act<Op extends CallableId, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ActRow<Reply<Op>, Options, Found>,
+): Row {
+  const { confirm: question, prepare, done, onWire, isWrong, ...details } = row
   return {
-    ...place,
+    command,
+    operation,
+    description,
+    ...details,
     sends: true,
     target: row.target as Target<unknown> | undefined,
     ...(question === undefined ? {} : { confirms: true }),
     run: async (given) => {
       const asked = given as Call<Options & { yes?: true }, Found>
       const input = prepare === undefined ? asked.input : await prepare(asked)
-      checkChange(row, input)
+      checkChange({ command, operation, ...details }, input)
       const call = { ...asked, input }
       const text = await question?.(call)
-      if (text !== undefined) await confirm(call.shell, text, call.options.yes === true)
-      const reply = await send(call, row.operation)
-      call.screen.show(onWire === undefined ? reply : onWire(reply, call), () => [done(reply, call)].flat())
+      if (text !== undefined) await confirm(call, text)
+      const reply = await send(call, operation)
+      call.screen.show(onWire === undefined ? reply : onWire(reply, call), () => {
+        const result = done(reply, call)
+        return typeof result === 'string' ? [result] : result
+      })
       return isWrong?.(reply, call) === true ? exitCodes.failed : exitCodes.ok
     },
   }
 }
 
+/** The input with more values in its body. */
+export function withBody({ parts, ...rest }: Input, more: object): Input {
+  return { ...rest, parts: { ...parts, body: { ...parts.body, ...more } } }
+}
+
 export interface CustomRow<Options, Found>
-  extends Place, Pick<Row, 'only' | 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
+  extends Details, Pick<Row, 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
   readonly whoOf?: (options: Options) => Who
-  /** Lends its fields as flags. */
+  /** Lends its access, and the fields in `only` as flags. */
   readonly operation?: CallableId
   readonly target?: Target<Found>
   run(call: Call<Options, Found>): Promise<ExitCode | void>
 }
 
-export function custom<Options = unknown, Found = unknown>(row: CustomRow<Options, Found>): Row {
+export function custom<Options = unknown, Found = unknown>(
+  command: string,
+  description: string,
+  row: CustomRow<Options, Found>,
+): Row {
   return {
+    command,
+    description,
     only: [],
     isCustom: true,
     ...row,

@@ -1,6 +1,6 @@
 /**
- * How answers are shown: as aligned text to people, as JSON to programs. Texts come from customers and may hold
- * anything, so nothing reaches the terminal that the terminal would obey.
+ * What commands show: as aligned text to people, as JSON to programs. Texts come from customers and may hold anything,
+ * so control characters are escaped before they reach the terminal.
  */
 import type { Tone } from '../view/tone.ts'
 import type { Shell } from './shell.ts'
@@ -8,7 +8,6 @@ import type { Shell } from './shell.ts'
 const styles = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const
 export type Style = keyof typeof styles
 
-/** Colours of tones. */
 export const toneStyles = {
   good: 'green',
   warn: 'yellow',
@@ -20,40 +19,46 @@ export const toneStyles = {
 /** A text, or one with a colour. */
 export type Cell = string | { readonly text: string; readonly style: Style }
 
-export interface Column {
-  readonly title: string
-  /** Numbers stand under one another from the right. */
-  readonly right?: true
-  /** Cut where the terminal is narrower than the table. */
-  readonly shrink?: true
+/** A name and its value. Without a value it is not shown. */
+export type Fact = readonly [name: string, value: Cell | null | undefined]
+
+/** Columns of numbers are aligned to the right. In a narrow terminal texts are cut, those of the first column last. */
+export interface Table {
+  readonly titles: readonly string[]
+  readonly rows: ReadonlyArray<readonly Cell[]>
+  /** Never cut, even where the terminal is narrower. */
+  readonly isWide?: boolean
 }
 
+/** A line, a fact or a table. Facts that follow one another are aligned. undefined is left out. */
+export type Content = Cell | Fact | Table | undefined
+
 export interface Screen {
-  /** Shows an answer: `value` itself as JSON, or the lines that `render` makes of it. */
-  show(value: unknown, render: () => readonly string[]): void
-  /** For lists without an end: one line, or one JSON text a line. */
-  showLine(value: unknown, render: () => string): void
-  /** A remark that is no part of the answer; programs do not get it. */
-  remark(text: string): void
+  /** Shows an answer: `value` itself as JSON, or the content that `describe` makes of it. */
+  show(value: unknown, describe: () => readonly Content[]): void
+  /** For endless lists: one line, or one JSON text per line. `describe` escapes what it shows itself. */
+  showLine(value: unknown, describe: () => string): void
+  /** A remark that is not part of the answer; programs do not get it. */
+  remark(...content: readonly Content[]): void
+  render(content: readonly Content[]): string[]
   paint(style: Style, text: string): string
-  /** undefined: as wide as it takes. */
-  readonly columns: number | undefined
 }
 
 export function makeScreen(shell: Shell, json: boolean): Screen {
+  const paintOut = (style: Style, text: string): string => paint(shell.colour.out, style, text)
+  const render = (content: readonly Content[]): string[] => renderLines(content, paintOut, shell.columns)
+  const write = (content: readonly Content[]): void =>
+    shell.write(
+      render(content)
+        .map((line) => `${line}\n`)
+        .join(''),
+    )
   return {
-    show: (value, render) =>
-      shell.write(
-        json
-          ? `${JSON.stringify(value, null, 2)}\n`
-          : render()
-              .map((line) => `${line}\n`)
-              .join(''),
-      ),
-    showLine: (value, render) => shell.write(`${json ? JSON.stringify(value) : render()}\n`),
-    remark: (text) => (json ? undefined : shell.write(`${text}\n`)),
-    paint: (style, text) => paint(shell.colour.out, style, text),
-    columns: shell.columns,
+    show: (value, describe) => (json ? shell.write(`${JSON.stringify(value, null, 2)}\n`) : write(describe())),
+    showLine: (value, describe) => shell.write(`${json ? JSON.stringify(value) : describe()}\n`),
+    remark: (...content) => (json ? undefined : write(content)),
+    render,
+    paint: paintOut,
   }
 }
 
@@ -61,63 +66,112 @@ export function paint(colour: boolean, style: Style, text: string): string {
   return colour ? `\u001B[${styles[style]}m${text}\u001B[0m` : text
 }
 
-export function table(screen: Screen, columns: readonly Column[], rows: ReadonlyArray<readonly Cell[]>): string[] {
-  const widths = fitWidths(
-    columns,
-    columns.map((column, i) => Math.max(column.title.length, ...rows.map((row) => plain(row[i] ?? '').length))),
-    screen.columns,
-  )
-  const line = (cells: readonly Cell[]): string =>
-    columns
-      .map((column, i) => {
-        const cell = cells[i] ?? ''
-        const width = widths[i] ?? 0
-        const text = cut(plain(cell), width)
-        // The last column is not padded, so that no line ends in spaces.
-        const padded = column.right ? text.padStart(width) : i === columns.length - 1 ? text : text.padEnd(width)
-        return typeof cell === 'string' ? padded : screen.paint(cell.style, padded)
-      })
-      .join(GAP)
-      .trimEnd()
-  return [line(columns.map((column) => ({ text: column.title, style: 'dim' }))), ...rows.map(line)]
+export function bold(text: string): Cell {
+  return { text, style: 'bold' }
+}
+
+export function red(text: string): Cell {
+  return { text, style: 'red' }
+}
+
+export function toned(tone: Tone, text: string): Cell {
+  return { text, style: toneStyles[tone] }
+}
+
+type Paint = Screen['paint']
+
+function renderLines(content: readonly Content[], paintOut: Paint, columns: number | undefined): string[] {
+  const lines: string[] = []
+  let facts: Fact[] = []
+  const flush = (): void => {
+    lines.push(...factLines(facts, paintOut))
+    facts = []
+  }
+  for (const one of content) {
+    if (one === undefined) continue
+    if (isFact(one)) {
+      facts.push(one)
+      continue
+    }
+    flush()
+    if (typeof one === 'object' && 'titles' in one) lines.push(...tableLines(one, paintOut, columns))
+    else lines.push(painted(one, paintOut))
+  }
+  flush()
+  return lines
+}
+
+function isFact(one: Content): one is Fact {
+  return Array.isArray(one)
+}
+
+function factLines(facts: readonly Fact[], paintOut: Paint): string[] {
+  const shown = facts.flatMap(([name, value]) => (value === undefined || value === null ? [] : [{ name, value }]))
+  const width = Math.max(0, ...shown.map(({ name }) => name.length))
+  return shown.map(({ name, value }) => `${paintOut('dim', name.padEnd(width))}  ${painted(value, paintOut)}`)
+}
+
+function painted(cell: Cell, paintOut: Paint): string {
+  return typeof cell === 'string' ? printable(cell) : paintOut(cell.style, printable(cell.text))
 }
 
 const GAP = '  '
 
-/** Takes what is too much from the columns that may shrink, down to their titles. */
-function fitWidths(columns: readonly Column[], widths: readonly number[], most: number | undefined): number[] {
-  const all = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1)
-  let over = most === undefined ? 0 : Math.max(0, all - most)
-  return widths.map((width, i) => {
-    const column = columns[i]
-    const less = column?.shrink === true ? Math.min(over, Math.max(0, width - column.title.length)) : 0
-    over -= less
-    return width - less
-  })
+function tableLines({ titles, rows, isWide }: Table, paintOut: Paint, columns: number | undefined): string[] {
+  const cells = rows.map((row) => titles.map((_, at) => row[at] ?? ''))
+  const isRight = titles.map((_, at) => isNumeric(cells.map((row) => plain(row[at] ?? ''))))
+  const widths = fitWidths(
+    titles.map((title, at) => Math.max(title.length, ...cells.map((row) => plain(row[at] ?? '').length))),
+    { titles, isRight, columns: isWide === true ? undefined : columns },
+  )
+  const line = (row: readonly Cell[]): string =>
+    row
+      .map((cell, at) => {
+        const text = cut(plain(cell), widths[at] ?? 0)
+        const padded = isRight[at] === true ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)
+        // The last column is not padded, so that no coloured line ends in spaces.
+        const shown = at === titles.length - 1 ? padded.trimEnd() : padded
+        return typeof cell === 'string' ? shown : paintOut(cell.style, shown)
+      })
+      .join(GAP)
+      .trimEnd()
+  return [line(titles.map((text) => ({ text, style: 'dim' }))), ...cells.map(line)]
+}
+
+/** `12`, `+$1,234.50`, `-5%`, `3 of 8`, `13/26 ms`, `40 GB`: most of the cells that are not empty. */
+function isNumeric(cells: readonly string[]): boolean {
+  const filled = cells.filter((text) => text !== '')
+  const numbers = filled.filter((text) =>
+    /^[-+<]?\$?\d[\d,.]*%?([/-]\d[\d.]*)?( (of [\d,.]+|\+\d+|[A-Z]{1,2}B|MiB|m?s|°C|W))?$/.test(text),
+  )
+  return numbers.length * 2 > filled.length
+}
+
+/** Takes what does not fit from the widest texts, down to their titles. */
+function fitWidths(
+  widths: number[],
+  { titles, isRight, columns }: { titles: readonly string[]; isRight: readonly boolean[]; columns: number | undefined },
+): number[] {
+  const total = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1)
+  for (let over = columns === undefined ? 0 : total - columns; over > 0; over -= 1) {
+    const canShrink = widths.map((width, at) => (isRight[at] || width <= (titles[at] ?? '').length ? 0 : width))
+    // The first column holds the name of the thing, which people copy.
+    const widest = Math.max(...canShrink.slice(1)) || (canShrink[0] ?? 0)
+    if (widest === 0) break
+    widths[canShrink.lastIndexOf(widest)] = widest - 1
+  }
+  return widths
 }
 
 function cut(text: string, width: number): string {
   return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text
 }
 
-/** A name and its value. Without a value it is not shown. */
-export type Fact = readonly [name: string, value: Cell | null | undefined]
-
-/** Names on the left, values on the right. */
-export function fields(screen: Screen, rows: readonly Fact[]): string[] {
-  const shown = rows.flatMap(([name, value]) => (value === undefined || value === null ? [] : [{ name, value }]))
-  const width = Math.max(0, ...shown.map(({ name }) => name.length))
-  return shown.map(({ name, value }) => {
-    const text = typeof value === 'string' ? plain(value) : screen.paint(value.style, plain(value))
-    return `${screen.paint('dim', name.padEnd(width))}  ${text}`
-  })
-}
-
 function plain(cell: Cell): string {
   return printable(typeof cell === 'string' ? cell : cell.text)
 }
 
-/** Control characters are shown as what they are instead of being obeyed. */
+/** Control characters are shown by their code. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, (character) => {
     const code = character.codePointAt(0) ?? 0

@@ -1,8 +1,7 @@
 /**
- * A command's way to the server: which one, and with whose key. What is named on the command line wins over the
- * environment, that over the profile in use, and that over the data folder, where a server keeps its address beside its
- * keys. A key from the data folder is used only for a server on this machine, and a profile's only for its own server;
- * no key is ever sent to another host without being asked for.
+ * The server and the API key of a command. The command line wins over the environment, the environment over the current
+ * profile, and the profile over the data folder, where a server writes its address and its keys. A key from the data
+ * folder is sent only to a server on this machine, and the key of a profile only to the server of that profile.
  */
 import path from 'node:path'
 import { ADDRESS_FILE, parseAddress, type ServerAddress } from '../base/server-address.ts'
@@ -34,11 +33,11 @@ export interface Session {
   readonly client: Client
   readonly screen: Screen
   readonly who: Who
-  /** undefined: no key was found, which only `anyone` may be without. */
+  /** undefined: there is no key. Only commands for `anyone` run without one. */
   readonly keyFrom: string | undefined
   /** The profile that the key came from. */
   readonly profile: string | undefined
-  /** For what the client does not do: streams and terminals. */
+  /** For streams and terminals, which the client does not open. */
   readonly key: string | undefined
   readonly json: boolean
   readonly dataDir: string
@@ -46,7 +45,7 @@ export interface Session {
 
 export function openSession(shell: Shell, options: GlobalOptions, who: Who): Session {
   const profile = chooseProfile(shell, options.profile)
-  // A profile that is named on the command line is an option as any other.
+  // A profile named on the command line wins over the environment.
   const fromEnvironment = options.profile === undefined ? urlOfEnvironment(shell) : undefined
   const url = options.url ?? fromEnvironment ?? profile?.url ?? urlOfDataFolder(shell, options) ?? DEFAULT_URL
   checkUrl(url)
@@ -55,26 +54,26 @@ export function openSession(shell: Shell, options: GlobalOptions, who: Who): Ses
   return sessionWith(shell, { url, key, who, json: options.json === true })
 }
 
-/** BERTH_URL, or what a server with the same settings listens on. */
+/** BERTH_URL, or the address of a server with the same settings. */
 function urlOfEnvironment(shell: Shell): string | undefined {
   const [url, port, host] = [given(shell, 'BERTH_URL'), given(shell, 'BERTH_PORT'), given(shell, 'BERTH_HOST')]
-  // With port 0 a server takes any that is free.
+  // Port 0 stands for any free port.
   if (url !== undefined || port === undefined || port === '0') return url
   if (!/^\d{1,5}$/.test(port)) throw new CliError(exitCodes.usage, `BERTH_PORT: ${port} is not a port.`)
   const name = host === undefined || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
-/** Address of the server that owns the key's data folder. undefined: not recorded, or its process is gone. */
+/** Address of the server that owns the key's data folder. undefined: no server has run there. */
 function urlOfDataFolder(shell: Shell, { key, keyFile }: GlobalOptions): string | undefined {
   const folder = keyFile === undefined ? dataFolder(shell) : path.dirname(keyFile)
   const address = addressIn(shell, folder)
   if (address?.state === 'running') return address.url
-  // With a key from elsewhere, this folder has nothing to do with the call.
+  // With a key from elsewhere, this folder does not matter.
   if (address?.state !== 'ended' || key !== undefined || given(shell, 'BERTH_KEY') !== undefined) return undefined
   throw new CliError(exitCodes.unreachable, `The server of the data folder ${folder} is not running.`, [
     `It was at ${address.url}. Start it with: berth serve (in a checkout: npm start).`,
-    'Another server is named with --url or BERTH_URL.',
+    'To use another server: --url or BERTH_URL.',
   ])
 }
 
@@ -89,18 +88,18 @@ interface FoundKey {
   readonly profile?: string
 }
 
-interface Way {
+interface Connection {
   readonly url: string
   readonly key: FoundKey | undefined
   readonly who: Who
   readonly json: boolean
 }
 
-/** With a server and a key that are known already. */
-export function sessionWith(shell: Shell, { url, key, who, json }: Way): Session {
+/** A session with a given server and key. */
+export function sessionWith(shell: Shell, { url, key, who, json }: Connection): Session {
   checkUrl(url)
   if (key !== undefined && !/^[!-~]+$/.test(key.text)) {
-    throw new CliError(exitCodes.refused, `What ${key.from} holds is not an API key: one reads bk_<id>_<secret>.`)
+    throw new CliError(exitCodes.refused, `${key.from} does not hold an API key, which looks like bk_<id>_<secret>.`)
   }
   return {
     client: makeClient({ url, key: key?.text }),
@@ -123,7 +122,7 @@ export function isLocal(url: string): boolean {
   return host === 'localhost' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
 }
 
-/** Said before anything is missed that a right URL would have. */
+/** Before a key is looked for: a wrong URL has none. */
 function checkUrl(url: string): void {
   try {
     makeClient({ url })
@@ -133,30 +132,35 @@ function checkUrl(url: string): void {
   }
 }
 
+/** The key that the command line names. */
+export function keyIn(shell: Shell, { key, keyFile }: GlobalOptions): FoundKey | undefined {
+  if (key !== undefined) return { text: key.trim(), from: '--key' }
+  if (keyFile === undefined) return undefined
+  const text = shell.readFile(keyFile)?.trim()
+  if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read the key file ${keyFile}.`)
+  return { text, from: keyFile }
+}
+
 function findKey(
   shell: Shell,
   options: GlobalOptions,
   { who, url, profile }: { who: Who; url: string; profile: Profile | undefined },
 ): FoundKey | undefined {
-  if (options.key !== undefined) return { text: options.key.trim(), from: '--key' }
-  if (options.keyFile !== undefined) {
-    const text = shell.readFile(options.keyFile)?.trim()
-    if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read the key file ${options.keyFile}.`)
-    return { text, from: options.keyFile }
-  }
+  const key = keyIn(shell, options)
+  if (key !== undefined) return key
   const isNamed = options.profile !== undefined
   const text = isNamed ? undefined : given(shell, 'BERTH_KEY')
   if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
-  const kept =
+  const saved =
     profile !== undefined && isSameServer(profile.url, url)
       ? { text: profile.key, from: `the profile ${profile.name}`, profile: profile.name }
       : undefined
-  if (profile !== undefined && kept !== undefined && (isNamed || suits(profile, who))) return kept
-  return findInDataFolder(shell, who, url) ?? kept
+  if (profile !== undefined && saved !== undefined && (isNamed || suits(profile, who))) return saved
+  return findInDataFolder(shell, who, url) ?? saved
 }
 
 function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undefined {
-  // A server on this machine may listen on another address than loopback.
+  // A server on this machine may listen on an address other than loopback.
   const address = addressIn(shell, dataFolder(shell))
   const isOwn = isLocal(url) || (address?.state === 'running' && address.url === url)
   if (!isOwn) return undefined
@@ -168,7 +172,7 @@ function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undef
   return undefined
 }
 
-/** A customer's key is of no use to an operator's command where the operator's lies at hand, nor the other way round. */
+/** Whether its key is of the kind that the command needs. If not, the data folder may have a better one. */
 function suits({ scopes }: Profile, who: Who): boolean {
   return who === 'operator' ? scopes.includes('operator') : scopes.some((scope) => scope !== 'operator')
 }
@@ -182,14 +186,14 @@ function noKey(who: Who, url: string, dataDir: string): CliError {
   const next = isLocal(url)
     ? [
         `Looked for --key, --key-file, BERTH_KEY and the file ${files}.`,
-        'A server writes that file at its first start (berth serve; in a checkout: npm start), for its own user only.',
+        'A server writes that file when it first starts (berth serve; in a checkout: npm start).',
         'Run this in the folder where the server was started, or set BERTH_DATA_DIR to its data folder.',
-        'Or log in to a server elsewhere: berth login --server URL',
-        ...(who === 'operator' ? ['A lost key is replaced by another with: berth serve --new-operator-key'] : []),
+        'Or log in to another server: berth login --server URL',
+        ...(who === 'operator' ? ['To replace a lost key: berth serve --new-operator-key'] : []),
       ]
     : [
         `Log in with: berth login --server ${url}`,
-        `Or give one with --key-file or BERTH_KEY: keys in ${dataDir} are used by themselves only for a server on this machine.`,
+        `Or use --key-file or BERTH_KEY. Keys in ${dataDir} are only for a server on this machine.`,
       ]
   return new CliError(
     exitCodes.refused,

@@ -1,7 +1,7 @@
 /** The command's environment. Only main.ts uses the real one. */
 export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Whether each end is a terminal that shows colours. */
+  /** Whether each output is a terminal that shows colours. */
   readonly colour: { readonly out: boolean; readonly error: boolean }
   write(text: string): void
   writeError(text: string): void
@@ -9,15 +9,15 @@ export interface Shell {
   readFile(path: string): string | undefined
   /** All of the standard input, to its end. undefined: it cannot be read. */
   readInput(): string | undefined
-  /** How wide the terminal is. Absent: what is written goes elsewhere, and nothing is cut. */
+  /** Width of the terminal. Absent: the output is not a terminal, and nothing is cut. */
   readonly columns?: number
-  /** Absent: nobody sits in front, so nothing is asked. */
+  /** Absent: there is no terminal, so nothing is asked. */
   readonly person?: Person
 }
 
-/** Somebody in front of a terminal. */
+/** The person at the terminal. */
 export interface Person {
-  /** undefined: they have left, with Ctrl-C or Ctrl-D. `hidden`: what is typed is not shown. */
+  /** undefined: cancelled with Ctrl-C or Ctrl-D. `hidden`: the answer is not shown. */
   ask(question: string, options?: { readonly hidden: boolean }): Promise<string | undefined>
 }
 
@@ -25,11 +25,11 @@ export interface Person {
 export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 4 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** A failure that is told to the person in front: what is wrong, and what to do next. */
+/** A failure with a message and next steps for the person at the terminal. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   readonly next: readonly string[]
-  /** For programs, beside the message. */
+  /** For programs, in addition to the message. */
   readonly detail: Readonly<Record<string, unknown>>
 
   constructor(exitCode: ExitCode, message: string, next: readonly string[] = [], detail: Record<string, unknown> = {}) {

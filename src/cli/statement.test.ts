@@ -122,8 +122,8 @@ describe('money', () => {
     expect(await empty('statement')).toContain(
       'The balance has not changed yet.\nThe operator adds money to your account id: berth account',
     )
-    expect(await empty('purchases')).toContain('There are no payments yet.\nThe operator adds')
-    expect(await empty('invoices')).toContain('There are no invoices yet.\n')
+    expect(await empty('purchases')).toContain('There are no payments.\nThe operator adds')
+    expect(await empty('invoices')).toContain('There are no invoices.\n')
     expect(await empty('requests')).toBe(
       'There were no inference requests in the last 30 days.\nTo send one: berth chat "Hello"\n',
     )
@@ -168,12 +168,12 @@ describe('requests', () => {
 
     const shown = await done('requests', 'show', kept)
     expect(shown).toMatch(
-      /^Kind +chat(, streamed)?\nOutcome +answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
+      /^Kind +chat(, streamed)?\nOutcome +Answered\nHTTP status +200\nUsage +\d+ in, \d+ out\nFirst byte +after /m,
     )
     expect(shown).toMatch(/\nRequest body\n\{[^]*"content": "What is a berth\?"[^]*\nResponse body\n/)
     expect(await done('requests', 'show', plain)).toContain('Its bodies were not stored')
     expect(await done('requests', 'show', failed)).toMatch(
-      /^Outcome +failed, not charged\nReason +\S+\nHTTP status +50\d$/m,
+      /^Outcome +Failed, not charged\nReason +\S+\nHTTP status +50\d$/m,
     )
     expect(await done('account', 'keep-bodies', 'off')).toContain('Bodies are no longer stored.')
     expect(await done('requests', 'show', plain)).toContain(
@@ -207,8 +207,8 @@ describe('account', () => {
 
   test('lists ended machines with their cost, without control sequences', async () => {
     const out = await done('ls', '--ended')
-    expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +requested$/m)
-    expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +requested$/m)
+    expect(out).toMatch(/^ +\d+ +web \\x1b\[31m +container +\d{4}-\S+ \S+Z +Terminated on request$/m)
+    expect(out).toMatch(/^ +\d+ +box +vm +\d{4}-\S+ \S+Z +Terminated on request$/m)
     expect(out).toMatch(/\n\n2 ended machines\. With costs: berth ls --ended --wide\n$/)
     await inTerminal('ls', '--ended')
     const wide = await done('ls', '--ended', '--wide')

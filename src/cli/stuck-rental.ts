@@ -1,9 +1,8 @@
 /** Stuck rentals, in one line beside whatever else an operator looks at. */
-import { count } from '../view/number.ts'
 import type { Client, Reply } from '../client/client.ts'
-import type { Screen } from './screen.ts'
+import { count } from '../view/number.ts'
+import { red, type Content } from './screen.ts'
 
-/** More are as bad. */
 const MAX_COUNTED = 100
 
 export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
@@ -11,8 +10,8 @@ export function readStuck(client: Client): Promise<Reply<'listAllRentals'>> {
 }
 
 /** Empty where none is stuck. */
-export function stuckLines(screen: Screen, { rentals, nextCursor }: Reply<'listAllRentals'>): string[] {
+export function describeStuck({ rentals, nextCursor }: Reply<'listAllRentals'>): Content[] {
   if (rentals.length === 0) return []
   const many = `${nextCursor === null ? '' : 'at least '}${count(rentals.length, 'rental')}`
-  return ['', screen.paint('red', `${many} stuck. To see what to do: berth operator rentals --stuck`)]
+  return ['', red(`${many} stuck. To see what to do: berth operator rentals --stuck`)]
 }

@@ -4,14 +4,12 @@ import { CliError, exitCodes } from './shell.ts'
 import type { Target } from './row-type.ts'
 
 interface Kind<T> {
-  /** Such as `API key`. */
+  /** Such as `API key`; its last word names the argument. */
   readonly noun: string
-  /** Of the argument in the usage. */
-  readonly arg: string
-  /** How it is named beside its id: `name`, `URL`. */
-  readonly named: string
   /** The command that lists them. */
   readonly list: string
+  /** How it is named beside its id: `name`, `URL`. */
+  readonly named: string
   /** `wanted` is what was typed: one that is found by its id alone may be left out otherwise. */
   readonly read: (client: Client, wanted: string) => Promise<readonly T[]>
   readonly idOf: (row: T) => string | number
@@ -20,7 +18,7 @@ interface Kind<T> {
 
 export function targetOf<T>(kind: Kind<T>): Target<T> {
   return {
-    arg: kind.arg,
+    arg: kind.noun.split(' ').at(-1) ?? kind.noun,
     help: `its id or ${kind.named}, as shown by ${kind.list}`,
     find: async (client, wanted) => choose(await kind.read(client, wanted), wanted, kind),
     idOf: kind.idOf,

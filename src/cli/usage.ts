@@ -7,7 +7,7 @@ import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } 
 import type { Client, Reply } from '../client/client.ts'
 import { isRefusal } from '../client/error.ts'
 import { show } from './row.ts'
-import { table, type Cell } from './screen.ts'
+import { toned, type Cell } from './screen.ts'
 import type { Row } from './row-type.ts'
 
 const BAR_CHARS = 20
@@ -24,40 +24,27 @@ interface UsageRow {
 }
 
 export const rows: readonly Row[] = [
-  show({
-    command: 'usage',
-    operation: 'getUsageSummary',
-    description: 'show spending by day, model, key or rental',
+  show('usage', 'getUsageSummary', 'show spending by day, model, key or rental', {
     flags: {
-      by: { help: 'group by' },
-      from: {
-        flag: '--since <day>',
-        help: 'first day: 2026-11-01, or 7d for a week (default: 30d)',
-        parse: parseSince,
-      },
-      to: { flag: '--until <day>', help: 'last day (default: today)', parse: parseDay },
+      by: 'group by',
+      from: { text: '--since <day>  first day: 2026-11-01, or 7d for a week (default: 30d)', parse: parseSince },
+      to: { text: '--until <day>  last day (default: today)', parse: parseDay },
     },
-    lines: async (summary, { client, screen, shell }) => {
+    examples: ['berth usage --since 7d', 'berth usage --by model --since 2026-11-01'],
+    content: async (summary, { client, shell }) => {
       const { from, to, by } = summary
       if (summary.rows.length === 0) return [`No spending from ${from} to ${to}.`]
       const names = by === 'key' ? await readKeyNames(client) : new Map<string, string>()
       const hasBars = shell.colour.out
       return [
-        ...table(
-          screen,
-          [
-            { title: by.toUpperCase(), shrink: true },
-            { title: 'REQUESTS', right: true },
-            { title: 'COST', right: true },
-            ...(hasBars ? [{ title: '' }] : []),
-          ],
-          cellsOf(usageRows(summary, names), hasBars),
-        ),
+        {
+          titles: [by.toUpperCase(), 'REQUESTS', 'COST', ...(hasBars ? [''] : [])],
+          rows: cellsOf(usageRows(summary, names), hasBars),
+        },
         '',
         `${money(summary.totalUsd)} from ${from} to ${to} (UTC)`,
       ]
     },
-    examples: ['berth usage --since 7d', 'berth usage --by model --since 2026-11-01'],
   }),
 ]
 
@@ -67,7 +54,7 @@ function cellsOf(usage: readonly UsageRow[], hasBars: boolean): Cell[][] {
     name,
     requests === 0 ? '' : number(requests),
     formatUsdForPeople(cost),
-    ...(hasBars ? [{ text: barOf(nanoUsdToNumber(cost), max), style: 'cyan' as const }] : []),
+    ...(hasBars ? [toned('info', barOf(nanoUsdToNumber(cost), max))] : []),
   ])
 }
 

@@ -1,13 +1,14 @@
 /** `berth volumes`: storage that outlives machines. A volume is named by its id or its label. */
-import { exactMoney } from '../view/money.ts'
-import { number } from '../view/number.ts'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, usdFromNumber, zeroUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
+import { exactMoney } from '../view/money.ts'
+import { number } from '../view/number.ts'
+import { volumeLabels, volumeState } from '../view/volume.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
 import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
-import { act, list } from './row.ts'
-import type { Cell } from './screen.ts'
+import { act, list, withBody } from './row.ts'
+import { toned, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { targetOf } from './target.ts'
 import type { Call, Row } from './row-type.ts'
@@ -21,9 +22,8 @@ const STEP_GB = sizeField.step ?? 1
 const volume = {
   ...targetOf<Volume>({
     noun: 'volume',
-    arg: 'volume',
-    named: 'label',
     list: 'berth volumes ls',
+    named: 'label',
     read: (client) => client.call('listVolumes'),
     idOf: (one) => one.id,
     nameOf: (one) => one.label,
@@ -32,111 +32,96 @@ const volume = {
 }
 
 export const rows: readonly Row[] = [
-  list({
-    command: 'volumes ls',
-    operation: 'listVolumes',
-    description: 'list storage volumes',
+  list('volumes ls', 'listVolumes', 'list storage volumes', {
     noun: 'volume',
-    empty: ['There are no volumes.', 'To create one: berth volumes create LABEL --size 256 --region REGION'],
     columns: [
-      { title: 'ID', right: true, of: (one) => String(one.id) },
-      { title: 'LABEL', shrink: true, of: (one) => one.label },
-      { title: 'GB', right: true, of: (one) => String(one.sizeGb) },
-      { title: 'STATUS', of: ({ status }) => ({ text: status, style: status === 'active' ? 'green' : 'yellow' }) },
-      { title: 'REGION', of: (one) => one.region },
-      { title: '$/HR', right: true, of: (one) => formatUsdForPeople(usdFromNumber(one.costPerHour) ?? zeroUsd) },
-      { title: 'ATTACHED TO', shrink: true, of: (one) => one.attachedRentals.join(', ') },
-    ],
-    examples: ['berth volumes ls'],
-  }),
-  list<'listStorageOptions', undefined, number, { size: number }>({
-    command: 'volumes prices',
-    operation: 'listStorageOptions',
-    description: 'list regions and prices for volumes',
-    options: [
+      'id',
+      'label',
+      'sizeGb:GB',
       {
-        flag: '--size <gb>',
-        help: `size to price, in steps of ${STEP_GB} GB`,
-        parse: parserOf(sizeField),
-        default: STEP_GB,
+        STATUS: (one) => {
+          const state = volumeState(one)
+          return toned(volumeLabels[state].tone, state)
+        },
       },
+      'region',
+      { '$/HR': (one) => formatUsdForPeople(usdFromNumber(one.costPerHour) ?? zeroUsd) },
+      'attachedRentals:ATTACHED TO',
     ],
-    noun: 'region',
-    empty: ['No region sells volumes: none has a price.', 'Ask the operator.'],
-    read: async ({ options }) => options.size,
-    columns: [
-      { title: 'REGION', of: (one) => one.region },
-      { title: '$/GB-HR', right: true, of: (one) => exactMoney(one.costPerGbHourUsd) },
-      {
-        title: '$/HR',
-        right: true,
-        of: (one, sizeGb) =>
-          formatUsdForPeople(nanoUsdOf((parseUsd(one.costPerGbHourUsd) ?? zeroUsd) * BigInt(sizeGb))),
-      },
-      { title: 'AVAILABLE (GB)', right: true, of: availableCell },
-    ],
-    hint: (_, { options }) => `$/HR is for ${options.size} GB. To create one: berth volumes create --help`,
-    examples: ['berth volumes prices --size 1024'],
+    empty: 'To create one: berth volumes create LABEL --size 256 --region REGION',
   }),
-  act<'createVolume', { attach?: string[] }>({
-    command: 'volumes create',
-    operation: 'createVolume',
-    description: 'create a storage volume',
-    args: [{ name: '<label>', help: 'label: at least 4 letters, digits, - or _', field: 'label' }],
+  list<'listStorageOptions', number, { size: number }>(
+    'volumes prices',
+    'listStorageOptions',
+    'list regions and prices for volumes',
+    {
+      options: {
+        '--size <gb>': {
+          help: `size to price, in steps of ${STEP_GB} GB`,
+          parse: parserOf(sizeField),
+          default: STEP_GB,
+        },
+      },
+      noun: 'region',
+      empty: ['No region sells volumes: none has a price.', 'Ask the operator.'],
+      read: async ({ options }) => options.size,
+      columns: [
+        'region',
+        {
+          '$/GB-HR': (one) => exactMoney(one.costPerGbHourUsd),
+          '$/HR': (one, sizeGb) =>
+            formatUsdForPeople(nanoUsdOf((parseUsd(one.costPerGbHourUsd) ?? zeroUsd) * BigInt(sizeGb))),
+          'AVAILABLE (GB)': availableCell,
+        },
+      ],
+      hint: (_, { options }) => `$/HR is for ${options.size} GB. To create one: berth volumes create --help`,
+      examples: ['berth volumes prices --size 1024'],
+    },
+  ),
+  act<'createVolume', { attach?: string[] }>('volumes create', 'createVolume', 'create a storage volume', {
+    args: { '<label>': 'label: at least 4 letters, digits, - or _' },
     flags: {
-      sizeInGb: { flag: '--size <gb>', help: `size, in steps of ${STEP_GB} GB` },
-      region: { help: 'region, as shown by berth volumes prices' },
+      sizeInGb: `--size <gb>  size, in steps of ${STEP_GB} GB`,
+      region: 'region, as shown by berth volumes prices',
       rentalIds: false,
     },
-    options: [{ flag: '--attach <name...>', help: 'attach it to these machines; the first one hosts the disk' }],
-    prepare: async ({ client, input, options }) => {
-      if (options.attach === undefined) return input
-      const rentalIds = await rentalIdsOf(client, options.attach)
-      return { ...input, parts: { body: { ...input.parts.body, rentalIds } } }
-    },
+    options: { '--attach <name...>': 'attach it to these machines; the first one hosts the disk' },
+    examples: ['berth volumes create datasets --size 512 --region us-central-1'],
+    prepare: async ({ client, input, options: { attach } }) =>
+      attach === undefined ? input : withBody(input, { rentalIds: await rentalIdsOf(client, attach) }),
     done: (made) => [
       `Creating ${made.label}: volume ${made.storageVolumeId}, ${made.sizeInGb} GB in ${made.region}.`,
       'To see when it is active: berth volumes ls',
     ],
-    examples: ['berth volumes create datasets --size 512 --region us-central-1'],
   }),
-  act({
-    command: 'volumes attach',
-    operation: 'attachVolume',
+  act('volumes attach', 'attachVolume', 'attach a volume to machines (all or none)', {
     target: volume,
-    description: 'attach a volume to machines (all or none)',
-    args: [{ name: '<name...>', help: NAME_HELP, field: 'rentalIds', parse: (text) => text }],
+    args: { '<name...>': { help: NAME_HELP, field: 'rentalIds', parse: (text) => text } },
+    examples: ['berth volumes attach datasets node-a'],
     prepare: withRentalIds,
     done: (reply, { found }) => `Attaching ${found.label} to ${rentals(reply.attachedRentalIds)}.`,
-    examples: ['berth volumes attach datasets node-a'],
   }),
-  act({
-    command: 'volumes detach',
-    operation: 'detachVolume',
+  act('volumes detach', 'detachVolume', 'detach a volume from machines', {
     target: volume,
-    description: 'detach a volume from machines',
-    args: [{ name: '[name...]', help: `${NAME_HELP}; default: all`, field: 'rentalIds', parse: (text) => text }],
+    args: { '[name...]': { help: `${NAME_HELP}; default: all`, field: 'rentalIds', parse: (text) => text } },
+    examples: ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
     prepare: withRentalIds,
     done: ({ attachedRentalIds: rest }, { found }) =>
       `Detaching ${found.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
-    examples: ['berth volumes detach datasets', 'berth volumes detach datasets node-a'],
   }),
-  act({
-    command: 'volumes rm',
-    operation: 'terminateVolume',
+  act('volumes rm', 'terminateVolume', 'delete a volume and its data; asks first', {
     target: volume,
-    description: 'delete a volume and its data; asks first',
+    examples: ['berth volumes rm datasets'],
     confirm: ({ found }) => `Delete ${found.label} (${found.sizeGb} GB) and all its data?`,
     done: (_, { found }) => `Deleting ${found.label}. It costs nothing from now on.`,
-    examples: ['berth volumes rm datasets'],
   }),
 ]
 
 /** The largest volume that can be created now. */
 function availableCell({ enabled, availableGb }: StorageOption, sizeGb: number): Cell {
-  if (!enabled) return { text: 'disabled', style: 'yellow' }
+  if (!enabled) return toned('warn', 'disabled')
   if (availableGb === null) return 'unknown'
-  return availableGb < sizeGb ? { text: number(availableGb), style: 'yellow' } : number(availableGb)
+  return availableGb < sizeGb ? toned('warn', number(availableGb)) : number(availableGb)
 }
 
 async function withRentalIds({ client, input, args }: Call<unknown, Volume>): Promise<Call['input']> {

@@ -1,12 +1,12 @@
 /** `berth webhooks`: URLs that receive events, and what was delivered to them. */
-import { count } from '../view/number.ts'
-import { age, utcTime } from '../view/time.ts'
 import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
+import { count } from '../view/number.ts'
+import { age, utcTime } from '../view/time.ts'
 import { act, custom, list } from './row.ts'
-import { fields, printable, type Screen, type Style } from './screen.ts'
+import { bold, toned, type Screen } from './screen.ts'
 import { exitCodes, type ExitCode } from './shell.ts'
 import { targetOf } from './target.ts'
 import type { Row } from './row-type.ts'
@@ -22,144 +22,107 @@ const ID = 'whk_07MWBtf8EQDEaFSoUt4aN'
 
 const webhook = targetOf<Webhook>({
   noun: 'webhook',
-  arg: 'webhook',
-  named: 'URL',
   list: 'berth webhooks ls',
+  named: 'URL',
   read: async (client) => (await client.call('listWebhooks')).webhooks,
   idOf: (one) => one.id,
   nameOf: (one) => one.url,
 })
 
-const eventFlags = {
-  eventTypes: { flag: '-e, --event <type...>', help: 'send only these event types, such as rental.failed' },
-  description: { flag: '-d, --description <text>', help: 'description' },
-} as const
+const DESCRIPTION = '-d, --description <text>  description'
+const EVENTS = '-e, --event <type...>  send only these event types'
 
 export const rows: readonly Row[] = [
-  list({
-    command: 'webhooks ls',
-    operation: 'listWebhooks',
-    rows: 'webhooks',
-    description: 'list webhooks',
-    noun: 'webhook',
-    empty: ['There are no webhooks.', `To add one: ${ADD_EXAMPLE}`],
+  list('webhooks ls', 'listWebhooks', 'list webhooks', {
     columns: [
-      { title: 'ID', of: (one) => one.id },
-      { title: 'URL', shrink: true, of: (one) => one.url },
-      { title: 'STATE', of: (one) => (one.enabled ? 'on' : { text: 'off', style: 'yellow' }) },
-      { title: 'EVENTS', of: (one) => (one.eventTypes === null ? 'all' : count(one.eventTypes.length, 'type')) },
+      'id',
+      'url',
+      {
+        STATE: ({ enabled }) => (enabled ? 'on' : toned('warn', 'off')),
+        EVENTS: ({ eventTypes }) => (eventTypes === null ? 'all' : count(eventTypes.length, 'type')),
+      },
     ],
+    empty: `To add one: ${ADD_EXAMPLE}`,
     below: (webhooks) =>
-      webhooks.flatMap(({ id, disabledReason }) =>
-        disabledReason === null ? [] : [`${id} was turned off: ${printable(disabledReason)}`],
+      webhooks.map(({ id, disabledReason }) =>
+        disabledReason === null ? undefined : `${id} was turned off: ${disabledReason}`,
       ),
-    examples: ['berth webhooks ls'],
   }),
-  act({
-    command: 'webhooks add',
-    operation: 'createWebhook',
-    description: 'send events to a URL; the signing secret is shown once',
-    args: [{ name: '<url>', help: 'public https URL', field: 'url' }],
-    flags: eventFlags,
-    done: (made, { screen }) => [
-      ...fields(screen, [
-        ['Webhook', made.id],
-        ['URL', made.url],
-        ['Secret', { text: made.secret, style: 'bold' }],
-      ]),
+  act('webhooks add', 'createWebhook', 'send events to a URL; the signing secret is shown once', {
+    args: { '<url>': 'public https URL' },
+    flags: { eventTypes: `${EVENTS}, such as rental.failed`, description: DESCRIPTION },
+    examples: [`${ADD_EXAMPLE} --event rental.failed`],
+    done: (made) => [
+      ['Webhook', made.id],
+      ['URL', made.url],
+      ['Secret', bold(made.secret)],
       '',
       'The secret signs each delivery. Save it now: it is not shown again. To test it:',
       `  berth webhooks test ${made.id}`,
     ],
-    examples: [`${ADD_EXAMPLE} --event rental.failed`],
   }),
-  act({
-    command: 'webhooks change',
-    operation: 'changeWebhook',
+  act('webhooks change', 'changeWebhook', 'change the URL, event types or description', {
     target: webhook,
-    description: 'change the URL, event types or description',
-    flags: {
-      eventTypes: { ...eventFlags.eventTypes, help: 'send only these event types; none: all' },
-      description: eventFlags.description,
-      url: { flag: '--to <url>', help: 'new URL' },
-      enabled: false,
-    },
-    done: ({ id }) => `Changed ${id}.`,
+    flags: { eventTypes: `${EVENTS}; none: all`, description: DESCRIPTION, url: '--to <url>  new URL', enabled: false },
     examples: [`berth webhooks change ${ID} --event rental.failed`],
+    done: ({ id }) => `Changed ${id}.`,
   }),
-  switchRow('enable', true),
-  switchRow('disable', false),
-  act({
-    command: 'webhooks rotate',
-    operation: 'rotateWebhookSecret',
+  switchRow('enable', true, 'turn a webhook on'),
+  switchRow('disable', false, 'turn a webhook off and drop pending deliveries'),
+  act('webhooks rotate', 'rotateWebhookSecret', 'create a new signing secret; it is shown once', {
     target: webhook,
-    description: 'create a new signing secret; it is shown once',
+    examples: [`berth webhooks rotate ${ID}`],
     onWire: (made, { found }) => ({ id: found.id, ...made }),
-    done: ({ secret }, { screen }) => [
-      ...fields(screen, [['Secret', { text: secret, style: 'bold' }]]),
+    done: ({ secret }) => [
+      ['Secret', bold(secret)],
       '',
       'Save it now: it is not shown again. The old secret also signs for another 24 hours.',
     ],
-    examples: [`berth webhooks rotate ${ID}`],
   }),
-  act({
-    command: 'webhooks rm',
-    operation: 'deleteWebhook',
+  act('webhooks rm', 'deleteWebhook', 'delete a webhook and its pending deliveries', {
     target: webhook,
-    description: 'delete a webhook and its pending deliveries',
+    examples: [`berth webhooks rm ${ID}`],
     onWire: (_, { found: { id, url } }) => ({ id, url, deleted: true }),
     done: (_, { found }) => `Deleted ${found.id}. Nothing more is sent to ${found.url}`,
-    examples: [`berth webhooks rm ${ID}`],
   }),
-  custom<unknown, Webhook>({
-    command: 'webhooks test',
+  custom<unknown, Webhook>('webhooks test', 'send a test event and wait for the result', {
     operation: 'testWebhook',
     target: webhook,
-    description: 'send a test event and wait for the result',
+    examples: [`berth webhooks test ${ID}`],
     run: async ({ client, screen, found: { id } }) => {
       const sent = await client.call('testWebhook', { params: { id } })
       return showAttempt(screen, await waitForAttempt(client, id, sent))
     },
-    examples: [`berth webhooks test ${ID}`],
   }),
-  list({
-    command: 'webhooks deliveries',
-    operation: 'listWebhookDeliveries',
-    rows: 'deliveries',
+  list('webhooks deliveries', 'listWebhookDeliveries', 'list deliveries, newest first', {
+    target: webhook,
     rowsShown: 20,
-    target: webhook as never,
-    description: 'list deliveries, newest first',
-    noun: 'delivery',
-    empty: ['Nothing was delivered yet.', 'To send a test event: berth webhooks test WEBHOOK'],
     columns: [
-      { title: 'ID', of: (one) => one.id },
-      { title: 'STATE', of: (one) => ({ text: one.state, style: styles[one.state] }) },
-      { title: 'AGE', right: true, of: (one) => age(one.lastAttemptAt ?? one.createdAt, systemClock.now()) },
-      { title: 'RESULT', shrink: true, of: (one) => (one.lastAttemptAt === null ? '' : resultOf(one)) },
-      { title: 'EVENT', shrink: true, of: (one) => one.eventType },
+      'id',
+      'state',
+      {
+        AGE: (one) => age(one.lastAttemptAt ?? one.createdAt, systemClock.now()),
+        RESULT: (one) => (one.lastAttemptAt === null ? '' : resultOf(one)),
+      },
+      'eventType:EVENT',
     ],
+    empty: ['Nothing was delivered yet.', 'To send a test event: berth webhooks test WEBHOOK'],
     examples: [`berth webhooks deliveries ${ID}`],
   }),
-  act({
-    command: 'webhooks redeliver',
-    operation: 'redeliver',
-    description: 'send a delivery again',
-    args: [{ name: '<delivery>', help: 'id, as shown by berth webhooks deliveries', field: 'id' }],
-    done: ({ eventType }) => `Sending ${eventType} again.`,
+  act('webhooks redeliver', 'redeliver', 'send a delivery again', {
+    args: { '<delivery>': 'id, as shown by berth webhooks deliveries' },
     examples: ['berth webhooks redeliver 17'],
+    done: ({ eventType }) => `Sending ${eventType} again.`,
   }),
 ]
 
-function switchRow(verb: 'enable' | 'disable', enabled: boolean): Row {
-  return act({
-    command: `webhooks ${verb}`,
-    operation: 'changeWebhook',
+function switchRow(verb: 'enable' | 'disable', enabled: boolean, description: string): Row {
+  return act(`webhooks ${verb}`, 'changeWebhook', description, {
     target: webhook,
     only: [],
     fixed: { enabled },
-    description: enabled ? 'turn a webhook on' : 'turn a webhook off and drop pending deliveries',
-    done: ({ id }) => `${id} is ${enabled ? 'on' : 'off'}.`,
     examples: [`berth webhooks ${verb} ${ID}`],
+    done: ({ id }) => `${id} is ${enabled ? 'on' : 'off'}.`,
   })
 }
 
@@ -178,25 +141,19 @@ async function waitForAttempt(client: Client, webhookId: string, sent: Delivery)
 }
 
 function showAttempt(screen: Screen, delivery: Delivery): ExitCode {
-  const { id, state, lastAttemptAt } = delivery
+  const { id, state, lastAttemptAt, nextAttemptAt } = delivery
   screen.show(delivery, () => {
-    if (state === 'delivered') return [`Delivered: ${printable(resultOf(delivery))}.`]
+    if (state === 'delivered') return [`Delivered: ${resultOf(delivery)}.`]
     if (lastAttemptAt === null) {
       return [`Delivery ${id} has not been attempted yet. To see it later: berth webhooks deliveries WEBHOOK`]
     }
     return [
-      `Not delivered: ${printable(resultOf(delivery))}.`,
-      ...(delivery.nextAttemptAt === null ? [] : [`Next attempt at ${utcTime(delivery.nextAttemptAt)}.`]),
+      `Not delivered: ${resultOf(delivery)}.`,
+      nextAttemptAt === null ? undefined : `Next attempt at ${utcTime(nextAttemptAt)}.`,
     ]
   })
   return state === 'delivered' || lastAttemptAt === null ? exitCodes.ok : exitCodes.failed
 }
-
-const styles = {
-  delivered: 'green',
-  failed: 'red',
-  pending: 'yellow',
-} as const satisfies Record<Delivery['state'], Style>
 
 function resultOf({ lastStatus, lastError, attempts }: Delivery): string {
   const result = lastError ?? `status ${lastStatus ?? 'unknown'}`

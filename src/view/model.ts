@@ -58,6 +58,20 @@ export function progressLabel(local: LocalState): string {
   return `${percent}% of ${megabytes(local.totalBytes ?? 0)}`
 }
 
+/** The state of a model that this server runs itself. */
+export function localLabel(local: LocalState): string {
+  switch (local.state) {
+    case 'pulling':
+      return `downloading ${progressLabel(local)}`
+    case 'loading':
+      return 'starting'
+    case 'ready':
+      return 'ready'
+    case 'failed':
+      return `failed: ${local.message ?? 'no reason given'}`
+  }
+}
+
 export function percentOf({ doneBytes, totalBytes }: LocalState): number | undefined {
   if (doneBytes === null || totalBytes === null || totalBytes <= 0) return undefined
   return Math.floor((Math.min(doneBytes, totalBytes) / totalBytes) * 100)

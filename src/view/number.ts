@@ -12,7 +12,7 @@ export function count(value: number, noun: string): string {
   return `${number(value)} ${value === 1 ? noun : plural(noun)}`
 }
 
-function plural(noun: string): string {
+export function plural(noun: string): string {
   if (noun.endsWith('person')) return noun.replace(/person$/, 'people')
   return /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`
 }
