@@ -138,11 +138,13 @@ function tableLines({ titles, rows, isWide }: Table, paintOut: Paint, columns: n
   return [line(titles.map((text) => ({ text, style: 'dim' }))), ...cells.map(line)]
 }
 
-/** `12`, `+$1,234.50`, `-5%`, `3 of 8`, `13/26 ms`, `40 GB`: most of the cells that are not empty. */
+/** `12`, `+$1,234.50`, `-5%`, `1-8`, `3 of 8`, `13/26 ms`, `40 GB`: most of the cells that are not empty. */
 function isNumeric(cells: readonly string[]): boolean {
   const filled = cells.filter((text) => text !== '')
   const numbers = filled.filter((text) =>
-    /^[-+<]?\$?\d[\d,.]*%?([/-]\d[\d.]*)?( (of [\d,.]+|\+\d+|[A-Z]{1,2}B|MiB|m?s|°C|W))?$/.test(text),
+    /^\d{1,3}-\d{1,3}$|^[-+<]?\$?\d[\d,]*(\.\d+)?%?(\/\d[\d.]*)?( (of [\d,.]+|\+\d+|[A-Z]{1,2}B|MiB|m?s|°C|W))?$/.test(
+      text,
+    ),
   )
   return numbers.length * 2 > filled.length
 }

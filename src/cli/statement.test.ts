@@ -88,9 +88,8 @@ describe('money', () => {
   test('invoices by month or number, and as a page', async () => {
     const { invoices } = await json('invoices')
     const [{ month, number, chargesUsd }] = invoices
-    expect(await done('invoices')).toBe(
-      `MONTH    ${'NUMBER'.padEnd(number.length)}  STATUS  ${'CHARGES'.padStart(money(chargesUsd).length)}\n` +
-        `${month}  ${number}  open    ${money(chargesUsd)}\n\n1 invoice. To see one: berth invoices show ${month}\n`,
+    expect(await done('invoices')).toMatch(
+      new RegExp(`^MONTH +NUMBER +STATUS +CHARGES\n${month} +${number} +open +\\${money(chargesUsd)}\n\n1 invoice\\. `),
     )
     const shown = await done('invoices', 'show', month)
     expect(await done('invoices', 'show', number)).toBe(shown)
