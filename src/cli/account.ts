@@ -12,35 +12,27 @@ import type { Row } from './row-type.ts'
 
 type ApiKey = Reply<'listApiKeys'>['apiKeys'][number]
 
-const apiKey = targetOf<ApiKey>({
-  noun: 'API key',
-  list: 'berth keys ls',
-  named: 'name',
+const apiKey = targetOf<ApiKey>('API key', 'berth keys ls', {
   read: async (client, wanted) => {
     const { apiKeys } = await client.call('listApiKeys')
     // A name can be used again once its key is revoked.
     return apiKeys.filter((key) => key.revokedAt === null || key.publicId === wanted)
   },
-  idOf: (key) => key.publicId,
-  nameOf: (key) => key.name,
+  id: 'publicId',
+  name: 'name',
 })
 
-const member = targetOf<Reply<'listMembers'>['members'][number]>({
-  noun: 'member',
-  list: 'berth members ls',
-  named: 'email address',
+const member = targetOf('member', 'berth members ls', {
   read: async (client) => (await client.call('listMembers')).members,
-  idOf: (one) => one.id,
-  nameOf: (one) => one.email,
+  id: 'id',
+  name: 'email',
+  named: 'email address',
 })
 
-const sshKey = targetOf<Reply<'listSshKeys'>['sshKeys'][number]>({
-  noun: 'SSH key',
-  list: 'berth ssh-keys ls',
-  named: 'name',
+const sshKey = targetOf('SSH key', 'berth ssh-keys ls', {
   read: async (client) => (await client.call('listSshKeys')).sshKeys,
-  idOf: (key) => key.id,
-  nameOf: (key) => key.name,
+  id: 'id',
+  name: 'name',
 })
 
 const accountRows: readonly Row[] = [

@@ -5,6 +5,7 @@ import { realGpus, simulatedGpus, type GpuSource } from '../agent/gpu-source.ts'
 import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../agent/identity.ts'
 import { forgetDesiredState } from '../agent/desired-state.ts'
 import { defaultFolder, type FolderOptions } from './agent-option.ts'
+import { sentence } from './failure.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 export function folderOf(options: FolderOptions): AgentFolder {
@@ -48,8 +49,4 @@ export async function withAgentErrors<T>(work: () => Promise<T>): Promise<T> {
     if (error instanceof AgentError) throw new CliError(exitCodes.failed, sentence(error.message), error.next)
     throw error
   }
-}
-
-export function sentence(text: string): string {
-  return /[.!?]$/.test(text) ? text : `${text}.`
 }

@@ -125,7 +125,7 @@ function whichKey({ keyFrom, dataDir, who }: Session, message: string): string[]
     : [`${from} Use a key with that scope.`]
 }
 
-function sentence(text: string): string {
+export function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 

@@ -1,6 +1,6 @@
 /** `berth image`, `speak` and `embed`. In a terminal a bar shows the progress of an image. */
 import { count, number } from '../view/number.ts'
-import { formatUsdForPeople, nanoUsdToNumber, type NanoUsd } from '../base/money.ts'
+import { formatUsdForPeople, nanoUsdToNumber } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import { fetchCost } from '../client/request-cost.ts'
 import type { Chunk } from '../client/inference.ts'
@@ -109,35 +109,40 @@ function wordsIn({ args }: Call): string[] {
 }
 
 async function generateImage(
-  { client, screen, options }: Call<OutputOptions>,
+  call: Call<OutputOptions>,
   body: { readonly model_name: string; readonly prompt: string },
   bar: Bar,
 ): Promise<void> {
-  const events = await client.stream('generateImage', { body })
+  const events = await call.client.stream('generateImage', { body })
   const { requestId } = events
   const result = await followImage(events, bar)
   const [image] = result.images
   if (image === undefined) throw noImage()
-  const bytes = Buffer.from(image.image, 'base64')
+  const about = { model: body.model_name, seed: image.random_seed, seconds: result.inference_time }
+  const { notes = [] } = result
+  await save(call, Buffer.from(image.image, 'base64'), requestId, { ...about, notes }, [
+    ['Model', about.model],
+    ['Seed', String(about.seed)],
+    ...notes.map((note): Fact => ['Note', note]),
+  ])
+}
+
+/** Writes the file, and shows it with its cost. */
+async function save(
+  { client, screen, options }: Call<OutputOptions>,
+  bytes: Buffer,
+  requestId: string,
+  about: object,
+  facts: readonly Fact[],
+): Promise<void> {
   writeOutput(options, bytes)
   const cost = await fetchCost(client, requestId)
-  const onWire = {
-    file: options.output,
-    bytes: bytes.length,
-    model: body.model_name,
-    seed: image.random_seed,
-    seconds: result.inference_time,
-    notes: result.notes ?? [],
-    requestId,
-    costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost),
-  }
-  screen.show(onWire, () => [
+  const costNanoUsd = cost === undefined ? null : nanoUsdToNumber(cost)
+  screen.show({ file: options.output, bytes: bytes.length, ...about, requestId, costNanoUsd }, () => [
     ['File', bold(options.output)],
-    ['Model', onWire.model],
-    ['Seed', String(onWire.seed)],
-    costFact(cost, requestId),
+    ...facts,
+    ['Cost', cost === undefined ? `not known yet: berth cost ${requestId}` : formatUsdForPeople(cost)],
     ['Request', requestId],
-    ...onWire.notes.map((note): Fact => ['Note', note]),
   ])
 }
 
@@ -159,32 +164,15 @@ function noImage(): CliError {
 }
 
 async function speak(
-  { client, screen, options }: Call<OutputOptions>,
+  call: Call<OutputOptions>,
   body: { readonly model: string; readonly text: string },
 ): Promise<void> {
-  const { requestId, answer } = await client.infer('generateAudio', { body })
+  const { requestId, answer } = await call.client.infer('generateAudio', { body })
   const bytes = Buffer.from(answer.audio, 'base64')
   if (bytes.length === 0) throw new CliError(exitCodes.failed, 'The response has no audio.', ['Try again.'])
-  writeOutput(options, bytes)
-  const cost = await fetchCost(client, requestId)
-  const onWire = {
-    file: options.output,
-    bytes: bytes.length,
-    model: body.model,
-    seconds: answer.duration,
-    characters: answer.usage,
-    requestId,
-    costNanoUsd: cost === undefined ? null : nanoUsdToNumber(cost),
-  }
-  screen.show(onWire, () => [
-    ['File', bold(options.output)],
+  const about = { model: body.model, seconds: answer.duration, characters: answer.usage }
+  await save(call, bytes, requestId, about, [
     ['Model', body.model],
     ['Length', `${answer.duration.toFixed(1)} s, ${number(answer.usage)} characters`],
-    costFact(cost, requestId),
-    ['Request', requestId],
   ])
-}
-
-function costFact(cost: NanoUsd | undefined, requestId: string): Fact {
-  return ['Cost', cost === undefined ? `not known yet: berth cost ${requestId}` : formatUsdForPeople(cost)]
 }

@@ -1,10 +1,10 @@
 /** `berth models` and `berth deployments`. The key of a deployment is never an argument, which other users could see. */
-import { deploymentState, localLabel, modelPlaces, modelPrice, modelState } from '../view/model.ts'
+import { deploymentState, localLabel, modelPlaces, modelPrice, modelState, type Deployment } from '../view/model.ts'
 import { count } from '../view/number.ts'
 import { addModelRow, readUpstream, upstreamOptions } from './model-add.ts'
 import { factFlags, priceFlags } from './model-flag.ts'
 import { pullRow } from './model-pull.ts'
-import { tableOf } from './record.ts'
+import { tableOf, type Columns } from './record.ts'
 import { act, custom, list, withBody } from './row.ts'
 import { red, toned } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -87,6 +87,24 @@ const deploymentFlags = {
   ...REASON,
 } as const
 
+const deploymentColumns: Columns<Deployment, undefined> = [
+  'id',
+  'model',
+  'url',
+  'protocol',
+  {
+    STATE: (one) => {
+      const { label, tone } = deploymentState(one)
+      return toned(tone, label)
+    },
+  },
+  'weight',
+  {
+    BUSY: ({ health, concurrency }) => `${health?.inFlight ?? 0} of ${concurrency}`,
+    FAULTS: ({ health }) => String(health?.faults ?? 0),
+  },
+]
+
 const deploymentRows: readonly Row[] = [
   custom<{ model?: string }>('deployments ls', 'list deployments and their health', {
     operation: 'listOperatedModels',
@@ -102,21 +120,7 @@ const deploymentRows: readonly Row[] = [
         if (deployments.length === 0) {
           return ['There are no deployments.', 'To add one: berth deployments add MODEL --upstream URL']
         }
-        const state = {
-          STATE: (one: (typeof deployments)[number]) => {
-            const { label, tone } = deploymentState(one)
-            return toned(tone, label)
-          },
-        }
-        const load = {
-          BUSY: (one: (typeof deployments)[number]) => `${one.health?.inFlight ?? 0} of ${one.concurrency}`,
-          FAULTS: (one: (typeof deployments)[number]) => String(one.health?.faults ?? 0),
-        }
-        return [
-          tableOf(deployments, ['id', 'model', 'url', 'protocol', state, 'weight', load]),
-          '',
-          count(deployments.length, 'deployment'),
-        ]
+        return [tableOf(deployments, deploymentColumns), '', count(deployments.length, 'deployment')]
       })
     },
   }),

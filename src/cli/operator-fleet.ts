@@ -28,14 +28,12 @@ const machineRows: readonly Row[] = [
       offering: 'only this offering',
       status: { text: `only this status: ${statuses.join(', ')}`, parse: parseStatus },
     },
-    empty: ({ input }) =>
-      Object.keys(input.parts.query ?? {}).length > 0
-        ? ['No machines match.', 'To list all of them: berth operator fleet']
-        : [
-            'There are no machines yet.',
-            'They come from engines (BERTH_ENGINES) and from hosts. To add a host, create',
-            'a join token: berth supply token',
-          ],
+    unmatched: 'To list all of them: berth operator fleet',
+    empty: [
+      'There are no machines yet.',
+      'They come from engines (BERTH_ENGINES) and from hosts. To add a host, create',
+      'a join token: berth supply token',
+    ],
     read: ({ client }) => readStuck(client),
     columns: [
       'id:MACHINE',

@@ -5,6 +5,7 @@
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
+import { parseJson } from './json-file.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
 export interface Profile {
@@ -111,12 +112,4 @@ function isProfile(value: unknown): boolean {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -82,7 +82,7 @@ function cellOf(name: string, value: unknown): Cell | undefined {
   if (typeof value === 'number') return /(^i|I)d$/.test(name) ? String(value) : number(value)
   if (Array.isArray(value)) return value.join(', ')
   if (typeof value !== 'string') return JSON.stringify(value)
-  if (/Usd$/.test(name)) return money(value)
+  if (name.endsWith('Usd')) return money(value)
   if (/(At|Since)$|^(at|timestamp)$/.test(name)) return utcTime(value)
   if (name === 'status' || name === 'state' || name === 'outcome') return toned(stateTone(value), value)
   if (name === 'gpuModel') return gpuLabel(value)

@@ -34,10 +34,8 @@ export const rows: readonly Row[] = [
       'keyId:KEY',
       'at:TIME',
     ],
-    empty: ({ input }) =>
-      Object.keys(input.parts.query ?? {}).length > 0
-        ? ['No requests match.', 'The log goes back 30 days.']
-        : ['There were no inference requests in the last 30 days.', 'To send one: berth chat "Hello"'],
+    unmatched: 'The log goes back 30 days.',
+    empty: ['There were no inference requests in the last 30 days.', 'To send one: berth chat "Hello"'],
     hint: 'To see one: berth requests show ID',
     examples: ['berth requests --since 24h', 'berth requests --model owner/small --outcome failed'],
   }),

@@ -31,7 +31,9 @@ export interface ListRow<T, Extra, Options, Found> extends Details {
   readonly wide?: Columns<T, Extra>
   /** Default: from the name of the list. */
   readonly noun?: string
-  /** For an empty list: the next step, all the lines, or a function of the call. */
+  /** The next step where a filter matches nothing. */
+  readonly unmatched?: string
+  /** For an empty list without a filter: the next step, all the lines, or a function of the call. */
   readonly empty?: string | readonly string[] | ((call: Call<Options>) => readonly string[] | undefined)
   readonly filter?: (row: T, options: Options) => boolean
   /** Leaves a row out of the table. Programs get it all the same. */
@@ -51,7 +53,19 @@ export function list<Op extends CallableId, Extra = undefined, Options = unknown
   row: ListRow<Item<Reply<Op>>, Extra, Options, Found>,
 ): Row {
   type T = Item<Reply<Op>>
-  const { columns, wide = [], noun: named, empty, filter, isShown, read, hint, below, ...details } = row
+  const {
+    columns,
+    wide = [],
+    noun: named,
+    empty: _,
+    unmatched: __,
+    filter,
+    isShown,
+    read,
+    hint,
+    below,
+    ...details
+  } = row
   const wideTitles = titlesOf(wide).map((title) => title.toLowerCase())
   return {
     command,
@@ -74,7 +88,7 @@ export function list<Op extends CallableId, Extra = undefined, Options = unknown
         const extra = (page.rows.length === 0 ? undefined : await read?.(call, page.rows)) as Extra
         const noun = named ?? page.noun
         const content = (): Content[] => {
-          if (page.rows.length === 0 && page.next === undefined) return [...emptyLines(call, noun, empty)]
+          if (page.rows.length === 0 && page.next === undefined) return [...emptyLines(call, noun, row)]
           const rows = page.rows.filter((one) => isShown === undefined || isShown(one, options, extra))
           const isWide = options.wide === true
           const more = typeof hint === 'function' ? hint(rows, call, extra) : (hint ?? '')
@@ -94,12 +108,12 @@ export function list<Op extends CallableId, Extra = undefined, Options = unknown
 function emptyLines<Options>(
   call: Call<Options>,
   noun: string,
-  empty: ListRow<unknown, unknown, Options, unknown>['empty'],
-): readonly string[] {
+  { empty, unmatched }: Pick<ListRow<never, never, Options, never>, 'empty' | 'unmatched'>,
+): readonly Content[] {
   const said = typeof empty === 'function' ? empty(call) : empty
-  if (typeof said === 'object') return said
-  if (Object.keys(call.input.parts.query ?? {}).length > 0) return [`No ${plural(noun)} match.`]
-  return [`There are no ${plural(noun)}.`, ...(said === undefined ? [] : [said])]
+  if (typeof empty === 'function' && typeof said === 'object') return said
+  if (Object.keys(call.input.parts.query ?? {}).length > 0) return [`No ${plural(noun)} match.`, unmatched]
+  return typeof said === 'object' ? said : [`There are no ${plural(noun)}.`, said]
 }
 
 export interface ShowRow<R, Options, Found> extends Details {

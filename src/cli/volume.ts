@@ -20,14 +20,12 @@ const sizeField = fieldOf('createVolume', 'sizeInGb')
 const STEP_GB = sizeField.step ?? 1
 
 const volume = {
-  ...targetOf<Volume>({
-    noun: 'volume',
-    list: 'berth volumes ls',
-    named: 'label',
+  ...targetOf('volume', 'berth volumes ls', {
     read: (client) => client.call('listVolumes'),
-    idOf: (one) => one.id,
-    nameOf: (one) => one.label,
+    id: 'id',
+    name: 'label',
   }),
+  idOf: ({ id }: Volume) => id,
   field: 'storageVolumeId',
 }
 

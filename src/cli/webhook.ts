@@ -20,13 +20,11 @@ const POLL_MS = 100
 const ADD_EXAMPLE = 'berth webhooks add https://example.com/berth'
 const ID = 'whk_07MWBtf8EQDEaFSoUt4aN'
 
-const webhook = targetOf<Webhook>({
-  noun: 'webhook',
-  list: 'berth webhooks ls',
-  named: 'URL',
+const webhook = targetOf('webhook', 'berth webhooks ls', {
   read: async (client) => (await client.call('listWebhooks')).webhooks,
-  idOf: (one) => one.id,
-  nameOf: (one) => one.url,
+  id: 'id',
+  name: 'url',
+  named: 'URL',
 })
 
 const DESCRIPTION = '-d, --description <text>  description'
