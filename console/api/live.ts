@@ -80,10 +80,10 @@ function readsOf(event: LineEvent): readonly CallableId[] {
   return ['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? []), ...availabilityReads(event)]
 }
 
-/** The marketplace is long and has only containers. */
+/** The marketplace has only containers. */
 function availabilityReads(event: LineEvent): readonly CallableId[] {
   if (!changesAvailability.has(event.type)) return []
-  return event.data['kind'] === 'container' ? ['listMachines'] : ['listRentalOptions']
+  return event.data['kind'] === 'container' ? ['searchMachines'] : ['listRentalOptions']
 }
 
 export function useLiveState(): LiveState {

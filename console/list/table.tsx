@@ -55,10 +55,23 @@ interface PagedTableProps<Op extends PagedId, Row> extends ReadProps<Op, Row> {
   /** The filter. A changed one starts at the first page. */
   readonly query?: Query<Op>
   readonly pageRows?: number
+  /** What the reply says about all pages. */
+  readonly above?: (reply: Reply<Op>) => ReactNode
 }
 
 export function PagedTable<Op extends PagedId, Row>(props: PagedTableProps<Op, Row>) {
-  const { call, params, query, rows, everyMs, virtual = false, skeleton = 8, pageRows = PAGE_ROWS, ...table } = props
+  const {
+    call,
+    params,
+    query,
+    rows,
+    everyMs,
+    virtual = false,
+    skeleton = 8,
+    pageRows = PAGE_ROWS,
+    above,
+    ...table
+  } = props
   const pages = usePages(JSON.stringify([params, query]))
   const page = { ...query, limit: pageRows, ...(pages.cursor === undefined ? {} : { cursor: pages.cursor }) }
   const input = { ...(params === undefined ? {} : { params }), query: page } as unknown as CallInput<Op>
@@ -67,7 +80,8 @@ export function PagedTable<Op extends PagedId, Row>(props: PagedTableProps<Op, R
   return (
     <Answer of={list} skeleton={typeof skeleton === 'number' ? <Skeleton rows={skeleton} /> : skeleton}>
       {(reply) => (
-        <div>
+        <div className="flex flex-col gap-4">
+          {above?.(reply)}
           <Rows {...table} rows={rows(reply)} />
           <Pager pages={pages} nextCursor={(reply as { readonly nextCursor: string | null }).nextCursor} />
         </div>

@@ -28,7 +28,7 @@ export function usePages(filter = ''): Pages {
 export function Pager({ pages, nextCursor }: { pages: Pages; nextCursor: string | null }) {
   if (pages.number === 1 && nextCursor === null) return null
   return (
-    <nav aria-label="Pages" className="mt-3 flex items-center justify-end gap-2">
+    <nav aria-label="Pages" className="flex items-center justify-end gap-2">
       <Button disabled={pages.number === 1} onClick={pages.previous}>
         Previous
       </Button>

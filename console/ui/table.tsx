@@ -1,7 +1,8 @@
 /** `Table` for short lists, `VirtualTable` for long ones: it renders only visible rows. Both take the same columns. */
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { memo, useCallback, useEffect, useRef, type ReactNode } from 'react'
+import { memo, useCallback, useEffect, useEffectEvent, useRef, type ReactNode } from 'react'
 import { cx } from './class.ts'
+import { SkeletonText } from './skeleton.tsx'
 
 export interface Column<Row> {
   readonly name: string
@@ -90,7 +91,11 @@ export function Table<Row>({ label, columns, rows, rowKey, empty }: TableProps<R
 const ROW_PX = 44
 const OVERSCAN = 8
 
-interface VirtualTableProps<Row> extends TableProps<Row> {
+interface VirtualTableProps<Row> extends Omit<TableProps<Row>, 'rows'> {
+  /** Rows that are not read yet are undefined. */
+  readonly rows: ReadonlyArray<Row | undefined>
+  /** The rows in view, to read them. */
+  readonly onShow?: (first: number, last: number) => void
   /** The order of the given rows. */
   readonly sorting?: Sorting
   /** A sortable header was pressed. */
@@ -103,7 +108,7 @@ interface VirtualTableProps<Row> extends TableProps<Row> {
 
 /** Rows have a fixed height. Visible rows are memoized: keep `columns` and `rowKey` stable for long lists. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
-  const { label, columns, rows, rowKey, empty, sorting, onSort, minWidth = '56rem', shows } = props
+  const { label, columns, rows, rowKey, empty, sorting, onSort, onShow, minWidth = '56rem', shows } = props
   const box = useRef<HTMLDivElement>(null)
   // A new function makes the virtualizer measure everything again.
   const getItemKey = useCallback(
@@ -123,6 +128,10 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   useEffect(() => {
     box.current?.scrollTo({ top: 0 })
   }, [shows])
+  const items = virtual.getVirtualItems()
+  const [first = 0, last = 0] = [items[0]?.index, items.at(-1)?.index]
+  const tellShown = useEffectEvent(() => onShow?.(first, last))
+  useEffect(() => tellShown(), [first, last])
   if (rows.length === 0) return <NoRows empty={empty} />
   const template = columns.map((column) => column.width ?? 'minmax(0, 1fr)').join(' ')
   return (
@@ -147,9 +156,8 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
           </div>
         </div>
         <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
-          {virtual.getVirtualItems().map((item) => {
+          {items.map((item) => {
             const row = rows[item.index]
-            if (row === undefined) return null
             return (
               <VirtualRow
                 key={item.key}
@@ -202,7 +210,7 @@ function HeaderCell<Row>({ column, sorting, onSort }: HeaderProps<Row>) {
 }
 
 interface RowProps<Row> {
-  readonly row: Row
+  readonly row: Row | undefined
   readonly columns: ReadonlyArray<Column<Row>>
   readonly template: string
   readonly index: number
@@ -219,7 +227,7 @@ function PlainRow<Row>({ row, columns, template, index, startPx }: RowProps<Row>
     >
       {columns.map((column) => (
         <div key={column.name} role="cell" className={sideOf(column)}>
-          {column.cell(row)}
+          {row === undefined ? <SkeletonText className="w-2/3" /> : column.cell(row)}
         </div>
       ))}
     </div>

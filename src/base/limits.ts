@@ -8,6 +8,8 @@ export const limits = {
   jsonDepth: 64,
   pageRows: 1_000,
   pageRowsDefault: 100,
+  /** How far into a sorted list a reader can jump. */
+  searchOffset: 1_000_000,
   /** The interface's plain lists are not paged; beyond this many rows a cursor is required. */
   plainListRows: 10_000,
   requestIds: 100,

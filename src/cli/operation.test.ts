@@ -18,6 +18,9 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   listInstancesByPost: 'the second name of listInstances, which berth ls calls',
   listInstanceHistory: 'berth ls --ended lists ended machines of all kinds',
   createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
+  listSupply: 'berth supply machines and berth supply hosts list the two in full',
+  searchMachines: 'berth offers filters the whole listing itself',
+  countMachines: 'counts for the filters of the console',
   getCurrentBalance: 'berth balance shows more, from getCustomerBalance',
 }
 

@@ -8,6 +8,7 @@ import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
+import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
 import { modelEndpoints } from './model.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
@@ -37,6 +38,7 @@ export const api = {
   ...billingEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
+  ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
   ...mediaEndpoints,
   ...accountEndpoints,

@@ -25,7 +25,7 @@ const JOIN_TOKEN_HOURS = 720
 const hostState = z.enum([...desired.shape.state.options, 'cleaning_pending'])
 const hostDriver = z.enum(['host', 'private-cloud'])
 
-const suppliedHost = z
+export const suppliedHost = z
   .object({
     id: z.string(),
     driver: hostDriver.describe('`host`: through its agent. `private-cloud`: over SSH'),

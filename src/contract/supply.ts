@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { pageQuery, priceUsdText, textIdParams } from './shared.ts'
+import { suppliedHost } from './host.ts'
+import { pageQuery, priceUsdText, searchText, textIdParams, timeText } from './shared.ts'
 
 export const suppliedMachine = z
   .object({
@@ -26,6 +27,37 @@ export const suppliedMachine = z
 const supply = { family: 'v2', tag: 'Supply', access: ['supply'] } as const
 
 export const supplyEndpoints = {
+  listSupply: endpoint({
+    ...supply,
+    method: 'GET',
+    path: '/v2/supply',
+    summary: 'List the machines and hosts of this account together, with totals',
+    description:
+      'A machine and the host that runs it share one ID. A host that has just joined is not listed as a machine yet, and a machine without an agent has no host.',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({
+      q: searchText.describe('Part of the ID'),
+      left: z.stringbool().optional().describe('Also machines that have left'),
+      joinedAfter: timeText.optional().describe('Only hosts that joined at this time or later'),
+    }),
+    response: z.object({
+      supplied: z.array(
+        z.object({ id: z.string(), host: suppliedHost.nullable(), machine: suppliedMachine.nullable() }),
+      ),
+      totals: z
+        .object({
+          machines: z.number(),
+          onSale: z.number(),
+          gpus: z.number(),
+          gpusRented: z.number(),
+          gpusFaulty: z.number(),
+          tenants: z.number(),
+          left: z.number().describe('Machines that have left; not in the other totals'),
+        })
+        .describe('Of all machines, on all pages'),
+      nextCursor: z.string().nullable(),
+    }),
+  }),
   listSuppliedMachines: endpoint({
     ...supply,
     method: 'GET',

@@ -8,6 +8,7 @@ import { billingHandlers } from './handlers/billing.ts'
 import { eventHandlers } from './handlers/event.ts'
 import { hostHandlers } from './handlers/host.ts'
 import { marketplaceHandlers } from './handlers/marketplace.ts'
+import { marketplaceSearchHandlers } from './handlers/marketplace-search.ts'
 import { modelHandlers } from './handlers/model.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
@@ -29,6 +30,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...billingHandlers,
     ...requestLogHandlers,
     ...marketplaceHandlers,
+    ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...secretHandlers,
     ...eventHandlers,

@@ -41,6 +41,6 @@ export function sshCommand(rental: Rental): string {
   return rental.status === 'Running' && ssh !== undefined ? `ssh ${ssh.user}@${ssh.host} -p ${ssh.port}` : ''
 }
 
-export function shownSupplier(machine: ListedMachine): string {
+export function shownSupplier(machine: Pick<ListedMachine, 'supplier_id'>): string {
   return machine.supplier_id ?? 'house'
 }

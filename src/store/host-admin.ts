@@ -14,7 +14,7 @@ export interface HostRecord extends HostRow {
   readonly awaits_cleaning: boolean
 }
 
-const awaitsCleaning = sql<boolean>`(host.access is not null and host.state in ('ready', 'draining') and exists (
+export const awaitsCleaning = sql<boolean>`(host.access is not null and host.state in ('ready', 'draining') and exists (
   select 1 from workload_node n join workload w on w.id = n.workload_id where n.host_id = host.id and w.want = 'gone'))`
 
 function selectRecords(db: Db) {
@@ -58,6 +58,12 @@ export async function listHostRecords(
   }
   if (query.after !== undefined) select = select.where('id', '>', query.after)
   return select.orderBy('id').limit(query.limit).execute()
+}
+
+export async function readHostRecords(db: Db, ids: readonly string[]): Promise<Map<string, HostRecord>> {
+  if (ids.length === 0) return new Map()
+  const rows = await selectRecords(db).where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
 }
 
 export async function findHostRecord(db: Db, id: string): Promise<HostRecord | undefined> {

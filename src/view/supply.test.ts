@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hasLeft, joinHostsAndMachines, ON_SALE, standingOf, type Host, type Machine } from './supply.ts'
+import { hasLeft, ON_SALE, standingOf, suppliedOf, type Host, type Machine } from './supply.ts'
 
 const NOW = Date.parse('2026-11-14T12:00:00.000Z')
 
@@ -64,16 +64,10 @@ describe('the state of a machine', () => {
   })
 })
 
-test('hosts and machines are joined by name, with those that have left at the end', () => {
-  const joined = joinHostsAndMachines(
-    [host({ id: 'b' }), host({ id: 'a', state: 'left' })],
-    [machine({ id: 'c' }), machine({ id: 'b' })],
-  )
-  expect(joined.map(({ id }) => id)).toEqual(['b', 'c', 'a'])
-  expect(joined.map(({ host: one, machine: two }) => [one !== undefined, two !== undefined])).toEqual([
-    [true, true],
-    [false, true],
-    [true, false],
-  ])
-  expect(joined.filter(hasLeft).map(({ id }) => id)).toEqual(['a'])
+test('a machine in the catalog describes the pair, and otherwise its host', () => {
+  const pair = { id: 'a', host: host({ region: 'declared' }), machine: machine({ region: 'listed' }) }
+  expect(suppliedOf(pair).of.region).toBe('listed')
+  expect(suppliedOf({ ...pair, machine: null }).of.region).toBe('declared')
+  expect(hasLeft(suppliedOf({ id: 'a', host: host({ state: 'left' }), machine: null }))).toBe(true)
+  expect(() => suppliedOf({ id: 'a', host: null, machine: null })).toThrow('neither')
 })

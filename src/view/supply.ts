@@ -18,15 +18,11 @@ export interface Supplied {
   readonly of: Pick<Machine, 'region' | 'clusterName' | 'offering' | 'gpuModel' | 'gpusTotal' | 'gpusSick'>
 }
 
-/** Sorted by name, with those that have left at the end. */
-export function joinHostsAndMachines(hosts: readonly Host[], machines: readonly Machine[]): Supplied[] {
-  const byId = new Map<string, Supplied>()
-  for (const machine of machines) byId.set(machine.id, { id: machine.id, host: undefined, machine, of: machine })
-  for (const host of hosts) {
-    const machine = byId.get(host.id)?.machine
-    byId.set(host.id, { id: host.id, host, machine, of: machine ?? host })
-  }
-  return [...byId.values()].sort((a, b) => Number(hasLeft(a)) - Number(hasLeft(b)) || a.id.localeCompare(b.id))
+/** As the page of a supplier reads it. */
+export function suppliedOf({ id, host, machine }: Reply<'listSupply'>['supplied'][number]): Supplied {
+  const of = machine ?? host
+  if (of === null) throw new Error(`${id} is neither a machine nor a host`)
+  return { id, host: host ?? undefined, machine: machine ?? undefined, of }
 }
 
 export function hasLeft({ host }: Pick<Supplied, 'host'>): boolean {

@@ -98,7 +98,7 @@ interface EndInstanceProps {
 }
 
 function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
-  const end = useAction('terminateInstance', ['getInstance', 'listInstances', 'listMachines', 'getCustomerBalance'])
+  const end = useAction('terminateInstance', ['getInstance', 'listInstances', 'searchMachines', 'getCustomerBalance'])
   return (
     <TerminateDialog
       name={name}

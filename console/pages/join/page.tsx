@@ -5,6 +5,7 @@
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { count } from '../../../src/view/number.ts'
+import { suppliedOf } from '../../../src/view/supply.ts'
 import { span } from '../../../src/view/time.ts'
 import { mayUse, useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
@@ -23,7 +24,6 @@ import { faultsOf, defaultValues, joinCommand } from './command.ts'
 import { JoinedHost } from './host.tsx'
 import { JoinTerms } from './terms.tsx'
 import { JoinTokens } from './tokens.tsx'
-import { MACHINES_SHOWN } from '../supply/read.ts'
 
 const ARRIVALS_EVERY_MS = 2_000
 
@@ -139,16 +139,14 @@ function Paste({ token, command }: { token: Token; command: string | undefined }
 
 /** Hosts that joined after the token was created. */
 function Arrivals({ token }: { token: Token }) {
-  const hosts = useCall('listSuppliedHosts', { query: { limit: MACHINES_SHOWN } }, { everyMs: ARRIVALS_EVERY_MS })
-  const machines = useCall('listSuppliedMachines', { query: { limit: MACHINES_SHOWN } }, { everyMs: ARRIVALS_EVERY_MS })
-  const since = Date.parse(token.createdAt)
-  const arrived = (hosts.data?.hosts ?? []).filter((host) => Date.parse(host.joinedAt) >= since)
+  const arrivals = useCall('listSupply', { query: { joinedAfter: token.createdAt } }, { everyMs: ARRIVALS_EVERY_MS })
+  const arrived = arrivals.data?.supplied ?? []
   return (
     <section aria-labelledby="arrivals" className="flex flex-col gap-3">
       <h2 id="arrivals" className="text-base font-semibold">
         3. Wait for the machine
       </h2>
-      {hosts.error !== null && hosts.data === undefined && <ErrorNotice error={hosts.error} />}
+      {arrivals.error !== null && arrivals.data === undefined && <ErrorNotice error={arrivals.error} />}
       <div aria-live="polite" className="flex flex-col gap-3">
         {arrived.length < token.usesLeft && (
           <p className="flex items-center gap-3 rounded-lg border border-dashed border-line-strong px-4 py-6 text-sm text-muted">
@@ -158,16 +156,8 @@ function Arrivals({ token }: { token: Token }) {
               : `Waiting for ${token.usesLeft - arrived.length} more.`}
           </p>
         )}
-        {arrived.map((host) => (
-          <JoinedHost
-            key={host.id}
-            one={{
-              id: host.id,
-              host,
-              machine: machines.data?.machines.find(({ id }) => id === host.id),
-              of: host,
-            }}
-          />
+        {arrived.map((one) => (
+          <JoinedHost key={one.id} one={suppliedOf(one)} />
         ))}
       </div>
     </section>

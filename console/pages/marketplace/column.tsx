@@ -15,18 +15,20 @@ export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): 
       <span className="font-medium">{money(row.pricePerGpu)}</span>
     )),
     amountColumn('free', 'Free', '5rem', (row) => (
-      <span className={row.free === 0 ? 'text-muted' : ''}>{`${row.free} of ${row.total}`}</span>
+      <span className={row.gpusFree === 0 ? 'text-muted' : ''}>{`${row.gpusFree} of ${row.gpusTotal}`}</span>
     )),
     amountColumn('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
     textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => (
-      <TwoLines first={count(row.cores, 'core')} second={row.cpu} />
+      <TwoLines first={count(row.cpuCores, 'core')} second={row.cpuModel} />
     )),
     amountColumn('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
-    amountColumn('disk', 'Disk', '6.25rem', (row) => `${number(row.diskGb)} GB`),
+    amountColumn('disk', 'Disk', '6.25rem', (row) => `${number(row.storageGb)} GB`),
     textColumn('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => (
-      <TwoLines first={row.region} second={row.cluster} />
+      <TwoLines first={row.region} second={row.clusterName} />
     )),
-    textColumn('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => <span title={row.supplier}>{row.supplier}</span>),
+    textColumn('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => (
+      <span title={row.supplierId}>{row.supplierId}</span>
+    )),
     {
       name: 'rent',
       header: <span className="sr-only">Rent</span>,
@@ -53,7 +55,7 @@ interface RentButtonProps {
 }
 
 function RentButton({ row, mayRent, onRent }: RentButtonProps) {
-  const why = !mayRent ? missingScope('compute:write') : row.free === 0 ? 'No free GPUs' : undefined
+  const why = !mayRent ? missingScope('compute:write') : row.gpusFree === 0 ? 'No free GPUs' : undefined
   return (
     <Button aria-label={`Rent ${row.id}`} disabledReason={why} onClick={() => onRent(row)}>
       Rent

@@ -1,9 +1,10 @@
 /** Filters of the marketplace. Text stays as typed, even while it is not a valid filter. */
-import { useMemo, useState } from 'react'
+import { useState } from 'react'
 import type { z } from 'zod'
+import type { Reply } from '../../../src/client/client.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
 import { number } from '../../../src/view/number.ts'
 import { SelectField, TextField, type Choice } from '../../ui/field.tsx'
-import type { MachineRow } from './machine.ts'
 import type { marketplaceSearch } from './search.ts'
 
 type Search = z.output<typeof marketplaceSearch>
@@ -13,16 +14,16 @@ const freeSteps = [1, 2, 4, 8] as const
 const any: Choice = { value: '', label: 'Any' }
 
 interface FilterFieldsProps {
-  readonly rows: readonly MachineRow[]
+  readonly counts: Reply<'countMachines'>
   readonly search: Search
   readonly onChange: Change
 }
 
-export function FilterFields({ rows, search, onChange }: FilterFieldsProps) {
+export function FilterFields({ counts, search, onChange }: FilterFieldsProps) {
   const [text, setText] = useTyped(search.text ?? '')
   const [price, setPrice] = useTyped(search.price === undefined ? '' : String(search.price))
-  const models = useMemo(() => countsOf(rows, (row) => row.gpu), [rows])
-  const regions = useMemo(() => countsOf(rows, (row) => row.region), [rows])
+  const models = choicesOf(counts.gpuModels, gpuLabel)
+  const regions = choicesOf(counts.regions, String)
   const changePrice = (typed: string): void => {
     setPrice(typed)
     const amount = /^\d{1,4}(\.\d{0,9})?$/.test(typed.trim()) ? Number.parseFloat(typed) : undefined
@@ -88,11 +89,11 @@ function useTyped(inAddress: string): [string, (typed: string) => void] {
   return [typed, setTyped]
 }
 
-/** Each value with its number of rows. */
-function countsOf(rows: readonly MachineRow[], valueOf: (row: MachineRow) => string): Choice[] {
-  const counts = new Map<string, number>()
-  for (const row of rows) counts.set(valueOf(row), (counts.get(valueOf(row)) ?? 0) + 1)
-  return [...counts]
+/** Each value with its number of machines. Makers write the name of a model in several ways. */
+function choicesOf(counts: Reply<'countMachines'>['regions'], labelOf: (name: string) => string): Choice[] {
+  const byLabel = new Map<string, number>()
+  for (const { name, machines } of counts) byLabel.set(labelOf(name), (byLabel.get(labelOf(name)) ?? 0) + machines)
+  return [...byLabel]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([value, n]) => ({ value, label: `${value} (${number(n)})` }))
 }

@@ -1,148 +1,81 @@
 /**
- * Marketplace machines as table rows. A response has kilobytes per machine (each GPU is listed separately), so that only
- * the shown fields are kept. It is read in pages, so that the first rows show before the last have arrived.
+ * Marketplace machines as table rows. The server filters, sorts and counts; only the pages that are in view are read,
+ * however long the list is.
  */
-import { useInfiniteQuery } from '@tanstack/react-query'
-import { useEffect, useMemo } from 'react'
+import { useQueries } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { z } from 'zod'
-import { usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import type { Reply } from '../../../src/client/client.ts'
+import { parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import type { CallInput, Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { Simulation } from '../../../src/contract/shared.ts'
-import { simulationIn } from '../../../src/contract/simulated.ts'
-import { gpuLabel, isGpuMatch } from '../../../src/view/gpu.ts'
-import { call } from '../../api/query.ts'
-import type { marketplaceSearch, sortNames } from './search.ts'
+import { gpuLabel } from '../../../src/view/gpu.ts'
+import { call, refresh } from '../../api/query.ts'
+import type { marketplaceSearch } from './search.ts'
 
-/** The first page fills the screen; the others load behind it. */
-const FIRST_PAGE_ROWS = 200
-const PAGE_ROWS = 2_500
-const MAX_PAGES = 80
+const PAGE_ROWS = 100
 const MIB_PER_GIB = 1_024
-const STALE_MS = 300_000
 
-export interface MachineRow {
-  readonly id: string
-  readonly cluster: string
-  readonly region: string
+type Listed = Reply<'searchMachines'>['machines'][number]
+
+export interface MachineRow extends Omit<Listed, 'gpuModel' | 'gpuRamMib' | 'pricePerGpuHourUsd'> {
   /** As people say it: without the maker's name. */
   readonly gpu: string
-  readonly free: number
-  readonly total: number
   readonly vramGb: number
-  readonly cpu: string
-  readonly cores: number
-  readonly virtualCores: number
-  readonly ramGb: number
-  readonly diskGb: number
-  readonly keepsDisk: boolean
   readonly pricePerGpu: NanoUsd
-  readonly supplier: string
-  readonly simulated: Simulation | null
-  /** Lower-case text for searching. */
-  readonly searchText: string
 }
 
 export interface Machines {
-  readonly rows: readonly MachineRow[] | undefined
-  /** More rows are loading. */
-  readonly isReading: boolean
+  /** As many as match; those that are not read yet are undefined. undefined: nothing was read yet. */
+  readonly rows: ReadonlyArray<MachineRow | undefined> | undefined
   readonly error: ClientError | null
   readonly retry: () => void
+  /** The rows in view. */
+  readonly show: (first: number, last: number) => void
 }
 
-export function useMachines(): Machines {
-  const query = useInfiniteQuery({
-    // Starts with the operation, so that events refresh it.
-    queryKey: ['listMachines', { paged: true }],
-    queryFn: async ({ pageParam, signal }) => {
-      const limit = pageParam === undefined ? FIRST_PAGE_ROWS : PAGE_ROWS
-      const page = { limit, ...(pageParam === undefined ? {} : { cursor: pageParam }) }
-      const answer = await call('listMachines', { query: page, body: {}, signal })
-      return { rows: answer.instances.map(rowOf), next: answer.next_cursor ?? undefined }
-    },
-    // A refresh reads every page. Stale prices are safe: an order fails if the price has risen.
-    staleTime: STALE_MS,
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (last, pages) => (pages.length < MAX_PAGES ? last.next : undefined),
+export function useMachines(search: z.output<typeof marketplaceSearch>): Machines {
+  const [pages, setPages] = useState<readonly number[]>([0])
+  const [known, setKnown] = useState<number>()
+  const { sort = 'price', down = false, ...filter } = search
+  const answers = useQueries({
+    queries: pages.map((page) => {
+      const input: CallInput<'searchMachines'> = {
+        query: { ...filter, sort, down, offset: page * PAGE_ROWS, limit: PAGE_ROWS },
+      }
+      return {
+        // As `useCall` has it, so that events refresh it.
+        queryKey: ['searchMachines', input],
+        queryFn: ({ signal }: { signal: AbortSignal }) => call('searchMachines', { ...input, signal }),
+      }
+    }),
   })
-  const { data, hasNextPage, isFetching, isError, fetchNextPage } = query
-  useEffect(() => {
-    if (hasNextPage && !isFetching && !isError) void fetchNextPage()
-  }, [hasNextPage, isFetching, isError, fetchNextPage])
-  const rows = useMemo(() => data?.pages.flatMap((page) => page.rows), [data])
+  const matches = answers.find(({ data }) => data !== undefined)?.data?.matches
+  // While other rows are read, the table keeps its height.
+  if (matches !== undefined && matches !== known) setKnown(matches)
+  const count = matches ?? known
+  const rows = count === undefined ? undefined : Array.from<MachineRow | undefined>({ length: count })
+  pages.forEach((page, n) => {
+    answers[n]?.data?.machines.forEach((machine, at) => {
+      if (rows !== undefined && page * PAGE_ROWS + at < rows.length) rows[page * PAGE_ROWS + at] = rowOf(machine)
+    })
+  })
   return {
     rows,
-    isReading: hasNextPage,
-    error: query.error as ClientError | null,
-    retry: () => void query.refetch(),
+    error: (answers.find(({ error }) => error !== null)?.error as ClientError | undefined) ?? null,
+    retry: () => void refresh(['searchMachines']),
+    show: (first, last) => {
+      const [from, to] = [Math.floor(first / PAGE_ROWS), Math.floor(last / PAGE_ROWS)]
+      if (pages[0] === from && pages.at(-1) === to) return
+      setPages(Array.from({ length: to - from + 1 }, (_, n) => from + n))
+    },
   }
 }
 
-function rowOf(machine: Reply<'listMachines'>['instances'][number]): MachineRow {
-  const { hardware, network, location } = machine
-  const gpu = gpuLabel(hardware.gpus[0]?.model)
-  const cpu = hardware.cpus[0]?.model ?? ''
+function rowOf({ gpuModel, gpuRamMib, pricePerGpuHourUsd, ...machine }: Listed): MachineRow {
   return {
-    id: machine.id,
-    cluster: machine.cluster_name,
-    region: location.region,
-    gpu,
-    free: machine.reserved ? 0 : machine.gpus_total - machine.gpus_reserved,
-    total: machine.gpus_total,
-    vramGb: Math.round((hardware.gpus[0]?.ram ?? 0) / MIB_PER_GIB),
-    cpu,
-    cores: hardware.cpus[0]?.cores ?? 0,
-    virtualCores: hardware.cpus[0]?.virtual_cores ?? 0,
-    ramGb: hardware.ram[0]?.capacity ?? 0,
-    diskGb: hardware.storage[0]?.capacity ?? 0,
-    keepsDisk: machine.has_persistent_storage,
-    pricePerGpu: usdFromNumber(machine.pricing.price.amount) ?? zeroUsd,
-    supplier: machine.supplier_id,
-    simulated: simulationIn(network),
-    searchText: [gpu, cpu, machine.id, machine.cluster_name, location.region, machine.supplier_id]
-      .join(' ')
-      .toLowerCase(),
+    ...machine,
+    gpu: gpuLabel(gpuModel),
+    vramGb: Math.round(gpuRamMib / MIB_PER_GIB),
+    pricePerGpu: parseUsd(pricePerGpuHourUsd) ?? zeroUsd,
   }
-}
-
-type MachineFilter = Pick<z.output<typeof marketplaceSearch>, 'gpu' | 'free' | 'price' | 'region' | 'text'>
-
-export function filterMachines(rows: readonly MachineRow[], filter: MachineFilter): MachineRow[] {
-  const { gpu, free, price, region, text } = filter
-  const most = price === undefined ? undefined : usdFromNumber(price)
-  const words = text?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
-  return rows.filter(
-    (row) =>
-      (gpu === undefined || isGpuMatch(row.gpu, gpu)) &&
-      (free === undefined || row.free >= free) &&
-      (most === undefined || row.pricePerGpu <= most) &&
-      (region === undefined || row.region === region) &&
-      words.every((word) => row.searchText.includes(word)),
-  )
-}
-
-export type SortName = (typeof sortNames)[number]
-
-const sortValues = {
-  gpu: (row) => row.gpu,
-  free: (row) => row.free,
-  vram: (row) => row.vramGb,
-  cpu: (row) => row.cores,
-  ram: (row) => row.ramGb,
-  disk: (row) => row.diskGb,
-  region: (row) => row.region,
-  price: (row) => row.pricePerGpu,
-  supplier: (row) => row.supplier,
-} as const satisfies Record<SortName, (row: MachineRow) => string | number | bigint>
-
-/** Equal rows are sorted by name. */
-export function sortMachines(rows: readonly MachineRow[], name: SortName, isDown: boolean): MachineRow[] {
-  const value: (row: MachineRow) => string | number | bigint = sortValues[name]
-  const way = isDown ? -1 : 1
-  return rows.toSorted((a, b) => {
-    const [left, right] = [value(a), value(b)]
-    if (left !== right) return left < right ? -way : way
-    return a.id < b.id ? -1 : 1
-  })
 }

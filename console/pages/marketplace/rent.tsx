@@ -35,7 +35,7 @@ const paths = {
 function bodyOf(order: Order, machine: MachineRow) {
   const image = optionalText(order.image)
   return {
-    cluster_name: machine.cluster,
+    cluster_name: machine.clusterName,
     node_name: machine.id,
     gpu_count: Number(order.gpus),
     // The price in the dialog: the supplier may have raised it since.
@@ -50,7 +50,7 @@ function bodyOf(order: Order, machine: MachineRow) {
 
 export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
   const navigate = useNavigate()
-  const rent = useAction('createInstance', ['listMachines', 'listInstances', 'getCustomerBalance'])
+  const rent = useAction('createInstance', ['searchMachines', 'listInstances', 'getCustomerBalance'])
   const form = useForm({
     initial: noOrder,
     schema: api.createInstance.body,
@@ -67,7 +67,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
             void navigate({ to: '/rentals/containers/$id', params: { id } })
           },
           onError: (error) => {
-            if (isPriceChange(error)) void refresh(['listMachines'])
+            if (isPriceChange(error)) void refresh(['searchMachines'])
           },
         },
       ),
@@ -84,11 +84,11 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
         <div className="grid items-start gap-3 sm:grid-cols-3">
           <SelectField
             label="GPUs"
-            choices={Array.from({ length: machine.free }, (_, n) => ({
+            choices={Array.from({ length: machine.gpusFree }, (_, n) => ({
               value: String(n + 1),
               label: count(n + 1, 'GPU'),
             }))}
-            hint={`${machine.free} of ${machine.total} available.`}
+            hint={`${machine.gpusFree} of ${machine.gpusTotal} available.`}
             {...countField}
             onChange={(event) => {
               // A changed price belongs to the number of GPUs that was ordered.
@@ -125,17 +125,11 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
 }
 
 function AboutMachine({ machine, gpus }: { machine: MachineRow; gpus: number }) {
-  const hardware = {
-    cpuModel: machine.cpu,
-    virtualCores: machine.virtualCores,
-    ramGb: machine.ramGb,
-    storageGb: machine.diskGb,
-  }
-  const share = shareOfMachine(hardware, gpus, machine.total)
+  const share = shareOfMachine(machine, gpus, machine.gpusTotal)
   return (
     <>
       <p className="text-sm text-muted">
-        Machine <span className="font-mono">{machine.id}</span> by {machine.supplier} in {machine.region}.{' '}
+        Machine <span className="font-mono">{machine.id}</span> by {machine.supplierId} in {machine.region}.{' '}
         {count(gpus, 'GPU')} include{gpus === 1 ? 's' : ''} {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB of
         memory and {number(share.storageGb)} GB of disk.
       </p>

@@ -1,7 +1,6 @@
 /** Search parameters of this page. Invalid values are ignored. */
 import { z } from 'zod'
-
-export const sortNames = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const
+import { marketplaceSorts } from '../../../src/contract/marketplace-search.ts'
 
 export const marketplaceSearch = z.object({
   /** Part of the model name, case-insensitive. */
@@ -13,6 +12,6 @@ export const marketplaceSearch = z.object({
   region: z.string().max(100).optional().catch(undefined),
   /** Every word must occur in the row. */
   text: z.coerce.string().max(200).optional().catch(undefined),
-  sort: z.enum(sortNames).optional().catch(undefined),
+  sort: z.enum(marketplaceSorts).optional().catch(undefined),
   down: z.boolean().optional().catch(undefined),
 })

@@ -15,7 +15,7 @@ interface MoveText {
   readonly done: string
 }
 
-const reads = ['listSuppliedHosts', 'listSuppliedMachines', 'listMachines'] as const
+const reads = ['listSupply', 'searchMachines'] as const
 const hostStates = { drain: 'draining', resume: 'ready', leave: 'left' } as const
 
 export function MoveDialog({ one, move, onClose }: { one: Supplied; move: Move; onClose: () => void }) {

@@ -30,7 +30,7 @@ function PriceForm({ machine, onClose }: { machine: Machine; onClose: () => void
   useEffect(() => element.current?.querySelector('input')?.select(), [])
   const form = useCallForm('changeSuppliedMachine', {
     input: { params: { id: machine.id } },
-    refreshes: ['listSuppliedMachines', 'listMachines'],
+    refreshes: ['listSupply', 'searchMachines'],
     initial: { pricePerGpuHourUsd: editableUsd(machine.pricePerGpuHourUsd) },
     body: ({ pricePerGpuHourUsd: price }) => ({ pricePerGpuHourUsd: price.trim() }),
     onDone: (_, { pricePerGpuHourUsd: price }) => {

@@ -167,7 +167,7 @@ function tokenRecord(token: JoinToken) {
   }
 }
 
-function suppliedHost(host: HostRecord, now: Instant) {
+export function suppliedHost(host: HostRecord, now: Instant) {
   const { offer, metrics, metrics_at: measuredAt } = host
   return {
     id: host.id,

@@ -1,15 +1,41 @@
 /** Operations for suppliers over HTTP. */
-import { formatInstant } from '../../base/instant.ts'
+import { formatInstant, parseInstant } from '../../base/instant.ts'
 import { formatUsd, parseUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import { readEarnings } from '../../app/earning.ts'
 import { changeSuppliedMachine } from '../../app/supply.ts'
+import { supplierOf } from '../../app/host.ts'
 import { transact } from '../../store/database.ts'
 import { listFleet, type Machine } from '../../store/machine.ts'
+import { listSupply, sumSupply } from '../../store/supply.ts'
 import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
+import { suppliedHost } from './host.ts'
 
 export const supplyHandlers = {
+  listSupply: async (app, { actor, query }) => {
+    const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+    if (query.cursor !== undefined && after === undefined) return badCursor()
+    const { db } = app.database
+    const now = app.clock.now()
+    const scope = { hostsOf: supplierOf(actor), machinesOf: actor.accountId }
+    const joinedAfter = query.joinedAfter === undefined ? undefined : parseInstant(query.joinedAfter)
+    const [found, totals] = await Promise.all([
+      listSupply(db, scope, { q: query.q, left: query.left, joinedAfter, after, limit: rowsToAsk(query.limit) }),
+      sumSupply(db, scope, now),
+    ])
+    const page = pageOf(found, query.limit, ({ id }) => id)
+    return ok({
+      supplied: page.rows.map(({ id, host, machine }) => ({
+        id,
+        host: host === undefined ? null : suppliedHost(host, now),
+        machine: machine === undefined ? null : suppliedMachine(machine),
+      })),
+      totals,
+      nextCursor: page.nextCursor,
+    })
+  },
+
   listSuppliedMachines: async (app, { actor, query }) => {
     const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
     if (query.cursor !== undefined && after === undefined) return badCursor()

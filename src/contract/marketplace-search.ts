@@ -1,0 +1,68 @@
+/** Browsing the marketplace: filtered, sorted and counted by the server. The marketplace API (v1) lists everything. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { simulation } from './shared.ts'
+
+export const marketplaceSorts = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const
+export type MarketplaceSort = (typeof marketplaceSorts)[number]
+
+const browse = { family: 'v2', tag: 'Marketplace', method: 'GET', access: 'public', errors: [400, 500] } as const
+
+const counts = z.array(z.object({ name: z.string(), machines: z.number() }))
+
+export const marketplaceSearchEndpoints = {
+  searchMachines: endpoint({
+    ...browse,
+    path: '/v2/marketplace/machines',
+    summary: 'Search marketplace machines',
+    query: z.strictObject({
+      gpu: z.string().max(100).optional().describe('Part of the model name; spaces, hyphens and case do not matter'),
+      free: z.coerce.number().int().min(1).max(64).optional().describe('Minimum number of free GPUs'),
+      price: z.coerce.number().min(0).max(1_000).optional().describe('Maximum USD per GPU-hour'),
+      region: z.string().max(100).optional(),
+      text: z
+        .string()
+        .max(200)
+        .optional()
+        .describe('Every word must occur in a name, CPU, cluster, region or supplier'),
+      sort: z.enum(marketplaceSorts).default('price'),
+      down: z.stringbool().default(false).describe('Descending'),
+      offset: z.coerce.number().int().min(0).max(limits.searchOffset).default(0),
+      limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
+    }),
+    response: z.object({
+      matches: z.number().describe('Machines that match, on all pages'),
+      machines: z.array(
+        z.object({
+          id: z.string(),
+          clusterName: z.string(),
+          region: z.string(),
+          supplierId: z.string().describe("`house` for the operator's own machines"),
+          gpuModel: z.string(),
+          gpuRamMib: z.number(),
+          gpusFree: z.number(),
+          gpusTotal: z.number(),
+          cpuModel: z.string(),
+          cpuCores: z.number(),
+          virtualCores: z.number(),
+          ramGb: z.number(),
+          storageGb: z.number(),
+          hasPersistentStorage: z.boolean(),
+          pricePerGpuHourUsd: z.string(),
+          simulated: simulation.nullable().describe('What is simulated; null: nothing'),
+        }),
+      ),
+    }),
+  }),
+  countMachines: endpoint({
+    ...browse,
+    path: '/v2/marketplace/counts',
+    summary: 'Count marketplace machines by GPU model and region',
+    response: z.object({
+      machines: z.number(),
+      gpuModels: counts.describe(`At most ${limits.pageRows}`),
+      regions: counts.describe(`At most ${limits.pageRows}`),
+    }),
+  }),
+}

@@ -1,0 +1,36 @@
+/** Browsing the marketplace over HTTP. */
+import { limits } from '../../base/limits.ts'
+import { formatUsd, zeroUsd } from '../../base/money.ts'
+import { ok } from '../../contract/result.ts'
+import { countMarketplace, searchMarketplace } from '../../store/marketplace.ts'
+import type { Handlers } from '../handler.ts'
+import { shownSupplier } from '../instance-view.ts'
+
+export const marketplaceSearchHandlers = {
+  searchMachines: async (app, { query: { sort, down, offset, limit, ...search } }) => {
+    const { machines, matches } = await searchMarketplace(app.database.db, search, { sort, down, offset, limit })
+    return ok({
+      matches,
+      machines: machines.map(({ hardware, ...machine }) => ({
+        id: machine.id,
+        clusterName: machine.cluster_name,
+        region: machine.region,
+        supplierId: shownSupplier(machine),
+        gpuModel: machine.gpu_model,
+        gpuRamMib: machine.gpu_ram_mib,
+        gpusFree: machine.free,
+        gpusTotal: machine.gpus_total,
+        cpuModel: hardware.cpuModel,
+        cpuCores: hardware.cpuCores,
+        virtualCores: hardware.virtualCores,
+        ramGb: hardware.ramGb,
+        storageGb: hardware.storageGb,
+        hasPersistentStorage: machine.has_persistent_storage,
+        pricePerGpuHourUsd: formatUsd(machine.price_nano_per_gpu_hour ?? zeroUsd),
+        simulated: machine.simulation,
+      })),
+    })
+  },
+
+  countMachines: async (app) => ok(await countMarketplace(app.database.db, limits.pageRows)),
+} satisfies Partial<Handlers>
