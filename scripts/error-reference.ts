@@ -5,17 +5,26 @@ import { accessReasons } from '../src/contract/reason-access.ts'
 import { accountReasons } from '../src/contract/reason-account.ts'
 import type { FailureKind, ReasonEntry } from '../src/contract/reason-entry.ts'
 import { modelReasons } from '../src/contract/reason-model.ts'
+import { portReasons } from '../src/contract/reason-port.ts'
 import { rentalReasons } from '../src/contract/reason-rental.ts'
 import { supplyReasons } from '../src/contract/reason-supply.ts'
 import type { DetailsOf } from '../src/contract/result.ts'
 
-const documented = { ...accessReasons, ...accountReasons, ...rentalReasons, ...supplyReasons, ...modelReasons }
+const documented = {
+  ...accessReasons,
+  ...accountReasons,
+  ...rentalReasons,
+  ...portReasons,
+  ...supplyReasons,
+  ...modelReasons,
+}
 type Documented = keyof typeof documented
 
 const sections = [
   ['Requests, keys and limits', accessReasons],
   ['Accounts and money', accountReasons],
   ['Rentals and storage volumes', rentalReasons],
+  ['HTTP ports of rentals', portReasons],
   ['Machines, hosts and prices', supplyReasons],
   ['Models and inference', modelReasons],
 ] as const
@@ -59,6 +68,13 @@ const samples: {
   not_running: { rentalId: 17, status: 'Pending' },
   rental_not_running: { rentalId: 17, status: 'Failed' },
   simulated_machine: { lacks: 'login' },
+  app_not_running: { name: 'brave-teal-otter', status: 'Pending' },
+  port_not_answering: { port: 8888 },
+  port_speaks_no_http: { port: 8888 },
+  port_timeout: { port: 8888, seconds: 300 },
+  port_not_found: { port: 8888 },
+  too_many_port_tokens: { max: 20 },
+  udp_not_supported: { port: 8888 },
   volume_not_found: { id: 3 },
   volume_not_active: { id: 3, state: 'deleting' },
   volume_attached: { rentalIds: [17] },

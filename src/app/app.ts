@@ -23,6 +23,8 @@ export interface App {
   readonly warn?: (error: unknown, what: string) => void
   /** Called for every failed engine call of a loop. */
   readonly driverFault?: (fault: DriverFault) => void
+  /** The URL of an HTTP port of a rental. Absent, or undefined: this server has no domain for them. */
+  readonly portUrl?: (rentalName: string, port: number) => string | undefined
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
   /** Absent: this server has no gateway. */

@@ -36,10 +36,12 @@ export async function readOrderOptions(
   if (kind === 'bare-metal' && options.idle?.action === 'stop') {
     return failField(['idle', 'action'], 'option_not_supported', { option: 'idle.action stop', kind })
   }
+  const workload = workloadOf(options, null)
+  const udp = workload.ports.find(({ protocol }) => protocol === 'udp')
+  if (udp !== undefined) return failField(['ports'], 'udp_not_supported', { port: udp.port })
   const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
   if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
   if (stopAt !== null && stopAt <= tx.clock.now()) return failField(['stopAt'], 'end_in_the_past')
-  const workload = workloadOf(options, null)
   const secretNames = await readSecretNames(tx, actor, workload)
   if (!secretNames.ok) return secretNames
   const { registryCredentialId } = workload

@@ -6,11 +6,12 @@ import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { base62, sha256 } from './id.ts'
 
+export const API_KEY_PREFIX = 'bk_'
 const PUBLIC_ID_CHARS = 14
 const SECRET_CHARS = 43
 const CHECKSUM_CHARS = 6
 const form = new RegExp(
-  `^bk_([0-9A-Za-z]{${PUBLIC_ID_CHARS}})_([0-9A-Za-z]{${SECRET_CHARS}})([0-9A-Za-z]{${CHECKSUM_CHARS}})$`,
+  `^${API_KEY_PREFIX}([0-9A-Za-z]{${PUBLIC_ID_CHARS}})_([0-9A-Za-z]{${SECRET_CHARS}})([0-9A-Za-z]{${CHECKSUM_CHARS}})$`,
 )
 
 export interface ApiKeyParts {
@@ -27,7 +28,7 @@ export interface NewApiKey extends ApiKeyParts {
 export function makeApiKey(): NewApiKey {
   const publicId = base62(randomBytes(10))
   const secret = base62(randomBytes(32))
-  const text = `bk_${publicId}_${secret}${checksum(publicId, secret)}`
+  const text = `${API_KEY_PREFIX}${publicId}_${secret}${checksum(publicId, secret)}`
   return { text, publicId, secretHash: sha256(secret), last4: text.slice(-4) }
 }
 

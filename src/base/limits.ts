@@ -21,6 +21,11 @@ export const limits = {
   idempotencyKeyChars: 255,
   idempotencyKeptMs: 24 * 3_600_000,
   customPorts: 20,
+  /** Tokens of one HTTP port. */
+  portTokens: 20,
+  /** How long a link to a private HTTP port can be opened. */
+  portCodeMs: 60_000,
+  portCookieMs: 24 * 3_600_000,
   userMetadataBytes: 4_096,
   environmentVariables: 100,
   environmentBytes: 131_072,

@@ -30,6 +30,9 @@ export interface Mux {
   readonly streams: number
 }
 
+/** The error of a stream whose whole connection has ended. */
+export class MuxClosed extends Error {}
+
 export interface MuxOptions {
   send(frame: Buffer): void
   /** Bytes buffered in the transport; above the limit, streams wait. */
@@ -131,7 +134,7 @@ class MuxOfStreams implements Mux {
     this.#ready.clear()
     const streams = [...this.#all.values()]
     this.#all.clear()
-    for (const stream of streams) stream.cut(new Error(reason))
+    for (const stream of streams) stream.cut(new MuxClosed(reason))
   }
 
   send(type: FrameType, id: number, payload: Buffer = Buffer.alloc(0)): void {

@@ -11,6 +11,7 @@ import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
 import { modelEndpoints } from './model.ts'
+import { portEndpoints } from './port.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
@@ -34,6 +35,7 @@ export const api = {
   }),
   ...rentalEndpoints,
   ...rentalSessionEndpoints,
+  ...portEndpoints,
   ...volumeEndpoints,
   ...billingEndpoints,
   ...requestLogEndpoints,

@@ -16,6 +16,8 @@ export const eventTypes = {
   'rental.stuck': 'The rental has been in one state for longer than it should',
   'rental.term_converted': 'The reserved term ended; the rental continues on demand',
   'rental.changed': 'The label, end time or spending limit was changed',
+  'rental.port_token_created': 'A token for an HTTP port was created',
+  'rental.port_token_revoked': 'A token for an HTTP port was revoked',
   'volume.created': 'A volume was ordered',
   'volume.active': 'The volume is ready to use; billing starts',
   'volume.suspended': 'The balance is empty; the volume is kept for a limited time without charge',

@@ -14,6 +14,8 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   terminateVirtualMachineRental: { rentalId: 17, reason: 'done' },
   changeRental: { label: 'training, run 2', spendingLimitUsd: '250.00' },
   requestReservation: { gpuCount: 512 },
+  openRentalPort: { path: '/lab' },
+  createPortToken: { name: 'ci' },
   createVolume: { region: 'us-central-1', label: 'datasets', sizeInGb: 1024 },
   attachVolume: { storageVolumeId: 5, rentalIds: [17] },
   detachVolume: { storageVolumeId: 5, rentalIds: [17] },

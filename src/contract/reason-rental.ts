@@ -18,6 +18,7 @@ function describeDiscountFault(fault: DiscountFault): string {
 const simulatedLacks = {
   login: 'This machine is simulated, so there is nothing to log in to.',
   logs: 'This machine is simulated, so it has no logs.',
+  ports: 'This machine is simulated, so nothing answers on its ports.',
 } as const
 
 const kindPlurals: Readonly<Record<string, string>> = {

@@ -8,6 +8,7 @@ import { accountReasons } from './reason-account.ts'
 import { downloadReasons } from './reason-download.ts'
 import { engineReasons, modelReasons } from './reason-model.ts'
 import type { ReasonEntry } from './reason-entry.ts'
+import { portReasons } from './reason-port.ts'
 import { rentalReasons } from './reason-rental.ts'
 import { supplyReasons } from './reason-supply.ts'
 
@@ -15,6 +16,7 @@ export const reasons = {
   ...accessReasons,
   ...accountReasons,
   ...rentalReasons,
+  ...portReasons,
   ...supplyReasons,
   ...modelReasons,
   ...engineReasons,

@@ -4,6 +4,7 @@ import { limits, MAX_INT32 } from '../base/limits.ts'
 import { commitment, rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
+import { portFields } from './port.ts'
 import { providerData } from './provider-data.ts'
 import { metadata, orderedWorkload, orderFields, workloadPorts, idleRule } from './workload.ts'
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
@@ -153,6 +154,7 @@ export const detailFields = {
   portMappings: z
     .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
     .describe('Public address of each port while it is running'),
+  ...portFields,
   simulated: simulation.nullable().describe('null: real machine with real GPUs'),
   events: z.array(eventRecord),
 }

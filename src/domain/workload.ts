@@ -68,6 +68,25 @@ function portOf(given: WorkloadPortInput): WorkloadPort {
   return { port, protocol, access: protocol === 'http' ? access : 'public', healthPath: healthPath ?? null }
 }
 
+/** All ports of a machine. Those that were ordered as plain numbers are TCP. */
+export function portsOfSpec({
+  ports,
+  workload,
+}: {
+  ports: readonly number[]
+  workload?: WorkloadSpec
+}): WorkloadPort[] {
+  const described = workload?.ports ?? []
+  const known = new Set(described.map(({ port }) => port))
+  return [...portsOf(ports.filter((port) => !known.has(port))), ...described]
+}
+
+/** Ports that lead straight to the machine. HTTP ports are behind a proxy that checks who may use them. */
+export function openPortsOf(spec: { ports: readonly number[]; workload?: WorkloadSpec }): number[] {
+  const http = new Set(spec.workload?.ports.filter(({ protocol }) => protocol === 'http').map(({ port }) => port))
+  return spec.ports.filter((port) => !http.has(port))
+}
+
 const REFERENCE = /\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_-]{0,99})\s*\}\}/g
 
 export function referenceTo(secret: string): string {

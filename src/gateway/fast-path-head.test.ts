@@ -16,6 +16,7 @@ describe('the head of a chat request', () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const bytes = head('Accept: */*', 'Connection: keep-alive', `traceparent: ${traceparent}`, 'X-Session-Id: a')
     expect(readFastPathHead(bytes)).toEqual({
+      hosts: ['localhost'],
       authorization: 'Bearer bk_x',
       bodyBytes: 12,
       headBytes: bytes.length - 12,

@@ -5,6 +5,8 @@
  */
 
 export interface FastPathHead {
+  /** The host names that the client may have used: a proxy can forward the original one. */
+  readonly hosts: readonly string[]
   readonly authorization: string
   readonly bodyBytes: number
   /** Including the empty line at its end. */
@@ -43,7 +45,8 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
   let authorization: string | undefined
   let length: string | undefined
   let type: string | undefined
-  let host = false
+  let host: string | undefined
+  let forwardedHost: string | undefined
   let traceparent: string | undefined
   let session: string | undefined
   for (const line of text.split('\r\n')) {
@@ -65,8 +68,12 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
         type = value
         break
       case 'host':
-        if (host) return undefined
-        host = true
+        if (host !== undefined) return undefined
+        host = value
+        break
+      case 'x-forwarded-host':
+        if (forwardedHost !== undefined) return undefined
+        forwardedHost = value
         break
       case 'connection':
         if (value.toLowerCase() !== 'keep-alive') return undefined
@@ -81,9 +88,10 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
         if (unusual.has(name) || !isToken(name)) return undefined
     }
   }
-  if (authorization === undefined || length === undefined || !host || !isJson(type)) return undefined
+  if (authorization === undefined || length === undefined || host === undefined || !isJson(type)) return undefined
   if (!/^[1-9]\d{0,8}$/.test(length)) return undefined
-  return { authorization, bodyBytes: Number.parseInt(length, 10), headBytes, traceparent, session }
+  const hosts = forwardedHost === undefined ? [host] : [host, ...forwardedHost.split(',').map((one) => one.trim())]
+  return { hosts, authorization, bodyBytes: Number.parseInt(length, 10), headBytes, traceparent, session }
 }
 
 function isPlain(line: string): boolean {

@@ -30,10 +30,12 @@ const caller: Caller = {
 let fastPath: FastPath
 let server: net.Server
 let answered: number
+let handedOver: number
 const clients: Socket[] = []
 
 beforeEach(async () => {
   answered = 0
+  handedOver = 0
   fastPath = makeFastPath({
     gateway: {
       tryChat: (_caller, _body, _headers, reply) => {
@@ -46,7 +48,11 @@ beforeEach(async () => {
     bodies: new BodyBudget({ totalBytes: 1_000_000, accountBytes: 1_000_000 }),
     identifier: () => () => caller,
     introduce: () => Promise.resolve(),
-    handOver: (socket) => void socket.destroy(),
+    handOver: (socket) => {
+      handedOver += 1
+      socket.destroy()
+    },
+    isOther: (host) => host.endsWith('.apps'),
     page: () => ({ status: 500, body: '' }),
     now: () => 0,
   })
@@ -87,3 +93,13 @@ test('a slow reader gets all of its answer, also during a shutdown', async () =>
   expect(head).toContain(`Content-Length: ${ANSWER.length}\r\n`)
   expect(bytes).toBe(head.length + ANSWER.length)
 })
+
+test.each(['Host: a-80.apps', 'Host: berth\r\nX-Forwarded-Host: a-80.apps'])(
+  'leaves chats with the application of a rental to it: %j',
+  async (host) => {
+    const client = await connect()
+    client.write(request.replace('Host: berth', host))
+    await waitFor('the end', () => client.closed || handedOver > 0)
+    expect([answered, handedOver]).toEqual([0, 1])
+  },
+)

@@ -28,6 +28,8 @@ export interface FastPathOptions {
   /** Looks the key up so that `identifier` knows it next time. Resolves for unknown keys too. */
   readonly introduce: (authorization: string) => Promise<unknown>
   readonly handOver: (socket: Socket) => void
+  /** Whether the host name is that of an HTTP port of a rental, whose requests are not ours. Absent: none is. */
+  readonly isOther?: (host: string) => boolean
   /** A failure as an HTTP status and body. */
   readonly page: (failure: Failure) => { status: number; body: string }
   readonly now: () => number
@@ -146,6 +148,7 @@ class FastPathConnection {
   #begin(bytes: Buffer): void {
     const head = readFastPathHead(bytes)
     if (head === undefined || head.bodyBytes > MAX_BODY_BYTES) return this.#handOver(bytes)
+    if (this.#options.isOther !== undefined && head.hosts.some(this.#options.isOther)) return this.#handOver(bytes)
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
       const own = Buffer.from(bytes.subarray(0, end))

@@ -80,17 +80,21 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
     // Anything that only the holder of the secret may learn comes after this comparison.
     return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
   }
+  const findKnown = async (publicId: string): Promise<Result<KnownKey>> => {
+    const key = await cache.find(publicId)
+    return key === undefined ? invalidKey() : ok(key)
+  }
   const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
     const lookup = keyOfConsoleSession(database, clock, token)
     const publicId = await within(LOOKUP_TIMEOUT_MS, lookup, 'the database did not answer in time')
     if (publicId === undefined) return fail('session_ended')
-    const key = await cache.find(publicId)
-    return key === undefined ? invalidKey() : ok(key)
+    return findKnown(publicId)
   }
   const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
     let found: Result<KnownKey>
     try {
       if (credentials.kind === 'session') found = await findKeyOfSession(credentials.token)
+      else if (credentials.kind === 'proven') found = await findKnown(credentials.keyId)
       else {
         const given = readKey(credentials)
         found = given.ok ? await findKey(given.value) : given
@@ -173,7 +177,7 @@ function makeCaller(key: KnownKey): Caller {
   }
 }
 
-function readKey(credentials: Exclude<Credentials, { kind: 'session' }>): Result<ApiKeyParts> {
+function readKey(credentials: Exclude<Credentials, { kind: 'session' | 'proven' }>): Result<ApiKeyParts> {
   switch (credentials.kind) {
     case 'none':
       return missingKey()

@@ -12,6 +12,8 @@ export type Credentials =
   /** A bare key, as typed on the sign-in page. */
   | { readonly kind: 'key'; readonly text: string }
   | { readonly kind: 'session'; readonly token: string }
+  /** Proven earlier: something that we have signed names the key. */
+  | { readonly kind: 'proven'; readonly keyId: string }
   /** A session cookie on a request that the console did not send. */
   | { readonly kind: 'cross-site' }
 
@@ -23,7 +25,7 @@ export interface Sent {
   readonly host: string
 }
 
-const COOKIE = 'berth_session'
+export const SESSION_COOKIE = 'berth_session'
 const consoleHeader = CONSOLE_HEADER.toLowerCase()
 
 export function credentialsOf(sent: Sent): Credentials {
@@ -53,7 +55,7 @@ export function isOwnOrigin({ headers: { origin }, host }: Pick<Sent, 'headers' 
 export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {
   for (const one of headers.cookie?.split(';') ?? []) {
     const [name, value = ''] = one.trim().split('=', 2)
-    if (name === COOKIE && value !== '') return value
+    if (name === SESSION_COOKIE && value !== '') return value
   }
   return undefined
 }
@@ -61,5 +63,5 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
 /** The `Set-Cookie` value. An empty token deletes the cookie. */
 export function sessionCookie(token: string, options: { maxAgeS: number; isSecure: boolean }): string {
   const { maxAgeS, isSecure } = options
-  return `${COOKIE}=${token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeS}${isSecure ? '; Secure' : ''}`
+  return `${SESSION_COOKIE}=${token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeS}${isSecure ? '; Secure' : ''}`
 }

@@ -12,6 +12,7 @@ import { marketplaceSearchHandlers } from './handlers/marketplace-search.ts'
 import { modelHandlers } from './handlers/model.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
+import { portHandlers } from './handlers/port.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
@@ -26,6 +27,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
   return {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
+    ...portHandlers,
     ...volumeHandlers,
     ...billingHandlers,
     ...requestLogHandlers,

@@ -7,6 +7,9 @@ import { HEARTBEAT_MS } from '../domain/host.ts'
 import { openAgentSockets } from './agent-sockets.ts'
 import type { Authenticator } from './authenticate.ts'
 import type { HostLinks } from './host-links.ts'
+import { openPortHealth } from './port-health.ts'
+import type { PortProxy } from './port-proxy.ts'
+import type { PortShares } from './port-share.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import { openRelay } from './relay.ts'
 import { openSessionSockets } from './session-sockets.ts'
@@ -16,6 +19,8 @@ import { openUpgrades } from './upgrade.ts'
 export interface HostSocketsOptions {
   readonly app: App
   readonly links: HostLinks
+  readonly ports: PortProxy
+  readonly shares: PortShares
   readonly settings: Settings
   readonly log: Logger
   readonly metrics: Metrics
@@ -28,14 +33,16 @@ export interface HostSocketsOptions {
 
 /** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
-  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links } = options
+  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares } = options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
-  const relay = openRelay({ app, links, host: settings.relay.host, log })
+  const relay = openRelay({ app, links, host: settings.relay.host, log, shares })
+  const health = openPortHealth({ app, links, log })
   const agents = openAgentSockets({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy })
-  openUpgrades(server, [agents.take, sessions.take])
+  openUpgrades(server, [ports.take, agents.take, sessions.take])
   return async () => {
+    await health.close()
     await sessions.close()
     await relay.close()
     await agents.close()

@@ -4,9 +4,8 @@
  * that stalls slows the sender down, all the way through the host's connection. The host reports an unreachable port,
  * and a host that hangs loses its connection, so no client waits longer than that.
  *
- * Tenants share a host's streams, and all share a server's connections: each has a share that leaves room for the others.
- * SSH has its own, so that tenants with many web connections, and their neighbours, can still log in. Connections beyond
- * the share are closed at once.
+ * HTTP ports are not relayed: they are behind the proxy of port-proxy.ts, which checks who may come. Connections beyond a
+ * tenant's share (port-share.ts) are closed at once.
  *
  * A port that is no longer relayed is closed with all its connections before it can be given to anyone else.
  */
@@ -15,14 +14,10 @@ import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import { listRelayPorts } from '../store/host.ts'
 import type { HostLinks } from './host-links.ts'
+import { makePortShares, type PortShares } from './port-share.ts'
 
 /** Notifications may be missed, and occupied ports become free. */
 const CHECK_MS = 3_000
-/** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
-const shares = {
-  ports: { server: 6_144, host: 640, workload: 256 },
-  ssh: { server: 2_048, host: 256, workload: 32 },
-} as const
 /** The target port that stands for SSH, whatever its number. */
 const SSH_TARGET = 0
 const KEEP_ALIVE_MS = 30_000
@@ -32,6 +27,8 @@ export interface RelayOptions {
   readonly links: HostLinks
   readonly host: string
   readonly log: Logger
+  /** Absent: the relay counts alone. */
+  readonly shares?: PortShares
 }
 
 export interface Relay {
@@ -75,8 +72,7 @@ class PortRelay {
   readonly #open = new Map<number, OpenPort>()
   /** Ports that could not be opened: logged once, not at every check. */
   readonly #taken = new Set<number>()
-  /** Connections by share. */
-  readonly #counts = new Map<string, number>()
+  readonly #shares: PortShares
   /** Ports that refused a connection since the last check: logged once. */
   readonly #full = new Set<number>()
   #syncing: Promise<void> | undefined
@@ -85,6 +81,7 @@ class PortRelay {
 
   constructor(options: RelayOptions) {
     this.#options = options
+    this.#shares = options.shares ?? makePortShares()
   }
 
   /** A check in progress may have read too early, so another one follows it, one for all callers. */
@@ -169,11 +166,12 @@ class PortRelay {
   #connect(socket: Socket, wanted: Wanted, sockets: Set<Socket>): void {
     const { links, log } = this.#options
     socket.on('error', () => {})
-    const release = this.#takeShares(wanted)
+    const { hostId, workloadId, target } = wanted
+    const release = this.#shares.take({ kind: target === SSH_TARGET ? 'ssh' : 'ports', hostId, workloadId })
     if (typeof release === 'string') {
       if (!this.#full.has(wanted.port)) {
         log.warn(
-          { port: wanted.port, workload: wanted.workloadId },
+          { port: wanted.port, workload: workloadId },
           `refused a relayed connection: the ${release} limit is reached`,
         )
       }
@@ -185,7 +183,6 @@ class PortRelay {
       release()
       sockets.delete(socket)
     })
-    const { hostId, workloadId, target } = wanted
     const stream = links.open(hostId, { kind: 'port', workloadId, port: target })
     if (stream === undefined) return void socket.resetAndDestroy()
     stream.on('error', () => socket.resetAndDestroy())
@@ -194,26 +191,6 @@ class PortRelay {
       if (!socket.readableEnded || !socket.writableFinished) stream.destroy()
     })
     socket.pipe(stream).pipe(socket)
-  }
-
-  /** A function that returns the shares, or the name of the limit that is reached. */
-  #takeShares({ hostId, workloadId, target }: Wanted): (() => void) | 'server' | 'host' | 'workload' {
-    const kind = target === SSH_TARGET ? 'ssh' : 'ports'
-    const whose = { server: '', host: hostId, workload: workloadId } as const
-    const keys: string[] = []
-    for (const level of ['server', 'host', 'workload'] as const) {
-      const key = `${kind} ${level} ${whose[level]}`
-      if ((this.#counts.get(key) ?? 0) >= shares[kind][level]) return level
-      keys.push(key)
-    }
-    for (const key of keys) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
-    return () => {
-      for (const key of keys) {
-        const left = (this.#counts.get(key) ?? 0) - 1
-        if (left > 0) this.#counts.set(key, left)
-        else this.#counts.delete(key)
-      }
-    }
   }
 }
 

@@ -11,6 +11,7 @@ import { findCommitment } from '../store/commitment.ts'
 import type { Db } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
 import { readMachines } from '../store/machine.ts'
+import { readPortHealth } from '../store/port.ts'
 import type { Rental } from '../store/rental.ts'
 import { listSegments } from '../store/segment.ts'
 import { readPublicPorts, readWorkloadMessages } from '../store/workload.ts'
@@ -22,18 +23,21 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
   const { db } = app.database
   const tag = rentalTag(app, rental)
   const machineId = rental.spec.nodes[0]?.machineId
-  const [events, cost, publicPorts, messages, machines] = await Promise.all([
+  const [events, cost, publicPorts, messages, machines, health] = await Promise.all([
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readRelayedPorts(app, [rental]),
     readWorkloadMessages(db, rental.status === 'Pending' ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
+    readPortHealth(db, rental),
   ])
   const machine = machines.get(machineId ?? '')
   return {
     events,
     ...cost,
     publicPorts: publicPorts.get(rental.id),
+    portUrl: (port) => app.portUrl?.(rental.name, port),
+    health,
     doing: messages.get(tag),
     simulated: machine?.simulation ?? null,
   }

@@ -3,6 +3,7 @@ import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { EventRecord } from '../contract/event.ts'
+import type { PortRecord } from '../contract/port.ts'
 import { providerData, type ProviderData, type ProviderId } from '../contract/provider-data.ts'
 import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalType } from '../contract/rental.ts'
@@ -13,6 +14,7 @@ import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
 import { wholeOf, type EngineSpec } from '../domain/rental.ts'
 import { emptyWorkload } from '../domain/workload.ts'
 import type { Term } from '../domain/term.ts'
+import { openPortsOf, portsOfSpec, type WorkloadPort } from '../domain/workload.ts'
 import type { Person } from '../store/account.ts'
 import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
@@ -167,6 +169,10 @@ export interface DetailFacts {
   readonly events: EventRecord[]
   /** undefined: not relayed. */
   readonly publicPorts: ReadonlyMap<number, number> | undefined
+  /** The URL of an HTTP port. */
+  readonly portUrl: (port: number) => string | undefined
+  /** By port: the last health check. */
+  readonly health: ReadonlyMap<number, boolean>
   /** The host's progress message while the rental starts. */
   readonly doing: string | undefined
   readonly simulated: Simulation | null
@@ -220,6 +226,7 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
     costSoFarUsd: formatUsd(facts.costSoFar),
     statusMessage: statusMessage(rental, facts.doing, facts.events),
     portMappings: portMappings(rental, facts.publicPorts),
+    ...portFields(rental, facts),
     simulated: facts.simulated,
     events: facts.events,
   }
@@ -229,10 +236,28 @@ export function detailFields(rental: Rental, facts: DetailFacts) {
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
   const host = rental.provider_data?.sshNetworking?.[0]?.host
   if (rental.status !== 'Running' || host === undefined) return []
-  return rental.spec.ports.flatMap((port) => {
+  return openPortsOf(rental.spec).flatMap((port) => {
     const publicPort = publicPorts === undefined ? port : publicPorts.get(port)
     return publicPort === undefined ? [] : [{ port, host, publicPort }]
   })
+}
+
+function portFields(rental: Rental, { publicPorts, portUrl, health }: DetailFacts) {
+  const isRunning = rental.status === 'Running'
+  const raw = new Map(portMappings(rental, publicPorts).map((one) => [one.port, `tcp://${one.host}:${one.publicPort}`]))
+  const ports = portsOfSpec(rental.spec).map((port): PortRecord => {
+    const url = isHttp(port) ? portUrl(port.port) : raw.get(port.port)
+    return {
+      ...port,
+      url: isRunning ? (url ?? null) : null,
+      healthy: isRunning && port.healthPath !== null ? (health.get(port.port) ?? null) : null,
+    }
+  })
+  return { ports, ready: isRunning && ports.every((one) => one.healthPath === null || one.healthy === true) }
+}
+
+function isHttp({ protocol }: Pick<WorkloadPort, 'protocol'>): boolean {
+  return protocol === 'http'
 }
 
 /** The reason for a failure is in an event. */

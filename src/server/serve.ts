@@ -1,7 +1,6 @@
 /** Wires a server: database, engines, loops, HTTP. The only place where parts are connected. */
 import { randomBytes } from 'node:crypto'
 import http from 'node:http'
-import type { Socket } from 'node:net'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -10,7 +9,6 @@ import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import { BodyBudget } from '../domain/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
-import { limits } from '../base/limits.ts'
 import { Metrics } from '../base/metrics.ts'
 import { ADDRESS_FILE, formatAddress } from '../base/server-address.ts'
 import { makeVault, type Vault } from '../base/vault.ts'
@@ -20,15 +18,15 @@ import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
 import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { KEY_WAKE } from '../store/api-key.ts'
 import { CAPACITY_WAKE } from '../store/machine.ts'
+import { PORT_WAKE } from '../store/port.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
 import { openDatabase, pingDatabase, type Database } from '../store/database.ts'
 import { readOrCreateInstallation } from '../store/installation.ts'
 import { migrate } from '../store/migrate.ts'
-import { makeFastPath, type FastPath } from '../gateway/fast-path.ts'
-import type { Gateway } from '../gateway/gateway.ts'
 import type { Journal } from '../gateway/journal.ts'
-import { makeAuthenticator, type Authenticator } from './authenticate.ts'
+import { makeAuthenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
+import { makeDrain, openFastPath } from './connections.ts'
 import { isDemoTaken, type WelcomeOptions } from './console-welcome.ts'
 import { readOrCreateSecret, writePrivateFile } from './data-folder.ts'
 import { makeDemoLink } from './demo-link.ts'
@@ -39,12 +37,14 @@ import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
 import { openHostSockets } from './host-sockets.ts'
 import { makeHostLinks } from './host-links.ts'
-import { inferencePage } from './answer-inference.ts'
 import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
 import { importInventory } from './metal-inventory.ts'
 import { openData, type OpenData } from './open-data.ts'
+import { portUrl, readPortHost } from './port-domain.ts'
+import { installPortProxy, openPortProxy } from './port-proxy.ts'
+import { makePortShares } from './port-share.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { watchResources } from './resource-gauges.ts'
 import { openLogs } from './session-sockets.ts'
@@ -153,18 +153,33 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
   const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing })
   const rentalOptions = shareRentalOptions(bare.database.db)
+  const { trustedProxy, portDomain } = settings
+  let ownPort = settings.port
   const app: App = {
     ...bare,
     rentalOptions,
     driverFault: reportFaults(metrics, log),
     modelStatus: inference.modelStatus,
     recentCost: (id) => inference.meter.costOf(id),
+    portUrl: (rentalName, port) => portDomain && portUrl(portDomain, { rentalName, port }, ownPort),
   }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
   app.database.silence.isAnswering = () => authenticator.isCaching()
   const streams = makeEventStreams(app)
   const links = makeHostLinks()
+  const shares = makePortShares()
+  const ports = openPortProxy({
+    app,
+    links,
+    domain: portDomain,
+    authenticator,
+    rates,
+    shares,
+    trustedProxy,
+    log,
+    metrics,
+  })
   const webhooks = deliverWebhooks(app)
   closing.push(() => webhooks.close())
   const loops =
@@ -201,6 +216,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
       if (name.startsWith('events:')) streams.wake(name.slice('events:'.length))
       else if (name === CAPACITY_WAKE) rentalOptions.changed()
       else if (name.startsWith(KEY_WAKE)) authenticator.forget(name.slice(KEY_WAKE.length))
+      else if (name.startsWith(PORT_WAKE)) ports.forget(Number(name.slice(PORT_WAKE.length)))
       else loops?.wake(name)
     },
   })
@@ -225,14 +241,17 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,
-    trustedProxy: settings.trustedProxy,
+    trustedProxy,
     consoleDir: options.consoleDir,
     welcome: wiring.welcome,
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
+  installPortProxy(server.server, ports)
   const closeSockets = openHostSockets({
     app,
     links,
+    ports,
+    shares,
     settings,
     log,
     metrics,
@@ -241,16 +260,23 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     databaseUrl,
     server: server.server,
   })
-  const fastPath = openFastPath(server.server, { gateway: inference.gateway, bodies, authenticator, clock: app.clock })
+  const fastPath = openFastPath(server.server, {
+    gateway: inference.gateway,
+    bodies,
+    authenticator,
+    clock: app.clock,
+    isOther: (host) => readPortHost(portDomain, host) !== undefined,
+  })
   const drain = makeDrain(server.server, fastPath, () => server.close())
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
   closing.push(closeSockets)
+  closing.push(async () => ports.close())
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
   const address = server.server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : settings.port
-  return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`
+  if (typeof address === 'object' && address !== null) ownPort = address.port
+  return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${ownPort}`
 }
 
 /** Counts every failure and logs those with a new cause. */
@@ -271,58 +297,6 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
     demoLink: isTrial && !isDemoTaken(dataDir) ? makeDemoLink(options.clock ?? systemClock) : undefined,
     host: settings.host,
     trustProxy: settings.trustedProxy !== undefined,
-  }
-}
-
-interface FastPathParts {
-  readonly gateway: Gateway
-  readonly bodies: BodyBudget
-  readonly authenticator: Authenticator
-  readonly clock: Clock
-}
-
-/** Chats are answered on bare sockets; other connections go to node:http. */
-function openFastPath(server: http.Server, options: FastPathParts): FastPath {
-  const { gateway, bodies, authenticator, clock } = options
-  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
-  const fastPath = makeFastPath({
-    gateway,
-    bodies,
-    identifier: () => authenticator.identifier(),
-    introduce: (header) => authenticator.authenticate({ kind: 'authorization', header }),
-    handOver: (socket) => {
-      for (const listener of usual) listener.call(server, socket)
-    },
-    page: inferencePage,
-    now: () => clock.now(),
-  })
-  server.removeAllListeners('connection')
-  server.on('connection', (socket) => fastPath.take(socket))
-  return fastPath
-}
-
-/** Lets pending requests finish for a bounded time, then closes all connections. */
-function makeDrain(server: http.Server, fastPath: FastPath, close: () => Promise<unknown>): () => Promise<void> {
-  let underWay = 0
-  let whenIdle = (): void => {}
-  server.on('request', (_request, response) => {
-    underWay += 1
-    response.once('close', () => {
-      underWay -= 1
-      if (underWay === 0) whenIdle()
-    })
-  })
-  return async () => {
-    const closed = close()
-    const idle = new Promise<void>((resolve) => {
-      whenIdle = resolve
-      if (underWay === 0) resolve()
-    })
-    const late = new Promise<void>((resolve) => setTimeout(resolve, limits.drainMs).unref())
-    await Promise.race([Promise.all([idle, fastPath.close()]), late])
-    fastPath.destroy()
-    server.closeAllConnections()
-    await closed
   }
 }
 

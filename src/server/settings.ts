@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
+import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './port-domain.ts'
 import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
 
 const MB = 1_000_000
@@ -41,6 +42,10 @@ const environment = z.object({
     .string()
     .regex(/^\d{1,5}-\d{1,5}$/, 'must be a port range such as 20000-29999')
     .default('20000-29999'),
+  BERTH_APPS_DOMAIN: z
+    .string()
+    .refine((text) => readPortDomain(text) !== undefined, PORT_DOMAIN_HELP)
+    .optional(),
   BERTH_SELL_SIMULATED: z.stringbool().optional(),
   BERTH_INVENTORY: z.string().min(1).optional(),
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
@@ -95,6 +100,8 @@ export interface Settings {
     readonly publicHost: string
     readonly ports: { readonly from: number; readonly to: number }
   }
+  /** HTTP ports of rentals have names below it. undefined: they have no address. */
+  readonly portDomain: PortDomain | undefined
   /** Whether virtual machines with simulated GPUs are sold. */
   readonly sellSimulated: boolean
   readonly storageOvercommit: number
@@ -158,6 +165,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
     engines: [...new Set(engines)] as EngineName[],
     relay: readRelay(read),
+    portDomain: portDomainOf(read),
     sellSimulated: read.BERTH_SELL_SIMULATED ?? read.DATABASE_URL === undefined,
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
@@ -211,6 +219,13 @@ function trustedProxyOf(text: string): TrustedProxy | undefined {
   const trusted = readTrustedProxy(text)
   if (trusted !== 'invalid') return trusted
   throw new SettingsError(`Invalid setting: BERTH_TRUST_PROXY: ${TRUST_PROXY_HELP}`)
+}
+
+/** A server behind a proxy is reached from elsewhere, where `localhost` is another machine. */
+function portDomainOf(read: Environment): PortDomain | undefined {
+  if (read.BERTH_APPS_DOMAIN !== undefined) return readPortDomain(read.BERTH_APPS_DOMAIN)
+  const isLocal = isLoopback(read.BERTH_HOST) && trustedProxyOf(read.BERTH_TRUST_PROXY) === undefined
+  return isLocal ? localPortDomain : undefined
 }
 
 function readRelay(read: Environment): Settings['relay'] {

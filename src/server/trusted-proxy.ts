@@ -57,3 +57,11 @@ export function hostOf(request: IncomingMessage, trusted: TrustedProxy | undefin
   const isFromTrustedProxy = last !== '' && trusted?.(request.socket.remoteAddress ?? '', 0) === true
   return isFromTrustedProxy ? last : (request.headers.host ?? '')
 }
+
+/** The protocol that the client used. */
+export function protocolOf(request: IncomingMessage, trusted: TrustedProxy | undefined): 'http' | 'https' {
+  const forwarded = [request.headers['x-forwarded-proto'] ?? []].flat().join(',')
+  const last = forwarded.split(',').at(-1)?.trim().toLowerCase()
+  const isBelieved = trusted?.(request.socket.remoteAddress ?? '', 0) === true
+  return isBelieved && last === 'https' ? 'https' : 'http'
+}

@@ -64,6 +64,19 @@ export interface Tables extends HostTables, RequestTables {
     revoked_at: AtOrNull
   }
   console_session: { token_hash: Buffer; api_key_id: string; created_at: At; expires_at: At }
+  port_token: {
+    id: string
+    rental_id: number
+    port: number
+    name: string
+    token_hash: Buffer
+    last4: string
+    person_id: string
+    created_at: At
+    expires_at: AtOrNull
+  }
+  port_code: { code_hash: Buffer; rental_id: number; port: number; api_key_id: string; expires_at: At }
+  port_health: { rental_id: number; port: number; healthy: boolean; checked_at: At }
   key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
   ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
   secret: { account_id: string; name: string; sealed: string; created_at: At; updated_at: At }

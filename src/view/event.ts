@@ -17,6 +17,8 @@ const labels = {
   'rental.stuck': ['Rental stuck', 'warn'],
   'rental.term_converted': ['Term ended', 'info'],
   'rental.changed': ['Rental changed', 'plain'],
+  'rental.port_token_created': ['Port token created', 'plain'],
+  'rental.port_token_revoked': ['Port token revoked', 'plain'],
   'volume.created': ['Volume ordered', 'info'],
   'volume.active': ['Volume ready', 'good'],
   'volume.suspended': ['Volume suspended', 'warn'],

@@ -37,6 +37,7 @@ export interface Owned {
   readonly sshKeyToDelete: string
   readonly secretToDelete: string
   readonly registryCredentialToDelete: string
+  readonly portTokenToRevoke: string
   readonly webhook: string
   readonly webhookToDelete: string
   readonly delivery: string
@@ -57,6 +58,7 @@ const MONTH = '2026-01'
 const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
 const LISTED_MACHINE = 'mock-iad-h100-01'
 const MODEL_FILE = { source: 'file:/models/small.gguf', file: 'small.gguf', bytes: 7, sha256: '0a'.repeat(32) }
+const HTTP_PORT = 8_888
 /** Nothing listens here. */
 const HOOK_URL = 'http://127.0.0.1:9/hook'
 const UPSTREAM = 'http://127.0.0.1:9/v1'
@@ -103,6 +105,10 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   requestReservation: withBody(exampleBodies.requestReservation),
   getRentalLogs: (its) => ({ ...owned({ id: its.virtualMachine }), query: { tail: '10', follow: 'true' } }),
   getRentalMetrics: (its) => owned({ id: its.virtualMachine }),
+  openRentalPort: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT }, exampleBodies.openRentalPort),
+  listPortTokens: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT }),
+  createPortToken: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT }, exampleBodies.createPortToken),
+  revokePortToken: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT, tokenId: its.portTokenToRevoke }),
   listStorageOptions: none,
   createVolume: (its) => owned(undefined, { ...exampleBodies.createVolume, rentalIds: [its.bareMetal] }),
   listVolumes: none,
@@ -250,6 +256,7 @@ export const absent: Owned = {
   registryCredentialToDelete: 'reg_0000000000000000000000',
   webhook: 'whk_0000000000000000000000',
   webhookToDelete: 'whk_0000000000000000000000',
+  portTokenToRevoke: 'ptk_0000000000000000000000',
   delivery: 'dlv_00000000000000000000000000000000',
   request: 'req_00000000000000000000000000000000',
   model: 'absent/model',
@@ -269,7 +276,13 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const make = (path: string, body?: unknown) => succeed(owner.call, 'POST', path, body)
   const rentals = '/v2/alpha/on-demand'
   const virtualMachine = async (): Promise<number> =>
-    (await make(`${rentals}/virtual-machine-rentals`, { gpuCount: 1, region: 'mock-region' })).id
+    (
+      await make(`${rentals}/virtual-machine-rentals`, {
+        gpuCount: 1,
+        region: 'mock-region',
+        ports: [`${HTTP_PORT}/http`],
+      })
+    ).id
   const bareMetal = async (): Promise<number> =>
     (await make(`${rentals}/bare-metal-rentals`, { gpuCount: 8, networkType: 'infiniband' })).id
   const volume = async (rentalIds: number[]): Promise<number> => {
@@ -305,9 +318,11 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   const image = { ...exampleBodies.addBaseImage, isDefault: false, name: 'to-delete' }
   const metalRental = await bareMetal()
   const hook = await webhook()
+  const keptMachine = await virtualMachine()
+  const tokens = `${rentals}/rentals/${keptMachine}/ports/${HTTP_PORT}/tokens`
   const made: Owned = {
     account: owner.id,
-    virtualMachine: await virtualMachine(),
+    virtualMachine: keptMachine,
     virtualMachineToEnd: await virtualMachine(),
     bareMetal: metalRental,
     bareMetalToEnd: await bareMetal(),
@@ -325,6 +340,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     registryCredentialToDelete: (
       await make('/v2/registry-credentials', { ...exampleBodies.addRegistryCredential, name: 'to delete' })
     ).id,
+    portTokenToRevoke: (await make(tokens, { name: 'to revoke' })).id,
     webhook: hook,
     webhookToDelete: await webhook(),
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,

@@ -20,6 +20,7 @@ import { memoryWorld } from '../../src/engines/mock/world.ts'
 import { postgresHostWorld } from '../../src/store/host-world.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import { BodyBudget } from '../../src/domain/body-budget.ts'
+import { emptyWorkload, type WorkloadPort } from '../../src/domain/workload.ts'
 import { toDate } from '../../src/base/instant.ts'
 import { Metrics } from '../../src/base/metrics.ts'
 import { makeMux, type Mux, type MuxOptions } from '../../src/base/mux.ts'
@@ -35,6 +36,9 @@ import { makeFastPath } from '../../src/gateway/fast-path.ts'
 import { openAgentSockets } from '../../src/server/agent-sockets.ts'
 import { makeAuthenticator } from '../../src/server/authenticate.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
+import { localPortDomain } from '../../src/server/port-domain.ts'
+import { installPortProxy, openPortProxy, type PortProxy, type PortProxyOptions } from '../../src/server/port-proxy.ts'
+import { makePortShares } from '../../src/server/port-share.ts'
 import { makeRateLimiter } from '../../src/server/rate-limit.ts'
 import { openSessionSockets } from '../../src/server/session-sockets.ts'
 import { openUpgrades } from '../../src/server/upgrade.ts'
@@ -44,6 +48,7 @@ import { waitFor } from './wait.ts'
 export interface HostSockets extends IdentityTest {
   readonly httpUrl: string
   readonly links: HostLinks
+  readonly ports: PortProxy
   readonly metrics: Metrics
   addHost(id: string): Promise<TestHost>
 }
@@ -84,6 +89,8 @@ export interface HostSocketsOptions {
   readonly heartbeatMs?: number
   readonly checkMs?: number
   readonly log?: Logger
+  /** Time limits of the proxy for HTTP ports. */
+  readonly ports?: Pick<PortProxyOptions, 'checkMs' | 'firstByteMs' | 'idleMs'>
 }
 
 export async function startHostSockets(options: HostSocketsOptions = {}): Promise<HostSockets> {
@@ -117,7 +124,19 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
       () => response.destroy(),
     )
   })
-  openUpgrades(server, [agents.take, sessions.take])
+  const ports = openPortProxy({
+    app,
+    links,
+    domain: localPortDomain,
+    authenticator,
+    rates,
+    shares: makePortShares(),
+    trustedProxy: undefined,
+    log,
+    ...options.ports,
+  })
+  installPortProxy(server, ports)
+  openUpgrades(server, [ports.take, agents.take, sessions.take])
   const fastPath = makeTestFastPath(server)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
@@ -125,9 +144,11 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
     app,
     httpUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     links,
+    ports,
     metrics,
     addHost: (id) => insertHost({ database, clock }, id),
     close: async () => {
+      ports.close()
       await agents.close()
       await sessions.close()
       server.close()
@@ -143,6 +164,8 @@ export interface RentalChange {
   readonly hostId?: string
   readonly status?: RentalStatus
   readonly driver?: 'host' | 'mock'
+  readonly name?: string
+  readonly ports?: readonly WorkloadPort[]
 }
 
 /** Inserts a row for a simulated host's rental; nothing has run it. */
@@ -152,13 +175,18 @@ export async function insertHostRental(
   change: RentalChange = {},
 ): Promise<number> {
   const now = toDate(clock.now())
-  const spec = sampleSpec({ kind: 'container', nodes: [{ machineId: change.hostId ?? 'host-1', gpuIndexes: [0] }] })
+  const workload = { ...emptyWorkload, ports: [...(change.ports ?? [])] }
+  const spec = sampleSpec({
+    kind: 'container',
+    workload,
+    nodes: [{ machineId: change.hostId ?? 'host-1', gpuIndexes: [0] }],
+  })
   const values: Partial<Insertable<Tables['rental']>> = {
     account_id: owner.accountId,
     person_id: owner.personId,
     api_key_id: owner.keyId,
     kind: 'container',
-    name: randomName(),
+    name: change.name ?? randomName(),
     region: 'us-east',
     cluster_name: 'lab',
     gpu_count: 1,

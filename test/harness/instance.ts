@@ -30,8 +30,9 @@ export async function rentInstance(
   by: Customer,
   host: ContainerHost,
   image: (LabImage & { port?: number }) | null = null,
+  options: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
-  const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, image }
+  const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, image, ...options }
   return (await succeed(by.call, 'POST', `${instancesPath}/create`, body)).instance_id
 }
 

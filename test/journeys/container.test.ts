@@ -33,10 +33,12 @@ import { startMachines, type ContainerHost, type Customer, type Machines, type R
 import type { LabImage } from '../harness/registry-lab.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { askWebApp, pushWebApp, talkToWebApp } from '../harness/web-app.ts'
 
 const rentals = '/v2/alpha/on-demand/rentals'
 const PAGE = 'a page from the inside\n'
 const PORT = 8080
+const APPS_DOMAIN = 'apps.example.test'
 const FEE_PERCENT = 20
 /** The polling interval of engines plus the time for one poll on a busy machine. */
 const POLL_MS = 10_000
@@ -54,7 +56,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
   let endsOnRequest: LabImage
 
   beforeAll(async () => {
-    machines = await startMachines({ hosts: 1 })
+    machines = await startMachines({ hosts: 1, env: { BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}` } })
     const { server, registry } = machines
     supplier = await server.account({ platformFeePercentage: FEE_PERCENT })
     const { token } = await succeed(supplier.call, 'POST', '/v2/supply/join-tokens', {})
@@ -220,6 +222,53 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const earnings = await succeed(supplier.call, 'GET', '/v2/supply/earnings')
     expect(usd(earnings.unpaidUsd)).toBe(shareOf(cost) + shareOf(otherCost))
     expect(earnings.machines).toMatchObject([{ id: supplied.id, earnedUsd: earnings.unpaidUsd }])
+  })
+
+  test('an HTTP port is reached by its name, by those who may, with WebSockets, and ready once it answers', async () => {
+    const { server, registry } = machines
+    const image = await pushWebApp(registry, PORT)
+    const ports = [{ port: PORT, protocol: 'http', healthPath: '/health' }]
+    const name = await rentInstance(ada, house, image, { ports })
+    const online = await untilStatus(ada, name, 'online')
+    // It is not relayed: its public port would have no access control.
+    expect(online.portMappings).toEqual([])
+    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+    const url = `http://${name}-${PORT}.${APPS_DOMAIN}`
+    await waitFor('a failed health check', async () => (await detail()).ports[0].healthy === false)
+    expect(await detail()).toMatchObject({
+      status: 'Running',
+      ready: false,
+      ports: [{ port: PORT, protocol: 'http', access: 'private', url, healthPath: '/health' }],
+    })
+    const asKey = { Authorization: `Bearer ${ada.key}` }
+    const early = await askWebApp(server.url, url, { ...asKey, Accept: 'text/html' })
+    expect([early.status, early.body]).toEqual([502, expect.stringContaining(`port ${PORT}`)])
+    expect((await ada.ssh(online.sshCommand, 'touch', '/tmp/start')).code).toBe(0)
+    await waitFor('a successful health check', async () => (await detail()).ready === true)
+
+    const { url: link } = await succeed(ada.call, 'POST', `${rentals}/${name}/ports/${PORT}/open`, { path: '/lab' })
+    const opened = await askWebApp(server.url, link)
+    expect([opened.status, opened.headers.location]).toEqual([303, `${url}/lab`])
+    const cookie = String(opened.headers['set-cookie']).split(';')[0] ?? ''
+    const page = await askWebApp(server.url, `${url}/lab?a=b`, { Cookie: `${cookie}; own=1` })
+    expect([page.status, page.body.split('\n')[0]]).toEqual([200, 'GET /lab?a=b HTTP/1.1'])
+    expect(page.body).toContain(`Host: ${name}-${PORT}.${APPS_DOMAIN}\n`)
+    expect(page.body).toContain('Cookie: own=1\n')
+    expect(page.body).not.toContain(cookie)
+    expect(await talkToWebApp(server.url, `${url}/socket`, { Cookie: cookie, Origin: url })).toEqual(['hello', 'seen'])
+
+    const { token, id } = await succeed(ada.call, 'POST', `${rentals}/${name}/ports/${PORT}/tokens`, { name: 'ci' })
+    const asToken = { Authorization: `Bearer ${token}` }
+    const byToken = await askWebApp(server.url, url, asToken)
+    expect([byToken.status, byToken.body.includes(token)]).toEqual([200, false])
+    await succeed(ada.call, 'DELETE', `${rentals}/${name}/ports/${PORT}/tokens/${id}`)
+    const eve = await machines.customer()
+    for (const headers of [{}, asToken, { Authorization: `Bearer ${eve.key}` }]) {
+      expect((await askWebApp(server.url, url, headers)).status).toBe(404)
+    }
+    await terminate(ada, name)
+    await waitFor('its end', async () => (await askWebApp(server.url, url, asKey)).status === 503)
+    await untilGone(ada, name)
   })
 
   test('a missing image fails with a reason, is free, and releases the GPU', async () => {

@@ -10,6 +10,7 @@ import { limits } from '../../base/limits.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
 import { isSilent } from '../../domain/host.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
+import { openPortsOf } from '../../domain/workload.ts'
 import type { Driver, InventoryMachine, VolumeEngine } from '../driver.ts'
 import { diskEngine } from './disk.ts'
 import { showWorkload, waitForHosts } from './show.ts'
@@ -66,7 +67,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
         driver: 'host',
         tag,
         spec,
-        relayed: [SSH_TARGET, ...spec.ports],
+        relayed: [SSH_TARGET, ...openPortsOf(spec)],
       })
       if (added.kind === 'refused') return { kind: 'refused', reason: 'no_capacity', message: added.message }
       return { kind: 'created', externalId: added.id }

@@ -1,0 +1,93 @@
+/**
+ * Health checks: a GET to the `healthPath` of an HTTP port, through the connection of its host. Any status below 400
+ * is healthy. Each server checks the machines of the hosts that are connected to it and writes results that have
+ * changed. A rental is `Running` as soon as its machine is; `ready` says that its applications answer too.
+ */
+import http from 'node:http'
+import type { Logger } from 'pino'
+import type { App } from '../app/app.ts'
+import { MINUTE_MS } from '../base/instant.ts'
+import { listCheckedPorts, savePortHealth, type CheckedPort } from '../store/port.ts'
+import type { HostLinks } from './host-links.ts'
+
+const EVERY_MS = 5_000
+const ANSWER_MS = 4_000
+/** Checks at a time, and in one round; the longest unchecked come first. */
+const CONCURRENCY = 32
+const MAX_PORTS = 2_000
+/** An unchanged result is written again after this time, which keeps it among the recently checked. */
+const REWRITE_MS = MINUTE_MS
+
+export interface PortHealth {
+  /** Checks all ports once. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface PortHealthOptions {
+  readonly app: App
+  readonly links: HostLinks
+  readonly log: Logger
+  readonly everyMs?: number
+}
+
+export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHealthOptions): PortHealth {
+  const control = new AbortController()
+  let checking: Promise<void> | undefined
+  const checkOne = async (port: CheckedPort): Promise<void> => {
+    const healthy = await answers(links, port, control.signal)
+    if (control.signal.aborted || healthy === undefined) return
+    const now = app.clock.now()
+    const isKnown = port.healthy === healthy && port.checkedAt !== null && now - port.checkedAt < REWRITE_MS
+    if (!isKnown) await savePortHealth(app.database.db, { ...port, healthy, checkedAt: now })
+  }
+  const checkAll = async (): Promise<void> => {
+    const ports = await listCheckedPorts(app.database.db, links.ids(), MAX_PORTS)
+    const next = ports.values()
+    const work = async (): Promise<void> => {
+      for (const port of next) await checkOne(port)
+    }
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, ports.length) }, work))
+  }
+  const check = (): Promise<void> => {
+    checking ??= checkAll().finally(() => (checking = undefined))
+    return checking
+  }
+  const timer = setInterval(() => {
+    check().catch((error: unknown) => log.warn({ err: error }, 'could not check the health of ports'))
+  }, everyMs).unref()
+  return {
+    check,
+    close: async () => {
+      clearInterval(timer)
+      control.abort()
+      await checking?.catch(() => {})
+    },
+  }
+}
+
+/** undefined: its host is no longer connected here. */
+function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Promise<boolean | undefined> {
+  const stream = links.open(port.hostId, { kind: 'port', workloadId: port.workloadId, port: port.port })
+  if (stream === undefined) return Promise.resolve(undefined)
+  return new Promise((resolve) => {
+    const over = (healthy: boolean | undefined): void => {
+      clearTimeout(late)
+      signal.removeEventListener('abort', abort)
+      resolve(healthy)
+      request.destroy()
+      stream.destroy()
+    }
+    const abort = (): void => over(undefined)
+    const late = setTimeout(() => over(false), ANSWER_MS)
+    signal.addEventListener('abort', abort, { once: true })
+    const request = http.request({
+      createConnection: () => stream,
+      path: port.path,
+      headers: { Host: `127.0.0.1:${port.port}`, 'User-Agent': 'berth-health-check', Connection: 'close' },
+    })
+    request.once('response', ({ statusCode = 500 }) => over(statusCode < 400))
+    request.on('error', () => over(links.get(port.hostId) === undefined ? undefined : false))
+    request.end()
+  })
+}

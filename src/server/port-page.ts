@@ -1,0 +1,51 @@
+/** Answers of the proxy itself: a small page for people, JSON for programs. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { randomId } from '../base/id.ts'
+import type { Failure } from '../contract/result.ts'
+import { requestFailurePage } from './error-page.ts'
+import { html } from './markup.ts'
+
+const STYLE =
+  'body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem;color:#1f2937;background:#fff}' +
+  'h1{font-size:1.25rem}p{color:#4b5563}@media(prefers-color-scheme:dark){body{background:#111827;color:#f3f4f6}p{color:#9ca3af}}'
+
+/** Answers instead of the application. Returns the status. */
+export function sendPortFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): number {
+  const page = requestFailurePage('v2', failure)
+  if (response.headersSent) {
+    response.destroy()
+    return page.status
+  }
+  const isForPeople = request.headers.accept?.includes('text/html') === true
+  const body = isForPeople ? pageOf(failure) : JSON.stringify(page.body)
+  response.writeHead(page.status, {
+    'Content-Type': isForPeople ? 'text/html; charset=utf-8' : 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(body),
+    'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'",
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'X-Request-Id': randomId('req'),
+    ...(failure.retryAfterMs === undefined ? {} : { 'Retry-After': Math.ceil(failure.retryAfterMs / 1_000) }),
+  })
+  response.end(request.method === 'HEAD' ? undefined : body)
+  return page.status
+}
+
+function pageOf({ message }: Failure): string {
+  const [what = '', ...next] = message.split(/(?<=\.) /)
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width" />
+        <title>${what}</title>
+        <style>
+          ${STYLE}
+        </style>
+      </head>
+      <body>
+        <h1>${what}</h1>
+        <p>${next.join(' ')}</p>
+      </body>
+    </html> `.html
+}

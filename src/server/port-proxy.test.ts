@@ -1,0 +1,265 @@
+/** The promises: what the application sends and receives through its HTTP port is what it would without a proxy. */
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { PRIVATE, PUBLIC, RAW, startPortLab, type PortLab } from '../../test/harness/port-lab.ts'
+import { waitFor } from '../../test/harness/wait.ts'
+
+let lab: PortLab
+
+beforeAll(async () => {
+  lab = await startPortLab({ ports: { firstByteMs: 700 } })
+})
+afterAll(() => lab.close())
+afterEach(() => {
+  lab.serve = (_, response) => void response.end('hello')
+  lab.connect = undefined
+  lab.heads.length = 0
+})
+
+const reasonOf = (body: string): unknown => (JSON.parse(body) as { reason: unknown }).reason
+
+describe('a request', () => {
+  test('arrives with its method, path, query and body, and the answer with its status and headers', async () => {
+    lab.serve = (request, response) => {
+      response.writeHead(418, 'Short and stout', ['X-Two', 'a', 'X-Two', 'b', 'Set-Cookie', 'app=1; Path=/'])
+      void text(request).then((body) => response.end(`${request.method} ${request.url} ${body}`))
+    }
+    const answer = await lab.send({ method: 'PUT', path: '/a%20b?c=d&e', body: 'some text' }, PUBLIC)
+    expect([answer.status, answer.body]).toEqual([418, 'PUT /a%20b?c=d&e some text'])
+    expect(answer.headers).toMatchObject({ 'x-two': 'a, b', 'set-cookie': ['app=1; Path=/'] })
+  })
+
+  test('keeps Host and Origin, names the client, and leaves out claims that the client makes up', async () => {
+    const host = lab.host(PUBLIC)
+    await lab.send(
+      {
+        headers: {
+          Origin: `http://${host}`,
+          'X-Forwarded-For': '1.2.3.4',
+          'X-Forwarded-Proto': 'https',
+          'X-Real-IP': '1.2.3.4',
+          Forwarded: 'for=1.2.3.4',
+          Connection: 'close, X-Secret-Hop',
+          'X-Secret-Hop': 'a',
+          TE: 'trailers',
+        },
+      },
+      PUBLIC,
+    )
+    const headers = lab.heads[0]?.headers ?? {}
+    expect(headers).toMatchObject({
+      host,
+      origin: `http://${host}`,
+      'x-forwarded-for': '127.0.0.1',
+      'x-forwarded-proto': 'http',
+      'x-forwarded-host': host,
+      connection: 'close',
+    })
+    for (const name of ['x-real-ip', 'forwarded', 'x-secret-hop', 'te']) expect(headers).not.toHaveProperty(name)
+  })
+
+  test('that is still being sent arrives piece by piece, and so does its answer', async () => {
+    let received = ''
+    let answering: ServerResponse | undefined
+    lab.serve = (request, response) => {
+      request.on('data', (piece: Buffer) => (received += piece.toString()))
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.flushHeaders()
+      answering = response
+    }
+    const asked = lab.request({ method: 'POST' }, PUBLIC)
+    asked.write('first;')
+    // The head of the answer comes before any of its body, in the middle of the request.
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    await waitFor('the first piece', () => received === 'first;')
+    asked.write('second;')
+    await waitFor('the second piece', () => received === 'first;second;')
+    let seen = ''
+    answer.on('data', (piece: Buffer) => (seen += piece.toString()))
+    answering?.write('data: 1\n\n')
+    await waitFor('the first event', () => seen === 'data: 1\n\n')
+    asked.end()
+    answering?.end('data: 2\n\n')
+    await once(answer, 'end')
+    expect(seen).toBe('data: 1\n\ndata: 2\n\n')
+  })
+
+  test('of a client that does not read is not read from the application either', async () => {
+    let written = 0
+    lab.serve = (_, response) => {
+      const feed = (): void => {
+        let room = true
+        while (room && written < 40) {
+          room = response.write(Buffer.alloc(1_000_000))
+          written += 1
+        }
+        if (written >= 40) response.end()
+      }
+      response.on('drain', feed)
+      feed()
+    }
+    const asked = lab.request({}, PUBLIC)
+    asked.end()
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    answer.pause()
+    // Another request on the same host is not held up.
+    const other = lab.serve
+    lab.serve = (_, response) => void response.end('quick')
+    expect((await lab.send({}, PUBLIC)).body).toBe('quick')
+    lab.serve = other
+    expect(written).toBeLessThan(30)
+    let bytes = 0
+    for await (const piece of answer) bytes += (piece as Buffer).length
+    expect(bytes).toBe(40_000_000)
+  })
+
+  test('is cut off at the client when the application breaks off', async () => {
+    lab.serve = (_, response) => {
+      response.writeHead(200, { 'Content-Length': '100' })
+      response.write('half')
+      setImmediate(() => response.destroy())
+    }
+    const asked = lab.request({}, PUBLIC)
+    asked.end()
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    await expect(text(answer)).rejects.toThrow('aborted')
+  })
+
+  test('ends at the application when the client goes away', async () => {
+    let isClosed = false
+    let isOpen = false
+    lab.serve = (request, response) => {
+      isOpen = true
+      request.socket.once('close', () => (isClosed = true))
+      response.write('a')
+    }
+    const asked = lab.request({}, PUBLIC)
+    asked.on('error', () => {})
+    asked.end()
+    await waitFor('the application', () => isOpen)
+    asked.destroy()
+    await waitFor('the end', () => isClosed)
+    await waitFor('the end of its stream', () => lab.agent.mux.streams === 0)
+    expect(lab.heads).toHaveLength(1)
+  })
+
+  test('cannot be split into two by its headers', async () => {
+    lab.serve = (request, response) => void text(request).then((body) => response.end(`${request.method} ${body}`))
+    const headers = { Connection: 'content-length', 'Content-Length': '40' }
+    const answer = await lab.send({ headers, body: 'GET /other HTTP/1.1\r\nHost: other\r\n\r\n'.padEnd(40) }, PUBLIC)
+    expect(answer.body).toMatch(/^GET GET \/other/)
+    expect(lab.heads).toHaveLength(1)
+  })
+})
+
+describe('a WebSocket', () => {
+  test('is passed on both ways, with its path, protocol and origin', async () => {
+    const host = lab.host(PUBLIC)
+    const socket = lab.webSocket({ Origin: `http://${host}`, Cookie: 'app=1' }, PUBLIC)
+    await once(socket, 'open')
+    socket.send('hello')
+    expect(String((await once(socket, 'message'))[0])).toBe('hello')
+    const large = Buffer.alloc(2_000_000, 'x')
+    socket.send(large)
+    expect(((await once(socket, 'message'))[0] as Buffer).equals(large)).toBe(true)
+    expect(lab.heads[0]).toMatchObject({ url: '/socket?x=1' })
+    expect(lab.heads[0]?.headers).toMatchObject({ host, origin: `http://${host}`, cookie: 'app=1' })
+    socket.close(1_000)
+    expect((await once(socket, 'close'))[0]).toBe(1_000)
+    await waitFor('the stream to be over', () => lab.agent.mux.streams === 0)
+  })
+
+  test('gets the answer of an application that refuses it, or that is not there', async () => {
+    lab.connect = (stream) => void stream.destroy(new Error('Nothing is listening on port 8000.'))
+    const missing = lab.webSocket({}, PUBLIC)
+    missing.on('error', () => {})
+    const [, answer] = (await once(missing, 'unexpected-response')) as [unknown, IncomingMessage]
+    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_not_answering'])
+    lab.connect = (stream) => {
+      stream.once('data', () => stream.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno'))
+    }
+    const refused = lab.webSocket({}, PUBLIC)
+    refused.on('error', () => {})
+    const [, second] = (await once(refused, 'unexpected-response')) as [unknown, IncomingMessage]
+    expect([second.statusCode, await text(second)]).toEqual([403, 'no'])
+  })
+})
+
+describe('without an answer from the application', () => {
+  test('a page names the port and the address to listen on', async () => {
+    lab.connect = (stream) => void stream.destroy(new Error('Nothing is listening on port 8000.'))
+    const page = await lab.send({ headers: { Accept: 'text/html,*/*' } }, PUBLIC)
+    expect([page.status, page.headers['content-type']]).toEqual([502, 'text/html; charset=utf-8'])
+    expect(page.body).toContain('port 8000')
+    expect(page.body).toContain('0.0.0.0')
+    expect(reasonOf((await lab.send({ method: 'POST', body: 'x' }, PUBLIC)).body)).toBe('port_not_answering')
+    // QEMU accepts every connection and then closes it.
+    lab.connect = (stream) => void stream.end()
+    expect(reasonOf((await lab.send({}, PUBLIC)).body)).toBe('port_not_answering')
+  })
+
+  test('a port that speaks something else is told apart', async () => {
+    lab.connect = (stream) => void stream.write('SSH-2.0-OpenSSH_9.2\r\n')
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+  })
+
+  test('the wait is limited', async () => {
+    lab.serve = () => {}
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([504, 'port_timeout'])
+  })
+
+  test('a machine that does not run, or is simulated, has a page of its own', async () => {
+    await lab.addRental({ name: 'calm-red-fox', status: 'Pending' })
+    await lab.addRental({ name: 'calm-red-owl', driver: 'mock' })
+    const pending = await lab.send({}, PUBLIC, 'calm-red-fox')
+    expect([pending.status, reasonOf(pending.body)]).toEqual([503, 'app_not_running'])
+    expect(reasonOf((await lab.send({}, PUBLIC, 'calm-red-owl')).body)).toBe('simulated_machine')
+  })
+
+  test('a host that is not connected is named, also when it goes away during a request', async () => {
+    let isOpen = false
+    lab.serve = () => (isOpen = true)
+    const asked = lab.send({}, PUBLIC)
+    await waitFor('the request', () => isOpen)
+    await lab.agent.end()
+    expect(reasonOf((await asked).body)).toBe('host_not_connected')
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body), answer.headers['retry-after']]).toEqual([
+      503,
+      'host_not_connected',
+      '3',
+    ])
+    await lab.connectAgent()
+    lab.serve = (_, response) => void response.end('back')
+    expect((await lab.send({}, PUBLIC)).body).toBe('back')
+  })
+})
+
+test('a machine has a limited share of the connections', async () => {
+  lab.serve = (_, response) => void response.write('a')
+  const open = Array.from({ length: 256 }, () => lab.request({}, PUBLIC))
+  for (const one of open) {
+    one.on('error', () => {})
+    one.end()
+    await once(one, 'response')
+  }
+  const refused = await lab.send({}, PUBLIC)
+  expect([refused.status, reasonOf(refused.body)]).toEqual([503, 'too_many_port_connections'])
+  for (const one of open) one.destroy()
+  await waitFor('the end of all', () => lab.agent.mux.streams === 0)
+  lab.serve = (_, response) => void response.end('again')
+  await waitFor('room for another', async () => (await lab.send({}, PUBLIC)).body === 'again')
+})
+
+test('other host names, and ports that are not HTTP, are not forwarded', async () => {
+  const answer = await lab.send({ headers: { Host: 'localhost:1' }, path: '/x' })
+  expect(answer.body).toBe('GET /x ')
+  expect(reasonOf((await lab.send({}, RAW)).body)).toBe('app_not_found')
+  const absolute = await lab.send({ path: `http://${lab.host(PRIVATE)}/` }, PUBLIC)
+  expect(reasonOf(absolute.body)).toBe('bad_request')
+  expect(lab.heads).toEqual([])
+})

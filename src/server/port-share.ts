@@ -1,0 +1,54 @@
+/**
+ * Connections to workloads, counted. Tenants share a host's streams, and all share a server's connections: each has a
+ * share that leaves room for the others. SSH has its own, so that tenants with many web connections, and their
+ * neighbours, can still log in. Relayed and proxied connections count together.
+ */
+
+/** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
+const shares = {
+  ports: { server: 6_144, account: 1_024, host: 640, workload: 256 },
+  ssh: { server: 2_048, account: 512, host: 256, workload: 32 },
+} as const
+
+const levels = ['server', 'account', 'host', 'workload'] as const
+export type ShareLevel = (typeof levels)[number]
+
+export interface ShareTaker {
+  readonly kind: keyof typeof shares
+  readonly hostId: string
+  readonly workloadId: string
+  /** undefined: not counted by account. */
+  readonly accountId?: string
+}
+
+export interface PortShares {
+  /** A function that returns the shares, or the name of the limit that is reached. */
+  take(taker: ShareTaker): (() => void) | ShareLevel
+}
+
+export function makePortShares(): PortShares {
+  const counts = new Map<string, number>()
+  return {
+    take: ({ kind, hostId, workloadId, accountId }) => {
+      const whose = { server: '', account: accountId, host: hostId, workload: workloadId }
+      const keys: string[] = []
+      for (const level of levels) {
+        if (whose[level] === undefined) continue
+        const key = `${kind} ${level} ${whose[level]}`
+        if ((counts.get(key) ?? 0) >= shares[kind][level]) return level
+        keys.push(key)
+      }
+      for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1)
+      let isTaken = true
+      return () => {
+        if (!isTaken) return
+        isTaken = false
+        for (const key of keys) {
+          const left = (counts.get(key) ?? 0) - 1
+          if (left > 0) counts.set(key, left)
+          else counts.delete(key)
+        }
+      }
+    },
+  }
+}
