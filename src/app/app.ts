@@ -6,6 +6,7 @@ import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { Mailer } from '../domain/mail.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
 import type { RentalOptions } from './rental-option.ts'
@@ -19,6 +20,8 @@ export interface App {
   readonly vault: Vault
   /** Allows webhooks to private addresses: for tests, and for operators whose customers are in their own network. */
   readonly allowPrivateAddresses: boolean
+  /** Absent: no mail server is configured. */
+  readonly mailer?: Mailer
   /** Logs a problem that does not fail the request. */
   readonly warn?: (error: unknown, what: string) => void
   /** Called for every failed engine call of a loop. */

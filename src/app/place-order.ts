@@ -12,6 +12,7 @@ import { CAPACITY_WAKE } from '../store/machine.ts'
 import { lockOrderFacts, writeOrder, type OrderFacts } from '../store/order.ts'
 import type { Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
+import { refuseOverBudget } from './budget.ts'
 import { recordRentalEvent } from './rental-event.ts'
 
 /** A larger hold does not fit the ledger's 64 bits; no balance is ever that large. */
@@ -28,6 +29,9 @@ export async function placeOrder(
   const facts = await lockOrderFacts(tx, actor.accountId, actor.keyId)
   const refused = refuseOrder(app, order, facts, tx.clock.now())
   if (refused !== undefined) return refused
+  const payer = { accountId: actor.accountId, keyId: actor.keyId, label: order.spec.label }
+  const overBudget = await refuseOverBudget(tx.db, payer, tx.clock.now())
+  if (overBudget !== undefined) return overBudget
   const { commitment, costPerHour } = order.term
   const hold = holdOf(order.term)
   const tooLittle = fail('insufficient_balance', { amount: hold, purpose: commitment === null ? 'first_hour' : 'term' })

@@ -29,6 +29,7 @@ import {
   type Volume,
 } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
+import { refuseOverBudget } from './budget.ts'
 import { overKeyBudget } from './place-order.ts'
 import { chooseVolumeEngine, type VolumeRoom } from './storage-option.ts'
 
@@ -121,7 +122,8 @@ async function insertPaidVolume(
     costPerHour,
   })
   const firstHour = costOfSpan(costPerHour, HOUR_MS)
-  const refused = overKeyBudget(facts, firstHour)
+  const payer = { accountId: actor.accountId, keyId: actor.keyId, label: order.label }
+  const refused = overKeyBudget(facts, firstHour) ?? (await refuseOverBudget(tx.db, payer, tx.clock.now()))
   if (refused !== undefined) return refused
   const held = await placeHold(tx, {
     postingKey: `volume:${volume.id}:hold`,

@@ -66,6 +66,21 @@ export const limits = {
   deploymentsPerModel: 100,
   /** History of the operator's traffic view. */
   trafficMinutes: 180,
+  /** Groups of a cost report; the rest is one group. */
+  costGroups: 50,
+  costGroupsDefault: 10,
+  /** Longest range of a cost report or statement by day: a leap year. */
+  costDays: 366,
+  budgets: 100,
+  budgetAlerts: 10,
+  /** Unread notifications are counted up to this number. */
+  unreadNotifications: 100,
+  notificationDays: 90,
+  mailAttempts: 10,
+  mailTimeoutMs: 20_000,
+  mailDays: 30,
+  /** Notifications named in one e-mail; the others are counted. */
+  mailLines: 20,
   /** History of a supplier's daily earnings. */
   earningsDays: 90,
   /** Of a usage summary that also has the days of each group. */

@@ -103,6 +103,11 @@ export function shareOf(amount: NanoUsd, basisPoints: number): NanoUsd {
   return nanoUsdOf(floorDivide(amount * BigInt(basisPoints), 10_000n))
 }
 
+/** What `part` is of `whole`, in whole percent, rounded down. */
+export function percentOf(part: NanoUsd, whole: NanoUsd): number {
+  return Number(floorDivide(part * 100n, whole))
+}
+
 /** `price` less a discount in percent (two decimals count), rounded down in the customer's favour. */
 export function discounted(price: NanoUsd, percentage: number): NanoUsd {
   return shareOf(price, 10_000 - Math.round(percentage * 100))

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { accountEndpoints } from './account.ts'
 import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { billingEndpoints } from './billing.ts'
+import { budgetEndpoints } from './budget.ts'
+import { costEndpoints } from './cost.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
@@ -12,6 +14,7 @@ import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
 import { modelEndpoints } from './model.ts'
 import { portEndpoints } from './port.ts'
+import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
@@ -38,6 +41,8 @@ export const api = {
   ...portEndpoints,
   ...volumeEndpoints,
   ...billingEndpoints,
+  ...costEndpoints,
+  ...budgetEndpoints,
   ...requestLogEndpoints,
   ...marketplaceEndpoints,
   ...marketplaceSearchEndpoints,
@@ -46,6 +51,7 @@ export const api = {
   ...accountEndpoints,
   ...secretEndpoints,
   ...eventEndpoints,
+  ...notificationEndpoints,
   ...supplyEndpoints,
   ...operatorEndpoints,
   ...operatorMonitorEndpoints,

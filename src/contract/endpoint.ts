@@ -27,13 +27,14 @@ export type Family = 'v1' | 'v2'
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 422 | 500
 
 /**
- * The kinds of responses. `json` and `html` come from a handler. `text` and `events` are streams that own their socket.
+ * The kinds of responses. `json` and `html` come from a handler. `csv` is written line by line. `text` and `events` are streams that own their socket.
  * `inference` and `audio` come from the gateway and have `X-Inference-Request-Id`; `inference` is JSON, or a stream of
  * `chunk` events when the body has `stream: true`.
  */
 const contentTypes = {
   json: 'application/json',
   html: 'text/html',
+  csv: 'text/csv',
   text: 'text/plain',
   events: 'text/event-stream',
   inference: 'application/json',

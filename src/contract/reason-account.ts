@@ -83,6 +83,32 @@ export const accountReasons = {
       }.`,
     'Use another key, or create one with a higher limit.',
   ),
+  budget_exceeded: insufficientBalance(
+    ({ name, amount }: { readonly name?: string; readonly amount?: NanoUsd }) =>
+      name === undefined || amount === undefined
+        ? 'A budget of the account is used up for this month.'
+        : `The budget “${name}” of ${formatUsdForPeople(amount)} is used up for this month.`,
+    'Raise the budget, or wait for the next month.',
+  ),
+  budget_exists: conflict('There is already a budget for this.', 'Change that budget instead.'),
+  budget_not_found: notFound('There is no such budget in this account.'),
+  budget_scope_value: invalid(({ scope }: { readonly scope: 'account' | 'key' | 'label' }) =>
+    scope === 'account'
+      ? 'A budget of the whole account has no scopeValue.'
+      : `A budget of a ${scope} needs the ${scope} as scopeValue.`,
+  ),
+  statement_too_long: invalid(
+    ({ maxLines }: { readonly maxLines: number }) => `The statement has more than ${maxLines} lines.`,
+    'Choose a shorter range of days.',
+  ),
+  mail_not_configured: invalid(
+    'This server cannot send e-mail.',
+    'Set BERTH_SMTP_URL and BERTH_MAIL_FROM, and restart the server.',
+  ),
+  mail_refused: invalid(
+    ({ message }: { readonly message: string }) => `The mail server did not take the message: ${message}.`,
+    'Check BERTH_SMTP_URL, BERTH_MAIL_FROM and the address.',
+  ),
   nothing_to_change: invalid('The request contains no changes.'),
   cannot_suspend_self: invalid('You cannot suspend the account that your own key belongs to.'),
   still_a_supplier: invalid(

@@ -13,6 +13,10 @@ export const rentalOutcomes = {
   term_expired: { sentence: 'Its reserved term ended.' },
   balance_empty: { sentence: 'The balance ran out.', next: 'Add money before you rent again.' },
   spending_limit: { sentence: 'It reached its spending limit.' },
+  budget_exceeded: {
+    sentence: 'A budget was used up for this month.',
+    next: 'Raise the budget, or wait for the next month.',
+  },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },
   no_capacity: {

@@ -13,7 +13,7 @@ export interface PurseOwner {
 export type Topped =
   | { readonly kind: 'granted'; readonly holdKey: string; readonly amount: NanoUsd; readonly expiresAt: Instant }
   /** The account (or the key's limit) has less than `needed`. */
-  | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' }
+  | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' | 'budget' }
 
 /** Implemented over the database. A rejection means that the database is unreachable. */
 export interface Treasury {

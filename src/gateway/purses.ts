@@ -260,7 +260,8 @@ function nameOf({ accountId, apiKeyId }: PurseOwner): string {
   return `${accountId} ${apiKeyId ?? ''}`
 }
 
-function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit'): Failure {
+function notCovered(worst: NanoUsd, why: 'balance' | 'key_limit' | 'budget'): Failure {
+  if (why === 'budget') return fail('budget_exceeded', {})
   return why === 'balance'
     ? fail('insufficient_balance', { amount: worst, purpose: 'request' })
     : fail('key_spending_limit', { amount: worst })

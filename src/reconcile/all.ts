@@ -2,6 +2,7 @@
 import type { App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { reconcileAttachments } from './attachments.ts'
+import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { cleanUpGateways } from './gateways.ts'
@@ -12,12 +13,16 @@ import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
 import { provision } from './provision.ts'
+import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
 import type { Retention } from '../domain/retention.ts'
 import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
+import { sendMail } from './send-mail.ts'
 import { terminate } from './terminate.ts'
 import { reconcileVolumes } from './volumes.ts'
+import { warnTerms } from './warn-terms.ts'
+import { watchEngines } from './watch-engines.ts'
 
 export interface Notices {
   readonly massLoss: (driver: string, missing: number) => void
@@ -45,6 +50,11 @@ export function allReconcilers(
     expireStates(app),
     sweepExpired(app),
     watchRunway(app),
+    watchBudgets(app),
+    warnTerms(app),
+    watchEngines(app),
+    queueMail(app),
+    sendMail(app),
     reconcileVolumes(app),
     reconcileAttachments(app),
     reap(app, notices.reaped),

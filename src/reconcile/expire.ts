@@ -9,6 +9,7 @@ import { isLiving, stateLimits } from '../domain/rental.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { deleteIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
+import { notifyOperators } from '../store/notification.ts'
 import { deleteRateWindows } from '../store/rate-window.ts'
 import { listEnding, listOverdue, lockRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import type { RentalStatus } from '../contract/rental.ts'
@@ -81,6 +82,11 @@ async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> 
     status: rental.status,
     reason,
     since: formatInstant(rental.status_since),
+  })
+  await notifyOperators(tx, {
+    kind: 'operator_stuck',
+    subject: { kind: 'rental', id: String(rental.id) },
+    data: { accountId: rental.account_id, name: rental.name, status: rental.status, reason },
   })
 }
 

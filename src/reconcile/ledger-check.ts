@@ -2,7 +2,9 @@
 import type { App } from '../app/app.ts'
 import { verifyLedger } from '../app/ledger-verify.ts'
 import { DAY_MS, HOUR_MS } from '../base/instant.ts'
+import { transact } from '../store/database.ts'
 import { takeTurn } from '../store/lease.ts'
+import { notifyOperators } from '../store/notification.ts'
 import type { Reconciler } from './loop.ts'
 
 export function checkLedger(app: App, found: (findings: number) => void): Reconciler {
@@ -16,7 +18,15 @@ export function checkLedger(app: App, found: (findings: number) => void): Reconc
       const verdict = await verifyLedger(app)
       if (!verdict.ok) return false
       const findings = verdict.value.checks.reduce((sum, check) => sum + check.findings, 0)
-      if (findings > 0) found(findings)
+      if (findings === 0) return false
+      found(findings)
+      await transact(app.database, (tx) =>
+        notifyOperators(tx, {
+          kind: 'operator_ledger',
+          subject: { kind: 'ledger', id: 'daily' },
+          data: { findings },
+        }),
+      )
       return false
     },
   }

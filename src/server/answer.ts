@@ -54,6 +54,15 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
       .send(result.value)
   },
 
+  csv: async (options, call) => {
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return call.reply
+      .header('Content-Disposition', 'attachment; filename="statement.csv"')
+      .type('text/csv; charset=utf-8')
+      .send(result.value)
+  },
+
   events: async (options, call) => {
     const { caller, input, request, reply } = call
     const lastId = request.headers['last-event-id']

@@ -25,4 +25,4 @@ export type Handler<Op extends OperationId> = (
 ) => Promise<Result<ResponseOf<Api[Op]>>>
 
 /** A missing handler does not compile. Operations with other kinds of answers have their tables in answer.ts. */
-export type Handlers = { [Op in OperationsAnswering<'json' | 'html'>]: Handler<Op> }
+export type Handlers = { [Op in OperationsAnswering<'json' | 'html' | 'csv'>]: Handler<Op> }

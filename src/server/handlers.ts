@@ -5,11 +5,14 @@ import type { Gateway } from '../gateway/gateway.ts'
 import type { Handlers } from './handler.ts'
 import { accountHandlers } from './handlers/account.ts'
 import { billingHandlers } from './handlers/billing.ts'
+import { budgetHandlers } from './handlers/budget.ts'
+import { costHandlers } from './handlers/cost.ts'
 import { eventHandlers } from './handlers/event.ts'
 import { hostHandlers } from './handlers/host.ts'
 import { marketplaceHandlers } from './handlers/marketplace.ts'
 import { marketplaceSearchHandlers } from './handlers/marketplace-search.ts'
 import { modelHandlers } from './handlers/model.ts'
+import { notificationHandlers } from './handlers/notification.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { portHandlers } from './handlers/port.ts'
@@ -30,12 +33,15 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...portHandlers,
     ...volumeHandlers,
     ...billingHandlers,
+    ...costHandlers,
+    ...budgetHandlers,
     ...requestLogHandlers,
     ...marketplaceHandlers,
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...secretHandlers,
     ...eventHandlers,
+    ...notificationHandlers,
     ...supplyHandlers,
     ...operatorAccountHandlers,
     ...operatorFleetHandlers,

@@ -30,6 +30,7 @@ import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
+import { addUnsubscribeRoutes } from './unsubscribe.ts'
 
 /** Log lines for failed requests with the same address, operation and status. */
 const MAX_LINES_PER_MINUTE = 10
@@ -124,6 +125,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   bind(server, options)
   addPlainRoutes(server, options)
   addConsoleRoutes(server, options)
+  addUnsubscribeRoutes(server, options)
   return server
 }
 

@@ -1,6 +1,5 @@
 /** Wires a server: database, engines, loops, HTTP. The only place where parts are connected. */
 import { randomBytes } from 'node:crypto'
-import http from 'node:http'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -40,7 +39,9 @@ import { makeHostLinks } from './host-links.ts'
 import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
+import { openMail } from './open-mail.ts'
 import { importInventory } from './metal-inventory.ts'
+import { openMetrics } from './metrics-port.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { portUrl, readPortHost } from './port-domain.ts'
 import { installPortProxy, openPortProxy } from './port-proxy.ts'
@@ -96,8 +97,10 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const vault = await openVault(database, clock, settings, data.dir)
     const bare = { database, clock, installationId: vault.installationId, vault: vault.vault }
     const engines = await openMachineEngines({ app: bare, settings, log, closing })
+    const mail = await openMail(settings, closing)
     const app: App = {
       ...bare,
+      ...mail.part,
       drivers: engines.drivers,
       allowPrivateAddresses: settings.allowPrivateAddresses,
       warn: (error, what) => log.warn({ err: error }, what),
@@ -108,6 +111,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const { databaseUrl, dir: dataDir } = data
     const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome }
     const url = await openHttp(app, settings, wiring)
+    mail.listening(url)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
     closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))
     const startDraining = (): void => void (drain.started = true)
@@ -298,19 +302,6 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
     host: settings.host,
     trustProxy: settings.trustedProxy !== undefined,
   }
-}
-
-/** On loopback and without a key, for a scraper on the same machine. */
-async function openMetrics(metrics: Metrics, port: number): Promise<() => Promise<void>> {
-  const server = http.createServer((request, response) => {
-    if (request.url !== '/metrics') return void response.writeHead(404).end()
-    metrics.text().then(
-      (text) => response.writeHead(200, { 'Content-Type': 'text/plain; version=0.0.4' }).end(text),
-      () => response.writeHead(500).end(),
-    )
-  })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
-  return () => new Promise((resolve) => server.close(() => resolve()))
 }
 
 const READY_MS = 2_000

@@ -68,6 +68,18 @@ const environment = z.object({
     .default(defaultRetention.requestCostDays),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_TRUST_PROXY: z.string().default('0'),
+  BERTH_PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
+  BERTH_SMTP_URL: z
+    .url({ protocol: /^smtps?$/, error: 'must be a URL such as smtp://user:password@mail.example.com:587' })
+    .optional(),
+  BERTH_MAIL_FROM: z
+    .string()
+    .max(255)
+    .regex(
+      /^([^<>\r\n]+ <)?[^\s<>@]+@[^\s<>@]+>?$/,
+      'must be an address such as berth@example.com or Berth <berth@example.com>',
+    )
+    .optional(),
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
   BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
@@ -122,6 +134,10 @@ export interface Settings {
   /** Memory for request bodies in flight. */
   readonly bodyMemory: BodyBudgetOptions
   readonly allowPrivateAddresses: boolean
+  /** For links in e-mails. undefined: the address that the server listens on. */
+  readonly publicUrl: string | undefined
+  /** undefined: no e-mail is sent. */
+  readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
   readonly role: 'all' | 'gateway'
   /** Models that the first start adds. `none`: only those that need no download. */
@@ -181,6 +197,8 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
       accountBytes: read.BERTH_BODY_MEMORY_PER_ACCOUNT_MB * MB,
     },
     allowPrivateAddresses: read.BERTH_ALLOW_PRIVATE_ADDRESSES,
+    publicUrl: read.BERTH_PUBLIC_URL?.replace(/\/+$/, ''),
+    mail: readMail(read),
     role: read.BERTH_ROLE,
     defaultModels: read.BERTH_DEFAULT_MODELS,
     localEngines: read.BERTH_LOCAL_ENGINES,
@@ -239,6 +257,14 @@ function readRelay(read: Environment): Settings['relay'] {
     publicHost: read.BERTH_RELAY_PUBLIC_HOST ?? (isWildcard ? os.hostname() : host),
     ports: { from, to },
   }
+}
+
+function readMail(read: Environment): Settings['mail'] {
+  const { BERTH_SMTP_URL: url, BERTH_MAIL_FROM: from } = read
+  if (url === undefined && from === undefined) return undefined
+  if (url === undefined) throw new SettingsError('Invalid setting: BERTH_MAIL_FROM needs BERTH_SMTP_URL')
+  if (from === undefined) throw new SettingsError('Invalid setting: BERTH_SMTP_URL needs BERTH_MAIL_FROM')
+  return { url, from }
 }
 
 function readStorage(read: Environment): Settings['storage'] {

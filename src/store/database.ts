@@ -9,6 +9,7 @@ import { instantOf, toDate, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Failure } from '../contract/result.ts'
 import type { NewEvent } from '../domain/event.ts'
+import { noticeOf } from '../domain/notification.ts'
 import { SilenceWatch, WatchedClient } from './silence-watch.ts'
 import type { Tables } from './tables.ts'
 
@@ -168,15 +169,17 @@ function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) 
   return pg.types.getTypeParser(oid, format) as (text: string) => unknown
 }
 
-/** Last in the transaction, since it takes the event lock of the account. Adds a delivery for each webhook. */
+/** Last in the transaction, since it takes the event lock of the account. Adds a delivery for each webhook, and notifications. */
 export async function writeEvents(tx: Tx): Promise<void> {
   const { events } = tx
   if (events.length === 0) return
+  const notices = events.map(noticeOf)
   const written = await sql<{ deliveries: number }>`
     select write_events(${toDate(tx.clock.now())},
       ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
       ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],
-      ${events.map((event) => JSON.stringify(event.data))}::jsonb[]) as deliveries`.execute(tx.db)
+      ${events.map((event) => JSON.stringify(event.data))}::jsonb[], ${notices}::text[]) as deliveries`.execute(tx.db)
   if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
+  if (notices.some((kind) => kind !== null)) tx.wake.add('queue-mail')
   for (const event of events) tx.wake.add(`events:${event.accountId}`)
 }

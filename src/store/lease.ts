@@ -13,6 +13,7 @@ interface Keys {
   volume: { readonly id: number }
   attachment: { readonly volume_id: number; readonly rental_id: number }
   webhook_delivery: { readonly id: string }
+  mail: { readonly id: string }
   loop: { readonly name: string }
 }
 
@@ -23,6 +24,7 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   volume: ['id'],
   attachment: ['volume_id', 'rental_id'],
   webhook_delivery: ['id'],
+  mail: ['id'],
   loop: ['name'],
 }
 

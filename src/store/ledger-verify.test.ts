@@ -211,6 +211,9 @@ describe('a planted fault', () => {
     supplier_gets_its_share_of_early_ends | it kept some | rental {early}         | update commitment set supplier_nano = supplier_nano + 1 where rental_id = {early}
     credit_used_is_what_was_drawn | it owes less       | acc_bound                | update credit_line set used_nano = used_nano - 1
     credit_used_is_what_was_drawn | the line is gone   | acc_bound                | delete from credit_line
+    days_are_what_was_posted | a day says more         | acc_verify 2026-01-01 charge rental {ended} volume 0 | update ledger_day set amount_nano = amount_nano - 1 where rental_id = {ended} and kind = 'charge'
+    days_are_what_was_posted | a day is gone           | acc_poor 2026-01-01 purchase rental 0 volume 0 | delete from ledger_day where account_id = 'acc_poor' and kind = 'purchase'
+    account_spend_is_its_charges | it grew             | acc_verify 2026-01       | update account_spend set spent_nano = spent_nano + 1 where account_id = 'acc_verify'
     credit_is_repaid_first   | money beside a debt     | acc_bound                | update ledger_account set balance_nano = 1 where account_id = 'acc_bound' and kind = 'available'
     gpus_claimed_are_counted | one too few             | machine m1               | update machine set gpus_claimed = gpus_claimed - 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0

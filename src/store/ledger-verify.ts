@@ -10,6 +10,7 @@ import { readSnapshot } from './billing.ts'
 import { transact, type Database, type Db } from './database.ts'
 import type { LedgerCheck } from './ledger-check.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
+import { dayChecks } from './ledger-verify-day.ts'
 
 export interface Finding {
   readonly check: string
@@ -269,6 +270,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       from volume v join hold h on h.key = 'volume:' || v.id and h.amount_nano > 0 where v.state = 'deleted'`,
   },
   ...commitmentChecks,
+  ...dayChecks,
   {
     name: 'gpus_claimed_are_counted',
     over: sql`machine`,

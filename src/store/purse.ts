@@ -27,7 +27,7 @@ export async function countGateways(db: Db, seenSince: Instant): Promise<number>
 }
 
 export interface TopUp {
-  readonly outcome: 'granted' | 'balance' | 'key_limit'
+  readonly outcome: 'granted' | 'balance' | 'key_limit' | 'budget'
   readonly hold_key: string
   readonly amount: NanoUsd
 }

@@ -5,6 +5,7 @@ import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import type { EventType } from '../contract/event.ts'
 import type { EngineName, ModelFile } from '../contract/model.ts'
+import type { NotificationKind } from '../contract/notification.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { IdleRule } from '../contract/workload.ts'
@@ -16,6 +17,7 @@ import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { At, AtOrNull, Counted, Json, JsonOr, Nano, NanoOrNull, NanoOrZero, OrNull } from './column.ts'
 import type { HostTables } from './host-tables.ts'
+import type { NoticeTables } from './notice-tables.ts'
 import type { RequestTables } from './request-tables.ts'
 
 /** Why the last call to its engine failed. */
@@ -31,7 +33,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables extends HostTables, RequestTables {
+export interface Tables extends HostTables, RequestTables, NoticeTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -256,6 +258,7 @@ export interface Tables extends HostTables, RequestTables {
     term_period_days: ColumnType<string | null, number | null | undefined, number | null>
     discount_percentage: ColumnType<string | null, number | null | undefined, number | null>
     original_cost_nano: NanoOrNull
+    warned_days: OrNull<number>
   }
   segment: {
     id: GeneratedAlways<bigint>
@@ -312,6 +315,7 @@ export interface Tables extends HostTables, RequestTables {
     subject_kind: string
     subject_id: string
     data: Json<Record<string, unknown>>
+    notice: OrNull<NotificationKind>
   }
   webhook: {
     id: string

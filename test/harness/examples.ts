@@ -41,6 +41,8 @@ export interface Owned {
   readonly webhook: string
   readonly webhookToDelete: string
   readonly delivery: string
+  readonly budget: string
+  readonly budgetToDelete: string
   readonly request: string
   readonly model: string
   readonly modelToDelete: string
@@ -124,6 +126,13 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getInvoicePage: inMonth,
   getCurrentBalance: none,
   getPurchaseHistory: none,
+  getCosts: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, groupBy: 'resource', limit: '5' } }),
+  getDailyStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, limit: '10' } }),
+  exportStatement: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31` } }),
+  listBudgets: none,
+  createBudget: withBody({ ...exampleBodies.createBudget, monthlyUsd: '900000' }),
+  changeBudget: (its) => owned({ id: its.budget }, exampleBodies.changeBudget),
+  deleteBudget: (its) => owned({ id: its.budgetToDelete }),
   listInferenceRequests: () => ({ query: { limit: '10', outcome: 'answered' } }),
   getInferenceRequest: (its) => owned({ id: its.request }),
   listMachines: () => ({ body: exampleBodies.listMachines, query: { limit: '10' } }),
@@ -169,6 +178,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   followEvents: () => ({ query: { after: '0' } }),
   listAllEvents: (its) => ({ query: { limit: '10', type: 'rental.created', accountId: its.account } }),
   followAllEvents: () => ({ query: { after: '0' } }),
+  listNotifications: () => ({ query: { limit: '10', unread: 'true' } }),
+  readNotifications: withBody(exampleBodies.readNotifications),
+  getNotificationChoices: none,
+  changeNotificationChoices: withBody(exampleBodies.changeNotificationChoices),
+  sendTestMail: withBody(exampleBodies.sendTestMail),
+  getMailStatus: none,
   listWebhooks: none,
   createWebhook: withBody({ ...exampleBodies.createWebhook, url: HOOK_URL }),
   changeWebhook: (its) => owned({ id: its.webhook }, exampleBodies.changeWebhook),
@@ -258,6 +273,8 @@ export const absent: Owned = {
   webhookToDelete: 'whk_0000000000000000000000',
   portTokenToRevoke: 'ptk_0000000000000000000000',
   delivery: 'dlv_00000000000000000000000000000000',
+  budget: 'bud_0000000000000000000000',
+  budgetToDelete: 'bud_0000000000000000000000',
   request: 'req_00000000000000000000000000000000',
   model: 'absent/model',
   modelToDelete: 'absent/model',
@@ -291,6 +308,9 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
   }
   const webhook = async (): Promise<string> => (await make('/v2/webhooks', { url: HOOK_URL })).id
   const member = async (email: string): Promise<string> => (await make('/v2/members', { email, role: 'member' })).id
+
+  const budget = async (name: string): Promise<string> =>
+    (await make('/v2/budgets', { name, scope: 'label', scopeValue: name, monthlyUsd: '1000' })).id
 
   const machine = 'mock-sin-rtx3090-01'
   await succeed(operator, 'PATCH', `/v2/operator/machines/${machine}`, { supplierId: owner.id, reason: 'handed over' })
@@ -344,6 +364,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     webhook: hook,
     webhookToDelete: await webhook(),
     delivery: (await make(`/v2/webhooks/${hook}/test`)).id,
+    budget: await budget('kept'),
+    budgetToDelete: await budget('to delete'),
     request: await logRequest(journey, owner.id),
     model: served,
     modelToDelete: await model('owner/to-delete'),

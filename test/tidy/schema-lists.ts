@@ -3,6 +3,8 @@ import fs from 'node:fs'
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { statementLine } from '../../src/contract/billing.ts'
+import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
+import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
 import { volumeState } from '../../src/contract/operator-volume.ts'
@@ -64,6 +66,9 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.status': [rentalStatus.options, Object.keys(rentalMoves)],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
   'volume.state': [Object.keys(volumeMoves), volumeState.options],
+  'ledger_day.service': [costService.options],
+  'budget.scope': [budgetScope.options],
+  'budget.action': [budgetAction.options],
   'webhook_delivery.state': [deliveryRecord.shape.state.options],
   'model.kind': [modelKind.options],
   'model.engine': [engineName.options],
@@ -80,6 +85,7 @@ export const listsOfStore = [
   'ledger_account.kind',
   'machine.status',
   'attachment.state',
+  'mail.state',
   'host.driver',
   'workload.driver',
   'host_volume.driver',

@@ -1,0 +1,160 @@
+/** Notifications: what a member should know, in the console and by e-mail. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { pageQuery } from './shared.ts'
+
+interface KindEntry {
+  /** `operator`: only keys with the scope `operator` see it. */
+  readonly audience: 'account' | 'operator'
+  readonly label: string
+  /** Whether e-mail is on until the member chooses. The console is always on. */
+  readonly email: boolean
+}
+
+/** Every kind of notification. */
+export const notificationKinds = {
+  balance_low: { audience: 'account', label: 'Balance low', email: true },
+  balance_empty: { audience: 'account', label: 'Balance empty', email: true },
+  budget: { audience: 'account', label: 'Budget alerts', email: true },
+  term_expiring: { audience: 'account', label: 'Reserved term expiring', email: true },
+  rental_failed: { audience: 'account', label: 'Rental failed', email: true },
+  rental_lost: { audience: 'account', label: 'Contact with a rental lost', email: false },
+  rental_stuck: { audience: 'account', label: 'Rental stuck', email: false },
+  rental_idle: { audience: 'account', label: 'Rental idle', email: true },
+  rental_stopped: { audience: 'account', label: 'Rental stopped automatically', email: true },
+  volume_problem: { audience: 'account', label: 'Problem with a volume', email: true },
+  operator_stuck: { audience: 'operator', label: 'Stuck work', email: true },
+  operator_engine: { audience: 'operator', label: 'Engine down', email: true },
+  operator_ledger: { audience: 'operator', label: 'Ledger check failed', email: true },
+} as const satisfies Readonly<Record<string, KindEntry>>
+export type NotificationKind = keyof typeof notificationKinds
+
+const kindNames = Object.keys(notificationKinds) as [NotificationKind, ...NotificationKind[]]
+const kind = z.enum(kindNames)
+
+const notificationRecord = z
+  .object({
+    id: z.string(),
+    at: z.string(),
+    kind,
+    severity: z.enum(['info', 'warning', 'critical']),
+    title: z.string(),
+    text: z.string(),
+    subject: z.object({ kind: z.string(), id: z.string() }),
+    data: z.record(z.string(), z.unknown()),
+    read: z.boolean(),
+  })
+  .meta({ id: 'Notification' })
+export type NotificationRecord = z.output<typeof notificationRecord>
+
+const choice = z.object({ kind, label: z.string(), console: z.boolean(), email: z.boolean() })
+
+const choices = z
+  .object({
+    emailEnabled: z.boolean().describe('Whether the operator has configured a mail server'),
+    emailAddress: z.string(),
+    choices: z.array(choice),
+  })
+  .meta({ id: 'NotificationChoices' })
+
+const notifications = { family: 'v2', tag: 'Events and webhooks' } as const
+
+export const notificationEndpoints = {
+  listNotifications: endpoint({
+    ...notifications,
+    method: 'GET',
+    path: '/v2/notifications',
+    access: ['compute:read', 'billing:read', 'operator'],
+    summary: 'List notifications of the account, newest first',
+    description:
+      'Keys with the scope `operator` also get the notifications for operators. Notifications are kept for 90 days.',
+    errors: [400, 401, 403, 500],
+    query: pageQuery.extend({ unread: z.stringbool().optional().describe('Only unread ones') }),
+    response: z.object({
+      notifications: z.array(notificationRecord),
+      unread: z.int().max(limits.unreadNotifications).describe(`Counted up to ${limits.unreadNotifications}`),
+      nextCursor: z.string().nullable(),
+    }),
+  }),
+  readNotifications: endpoint({
+    ...notifications,
+    method: 'POST',
+    path: '/v2/notifications/read',
+    access: ['compute:read', 'billing:read', 'operator'],
+    summary: 'Mark notifications as read, for the calling member',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        ids: z
+          .array(z.string().regex(/^\d{1,18}$/))
+          .min(1)
+          .max(limits.requestIds)
+          .optional()
+          .describe('These notifications'),
+        upTo: z
+          .string()
+          .regex(/^\d{1,18}$/)
+          .optional()
+          .describe('All notifications up to this ID'),
+      })
+      .meta({ id: 'ReadNotifications' }),
+    response: z.object({ unread: z.int().max(limits.unreadNotifications) }),
+  }),
+  getNotificationChoices: endpoint({
+    ...notifications,
+    method: 'GET',
+    path: '/v2/users/me/notifications',
+    access: 'any-key',
+    summary: 'Get which notifications you receive in the console and by e-mail',
+    errors: [401, 403, 500],
+    response: choices,
+  }),
+  changeNotificationChoices: endpoint({
+    ...notifications,
+    method: 'PATCH',
+    path: '/v2/users/me/notifications',
+    access: 'any-key',
+    summary: 'Choose which notifications you receive in the console and by e-mail',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        choices: z
+          .array(z.strictObject({ kind, console: z.boolean().optional(), email: z.boolean().optional() }))
+          .min(1)
+          .max(kindNames.length),
+      })
+      .meta({ id: 'ChangeNotificationChoices' }),
+    response: choices,
+  }),
+  sendTestMail: endpoint({
+    family: 'v2',
+    tag: 'Operator',
+    method: 'POST',
+    path: '/v2/operator/mail/test',
+    access: ['operator'],
+    summary: 'Send a test e-mail',
+    errors: [400, 401, 403, 500],
+    body: z.strictObject({ address: z.email().max(255) }).meta({ id: 'SendTestMail' }),
+    response: z.object({ message: z.string(), reply: z.string().describe('Answer of the mail server') }),
+  }),
+  getMailStatus: endpoint({
+    family: 'v2',
+    tag: 'Operator',
+    method: 'GET',
+    path: '/v2/operator/mail',
+    access: ['operator'],
+    summary: 'Show the mail server and the outgoing e-mail',
+    errors: [400, 401, 403, 500],
+    response: z.object({
+      enabled: z.boolean(),
+      from: z.string().nullable(),
+      server: z.string().nullable().describe('Host and port'),
+      pending: z.number(),
+      sent24h: z.number(),
+      failed24h: z.number(),
+      lastError: z.string().nullable(),
+      lastErrorAt: z.string().nullable(),
+    }),
+  }),
+}

@@ -1,0 +1,159 @@
+/** Which events are notifications, and how a notification reads. E-mail, API, CLI and console show the same texts. */
+import { formatUsdForPeople, parseUsd } from '../base/money.ts'
+import type { EventType } from '../contract/event.ts'
+import { notificationKinds, type NotificationKind, type NotificationRecord } from '../contract/notification.ts'
+import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'
+import type { NewEvent } from './event.ts'
+
+const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
+  'balance.runway_low': 'balance_low',
+  'balance.empty': 'balance_empty',
+  'budget.alert': 'budget',
+  'budget.exceeded': 'budget',
+  'rental.term_expiring': 'term_expiring',
+  'rental.failed': 'rental_failed',
+  'rental.unknown': 'rental_lost',
+  'rental.stuck': 'rental_stuck',
+  'volume.suspended': 'volume_problem',
+  'volume.unknown': 'volume_problem',
+  'volume.failed': 'volume_problem',
+}
+
+/** Ends that the customer or the term asked for are no news. */
+const expectedEnds: ReadonlySet<unknown> = new Set(['customer_request', 'auto_terminate', 'term_expired', undefined])
+
+/** null: the event is no notification. */
+export function noticeOf({ type, data }: Pick<NewEvent, 'type' | 'data'>): NotificationKind | null {
+  if (type === 'rental.terminating') return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
+  return kindsOfEvents[type] ?? null
+}
+
+export interface Notice {
+  readonly kind: NotificationKind
+  readonly subject: { readonly kind: string; readonly id: string }
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export type NoticeText = Pick<NotificationRecord, 'severity' | 'title' | 'text'>
+
+export function describeNotice(notice: Notice): NoticeText {
+  return describers[notice.kind](notice)
+}
+
+export function isForOperators(kind: NotificationKind): boolean {
+  return notificationKinds[kind].audience === 'operator'
+}
+
+const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => NoticeText } = {
+  balance_low: ({ data }) => ({
+    severity: 'warning',
+    title: 'Balance low',
+    text: `At the current rate of ${usdOf(data, 'hourlySpendUsd')}/hr the balance of ${usdOf(data, 'balanceUsd')} runs out within ${counted(data['hours'], 'hour')}. Add money to keep everything running.`,
+  }),
+  balance_empty: () => ({
+    severity: 'critical',
+    title: 'Balance empty',
+    text: 'The balance is empty. Rentals have ended, and volumes are kept for seven days without charge.',
+  }),
+  budget: ({ data }) => {
+    const isExceeded = data['exceeded'] === true
+    const action = isExceeded ? budgetConsequence(textOf(data, 'action'), textOf(data, 'scope')) : ''
+    return {
+      severity: isExceeded ? 'critical' : 'warning',
+      title: `Budget “${textOf(data, 'name') ?? 'unnamed'}” ${isExceeded ? 'exceeded' : `at ${typeof data['percent'] === 'number' ? data['percent'] : 0}%`}`,
+      text: `${usdOf(data, 'spentUsd')} of ${usdOf(data, 'monthlyUsd')} is spent this month.${action}`,
+    }
+  },
+  term_expiring: (notice) => ({
+    severity: 'warning',
+    title: `Term of ${nameOf(notice)} expiring`,
+    text: `The reserved term ends within ${counted(notice.data['days'], 'day')}, on ${textOf(notice.data, 'endsAt')?.slice(0, 10) ?? 'its last day'}. ${
+      notice.data['converts'] === true
+        ? 'It then continues on demand.'
+        : 'It is then terminated and its disk is deleted.'
+    }`,
+  }),
+  rental_failed: (notice) => ({
+    severity: 'critical',
+    title: `Rental ${nameOf(notice)} failed`,
+    text: outcomeText(notice.data, 'The rental failed. Billing has stopped.'),
+  }),
+  rental_lost: (notice) => ({
+    severity: 'warning',
+    title: `Contact with ${nameOf(notice)} lost`,
+    text: 'Its engine does not report the machine at the moment. Billing is paused until it is back.',
+  }),
+  rental_stuck: (notice) => ({
+    severity: 'warning',
+    title: `Rental ${nameOf(notice)} stuck`,
+    text: outcomeText(notice.data, 'It has been in one state for longer than it should. Nothing is charged.'),
+  }),
+  rental_idle: (notice) => ({
+    severity: 'info',
+    title: `Rental ${nameOf(notice)} is idle`,
+    text: 'Its GPUs have been idle for a while. Stop or terminate it if you no longer need it.',
+  }),
+  rental_stopped: (notice) => ({
+    severity: 'warning',
+    title: `Rental ${nameOf(notice)} was stopped automatically`,
+    text: outcomeText(notice.data, 'It no longer runs.'),
+  }),
+  volume_problem: (notice) => ({
+    severity: 'critical',
+    title: `Problem with volume ${nameOf(notice)}`,
+    text: outcomeText(notice.data, 'The volume cannot be used at the moment.'),
+  }),
+  operator_stuck: (notice) => ({
+    severity: 'warning',
+    title: `Stuck work: ${notice.subject.kind} ${notice.subject.id}`,
+    text: textOf(notice.data, 'detail') ?? 'It has been in one state for longer than it should.',
+  }),
+  operator_engine: ({ subject, data }) => ({
+    severity: 'critical',
+    title: `Engine ${subject.id} is down`,
+    text: `It has not listed its machines since ${textOf(data, 'since') ?? 'the last start'}. Nothing of it is billed meanwhile.`,
+  }),
+  operator_ledger: ({ data }) => ({
+    severity: 'critical',
+    title: 'Ledger check failed',
+    text: `The daily check found ${counted(data['findings'], 'problem')}. Run berth ledger verify.`,
+  }),
+}
+
+/** Inference is blocked by a budget of the whole account only. */
+function budgetConsequence(action: string | undefined, scope: string | undefined): string {
+  if (action === undefined || action === 'alert') return ''
+  const rejected = scope === 'account' ? 'New orders and inference are' : `New orders with this ${scope ?? 'label'} are`
+  const stopped = { stop: ' Rentals are being stopped.', terminate: ' Rentals are being stopped or terminated.' }[
+    action
+  ]
+  return `${stopped ?? ''} ${rejected} rejected until the month ends or the budget is raised.`
+}
+
+function textOf(data: Notice['data'], name: string): string | undefined {
+  const value = data[name]
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function usdOf(data: Notice['data'], name: string): string {
+  const amount = parseUsd(textOf(data, name) ?? '')
+  return amount === undefined ? 'an unknown amount' : formatUsdForPeople(amount)
+}
+
+function counted(value: unknown, noun: string): string {
+  return typeof value === 'number' ? `${value} ${noun}${value === 1 ? '' : 's'}` : `some ${noun}s`
+}
+
+function nameOf({ subject, data }: Notice): string {
+  const name = textOf(data, 'label') ?? textOf(data, 'name') ?? subject.id
+  // A name is part of a line; a label may contain anything.
+  return name.replaceAll(/\p{Cc}+/gu, ' ')
+}
+
+function outcomeText(data: Notice['data'], otherwise: string): string {
+  const reason = textOf(data, 'reason')
+  const outcome: { sentence: string; next?: string } | undefined =
+    reason !== undefined && reason in rentalOutcomes ? rentalOutcomes[reason as RentalOutcome] : undefined
+  if (outcome === undefined) return otherwise
+  return outcome.next === undefined ? outcome.sentence : `${outcome.sentence} ${outcome.next}`
+}

@@ -1,0 +1,88 @@
+/**
+ * Watches budgets: announces each percentage once per month, and enforces what the customer chose for 100 %. The marks
+ * are in the database and change together with the event, so an alert is neither lost nor repeated by a restart or a
+ * second server. Enforcing is a comparison: as long as a budget is exceeded, every pass stops what runs under it.
+ */
+import { SECOND_MS } from '../base/instant.ts'
+import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { App } from '../app/app.ts'
+import { readBudgetSpend } from '../app/budget-spend.ts'
+import { terminateRental } from '../app/rental.ts'
+import { budgetStep, isBlocking, percentSpent } from '../domain/budget.ts'
+import { isLiving } from '../domain/rental.ts'
+import { readSnapshot } from '../store/billing.ts'
+import { listBudgetsAfter, listStoppable, lockBudget, saveBudgetMarks, type StoredBudget } from '../store/budget.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { recordEvent } from '../store/event.ts'
+import { lockRental } from '../store/rental.ts'
+import { eachOf, type Reconciler } from './loop.ts'
+
+const BATCH = 200
+const RENTALS = 100
+const WIDTH = 4
+
+export function watchBudgets(app: App): Reconciler {
+  return {
+    name: 'budgets',
+    everyMs: 30 * SECOND_MS,
+    run: async () => {
+      for (let after = ''; ;) {
+        const { budgets, spent } = await readSnapshot(app.database, async (db) => {
+          const budgets = await listBudgetsAfter(db, after, BATCH)
+          return { budgets, spent: await readBudgetSpend(db, budgets, app.clock.now()) }
+        })
+        await eachOf(budgets, WIDTH, (budget) => watchOne(app, budget, spent.get(budget.id) ?? zeroUsd))
+        const last = budgets.at(-1)
+        if (last === undefined || budgets.length < BATCH) return false
+        after = last.id
+      }
+    },
+  }
+}
+
+async function watchOne(app: App, seen: StoredBudget, spent: NanoUsd): Promise<void> {
+  const now = app.clock.now()
+  let budget = seen
+  if (budgetStep(seen, spent, now) !== undefined) {
+    budget = await transact(app.database, async (tx) => {
+      const locked = await lockBudget(tx, seen.accountId, seen.id)
+      return locked === undefined ? seen : announce(tx, locked, spent)
+    })
+  }
+  if (!isBlocking(budget, now) || budget.action === 'block') return
+  const ids = await listStoppable(app.database.db, budget, RENTALS)
+  await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => stopOne(tx, budget, id)))
+}
+
+/** Decided again under the lock: another server, or a change of the budget, may have been faster. */
+async function announce(tx: Tx, budget: StoredBudget, spent: NanoUsd): Promise<StoredBudget> {
+  const step = budgetStep(budget, spent, tx.clock.now())
+  if (step === undefined) return budget
+  await saveBudgetMarks(tx, budget.id, step.marks)
+  recordEvent(tx, {
+    accountId: budget.accountId,
+    type: step.kind === 'exceeded' ? 'budget.exceeded' : 'budget.alert',
+    subject: { kind: 'budget', id: budget.id },
+    data: {
+      budgetId: budget.id,
+      name: budget.name,
+      scope: budget.scope,
+      scopeValue: budget.scope === 'account' ? null : budget.scopeValue,
+      percent: step.percent,
+      spentPercent: percentSpent(spent, budget.amount),
+      spentUsd: formatUsd(spent),
+      monthlyUsd: formatUsd(budget.amount),
+      month: step.marks.month?.slice(0, 7),
+      exceeded: step.kind === 'exceeded',
+      action: budget.action,
+    },
+  })
+  return { ...budget, marks: step.marks }
+}
+
+/** Read again under the lock of the rental, since it may have changed its label, ended, or the budget may be gone. */
+async function stopOne(tx: Tx, budget: StoredBudget, id: number): Promise<void> {
+  const rental = await lockRental(tx, id)
+  if (rental === undefined || !isLiving(rental.status)) return
+  if (budget.action === 'terminate') await terminateRental(tx, rental, 'budget_exceeded', tx.clock.now())
+}
