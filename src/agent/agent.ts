@@ -5,6 +5,7 @@
  */
 import type { Desired, HostFault, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
 import { Keeper } from '../engines/keeper.ts'
+import { ActivityWatch } from './activity.ts'
 import { AgentError } from './agent-error.ts'
 import { openConnection, type Connection, type ConnectionState, type Refusal } from './connection.ts'
 import { serveControl, type ControlRequest } from './control.ts'
@@ -13,11 +14,13 @@ import { lockFolder, type AgentFolder } from './folder.ts'
 import type { GpuSnapshot, GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
+import { LastLogs } from './last-log.ts'
 import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
 import { serveStream } from './stream.ts'
 import { openDesiredState } from './desired-state.ts'
+import { WorkloadMeter } from './workload-meter.ts'
 
 export interface AgentOptions {
   readonly folder: AgentFolder
@@ -57,7 +60,8 @@ export interface AgentStatus {
 }
 
 const PASS_MS = 2_000
-const HARDWARE_MS = 15_000
+/** Also how often the server gets metrics. */
+const HARDWARE_MS = 10_000
 const MAX_NOTES = 50
 const MAX_NOTE_CHARS = 2_000
 
@@ -79,6 +83,12 @@ class Agent {
   readonly #desired
   readonly #mover = new Mover()
   readonly #meter: (snapshot: GpuSnapshot) => HostMetrics
+  readonly #activity = new ActivityWatch(() => performance.now())
+  readonly #workloads = new WorkloadMeter(() => performance.now(), this.#activity)
+  readonly #lastLogs: LastLogs
+  /** Repeated in messages between two measurements. */
+  #lastMeasured: Pick<HostMetrics, 'workloads'> = {}
+  #isMeasuring = false
   #snapshot: GpuSnapshot
   #offer: HostOffer
   #connection: Connection | undefined
@@ -96,8 +106,10 @@ class Agent {
     this.#offer = this.#makeOffer(snapshot)
     this.#desired = openDesiredState(options.folder, onError)
     this.#meter = makeMeter(options.folder.dir)
+    this.#lastLogs = new LastLogs(this.#runtime, onError)
     this.#keeper = new Keeper({
       runtime: this.#runtime,
+      beforeStop: (id) => this.#keepLastLog(id),
       changed: () => this.#changed(),
       onError,
       now: () => performance.now(),
@@ -121,7 +133,8 @@ class Agent {
       report: () => this.#report(),
       desired: (desired) => this.#applyDesired(desired),
       accept: (request, stream) => {
-        serveStream(this.#runtime, request, stream).catch((error: unknown) => this.#reportError(messageOf(error)))
+        const open: HostRuntime['open'] = (parsed, signal) => this.#activity.open(this.#runtime, parsed, signal)
+        serveStream({ open }, request, stream).catch((error: unknown) => this.#reportError(messageOf(error)))
       },
       state: (state) => this.#connectionChanged(state),
     })
@@ -130,7 +143,7 @@ class Agent {
     const unwatch = this.#runtime.watch?.(() => void this.#pass(stop.signal))
     const timers = [
       setInterval(() => void this.#pass(stop.signal), PASS_MS),
-      setInterval(() => void this.#readHardware(stop.signal), HARDWARE_MS),
+      setInterval(() => void this.#measure(stop.signal), HARDWARE_MS),
     ]
     signal.addEventListener('abort', () => this.#finish({ kind: 'stopped' }), { once: true })
     if (signal.aborted) this.#finish({ kind: 'stopped' })
@@ -190,20 +203,49 @@ class Agent {
     }
   }
 
-  async #readHardware(signal: AbortSignal): Promise<void> {
+  /** One at a time: a driver can hang on a lost device. */
+  async #measure(signal: AbortSignal): Promise<void> {
+    if (this.#isMeasuring) return
+    this.#isMeasuring = true
     try {
-      const snapshot = await this.#options.gpus.read(signal)
-      if (signal.aborted) return
-      const offer = this.#makeOffer(snapshot)
-      const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
-      this.#snapshot = snapshot
-      this.#offer = offer
-      if (isChanged) this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
-      if (isChanged) this.#connection?.reportSoon()
-      this.#connection?.sendMetrics(this.#meter(snapshot))
+      await this.#readHardware(signal)
+      await this.#sendMetrics(signal)
     } catch (error) {
       if (!signal.aborted) this.#reportError(messageOf(error))
+    } finally {
+      this.#isMeasuring = false
     }
+  }
+
+  async #readHardware(signal: AbortSignal): Promise<void> {
+    const snapshot = await this.#options.gpus.read(signal)
+    if (signal.aborted) return
+    const offer = this.#makeOffer(snapshot)
+    const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
+    this.#snapshot = snapshot
+    this.#offer = offer
+    if (isChanged) this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
+    if (isChanged) this.#connection?.reportSoon()
+  }
+
+  async #sendMetrics(signal: AbortSignal): Promise<void> {
+    const measured = await this.#runtime.measure?.(signal)
+    if (signal.aborted) return
+    this.#lastLogs.keep(this.#keeper.report()?.workloads.map(({ id }) => id) ?? [])
+    if (measured !== undefined) this.#lastMeasured = { workloads: this.#workloads.read(measured) }
+    this.#send()
+  }
+
+  #send(): void {
+    const lastLogs = this.#lastLogs.take()
+    const logs = lastLogs.length === 0 ? {} : { lastLogs }
+    const metrics = { ...this.#meter(this.#snapshot), ...this.#lastMeasured, ...logs }
+    if (this.#connection?.sendMetrics(metrics) !== true) this.#lastLogs.giveBack(lastLogs)
+  }
+
+  /** Sent at once: the server takes it only while the workload is still on this host. */
+  async #keepLastLog(workloadId: string): Promise<void> {
+    if (await this.#lastLogs.read(workloadId)) this.#send()
   }
 
   #changed(): void {
@@ -245,7 +287,7 @@ class Agent {
   #connectionChanged(state: ConnectionState): void {
     this.#options.onEvent(state)
     if (state.kind === 'refused') this.#mover.refused(state.refusal)
-    if (state.kind === 'connected') this.#connection?.sendMetrics(this.#meter(this.#snapshot))
+    if (state.kind === 'connected') this.#send()
   }
 
   /** Repeats of the same error are dropped. */

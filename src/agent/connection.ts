@@ -48,7 +48,8 @@ export interface Connection {
   readonly isConnected: boolean
   /** Call it when the report has changed. */
   reportSoon(): void
-  sendMetrics(metrics: HostMetrics): void
+  /** false: not connected. */
+  sendMetrics(metrics: HostMetrics): boolean
   /** false: not connected. The answer is the next `desired`, or a refusal. */
   move(to: Move): boolean
   /** Resolves after `close`, or with the reason of a final refusal. */
@@ -114,8 +115,8 @@ class AgentConnection implements Connection {
     }, GATHER_MS)
   }
 
-  sendMetrics(metrics: HostMetrics): void {
-    this.#send(metrics)
+  sendMetrics(metrics: HostMetrics): boolean {
+    return this.#send(metrics)
   }
 
   move(to: Move): boolean {

@@ -4,7 +4,8 @@
  * folder (`gpus.json`); a GPU that was replaced in its slot takes over the index. To forget GPUs that were removed for
  * good, stop the agent and delete that file.
  *
- * Simulated GPUs are declared. For drills the file `sick.json` in the folder, such as `[0, 3]`, makes some unhealthy.
+ * Simulated GPUs are declared and have no measurements. For drills the file `sick.json` in the folder, such as `[0, 3]`,
+ * makes some unhealthy, and `use.json`, such as `[{ "utilizationPercent": 0 }]`, says by index what they measure.
  */
 import { z } from 'zod'
 import type { AgentFolder } from './folder.ts'
@@ -30,6 +31,7 @@ export interface GpuSource {
 
 const KNOWN_FILE = 'gpus.json'
 const SICK_FILE = 'sick.json'
+const USE_FILE = 'use.json'
 const MAX_GPUS = 64
 
 const knownGpus = z.array(
@@ -43,6 +45,15 @@ const knownGpus = z.array(
   }),
 )
 const sickIndexes = z.array(z.int().min(0))
+const declaredUse = z.array(
+  z.object({
+    utilizationPercent: z.number().nullable().default(null),
+    memoryUsedMib: z.number().nullable().default(null),
+    memoryTotalMib: z.number().nullable().default(null),
+    powerWatts: z.number().nullable().default(null),
+    temperatureCelsius: z.number().nullable().default(null),
+  }),
+)
 
 export interface RealGpuOptions {
   /** `nvidia-smi` or its path. */
@@ -168,8 +179,9 @@ export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFold
   return {
     read: async () => {
       const sick = new Set(folder?.readJson(SICK_FILE, sickIndexes))
+      const uses = folder?.readJson(USE_FILE, declaredUse) ?? []
       const readings = gpus.map((gpu, index): GpuReading => {
-        return { gpu, use: unknownUse, problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [] }
+        return { gpu, use: uses[index] ?? unknownUse, problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [] }
       })
       const declared = `${count} simulated GPUs, declared with --simulate-gpus; no such hardware exists.`
       return { gpus: readings, simulated: true, notes: [declared, ...readings.flatMap(describeProblems)] }

@@ -10,7 +10,7 @@ const LINGER_MS = 30_000
 const MAX_EARLY_SIGNALS = 16
 const OPEN_MS = 20_000
 
-export async function serveStream(runtime: Runtime, request: unknown, stream: MuxStream): Promise<void> {
+export async function serveStream(runtime: Pick<Runtime, 'open'>, request: unknown, stream: MuxStream): Promise<void> {
   const control = new AbortController()
   stream.once('close', () => control.abort())
   // The other end may disconnect at any time; `close` then aborts the opening.
@@ -33,7 +33,11 @@ export async function serveStream(runtime: Runtime, request: unknown, stream: Mu
 }
 
 /** A stream that opens too late is closed again. The signal has no timeout of its own: it outlives the opening. */
-async function openInTime(runtime: Runtime, request: StreamRequest, control: AbortController): Promise<RuntimeStream> {
+async function openInTime(
+  runtime: Pick<Runtime, 'open'>,
+  request: StreamRequest,
+  control: AbortController,
+): Promise<RuntimeStream> {
   const opening = runtime.open(request, control.signal)
   try {
     return await within(OPEN_MS, opening, 'The host did not open the stream in time.')

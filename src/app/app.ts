@@ -9,6 +9,7 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mailer } from '../domain/mail.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
+import type { MetricRecorder } from './metric-recorder.ts'
 import type { RentalOptions } from './rental-option.ts'
 
 export interface App {
@@ -30,6 +31,8 @@ export interface App {
   readonly portUrl?: (rentalName: string, port: number) => string | undefined
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
+  /** Samples that are not in the database yet. Absent: no host reports to this server. */
+  readonly recorder?: MetricRecorder
   /** Absent: this server has no gateway. */
   readonly modelStatus?: ModelStatus
   /** The cost of a recent request of this server, which may not be settled in the database yet. */

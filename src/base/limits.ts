@@ -85,6 +85,9 @@ export const limits = {
   earningsDays: 90,
   /** Of a usage summary that also has the days of each group. */
   usageDailyDays: 31,
+  /** The end of a machine's output that is kept after the machine. */
+  lastLogBytes: 65_536,
+  lastLogMs: 30 * 24 * 3_600_000,
   rateSubjects: 100_000,
   drainMs: 8_000,
   requestTimeoutMs: 30_000,

@@ -198,12 +198,42 @@ export const gpuMetrics = z.object({
   powerWatts: z.number().nullable(),
   temperatureCelsius: z.number().nullable(),
 })
+
+const amount = z.number().min(0).max(1e15).nullable()
+
+const activityKind = z.enum(['ssh', 'terminal', 'connection', 'program'])
+export type ActivityKind = z.output<typeof activityKind>
+
+/** The use of one running workload. */
+export const workloadMetrics = z.object({
+  id,
+  /** Of the CPUs that it has. */
+  cpuPercent: amount,
+  memoryUsedMib: amount,
+  memoryTotalMib: amount,
+  diskUsedMib: amount,
+  networkRxBytesPerSecond: amount,
+  networkTxBytesPerSecond: amount,
+  /** What has kept it in use since the last message. */
+  active: z.array(activityKind).max(10),
+  /** Seconds since it was last in use; 0: now. Until the agent knows better, since the agent started. */
+  quietSeconds: z.number().min(0).max(1e9),
+})
+export type WorkloadMetrics = z.output<typeof workloadMetrics>
+
+/** The last output of a workload that is being removed, in base64. */
+const lastLog = z.object({ id, tail: z.base64().max(limits.lastLogBytes * 2) })
+export type LastLog = z.output<typeof lastLog>
+
+/** The fields of later agents are optional: an older server ignores them, and older agents do not send them. */
 export const hostMetrics = z.object({
   type: z.literal('metrics'),
   gpus: z.array(gpuMetrics).max(64),
   cpuPercent: z.number().nullable(),
   memoryUsedGb: z.number().nullable(),
   diskFreeGb: z.number().nullable(),
+  workloads: z.array(workloadMetrics).max(1_000).optional(),
+  lastLogs: z.array(lastLog).max(4).optional(),
 })
 export type HostMetrics = z.output<typeof hostMetrics>
 
@@ -228,11 +258,31 @@ export const fromAgent = z.discriminatedUnion('type', [
 ])
 export type FromAgent = z.output<typeof fromAgent>
 
+/** Which lines of a log to send. Times are milliseconds since 1970. An older agent sends all lines, without times. */
+export const logFilter = z.object({
+  since: z.int().optional(),
+  until: z.int().optional(),
+  search: z.string().max(200).optional(),
+  timestamps: z.boolean().optional(),
+})
+export type LogFilter = z.output<typeof logFilter>
+
 /** The purpose of a stream to a host, sent when it opens. */
 export const streamRequest = z.discriminatedUnion('kind', [
-  /** To a port inside; 0 is SSH. */
-  z.object({ kind: z.literal('port'), workloadId: id, port: z.int().min(0).max(65_535) }),
-  z.object({ kind: z.literal('logs'), workloadId: id, follow: z.boolean(), tail: z.int().min(0).max(100_000) }),
+  /** To a port inside; 0 is SSH. `probe`: a health check, which does not count as use of the machine. */
+  z.object({
+    kind: z.literal('port'),
+    workloadId: id,
+    port: z.int().min(0).max(65_535),
+    probe: z.boolean().optional(),
+  }),
+  z.object({
+    kind: z.literal('logs'),
+    workloadId: id,
+    follow: z.boolean(),
+    tail: z.int().min(0).max(100_000),
+    ...logFilter.shape,
+  }),
   z.object({
     kind: z.literal('terminal'),
     workloadId: id,

@@ -19,6 +19,7 @@ import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
+import { rentalMetricsEndpoints } from './rental-metrics.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalEndpoints } from './rental.ts'
 import { secretEndpoints } from './secret.ts'
@@ -39,6 +40,7 @@ export const api = {
   ...rentalEndpoints,
   ...rentalSessionEndpoints,
   ...portEndpoints,
+  ...rentalMetricsEndpoints,
   ...volumeEndpoints,
   ...billingEndpoints,
   ...costEndpoints,

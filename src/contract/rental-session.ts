@@ -1,18 +1,14 @@
-/** Logs and GPU metrics of rentals. Terminals are WebSockets, not operations. */
+/** Logs of rentals. Terminals are WebSockets, not operations. */
 import { z } from 'zod'
-import { gpuMetrics } from './agent.ts'
 import { endpoint } from './endpoint.ts'
-
-const gpuMeasurement = gpuMetrics
-  .omit({ index: true })
-  .extend({ machineId: z.string(), gpuIndex: z.number(), at: z.string() })
-  .meta({ id: 'GpuMeasurement' })
+import { timeText } from './shared.ts'
 
 /** Includes marketplace instances, which are identified by name. */
 export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe('ID or name') })
 
 const LOG_LINES = 1_000
 const MAX_LOG_LINES = 100_000
+export const MAX_LOG_SEARCH_CHARS = 200
 
 const reading = { family: 'v2', tag: 'Rentals', access: ['compute:read'] } as const
 
@@ -23,7 +19,7 @@ export const rentalSessionEndpoints = {
     path: '/v2/alpha/on-demand/rentals/{id}/logs',
     summary: 'Get the logs of a rental or an instance: its output or its console',
     description:
-      'With `follow`, new output is streamed until the machine ends. Simulated machines have no logs (400, `simulated_machine`).',
+      'With `follow`, new output is streamed until the machine ends. The last 64 KB of a machine that has ended stay readable for 30 days. Simulated machines have no logs (400, `simulated_machine`).',
     errors: [400, 401, 403, 404, 500],
     params: idOrNameParams,
     query: z.strictObject({
@@ -35,21 +31,18 @@ export const rentalSessionEndpoints = {
         .max(MAX_LOG_LINES)
         .default(LOG_LINES)
         .describe('Number of latest lines to start with'),
+      since: timeText.optional().describe('Only lines from this time on'),
+      until: timeText.optional().describe('Only lines before this time'),
+      search: z
+        .string()
+        .min(1)
+        .max(MAX_LOG_SEARCH_CHARS)
+        .optional()
+        .describe('Only lines that contain this text, in upper or lower case; `tail` counts the matching lines'),
+      timestamps: z.stringbool().optional().describe('Start each line with its time'),
+      download: z.stringbool().optional().describe('Send it as a file'),
     }),
     response: z.string(),
     answers: 'text',
-  }),
-  getRentalMetrics: endpoint({
-    ...reading,
-    method: 'GET',
-    path: '/v2/alpha/on-demand/rentals/{id}/metrics',
-    summary: 'Get the latest GPU measurements of a rental or an instance',
-    errors: [400, 401, 403, 404, 500],
-    params: idOrNameParams,
-    response: z.object({
-      rentalId: z.number().describe('Number of the rental, used by events and terminals'),
-      gpus: z.array(gpuMeasurement),
-      reason: z.string().nullable().describe('Why there are no measurements'),
-    }),
   }),
 }

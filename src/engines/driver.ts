@@ -11,6 +11,7 @@ import type { Instant } from '../base/instant.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { EngineSpec } from '../domain/rental.ts'
+import type { Values } from '../domain/sample.ts'
 
 export interface Driver {
   readonly id: ProviderId
@@ -31,6 +32,11 @@ export interface Driver {
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
   /** Absent: the engine has no volumes. */
   readonly volumes?: VolumeEngine
+  /**
+   * Made-up use of one machine of a simulated rental: the same for the same instant. Absent: hosts report real use, or
+   * nothing does.
+   */
+  simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
 }
 
 /** The abilities of an engine. Callers decide by these, never by the engine's name. */

@@ -19,6 +19,8 @@ export interface KeeperOptions {
   /** The report has changed. */
   readonly changed: () => void
   readonly onError: (what: string, error: unknown) => void
+  /** Called before a workload is removed, and awaited. */
+  readonly beforeStop?: (id: string) => Promise<void>
   /** Milliseconds, for retry delays. */
   readonly now: () => number
 }
@@ -218,7 +220,10 @@ export class Keeper {
 
   async #do(workload: Workload, task: Task, doing: NonNullable<Task['doing']>, signal: AbortSignal): Promise<void> {
     const { runtime } = this.#options
-    if (doing === 'stop') return runtime.stop(workload.id, signal)
+    if (doing === 'stop') {
+      await this.#options.beforeStop?.(workload.id)
+      return runtime.stop(workload.id, signal)
+    }
     if (doing === 'disks') return runtime.setDisks?.(workload, signal)
     await runtime.start(
       workload,

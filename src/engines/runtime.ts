@@ -25,6 +25,8 @@ export interface Runtime {
   readonly volumes?: RuntimeVolumes
   /** A stream into a running workload. The message of an error is for the person at the other end. */
   open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
+  /** The use of every running workload that can be measured now. Absent: the engine measures nothing. */
+  measure?(signal: AbortSignal): Promise<Measured[]>
   /** Calls back when something may have changed. Returns the unsubscribe function. */
   watch?(changed: () => void): () => void
   /** Notes for the supplier and the operator about this engine on this host. */
@@ -55,6 +57,21 @@ export interface Found {
   /** Changes with every restart. Absent: restarts make no difference. */
   readonly incarnation?: string
   readonly disks: readonly string[]
+}
+
+/** Totals since its start, from which the reader derives rates. null: unknown. */
+export interface Measured {
+  readonly id: string
+  readonly cpuSeconds: number | null
+  /** CPUs that it may use. */
+  readonly cpus: number
+  readonly memoryUsedMib: number | null
+  readonly memoryTotalMib: number | null
+  readonly diskUsedMib: number | null
+  readonly networkRxBytes: number | null
+  readonly networkTxBytes: number | null
+  /** A program runs beside its main one: a shell, a command, a start script. */
+  readonly hasProgram: boolean
 }
 
 /** Bytes, and signals beside them: `{ columns, rows }` to a terminal, `{ exitCode }` from it. */

@@ -19,6 +19,7 @@ import type { Retention } from '../domain/retention.ts'
 import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
 import { sendMail } from './send-mail.ts'
+import { summarizeMetrics } from './summarize-metrics.ts'
 import { terminate } from './terminate.ts'
 import { reconcileVolumes } from './volumes.ts'
 import { warnTerms } from './warn-terms.ts'
@@ -61,6 +62,7 @@ export function allReconcilers(
     cleanUpGateways(app),
     checkLedger(app, notices.ledgerFindings),
     applyRetention(app, retention, notices.dropped),
+    summarizeMetrics(app),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

@@ -1,10 +1,15 @@
 /**
- * Applies retention to the tables that grow with every inference request: creates the partitions of the coming days and
- * months, and drops the oldest one when all of it is past retention. One partition per pass, so that no pass takes long.
+ * Applies retention to the tables that grow with every inference request and every sample of a rental: creates the
+ * partitions of the coming days and months, and drops old ones when all of them is past retention. One partition of
+ * requests per pass, so that no pass takes long.
  */
 import type { App } from '../app/app.ts'
+import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental-metrics.ts'
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
 import type { Retention } from '../domain/retention.ts'
+import { deleteRentalLogs } from '../store/rental-log.ts'
+import { keepMetricPartitions } from '../store/rental-sample.ts'
 import { dropRequestPartition, deleteRequests, makeRequestPartitions } from '../store/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
@@ -26,6 +31,9 @@ export function applyRetention(app: App, retention: Retention, dropped: (partiti
       ].filter((name) => name !== null)
       for (const name of gone) dropped(name)
       const rows = await deleteRequests(database.db, before(retention.requestLogDays), BATCH)
+      const kept = { samplesFrom: addMs(now, -SAMPLES_KEPT_MS), summariesFrom: addMs(now, -SUMMARIES_KEPT_MS) }
+      await keepMetricPartitions(database, now, kept)
+      await deleteRentalLogs(database.db, addMs(now, -limits.lastLogMs))
       return gone.length > 0 || rows === BATCH
     },
   }

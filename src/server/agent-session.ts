@@ -5,6 +5,7 @@
  */
 import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
+import { saveLastLog } from '../app/rental-log.ts'
 import { resolveSecrets } from '../app/secret.ts'
 import type { Instant } from '../base/instant.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
@@ -14,18 +15,20 @@ import {
   type FromServer,
   type HostMetrics,
   type HostReport,
+  type LastLog,
   type StreamRequest,
 } from '../contract/agent.ts'
 import { findOfferFault } from '../domain/offer.ts'
 import { isSilent } from '../domain/host.ts'
 import { transact } from '../store/database.ts'
-import { moveHost, readDesired, saveMetrics, saveReport } from '../store/host.ts'
+import { moveHost, readDesired, saveReport } from '../store/host.ts'
 import type { HostLink } from './host-links.ts'
 import { validate } from './validation.ts'
 
 const MAX_MESSAGES_PER_SECOND = 50
 /** Moves are made by people; more than this are refused. */
 const MAX_MOVES_WAITING = 8
+const MAX_LOGS_WAITING = 16
 /** An unchanged report is written again after this time: another server may have changed the row. */
 const SAVE_AGAIN_MS = 60_000
 /** How soon the desired state is sent again to an agent that has not acted on it. */
@@ -50,6 +53,7 @@ export interface SessionPorts {
   /** The desired state may have changed: call `sendDesired` soon. */
   readonly desiredMayChange: (session: AgentSession) => void
   readonly counted: (type: FromAgent['type']) => void
+  readonly measured: (session: AgentSession, metrics: HostMetrics) => void
 }
 
 interface SessionHost {
@@ -68,7 +72,7 @@ export class AgentSession implements HostLink {
   readonly #mux: Mux
   readonly #beat: NodeJS.Timeout
   #report: { readonly value: HostReport; readonly text: string } | undefined
-  #metrics: HostMetrics | undefined
+  readonly #lastLogs: LastLog[] = []
   readonly #moves: Array<'ready' | 'draining' | 'left'> = []
   #working: Promise<void> | undefined
   #saved: { readonly value: HostReport; readonly text: string; readonly atMs: number } | undefined
@@ -176,8 +180,10 @@ export class AgentSession implements HostLink {
     const fault = message.type === 'report' ? this.#faultOf(message.offer) : undefined
     if (fault !== undefined) return this.#giveUp(...fault)
     if (message.type === 'report') this.#takeReport({ value: message, text })
-    else if (message.type === 'metrics') this.#metrics = message
-    else if (this.#moves.length < MAX_MOVES_WAITING) this.#moves.push(message.to)
+    else if (message.type === 'metrics') {
+      this.#ports.measured(this, message)
+      this.#lastLogs.push(...(message.lastLogs ?? []).slice(0, MAX_LOGS_WAITING - this.#lastLogs.length))
+    } else if (this.#moves.length < MAX_MOVES_WAITING) this.#moves.push(message.to)
     else return this.#giveUp('too_many_messages', 'Too many moves at once')
     this.#working ??= this.#work().finally(() => (this.#working = undefined))
   }
@@ -229,17 +235,15 @@ export class AgentSession implements HostLink {
     while (this.#isOpen()) {
       const move = this.#moves.shift()
       const report = this.#report
-      const metrics = this.#metrics
+      const log = this.#lastLogs.shift()
       try {
+        // Before the report that no longer lists the workload.
+        if (log !== undefined) await saveLastLog(this.#ports.app, this.hostId, log)
         if (move !== undefined) await this.#move(move)
         else if (report !== undefined) {
           this.#report = undefined
           await this.#save(report)
-        } else if (metrics !== undefined) {
-          this.#metrics = undefined
-          const { database, clock } = this.#ports.app
-          await saveMetrics(database.db, this.hostId, metrics, clock.now())
-        } else return
+        } else if (log === undefined) return
       } catch (error) {
         // The agent repeats everything at its next heartbeat.
         this.#lost('message', error)

@@ -223,6 +223,7 @@ test('keeps the last measurements', async () => {
     agent.say({ type: 'metrics', gpus: [], cpuPercent, memoryUsedGb: 1, diskFreeGb: null })
   }
   const kept = await waitFor('the last', async () => {
+    await lab.recorder.tick()
     const row = await rowOf(host)
     return row?.metrics?.cpuPercent === 30 ? row : undefined
   })
@@ -329,7 +330,10 @@ test('does not count reports of a host that cannot see its runtime', async () =>
   // Sent after the others, so once it is written, those were received.
   agent.report({ generation: 1, blind: true, notes: ['blind'] })
   agent.say({ type: 'metrics', gpus: [], cpuPercent: 42, memoryUsedGb: 1, diskFreeGb: null })
-  await waitFor('the last message', async () => (await rowOf(host))?.metrics?.cpuPercent === 42)
+  await waitFor('what was said last', async () => {
+    await lab.recorder.tick()
+    return (await rowOf(host))?.metrics?.cpuPercent === 42
+  })
   // Unchanged reports are written every second.
   const neighbour = await newHost()
   const other = await callSeen(neighbour)

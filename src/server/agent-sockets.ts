@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
+import type { MetricRecorder } from '../app/metric-recorder.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
@@ -50,6 +51,7 @@ export interface AgentSocketsOptions {
   readonly heartbeatMs: number
   readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
+  readonly recorder: MetricRecorder
 }
 
 export interface AgentSockets {
@@ -104,6 +106,7 @@ class Sockets {
       onUnchangedReport: (session) => void this.#heartbeats.add(session),
       desiredMayChange: (session) => this.#sendSoon(session),
       counted: (type) => messages?.add({ type }),
+      measured: (session, metrics) => options.recorder.take(session.hostId, session.id, metrics),
     }
     this.#listener = listen({
       url: options.databaseUrl,

@@ -4,9 +4,9 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app/app.ts'
-import type { Failure, Result } from '../contract/result.ts'
-import type { OperationId, OperationsAnswering } from '../contract/api.ts'
-import type { AnswerKind, Endpoint } from '../contract/endpoint.ts'
+import { ok, type Failure, type Result } from '../contract/result.ts'
+import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
+import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../contract/endpoint.ts'
 import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
 import { answerInference } from './answer-inference.ts'
 import { credentialsOf } from './credentials.ts'
@@ -15,6 +15,7 @@ import { resumeAfter, type EventStreamOptions, type EventStreams } from './event
 import type { HandlerRequest, Handlers } from './handler.ts'
 import { isCompressible, sendJson } from './json-answer.ts'
 import type { LogStreams } from './rental-logs.ts'
+import { exportUse } from './rental-use.ts'
 
 export interface AnswerOptions extends AccessOptions {
   readonly handlers: Handlers
@@ -94,10 +95,14 @@ type OpenTextStream = (options: AnswerOptions, call: Call) => Promise<Result<voi
 
 const textStreams: { readonly [Op in OperationsAnswering<'text'>]: OpenTextStream } = {
   getRentalLogs: (options, call) => {
-    const { id } = call.input.params as { id: string }
-    const { follow = false, tail } = call.input.query as { follow?: boolean; tail: number }
-    const log = { id, follow, tail, stillValid: stillValid(options, call) }
-    return options.logs.open(call.caller, log, call.reply.raw)
+    const { id } = call.input.params as ParamsOf<Api['getRentalLogs']>
+    const query = call.input.query as QueryOf<Api['getRentalLogs']>
+    return options.logs.open(call.caller, { id, query, stillValid: stillValid(options, call) }, call.reply.raw)
+  },
+  exportMetrics: async (options, { caller, reply }) => {
+    const text = await exportUse(options.app, caller.accountId)
+    reply.raw.writeHead(200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }).end(text)
+    return ok(undefined)
   },
 }
 

@@ -17,6 +17,7 @@ import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { portHandlers } from './handlers/port.ts'
 import { rentalHandlers } from './handlers/rental.ts'
+import { rentalMetricsHandlers } from './handlers/rental-metrics.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
@@ -31,6 +32,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,
     ...portHandlers,
+    ...rentalMetricsHandlers,
     ...volumeHandlers,
     ...billingHandlers,
     ...costHandlers,

@@ -2,6 +2,7 @@
 import type http from 'node:http'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import type { MetricRecorder } from '../app/metric-recorder.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
 import { openAgentSockets } from './agent-sockets.ts'
@@ -29,16 +30,26 @@ export interface HostSocketsOptions {
   readonly databaseUrl: string
   /** Must not have the fast path installed yet. */
   readonly server: http.Server
+  readonly recorder: MetricRecorder
 }
 
 /** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
-  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares } = options
+  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares, recorder } = options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log, shares })
   const health = openPortHealth({ app, links, log })
-  const agents = openAgentSockets({ app, log, links, databaseUrl, heartbeatMs: HEARTBEAT_MS, trustedProxy, metrics })
+  const agents = openAgentSockets({
+    app,
+    log,
+    links,
+    databaseUrl,
+    heartbeatMs: HEARTBEAT_MS,
+    trustedProxy,
+    metrics,
+    recorder,
+  })
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy })
   openUpgrades(server, [ports.take, agents.take, sessions.take])
   return async () => {

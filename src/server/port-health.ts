@@ -68,7 +68,12 @@ export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHeal
 
 /** undefined: its host is no longer connected here. */
 function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Promise<boolean | undefined> {
-  const stream = links.open(port.hostId, { kind: 'port', workloadId: port.workloadId, port: port.port })
+  const stream = links.open(port.hostId, {
+    kind: 'port',
+    workloadId: port.workloadId,
+    port: port.port,
+    probe: true,
+  })
   if (stream === undefined) return Promise.resolve(undefined)
   return new Promise((resolve) => {
     const over = (healthy: boolean | undefined): void => {

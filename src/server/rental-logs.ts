@@ -1,23 +1,35 @@
 /**
  * Streams the log of a customer's machine. The stream owns its socket from the first byte; if the host disconnects, the
- * connection is cut, so that a partial log does not look complete.
+ * connection is cut, so that a partial log does not look complete. Of a machine that is gone, the end of its output that
+ * was kept is sent.
  */
 import type { ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Actor, App } from '../app/app.ts'
 import { findAnyRental } from '../app/own-rental.ts'
-import { fail, ok, type Result } from '../contract/result.ts'
+import { readLastLog } from '../app/rental-log.ts'
+import { parseInstant } from '../base/instant.ts'
+import { filterText } from '../base/log-lines.ts'
+import type { LogFilter } from '../contract/agent.ts'
+import type { Api } from '../contract/api.ts'
+import type { QueryOf } from '../contract/endpoint.ts'
+import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { unbuffered } from '../base/sse.ts'
 import type { Rental } from '../store/rental.ts'
 
-export type OpenLogs = (rental: Rental, options: { follow: boolean; tail: number }) => Result<Readable>
+export interface LogRequest extends LogFilter {
+  readonly follow: boolean
+  readonly tail: number
+}
+
+export type OpenLogs = (rental: Rental, wanted: LogRequest) => Result<Readable>
 
 export interface LogStreams {
   /** Writes to the response, or returns a failure before the first byte. */
   open(
     actor: Actor,
-    request: { id: string; follow: boolean; tail: number; stillValid: () => Promise<boolean> },
+    request: { id: string; query: QueryOf<Api['getRentalLogs']>; stillValid: () => Promise<boolean> },
     response: ServerResponse,
   ): Promise<Result<void>>
 }
@@ -29,16 +41,22 @@ const KEY_CHECK_MS = 15_000
 export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStreams {
   const open = new Map<string, number>()
   return {
-    open: async (actor, { id, follow, tail, stillValid }, response) => {
+    open: async (actor, { id, query, stillValid }, response) => {
+      const wanted = readRequest(query)
+      if (!wanted.ok) return wanted
       const rental = await findAnyRental(app.database.db, actor, id)
       if (!rental.ok) return rental
       const own = open.get(actor.accountId) ?? 0
       if (own >= MAX_STREAMS_PER_ACCOUNT) {
         return fail('too_many_streams', { limit: MAX_STREAMS_PER_ACCOUNT, streams: 'log', retryAfterMs: 10_000 })
       }
-      const logs = logsOf(app, rental.value, openLogs, { follow, tail })
+      const logs = await logsOf(app, rental.value, openLogs, wanted.value)
       if (!logs.ok) return logs
-      response.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', [unbuffered.name]: unbuffered.value })
+      response.writeHead(200, {
+        'Content-Type': 'text/plain; charset=utf-8',
+        [unbuffered.name]: unbuffered.value,
+        ...(query.download === true ? { 'Content-Disposition': `attachment; filename="${fileNameOf(rental.value)}"` } : {}),
+      })
       response.flushHeaders()
       open.set(actor.accountId, own + 1)
       void forward(logs.value, response, stillValid).finally(() => {
@@ -51,17 +69,41 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
   }
 }
 
-function logsOf(
+function readRequest(query: QueryOf<Api['getRentalLogs']>): Result<LogRequest> {
+  const since = query.since === undefined ? undefined : parseInstant(query.since)
+  if (query.since !== undefined && since === undefined) return failField(['since'], 'bad_time')
+  const until = query.until === undefined ? undefined : parseInstant(query.until)
+  if (query.until !== undefined && until === undefined) return failField(['until'], 'bad_time')
+  if (since !== undefined && until !== undefined && since >= until) return failField(['since'], 'empty_time_range')
+  return ok({
+    follow: query.follow ?? false,
+    tail: query.tail,
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+    ...(query.search === undefined ? {} : { search: query.search }),
+    ...(query.timestamps === undefined ? {} : { timestamps: query.timestamps }),
+  })
+}
+
+/** Names are words and digits; nothing else reaches a header. */
+function fileNameOf({ name }: Rental): string {
+  return `${name.replaceAll(/[^\w.-]/g, '_')}.log`
+}
+
+async function logsOf(
   app: App,
   rental: Rental,
   openLogs: OpenLogs | undefined,
-  options: { follow: boolean; tail: number },
-): Result<Readable> {
+  wanted: LogRequest,
+): Promise<Result<Readable>> {
   // An empty log that ends at once would look like a terminated machine.
   if (app.drivers.get(rental.driver)?.traits.simulated === true) {
     return fail('simulated_machine', { lacks: 'logs' })
   }
-  return openLogs?.(rental, options) ?? fail('no_hosts')
+  // Of a machine that may be removed at any moment, what was kept is safer to read.
+  const kept = rental.status === 'Running' ? undefined : await readLastLog(app, rental)
+  if (kept === undefined) return openLogs?.(rental, wanted) ?? fail('no_hosts')
+  return ok(Readable.from([filterText(kept, wanted.tail, wanted)], { objectMode: false }))
 }
 
 async function forward(logs: Readable, response: ServerResponse, stillValid: () => Promise<boolean>): Promise<void> {

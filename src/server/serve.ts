@@ -6,6 +6,7 @@ import { rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import { makeMetricRecorder, type MetricRecorder } from '../app/metric-recorder.ts'
 import { BodyBudget } from '../domain/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
 import { Metrics } from '../base/metrics.ts'
@@ -47,6 +48,7 @@ import { portUrl, readPortHost } from './port-domain.ts'
 import { installPortProxy, openPortProxy } from './port-proxy.ts'
 import { makePortShares } from './port-share.ts'
 import { makeRateLimiter } from './rate-limit.ts'
+import { runRecorder } from './record-metrics.ts'
 import { watchResources } from './resource-gauges.ts'
 import { openLogs } from './session-sockets.ts'
 import { SettingsError, type Settings } from './settings.ts'
@@ -95,7 +97,9 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
     const vault = await openVault(database, clock, settings, data.dir)
-    const bare = { database, clock, installationId: vault.installationId, vault: vault.vault }
+    const recorder = makeMetricRecorder({ database, clock })
+    closing.push(runRecorder(recorder, log))
+    const bare = { database, clock, installationId: vault.installationId, vault: vault.vault, recorder }
     const engines = await openMachineEngines({ app: bare, settings, log, closing })
     const mail = await openMail(settings, closing)
     const app: App = {
@@ -109,7 +113,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const drain = { started: false }
     const welcome = welcomeOptions(settings, options, data.dir)
     const { databaseUrl, dir: dataDir } = data
-    const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome }
+    const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome, recorder }
     const url = await openHttp(app, settings, wiring)
     mail.listening(url)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
@@ -149,6 +153,7 @@ interface Wiring {
   readonly engineLoops: readonly Reconciler[]
   readonly drain: { readonly started: boolean }
   readonly welcome: WelcomeOptions
+  readonly recorder: MetricRecorder
 }
 
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
@@ -241,7 +246,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     rates,
     gateway: inference.gateway,
     streams,
-    openLogs: (rental, tail) => openLogs(app, links, rental, tail),
+    openLogs: (rental, wanted) => openLogs(app, links, rental, wanted),
     checkResponses: options.checkResponses ?? false,
     log,
     metrics,
@@ -263,6 +268,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     authenticator,
     databaseUrl,
     server: server.server,
+    recorder: wiring.recorder,
   })
   const fastPath = openFastPath(server.server, {
     gateway: inference.gateway,

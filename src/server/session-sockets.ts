@@ -23,6 +23,7 @@ import { credentialsOf, isOwnOrigin, type Credentials, type Sent } from './crede
 import { failurePage, validationPage, type ErrorPage } from './error-page.ts'
 import type { HostLink, HostLinks } from './host-links.ts'
 import type { RateLimiter } from './rate-limit.ts'
+import type { LogRequest } from './rental-logs.ts'
 import { joinTerminal } from './terminal.ts'
 import { addressOf, hostOf, type TrustedProxy } from './trusted-proxy.ts'
 import { pathOf, refuseUpgrade, type UpgradeHandler } from './upgrade.ts'
@@ -129,12 +130,12 @@ export function openLogs(
   app: App,
   links: HostLinks,
   rental: Rental,
-  options: { follow: boolean; tail: number },
+  wanted: LogRequest,
 ): Result<Readable> {
   const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return found
   const { link, workloadId } = found.value
-  const stream = link.open({ kind: 'logs', workloadId, ...options })
+  const stream = link.open({ kind: 'logs', workloadId, ...wanted })
   // The server sends nothing, and ending its side earlier could look like a disconnect.
   stream.once('end', () => stream.end())
   return ok(stream)
@@ -232,7 +233,8 @@ function findLink(
   if (traits?.[ability] !== true) {
     return fail('not_supported', { access: ability })
   }
-  if (rental.status !== 'Running' || rental.external_id === null) {
+  const isThere = ability === 'logs' ? hasOutput(rental) : rental.status === 'Running'
+  if (!isThere || rental.external_id === null) {
     return fail('not_running', { rentalId: rental.id, status: rental.status })
   }
   const hostId = rental.spec.nodes[0]?.machineId
@@ -241,6 +243,11 @@ function findLink(
     return fail('host_not_connected', { retryAfterMs: 3_000 })
   }
   return ok({ link, workloadId: rental.external_id })
+}
+
+/** The host keeps the output of a machine that has failed or stopped until the machine is removed. */
+function hasOutput({ status, released_at: releasedAt }: Rental): boolean {
+  return status !== 'Pending' && releasedAt === null
 }
 
 function tooMany(): Failure {

@@ -6,7 +6,7 @@
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
-import type { Desired, HostMetrics, HostReport, Program } from '../contract/agent.ts'
+import type { Desired, HostReport, Program } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { WorkloadSpec } from '../domain/workload.ts'
@@ -56,14 +56,6 @@ export async function touchHosts(
     update host set seen_at = ${toDate(now)}
     from unnest(${sessions.map((one) => one.hostId)}::text[], ${sessions.map((one) => one.session)}::uuid[]) as heard (id, session)
     where host.id = heard.id and host.session = heard.session`.execute(db)
-}
-
-export async function saveMetrics(db: Db, hostId: string, metrics: HostMetrics, now: Instant): Promise<void> {
-  await db
-    .updateTable('host')
-    .set({ metrics: JSON.stringify(metrics), metrics_at: toDate(now) })
-    .where('id', '=', hostId)
-    .execute()
 }
 
 /** The state reason of a host that its owner must not put back on sale. */

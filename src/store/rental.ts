@@ -117,6 +117,29 @@ export async function listRentals(
   return select.orderBy('id', 'desc').limit(query.limit).execute()
 }
 
+/** Own rentals of any kind, by id or name, in no order. */
+export async function findOwnRentals(db: Db, accountId: string, idsOrNames: readonly string[]): Promise<Rental[]> {
+  const ids = idsOrNames.filter((one) => /^\d{1,9}$/.test(one)).map((one) => Number.parseInt(one, 10))
+  return db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where((where) => where.or([where('id', 'in', [0, ...ids]), where('name', 'in', ['', ...idsOrNames])]))
+    .execute()
+}
+
+/** Rentals of an account whose machines run. */
+export async function listRunningRentals(db: Db, accountId: string, limit: number): Promise<Rental[]> {
+  return db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('status', 'in', ['Running', 'Unknown'])
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+}
+
 /** Called in the transaction of the order. */
 export async function setOrderOptions(
   tx: Tx,

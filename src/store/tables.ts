@@ -17,6 +17,7 @@ import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { At, AtOrNull, Counted, Json, JsonOr, Nano, NanoOrNull, NanoOrZero, OrNull } from './column.ts'
 import type { HostTables } from './host-tables.ts'
+import type { MetricTables } from './metric-tables.ts'
 import type { NoticeTables } from './notice-tables.ts'
 import type { RequestTables } from './request-tables.ts'
 
@@ -33,7 +34,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables extends HostTables, RequestTables, NoticeTables {
+export interface Tables extends HostTables, MetricTables, NoticeTables, RequestTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string

@@ -29,30 +29,36 @@ export async function readWorkloadMessages(db: Db, tags: readonly string[]): Pro
   return new Map(rows.rows.map((row) => [row.tag, row.message]))
 }
 
-export interface RentedGpu {
+export interface RentedMachine {
+  readonly rentalId: number
   readonly machineId: string
-  readonly gpuIndex: number
+  readonly workloadId: string
+  readonly gpuIndexes: readonly number[]
   /** null: its host has not reported metrics yet. */
-  readonly measured: { readonly at: Instant; readonly gpu: HostMetrics['gpus'][number] } | null
+  readonly measured: { readonly at: Instant; readonly metrics: HostMetrics } | null
 }
 
-/** The GPUs of a rental, and no others of their hosts, with their last metrics. */
-export async function listRentedGpus(db: Db, rentalId: number): Promise<RentedGpu[]> {
+/** The machines of rentals with the last metrics of their hosts, which are also about other tenants. */
+export async function listRentedMachines(db: Db, rentalIds: readonly number[]): Promise<RentedMachine[]> {
+  if (rentalIds.length === 0) return []
   const rows = await sql<{
+    rental_id: number
     machine_id: string
-    gpu_index: number
+    workload_id: string
+    gpu_indexes: number[]
     metrics: HostMetrics | null
     metrics_at: Instant | null
   }>`
-    select c.machine_id, c.gpu_index, h.metrics, h.metrics_at
-    from gpu_claim c join host h on h.id = c.machine_id
-    where c.rental_id = ${rentalId} order by c.machine_id, c.gpu_index`.execute(db)
-  return rows.rows.map((row) => {
-    const gpu = row.metrics?.gpus.find((one) => one.index === row.gpu_index)
-    return {
-      machineId: row.machine_id,
-      gpuIndex: row.gpu_index,
-      measured: gpu === undefined || row.metrics_at === null ? null : { at: row.metrics_at, gpu },
-    }
-  })
+    select r.id as rental_id, n.host_id as machine_id, n.workload_id, n.gpu_indexes, h.metrics, h.metrics_at
+    from rental r join workload w on w.id = r.external_id and w.driver = r.driver
+    join workload_node n on n.workload_id = w.id join host h on h.id = n.host_id
+    where r.id = any (${rentalIds}::integer[]) and r.released_at is null
+    order by r.id, n.node_index`.execute(db)
+  return rows.rows.map((row) => ({
+    rentalId: row.rental_id,
+    machineId: row.machine_id,
+    workloadId: row.workload_id,
+    gpuIndexes: row.gpu_indexes,
+    measured: row.metrics === null || row.metrics_at === null ? null : { at: row.metrics_at, metrics: row.metrics },
+  }))
 }

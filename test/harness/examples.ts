@@ -111,6 +111,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listPortTokens: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT }),
   createPortToken: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT }, exampleBodies.createPortToken),
   revokePortToken: (its) => owned({ id: its.virtualMachine, port: HTTP_PORT, tokenId: its.portTokenToRevoke }),
+  listRentalMetrics: (its) => ({ query: { ids: String(its.virtualMachine) } }),
+  exportMetrics: none,
   listStorageOptions: none,
   createVolume: (its) => owned(undefined, { ...exampleBodies.createVolume, rentalIds: [its.bareMetal] }),
   listVolumes: none,

@@ -11,6 +11,7 @@ import { pino, type Logger } from 'pino'
 import type { Insertable } from 'kysely'
 import { WebSocket } from 'ws'
 import type { App } from '../../src/app/app.ts'
+import { makeMetricRecorder, type MetricRecorder } from '../../src/app/metric-recorder.ts'
 import { randomName } from '../../src/base/id.ts'
 import type { RentalStatus } from '../../src/contract/rental.ts'
 import { sampleSpec } from '../../src/engines/conformance-bench.ts'
@@ -50,6 +51,7 @@ export interface HostSockets extends IdentityTest {
   readonly links: HostLinks
   readonly ports: PortProxy
   readonly metrics: Metrics
+  readonly recorder: MetricRecorder
   addHost(id: string): Promise<TestHost>
 }
 
@@ -105,6 +107,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
   const log = options.log ?? pino({ level: 'silent' })
   const links = makeHostLinks()
   const metrics = new Metrics()
+  const recorder = makeMetricRecorder({ database, clock })
   const authenticator = makeAuthenticator({ database, clock, log })
   const rates = makeRateLimiter({ database, clock })
   const agents = openAgentSockets({
@@ -115,6 +118,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
     databaseUrl: test.url,
     heartbeatMs: options.heartbeatMs ?? 2_000,
     trustedProxy: undefined,
+    recorder,
   })
   const checkMs = options.checkMs ?? 15_000
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
@@ -146,6 +150,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
     links,
     ports,
     metrics,
+    recorder,
     addHost: (id) => insertHost({ database, clock }, id),
     close: async () => {
       ports.close()

@@ -19,11 +19,13 @@ import {
   infoReply,
   networkListReply,
   sizeReply,
+  statsReply,
   usageReply,
   versionReply,
   type Container,
   type Info,
   type ListedContainer,
+  type Stats,
 } from './reply.ts'
 
 /** The daemon answered with an error. */
@@ -91,6 +93,13 @@ export class DockerClient {
   /** undefined: not found. */
   async container(name: string, signal?: AbortSignal): Promise<Container | undefined> {
     return unlessMissing(this.call('GET', `/containers/${encodeURIComponent(name)}/json`, containerReply, { signal }))
+  }
+
+  /** Its use now, without the second of waiting in which the daemon would compute a rate. undefined: not found. */
+  async stats(name: string, signal?: AbortSignal): Promise<Stats | undefined> {
+    const query = { stream: 'false', 'one-shot': 'true' }
+    const path = `/containers/${encodeURIComponent(name)}/stats`
+    return unlessMissing(this.call('GET', path, statsReply, { query, signal }))
   }
 
   /** The total length of the files in its writable layer, as measured by the daemon. */

@@ -15,6 +15,8 @@ export interface DiskWatchOptions {
   /** The storage driver limits everything but the volumes. */
   readonly volumesOnly: () => boolean
   readonly exceeded: (id: string, message: string) => Promise<void>
+  /** Called with each measurement. */
+  readonly measured: (id: string, bytes: number) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -49,7 +51,9 @@ async function measure(options: DiskWatchOptions, signal: AbortSignal): Promise<
     if (id === undefined || !Number.isFinite(shareGb)) continue
     try {
       const bytes = await bytesOf(options, listed, signal)
-      if (bytes === undefined || bytes <= shareGb * BYTES_PER_GB) continue
+      if (bytes === undefined) continue
+      options.measured(id, bytes)
+      if (bytes <= shareGb * BYTES_PER_GB) continue
       const writtenGb = Number((bytes / BYTES_PER_GB).toPrecision(3))
       await options.exceeded(id, `The container uses ${writtenGb} GB of disk; its limit is ${shareGb} GB.`)
     } catch (error) {

@@ -61,6 +61,9 @@ export const containerReply = z.object({
     StartedAt: z.string().catch(''),
   }),
   Config: z.object({ Labels: recordOf(z.string()) }),
+  HostConfig: z.object({ NanoCpus: z.number().catch(0), Memory: z.number().catch(0) }).catch({ NanoCpus: 0, Memory: 0 }),
+  /** Programs started in it, including some that have just ended. */
+  ExecIDs: listOf(z.string()).catch([]),
   /** Its writable layer, if the storage driver uses a folder. */
   GraphDriver: z
     .object({ Data: recordOf(z.string()) })
@@ -78,6 +81,19 @@ export const containerReply = z.object({
   }),
 })
 export type Container = z.output<typeof containerReply>
+
+const count = z.number().nullish().catch(null)
+
+/** Podman omits parts; cgroup v1 and v2 name the page cache differently. */
+export const statsReply = z.object({
+  cpu_stats: z.object({ cpu_usage: z.object({ total_usage: count }).catch({ total_usage: null }) }).optional(),
+  memory_stats: z
+    .object({ usage: count, limit: count, stats: recordOf(z.number()).catch({}) })
+    .optional()
+    .catch(undefined),
+  networks: recordOf(z.object({ rx_bytes: z.number().catch(0), tx_bytes: z.number().catch(0) })).catch({}),
+})
+export type Stats = z.output<typeof statsReply>
 
 export const sizeReply = z.object({ SizeRw: z.number().catch(0) })
 

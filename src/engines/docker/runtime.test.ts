@@ -1,4 +1,6 @@
 /** Containers on a real Docker daemon with a real registry, in a separate folder and network. */
+import { readdir, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
@@ -132,6 +134,73 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     const tail = await runtime.open({ kind: 'logs', workloadId: 'talk', follow: false, tail: 1 }, forever)
     expect(await readAll(tail.stream)).toBe('three\r\n')
     await runtime.stop('talk', forever)
+  })
+
+  test('the log can be searched, limited by time, and shown with times', async () => {
+    await runtime.start(workloadOf('search'), silent, forever)
+    const logs = async (filter: object, tail = 1_000): Promise<string> => {
+      const request = { kind: 'logs', workloadId: 'search', follow: false, tail, ...filter } as const
+      return readAll((await runtime.open(request, forever)).stream)
+    }
+    await shell('search', 'for n in 1 2 3; do echo "Step $n"; echo "loss $n"; done >/proc/1/fd/1')
+    await waitFor('all lines', async () => (await logs({})).includes('loss 3'))
+    expect(await logs({ search: 'STEP' }, 2)).toBe('Step 2\r\nStep 3\r\n')
+    const stamped = await logs({ search: 'loss', timestamps: true }, 1)
+    const [, time = ''] = /^(\S+Z) loss 3\r\n$/.exec(stamped) ?? []
+    const at = Date.parse(time)
+    expect(await logs({ since: at + 1 })).toBe('')
+    expect(await logs({ until: at + 1, search: 'loss' })).toBe('loss 1\r\nloss 2\r\nloss 3\r\n')
+    const request = { kind: 'logs', workloadId: 'search', follow: true, tail: 1, search: 'loss' } as const
+    const { stream } = await runtime.open(request, forever)
+    let text = ''
+    stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await shell('search', 'echo "Step 4" >/proc/1/fd/1; echo "loss 4" >/proc/1/fd/1')
+    await waitFor('the next match', () => text.includes('loss 4'))
+    expect(text).toBe('loss 3\r\nloss 4\r\n')
+    stream.destroy()
+    await runtime.stop('search', forever)
+  })
+
+  test('a flood of output keeps its last line and does not fill the disk of the host', async () => {
+    await runtime.start(workloadOf('flood'), silent, forever)
+    await shell('flood', '(yes 0123456789012345678901234567890123456789 | head -n 300000; echo the end) >/proc/1/fd/1')
+    const last = async (): Promise<string> => {
+      const request = { kind: 'logs', workloadId: 'flood', follow: false, tail: 1 } as const
+      return readAll((await runtime.open(request, forever)).stream)
+    }
+    await waitFor('the last line', async () => (await last()) === 'the end\r\n')
+    const path = (await lab.docker('inspect', '--format', '{{.LogPath}}', 'berth-flood')).trim()
+    const files = (await readdir(dirname(path))).filter((name) => name.includes('-json.log'))
+    const sizes = await Promise.all(files.map(async (name) => (await stat(join(dirname(path), name))).size))
+    // Three files of ten megabytes, and the line that ends one.
+    expect(sizes.reduce((all, one) => all + one, 0)).toBeLessThan(31_000_000)
+    await runtime.stop('flood', forever)
+  })
+
+  test('measures the CPUs, memory, disk and network of a container, and the programs that run beside it', async () => {
+    const measuring = runtimeOn(lab, { diskWatchMs: 100 })
+    await measuring.start(workloadOf('busy'), silent, forever)
+    const read = async () => (await measuring.measure(forever)).find((one) => one.id === 'busy')
+    const first = await waitFor('its disk to be measured', async () => {
+      const one = await read()
+      return one?.diskUsedMib === null ? undefined : one
+    })
+    expect(first).toMatchObject({ cpus: 1, hasProgram: false })
+    expect(first?.memoryTotalMib).toBeCloseTo(0.2e9 / 1_048_576, 0)
+    expect(first?.memoryUsedMib).toBeLessThan(first?.memoryTotalMib ?? 0)
+    const request = { kind: 'terminal', workloadId: 'busy', columns: 80, rows: 24, command: null } as const
+    const terminal = await measuring.open(request, forever)
+    terminal.stream.write('yes >/dev/null & wget -q -O - http://127.0.0.1:1/\n')
+    const later = await waitFor('its CPUs to work', async () => {
+      const one = await read()
+      return (one?.cpuSeconds ?? 0) > (first?.cpuSeconds ?? 0) + 0.1 ? one : undefined
+    })
+    expect(later?.hasProgram).toBe(true)
+    expect(later?.networkRxBytes).toBeGreaterThanOrEqual(0)
+    terminal.stream.destroy()
+    await measuring.stop('busy', forever)
+    expect(await read()).toBeUndefined()
+    await measuring.close()
   })
 
   test('a terminal runs a shell, follows resizes and reports the exit code', async () => {

@@ -6,7 +6,7 @@
 import type { Duplex } from 'node:stream'
 import type { Resolve } from '../../base/outbound.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
-import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient, DockerRefused } from './client.ts'
 import {
   chooseCpus,
@@ -26,6 +26,7 @@ import { ContainerFence } from './fence.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import type { ImageName } from './image-name.ts'
 import { ImageStore } from './image-store.ts'
+import { measureContainers } from './measure.ts'
 import { diskNote, hostProcesses, storageEnforcesLimits } from './notes.ts'
 import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
@@ -75,7 +76,7 @@ const lost = { failure: 'vanished', message: 'The machine disappeared from its h
 
 export function dockerRuntime(
   options: DockerRuntimeOptions,
-): Runtime & { close(): Promise<void>; fault(): HostFault | undefined } {
+): Runtime & Required<Pick<Runtime, 'measure'>> & { close(): Promise<void>; fault(): HostFault | undefined } {
   return new DockerRuntime(options)
 }
 
@@ -90,6 +91,8 @@ class DockerRuntime implements Runtime {
   readonly #images: ImageStore
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
+  /** As last measured. */
+  readonly #diskBytes = new Map<string, number>()
   readonly #stopDiskWatch: () => void
   readonly #closing = new AbortController()
   /** As last reported by the daemon. undefined: not asked yet. */
@@ -116,6 +119,7 @@ class DockerRuntime implements Runtime {
       everyMs: options.diskWatchMs ?? DISK_WATCH_MS,
       volumesOnly: () => this.#diskQuota === true,
       exceeded: (id, message) => this.#end(id, { failure: 'disk_share_exceeded', message }),
+      measured: (id, bytes) => void this.#diskBytes.set(id, bytes),
       onError: options.onError,
     })
   }
@@ -221,6 +225,7 @@ class DockerRuntime implements Runtime {
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
     await this.#files.remove(id)
     this.#ends.delete(id)
+    this.#diskBytes.delete(id)
     // Not awaited: removing a large image takes a while.
     void this.#images.sweep(this.#closing.signal)
     await this.#fence.maintain(() => this.#hasNetworks(signal))
@@ -237,6 +242,10 @@ class DockerRuntime implements Runtime {
     if (request.kind === 'port' && request.port === 0)
       return { stream: await this.#enter(request.workloadId, container) }
     return openStream(this.#client, container, request, signal)
+  }
+
+  async measure(signal: AbortSignal): Promise<Measured[]> {
+    return measureContainers(this.#client, this.#diskBytes, signal)
   }
 
   async #enter(id: string, container: Container): Promise<Duplex> {

@@ -1,12 +1,13 @@
 /** Streams into a running container other than SSH: its published ports, its log, a terminal. */
 import net from 'node:net'
-import { Duplex, type Readable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { z } from 'zod'
 import { within } from '../../base/within.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
 import type { RuntimeStream } from '../runtime.ts'
 import type { DockerClient } from './client.ts'
 import { shellCommand, startExecution, terminalStream } from './execution.ts'
+import { openLogs } from './logs.ts'
 import type { Container } from './reply.ts'
 
 const CONNECT_MS = 10_000
@@ -43,25 +44,6 @@ async function openPort(container: Container, port: number): Promise<Duplex> {
   }
 }
 
-/** With a terminal the log is not framed. */
-async function openLogs(
-  client: DockerClient,
-  container: Container,
-  request: StreamRequest & { kind: 'logs' },
-  signal: AbortSignal,
-): Promise<Duplex> {
-  const query = { stdout: 'true', stderr: 'true', follow: String(request.follow), tail: String(request.tail) }
-  // The signal is for the opening only: a followed log outlives it.
-  const opening = new AbortController()
-  const abort = (): void => opening.abort()
-  signal.addEventListener('abort', abort)
-  try {
-    return readOnly(await client.stream('GET', `/containers/${container.Id}/logs`, { query, signal: opening.signal }))
-  } finally {
-    signal.removeEventListener('abort', abort)
-  }
-}
-
 async function openTerminal(
   client: DockerClient,
   container: Container,
@@ -90,22 +72,4 @@ async function openTerminal(
       if (ended !== undefined) listener(ended)
     },
   }
-}
-
-/** Discards written bytes; closing it closes the body. */
-function readOnly(body: Readable): Duplex {
-  const stream = new Duplex({
-    read: () => void body.resume(),
-    write: (_chunk, _encoding, done) => done(),
-    destroy: (error, done) => {
-      body.destroy()
-      done(error)
-    },
-  })
-  body.on('data', (chunk: Buffer) => {
-    if (!stream.push(chunk)) body.pause()
-  })
-  body.once('end', () => stream.push(null))
-  body.once('error', () => stream.destroy(new Error('The log stream was interrupted.')))
-  return stream
 }

@@ -12,6 +12,7 @@ import { ATTACH_REFUSALS, faultsOf } from './faults.ts'
 import { mockFleet } from './fleet.ts'
 import { chance, make, refused, type Engine } from './make.ts'
 import { createOnOffer, listOffers, offerOf, type MockOffer } from './offers.ts'
+import { simulateUse } from './use.ts'
 import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
 
 export interface MockOptions {
@@ -84,6 +85,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
       return machines.filter((machine) => isListed(machine, now)).map((machine) => showMachine(seed, machine, now))
     },
     volumes: volumeEngine(engine),
+    simulateUse,
   }
 }
 

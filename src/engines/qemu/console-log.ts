@@ -1,10 +1,13 @@
 /**
  * The console log of a machine. QEMU appends to a file as long as the machine runs, and the guest decides how much: a
- * long file is truncated and its last part kept next to it.
+ * long file is truncated and its last part kept next to it. Times of lines are in console-times.ts.
  */
 import fs from 'node:fs/promises'
 import { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { formatInstant, instantOf, systemClock } from '../../base/instant.ts'
+import { LastLines, LineSplitter, matches, showLine, type LineFilter } from '../../base/log-lines.ts'
+import { noteSize, readTimes, timeAt, writeTimes, type ConsoleTime } from './console-times.ts'
 import { isThere, unlessGone, type MachineFiles } from './machine-files.ts'
 
 const FILE_BYTES = 8 * 1_048_576
@@ -12,10 +15,15 @@ const KEPT_BYTES = 1_048_576
 const CHUNK_BYTES = 65_536
 const POLL_MS = 200
 
+export interface ConsoleRequest extends LineFilter {
+  readonly tail: number
+  readonly follow: boolean
+}
+
 /** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
 export function consoleStream(
   files: MachineFiles,
-  wanted: { readonly tail: number; readonly follow: boolean },
+  wanted: ConsoleRequest,
   signal: AbortSignal,
 ): Duplex {
   const ended = new AbortController()
@@ -36,22 +44,57 @@ export function consoleStream(
   return stream
 }
 
-async function* readConsole(
-  files: MachineFiles,
-  { tail, follow }: { readonly tail: number; readonly follow: boolean },
-  signal: AbortSignal,
-): AsyncGenerator<Buffer> {
+async function* readConsole(files: MachineFiles, wanted: ConsoleRequest, signal: AbortSignal): AsyncGenerator<Buffer> {
   const current = await readEnd(files.console, FILE_BYTES)
   const old = await readEnd(files.oldConsole, KEPT_BYTES)
-  const last = lastLines(Buffer.concat([old.bytes, current.bytes]), tail)
-  if (last.length > 0) yield last
-  let position = current.size
-  while (follow && !signal.aborted) {
+  const last = new LastLines(wanted.tail, FILE_BYTES + KEPT_BYTES)
+  const splitter = new LineSplitter()
+  const times = [await readTimes(files.oldConsoleTimes), await readTimes(files.consoleTimes)] as const
+  // A line that was cut in two has the time of its end.
+  const oldLines = splitter.push(old.bytes)
+  addLines(last, oldLines, times[0], old.size - old.bytes.length, wanted)
+  addLines(last, [...splitter.push(current.bytes), ...splitter.rest()], times[1], current.size - current.bytes.length, wanted)
+  const text = last.all()
+  if (text.length > 0) yield text
+  if (wanted.follow) yield* followConsole(files, wanted, current.size, signal)
+}
+
+function addLines(
+  last: LastLines,
+  lines: readonly Buffer[],
+  times: readonly ConsoleTime[],
+  start: number,
+  filter: LineFilter,
+): void {
+  let offset = start
+  for (const text of lines) {
+    // Written since the last look: now, nearly.
+    const at = timeAt(times, offset) ?? systemClock.now()
+    offset += text.length
+    const line = { stamp: formatInstant(instantOf(at)), text }
+    if (matches(line, filter)) last.add(showLine(line, filter))
+  }
+}
+
+async function* followConsole(
+  files: MachineFiles,
+  filter: ConsoleRequest,
+  from: number,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  // Without a filter bytes are passed on as they come: a prompt has no line end.
+  const isPlain = filter.search === undefined && filter.timestamps !== true
+  const splitter = new LineSplitter()
+  let position = from
+  while (!signal.aborted && (filter.until === undefined || systemClock.now() < filter.until)) {
     const chunk = await readFrom(files.console, position)
     if (chunk === 'cut') position = 0
     else if (chunk.length > 0) {
       position += chunk.length
-      yield chunk
+      const stamp = formatInstant(systemClock.now())
+      const lines = (isPlain ? [chunk] : splitter.push(chunk)).map((text) => ({ stamp, text }))
+      const shown = lines.filter((line) => matches(line, filter)).map((line) => showLine(line, filter))
+      if (shown.length > 0) yield Buffer.concat(shown)
     } else {
       if (!(await isThere(files.folder))) return
       await pause(POLL_MS, undefined, { signal }).catch(() => {})
@@ -67,22 +110,21 @@ export async function consoleTail(files: MachineFiles, bytes: number): Promise<s
     .trim()
 }
 
-export async function cutConsole(files: MachineFiles): Promise<void> {
+/** Notes the size of the console, and truncates it when it is long. */
+export async function maintainConsole(files: MachineFiles): Promise<void> {
   const size = (await fs.stat(files.console).catch(unlessGone(undefined)))?.size ?? 0
+  await noteSize(files.consoleTimes, size, systemClock.now())
   if (size <= FILE_BYTES) return
-  await fs.writeFile(files.oldConsole, (await readEnd(files.console, KEPT_BYTES)).bytes, { mode: 0o600 })
+  const { bytes } = await readEnd(files.console, KEPT_BYTES)
+  const cut = size - bytes.length
+  const times = await readTimes(files.consoleTimes)
+  await fs.writeFile(files.oldConsole, bytes, { mode: 0o600 })
+  await writeTimes(
+    files.oldConsoleTimes,
+    times.flatMap(([end, at]): ConsoleTime[] => (end > cut ? [[end - cut, at]] : [])),
+  )
   await fs.truncate(files.console, 0)
-}
-
-function lastLines(text: Buffer, lines: number): Buffer {
-  let from = text.length
-  for (let found = 0; found < lines; found += 1) {
-    // The preceding line break belongs to the previous line.
-    const before = from < 2 ? -1 : text.lastIndexOf(0x0a, from - 2)
-    if (before < 0) return text
-    from = before + 1
-  }
-  return text.subarray(from)
+  await writeTimes(files.consoleTimes, [])
 }
 
 async function readEnd(file: string, most: number): Promise<{ bytes: Buffer; size: number }> {

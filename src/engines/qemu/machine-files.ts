@@ -32,6 +32,9 @@ export interface MachineFiles {
   readonly console: string
   /** Console output from before the truncation. */
   readonly oldConsole: string
+  /** When `console` had which size, and the same for `oldConsole` (console-times.ts). */
+  readonly consoleTimes: string
+  readonly oldConsoleTimes: string
   /** QEMU's stderr. */
   readonly stderr: string
   readonly pid: string
@@ -61,6 +64,8 @@ export function machineFiles(root: string, id: string): MachineFiles {
     end: file('end.json'),
     console: file('console.log'),
     oldConsole: file('console.old.log'),
+    consoleTimes: file('console.times'),
+    oldConsoleTimes: file('console.old.times'),
     stderr: file('qemu.log'),
     pid: file('pid'),
   }

@@ -78,6 +78,33 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     follow.stream.destroy()
   })
 
+  test('shows the time of each line of the console, and finds lines', async () => {
+    const logs = async (filter: object): Promise<string> => {
+      const request = { kind: 'logs', workloadId: 'one', follow: false, tail: 1_000, ...filter } as const
+      return text((await runtime.open(request, never)).stream)
+    }
+    const line = (await logs({ search: 'ONE MORE', timestamps: true })).split('\n')[0] ?? ''
+    expect(line).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z .*one more line/)
+    // Times are noted every few seconds; the output of the boot is older than a new line.
+    await lab.ssh('one', 'echo "the newest line" > /dev/console')
+    await waitFor('its time to be noted', async () => {
+      const [newest = ''] = (await logs({ search: 'newest', timestamps: true })).split('\n')
+      return (await logs({ since: Date.parse(newest.split(' ')[0] ?? '') })).includes('newest line')
+    })
+    expect(await logs({ until: Date.parse(line.split(' ')[0] ?? '') })).toContain('berth: ready after')
+  })
+
+  test('measures the CPUs, memory and disk of a machine', async () => {
+    const [first] = await runtime.measure(never)
+    expect(first).toMatchObject({ id: 'one', hasProgram: false, networkRxBytes: null })
+    expect(first?.memoryUsedMib).toBeGreaterThan(10)
+    expect(first?.memoryTotalMib).toBeGreaterThan(100)
+    expect(first?.diskUsedMib).toBeGreaterThan(0)
+    await lab.ssh('one', 'i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done')
+    const [later] = await runtime.measure(never)
+    expect(later?.cpuSeconds).toBeGreaterThan(first?.cpuSeconds ?? 0)
+  })
+
   test('attaches a volume', async () => {
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)

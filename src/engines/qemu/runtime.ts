@@ -10,16 +10,17 @@ import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { within } from '../../base/within.ts'
 import type { StreamRequest, Workload } from '../../contract/agent.ts'
-import { NeverStarts, type Found, type Runtime, type RuntimeStream } from '../runtime.ts'
+import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { chooseAccelerator, type Accelerator } from './accelerator.ts'
 import { fetchBaseImage } from './base-image.ts'
 import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
-import { consoleStream, consoleTail, cutConsole } from './console-log.ts'
+import { consoleStream, consoleTail, maintainConsole } from './console-log.ts'
 import { Fence, userOf } from './fence.ts'
 import { connectTo, hasBanner } from './forwarded-port.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
+import { measureMachines } from './measure.ts'
 import { queryForwards, queryStatus } from './monitor-query.ts'
 import { findProgram, ProgramMissing } from '../run-program.ts'
 import { seedOf, writeSeed } from './seed.ts'
@@ -52,7 +53,8 @@ export interface QemuOptions {
   readonly bootLimitMs?: number
 }
 
-export type QemuRuntime = Runtime & Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch'>> & { close(): void }
+export type QemuRuntime = Runtime &
+  Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch' | 'measure'>> & { close(): void }
 
 const BOOT_LIMIT_MS = 10 * 60_000
 const MAINTAIN_EVERY_MS = 5_000
@@ -167,6 +169,10 @@ class Qemu implements QemuRuntime {
     const outside = forwards.get(inside)
     if (outside === undefined) throw new Error(`Port ${inside} of the machine is not published.`)
     return { stream: await connectTo(outside, signal) }
+  }
+
+  measure(): Promise<Measured[]> {
+    return measureMachines(this.#root)
   }
 
   watch(changed: () => void): () => void {
@@ -367,11 +373,13 @@ class Qemu implements QemuRuntime {
   #maintain(): void {
     const { onError } = this.#options
     void this.#fence.maintain().catch((error: unknown) => onError('nftables rules', error))
-    void this.#cutConsoles().catch((error: unknown) => onError('consoles', error))
+    void this.#maintainConsoles().catch((error: unknown) => onError('consoles', error))
   }
 
-  async #cutConsoles(): Promise<void> {
-    for (const id of await machine.listMachineIds(this.#root)) await cutConsole(this.#filesOf(id))
+  async #maintainConsoles(): Promise<void> {
+    for (const id of await machine.listMachineIds(this.#root)) {
+      await maintainConsole(this.#filesOf(id)).catch(machine.unlessGone(undefined))
+    }
   }
 
   #filesOf(id: string): machine.MachineFiles {

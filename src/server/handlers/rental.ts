@@ -1,6 +1,5 @@
 /** v2 rentals over HTTP. */
 import { limits } from '../../base/limits.ts'
-import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
@@ -9,7 +8,7 @@ import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { orderBareMetal, orderVirtualMachine, quoteOrder, readGuardChange } from '../../app/order.ts'
-import { changeOwnRental, findAnyRental, ownRental, terminateOwnRental } from '../../app/own-rental.ts'
+import { changeOwnRental, ownRental, terminateOwnRental } from '../../app/own-rental.ts'
 import { requestReservation } from '../../app/reservation.ts'
 import { listRentalOptions, type RentalOption } from '../../app/rental-option.ts'
 import { noRoomAsked, readVolumeRoom } from '../../app/storage-option.ts'
@@ -19,7 +18,6 @@ import { readMachines } from '../../store/machine.ts'
 import { listReserveOptions } from '../../store/price.ts'
 import { findRental, listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { listAttachments, readVolumes } from '../../store/volume.ts'
-import { listRentedGpus } from '../../store/workload.ts'
 import type { Handlers } from '../handler.ts'
 import { renderOnce } from '../json-answer.ts'
 import { readDetailFacts } from '../rental-facts.ts'
@@ -65,18 +63,6 @@ export const rentalHandlers = {
     const change = { label: body.label, convertOnExpiry: body.convertToOnDemandOnExpiry, ...guards.value }
     const changed = await transact(app.database, (tx) => changeOwnRental(tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
-  },
-
-  getRentalMetrics: async (app, { actor, params }) => {
-    const { db } = app.database
-    const rental = await findAnyRental(db, actor, params.id)
-    if (!rental.ok) return rental
-    const gpus = (await listRentedGpus(db, rental.value.id)).flatMap(({ machineId, gpuIndex, measured }) => {
-      if (measured === null) return []
-      const { index: _, ...values } = measured.gpu
-      return [{ machineId, gpuIndex, at: formatInstant(measured.at), ...values }]
-    })
-    return ok({ rentalId: rental.value.id, gpus, reason: gpus.length > 0 ? null : whyUnmeasured(app, rental.value) })
   },
 
   listRentalOptions: async (app) => {
@@ -171,14 +157,6 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
   )
   shown.set(options, made)
   return made
-}
-
-function whyUnmeasured(app: App, rental: Rental): string {
-  const traits = app.drivers.get(rental.driver)?.traits
-  if (rental.released_at !== null) return 'The rental has ended'
-  if (traits?.simulated === true) return 'The machine is simulated and has no metrics'
-  if (traits?.metrics !== true) return 'This engine does not report GPU metrics'
-  return 'The host has not reported any metrics yet'
 }
 
 async function terminate(

@@ -1,0 +1,82 @@
+/** What rentals use, over HTTP. */
+import { formatInstant, MINUTE_MS, parseInstant, SECOND_MS, type Instant } from '../../base/instant.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { failField, ok, type Result } from '../../contract/result.ts'
+import type { App } from '../../app/app.ts'
+import { findAnyRental } from '../../app/own-rental.ts'
+import { rangeOf, readHistory, readSparklines } from '../../app/rental-metrics.ts'
+import { findOwnRentals, type Rental } from '../../store/rental.ts'
+import { readUse } from '../rental-use.ts'
+import type { Handlers } from '../handler.ts'
+
+type History = NonNullable<ResponseOf<Api['getRentalMetrics']>['history']>
+
+export const rentalMetricsHandlers = {
+  getRentalMetrics: async (app, { actor, params, query }) => {
+    const rental = await findAnyRental(app.database.db, actor, params.id)
+    if (!rental.ok) return rental
+    const use = (await readUse(app, [rental.value])).get(rental.value.id)
+    const gpus = use?.gpus ?? []
+    const isMeasured = gpus.length > 0 || (use?.machines.length ?? 0) > 0
+    const latest = {
+      rentalId: rental.value.id,
+      gpus,
+      machines: use?.machines ?? [],
+      reason: isMeasured ? null : whyUnmeasured(app, rental.value),
+      simulated: use?.simulated ?? false,
+    }
+    if (query.from === undefined) return ok(latest)
+    const history = await historyOf(app, rental.value, { ...query, from: query.from })
+    return history.ok ? ok({ ...latest, history: history.value }) : history
+  },
+
+  listRentalMetrics: async (app, { actor, query }) => {
+    const rentals = await findOwnRentals(app.database.db, actor.accountId, query.ids.split(','))
+    const { from, sparklines } = await readSparklines(app, rentals)
+    return ok({
+      from: formatInstant(from),
+      stepSeconds: MINUTE_MS / SECOND_MS,
+      rentals: sparklines.map(({ rental, simulated, utilization }) => ({
+        rentalId: rental.id,
+        name: rental.name,
+        simulated,
+        gpuUtilizationPercent: [...utilization],
+      })),
+    })
+  },
+} satisfies Partial<Handlers>
+
+async function historyOf(
+  app: App,
+  rental: Rental,
+  query: { from: string; to?: string | undefined; step?: number | undefined },
+): Promise<Result<History>> {
+  const from = parseInstant(query.from)
+  if (from === undefined) return failField(['from'], 'bad_time')
+  const to: Instant | undefined = query.to === undefined ? undefined : parseInstant(query.to)
+  if (query.to !== undefined && to === undefined) return failField(['to'], 'bad_time')
+  const range = rangeOf({ from, to, stepSeconds: query.step }, app.clock.now())
+  if (range === undefined) return failField(['from'], 'empty_time_range')
+  const series = await readHistory(app, rental, range)
+  return ok({
+    from: formatInstant(range.from),
+    to: formatInstant(range.to),
+    stepSeconds: range.stepMs / SECOND_MS,
+    series: series.map(({ metric, node, gpu, average, maximum }) => ({
+      metric,
+      machineIndex: node,
+      gpuIndex: gpu,
+      average: [...average],
+      maximum: [...maximum],
+    })),
+  })
+}
+
+function whyUnmeasured(app: App, rental: Rental): string {
+  const traits = app.drivers.get(rental.driver)?.traits
+  if (rental.released_at !== null) return 'The rental has ended'
+  if (traits?.simulated === true) return 'The simulated machine is not running'
+  if (traits?.metrics !== true) return 'This engine does not report GPU metrics'
+  return 'The host has not reported any metrics yet'
+}
