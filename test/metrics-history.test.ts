@@ -41,7 +41,14 @@ afterAll(async () => {
 
 async function report(hostId: string, utilization: Array<number | null>, ids: string[], cpuPercent: number) {
   const { recorder } = server.app
-  recorder?.take(hostId, null, hostUse(utilization, ids.map((id) => workloadUse(id, { cpuPercent }))))
+  recorder?.take(
+    hostId,
+    null,
+    hostUse(
+      utilization,
+      ids.map((id) => workloadUse(id, { cpuPercent })),
+    ),
+  )
   await recorder?.tick()
 }
 
@@ -50,7 +57,9 @@ const metricsPath = (id: number | string): string => `/v2/alpha/on-demand/rental
 async function history(call: Call, id: number, query: string): Promise<Record<string, Array<number | null>>> {
   const { status, body } = await call('GET', `${metricsPath(id)}?${query}`)
   if (status !== 200) throw new Error(JSON.stringify(body))
-  return Object.fromEntries(body.history.series.map((one: { metric: string; average: Array<number | null> }) => [one.metric, one.average]))
+  return Object.fromEntries(
+    body.history.series.map((one: { metric: string; average: Array<number | null> }) => [one.metric, one.average]),
+  )
 }
 
 test('a host reports its own workloads; what it says about others changes nothing', async () => {
@@ -70,7 +79,11 @@ test('a host reports its own workloads; what it says about others changes nothin
   })
   expect(body.history).toBeUndefined()
   const from = formatInstant(START)
-  const fine = await history(ada.call, own.rental.id, `from=${from}&to=${formatInstant(addMs(START, MINUTE_MS))}&step=10`)
+  const fine = await history(
+    ada.call,
+    own.rental.id,
+    `from=${from}&to=${formatInstant(addMs(START, MINUTE_MS))}&step=10`,
+  )
   expect(fine['gpuUtilizationPercent']).toEqual([20, 20, 20, 60, 60, 60])
   expect(fine['cpuPercent']).toEqual([50, 50, 50, 50, 50, 50])
   expect(fine['gpuPowerWatts']?.[0]).toBe(123.4)
@@ -87,7 +100,9 @@ test('a customer sees no metrics of another account', async () => {
   expect([values.length, values.at(-2), values.at(0)]).toEqual([60, 40, 40])
   const exported = await ada.call('GET', '/v2/metrics')
   expect(exported.headers.get('content-type')).toContain('text/plain; version=0.0.4')
-  expect(exported.body).toContain(`berth_rental_up{rental="${own.rental.name}",rental_id="${own.rental.id}",kind="container"} 1`)
+  expect(exported.body).toContain(
+    `berth_rental_up{rental="${own.rental.name}",rental_id="${own.rental.id}",kind="container"} 1`,
+  )
   expect(exported.body).not.toContain(others.rental.name)
 })
 

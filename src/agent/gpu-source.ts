@@ -181,7 +181,11 @@ export function simulatedGpus({ word, count }: SimulatedGpus, folder?: AgentFold
       const sick = new Set(folder?.readJson(SICK_FILE, sickIndexes))
       const uses = folder?.readJson(USE_FILE, declaredUse) ?? []
       const readings = gpus.map((gpu, index): GpuReading => {
-        return { gpu, use: uses[index] ?? unknownUse, problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [] }
+        return {
+          gpu,
+          use: uses[index] ?? unknownUse,
+          problems: sick.has(index) ? [`listed in ${SICK_FILE} for a drill`] : [],
+        }
       })
       const declared = `${count} simulated GPUs, declared with --simulate-gpus; no such hardware exists.`
       return { gpus: readings, simulated: true, notes: [declared, ...readings.flatMap(describeProblems)] }

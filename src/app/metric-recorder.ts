@@ -3,12 +3,12 @@
  * all hosts that were heard, and each minute's samples when the minute is over. However many hosts there are, that is
  * two statements a second at most. A killed server loses at most the minute that it had not written.
  */
-import { MINUTE_MS, type Instant } from '../base/instant.ts'
+import { MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import type { HostMetrics, WorkloadMetrics } from '../contract/agent.ts'
 import { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
 import { floorTo, SAMPLE_MS, SAMPLES_SPAN_MS, type GpuValues, type Sample } from '../domain/sample.ts'
+import type { Database } from '../store/database.ts'
 import { insertMinutes, saveHostMetrics, type MeasuredNode, type Minute } from '../store/rental-sample.ts'
-import type { App } from './app.ts'
 
 export interface MetricRecorder {
   /** The latest metrics of a host. `session` is null for a host without an agent. */
@@ -26,21 +26,26 @@ const MAX_ROWS = 5_000
 /** Minutes in memory while the database does not take them; then the oldest are dropped. */
 const MAX_MINUTES = 50_000
 
+interface Recording {
+  readonly database: Database
+  readonly clock: Clock
+}
+
 interface OpenMinute extends Minute {
   readonly samples: Sample[]
 }
 
-export function makeMetricRecorder(app: Pick<App, 'database' | 'clock'>): MetricRecorder {
+export function makeMetricRecorder(app: Recording): MetricRecorder {
   return new Recorder(app)
 }
 
 class Recorder implements MetricRecorder {
-  readonly #app: Pick<App, 'database' | 'clock'>
+  readonly #app: Recording
   readonly #heard = new Map<string, { session: string | null; metrics: HostMetrics }>()
   readonly #minutes = new Map<string, OpenMinute>()
   #working: Promise<void> = Promise.resolve()
 
-  constructor(app: Pick<App, 'database' | 'clock'>) {
+  constructor(app: Recording) {
     this.#app = app
   }
 

@@ -205,7 +205,7 @@ const activityKind = z.enum(['ssh', 'terminal', 'connection', 'program'])
 export type ActivityKind = z.output<typeof activityKind>
 
 /** The use of one running workload. */
-export const workloadMetrics = z.object({
+const workloadMetrics = z.object({
   id,
   /** Of the CPUs that it has. */
   cpuPercent: amount,
@@ -259,7 +259,7 @@ export const fromAgent = z.discriminatedUnion('type', [
 export type FromAgent = z.output<typeof fromAgent>
 
 /** Which lines of a log to send. Times are milliseconds since 1970. An older agent sends all lines, without times. */
-export const logFilter = z.object({
+const logFilter = z.object({
   since: z.int().optional(),
   until: z.int().optional(),
   search: z.string().max(200).optional(),

@@ -19,7 +19,7 @@ export const gpuMetricNames = [
   'gpuTemperatureCelsius',
   'gpuPowerWatts',
 ] as const
-export const metricNames = [...gpuMetricNames, ...machineMetricNames] as const
+const metricNames = [...gpuMetricNames, ...machineMetricNames] as const
 export type MetricName = (typeof metricNames)[number]
 
 /** Points of one series in an answer. */
@@ -27,7 +27,7 @@ export const MAX_POINTS = 2_000
 const MIN_STEP_SECONDS = 10
 const MAX_STEP_SECONDS = 86_400
 /** Rentals whose sparklines one request returns. */
-export const MAX_SPARKLINES = 100
+const MAX_SPARKLINES = 100
 export const SPARKLINE_MINUTES = 60
 
 const gpuMeasurement = gpuMetrics

@@ -8,7 +8,7 @@ export const idOrNameParams = z.object({ id: z.string().min(1).max(100).describe
 
 const LOG_LINES = 1_000
 const MAX_LOG_LINES = 100_000
-export const MAX_LOG_SEARCH_CHARS = 200
+const MAX_LOG_SEARCH_CHARS = 200
 
 const reading = { family: 'v2', tag: 'Rentals', access: ['compute:read'] } as const
 

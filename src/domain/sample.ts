@@ -81,12 +81,7 @@ export function makeSeries(nodes: readonly NodePoints[], from: Instant, steps: n
   })
 }
 
-function sumOf(
-  series: Map<string, SeriesSum>,
-  metric: MetricName,
-  gpu: number | null,
-  steps: number,
-): SeriesSum {
+function sumOf(series: Map<string, SeriesSum>, metric: MetricName, gpu: number | null, steps: number): SeriesSum {
   const key = `${metric} ${gpu}`
   const known = series.get(key)
   if (known !== undefined) return known

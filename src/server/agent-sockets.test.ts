@@ -330,10 +330,8 @@ test('does not count reports of a host that cannot see its runtime', async () =>
   // Sent after the others, so once it is written, those were received.
   agent.report({ generation: 1, blind: true, notes: ['blind'] })
   agent.say({ type: 'metrics', gpus: [], cpuPercent: 42, memoryUsedGb: 1, diskFreeGb: null })
-  await waitFor('what was said last', async () => {
-    await lab.recorder.tick()
-    return (await rowOf(host))?.metrics?.cpuPercent === 42
-  })
+  const isSaved = async () => (await lab.recorder.tick(), (await rowOf(host))?.metrics?.cpuPercent === 42)
+  await waitFor('what was said last', isSaved)
   // Unchanged reports are written every second.
   const neighbour = await newHost()
   const other = await callSeen(neighbour)

@@ -55,7 +55,9 @@ export function makeLogStreams(app: App, openLogs: OpenLogs | undefined): LogStr
       response.writeHead(200, {
         'Content-Type': 'text/plain; charset=utf-8',
         [unbuffered.name]: unbuffered.value,
-        ...(query.download === true ? { 'Content-Disposition': `attachment; filename="${fileNameOf(rental.value)}"` } : {}),
+        ...(query.download === true
+          ? { 'Content-Disposition': `attachment; filename="${fileNameOf(rental.value)}"` }
+          : {}),
       })
       response.flushHeaders()
       open.set(actor.accountId, own + 1)

@@ -94,7 +94,11 @@ function simulatedUse(app: App, rental: Rental): RentalUse | undefined {
   }
 }
 
-function simulatedGpu(machineId: string, at: string, { index, values }: Values['gpus'][number]): Latest['gpus'][number] {
+function simulatedGpu(
+  machineId: string,
+  at: string,
+  { index, values }: Values['gpus'][number],
+): Latest['gpus'][number] {
   const of = (name: (typeof gpuMetricNames)[number]): number | null => values[gpuMetricNames.indexOf(name)] ?? null
   return {
     machineId,
@@ -159,8 +163,7 @@ function bytesOf(mib: number | null): number | null {
 }
 
 function formatLabels(labels: Readonly<Record<string, string>>): string {
-  const escaped = (text: string): string =>
-    text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+  const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
   return `{${Object.entries(labels)
     .map(([name, value]) => `${name}="${escaped(value)}"`)
     .join(',')}}`

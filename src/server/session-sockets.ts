@@ -126,12 +126,7 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
 }
 
 /** The output of a customer's machine. Ends with an error if the host disconnects. */
-export function openLogs(
-  app: App,
-  links: HostLinks,
-  rental: Rental,
-  wanted: LogRequest,
-): Result<Readable> {
+export function openLogs(app: App, links: HostLinks, rental: Rental, wanted: LogRequest): Result<Readable> {
   const found = findLink(app, links, rental, 'logs')
   if (!found.ok) return found
   const { link, workloadId } = found.value

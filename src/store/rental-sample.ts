@@ -78,12 +78,7 @@ export async function insertMinutes(db: Db, minutes: readonly Minute[]): Promise
 }
 
 /** Of each rental and machine, in the order of time. */
-export async function readMinutes(
-  db: Db,
-  rentalIds: readonly number[],
-  from: Instant,
-  to: Instant,
-): Promise<Minute[]> {
+export async function readMinutes(db: Db, rentalIds: readonly number[], from: Instant, to: Instant): Promise<Minute[]> {
   if (rentalIds.length === 0) return []
   const rows = await db
     .selectFrom('rental_sample')
@@ -144,7 +139,9 @@ async function readSummaries(db: Db, rentalId: number, from: Instant, to: Instan
 }
 
 async function readSummarizedUntil(db: Db): Promise<Instant | null> {
-  return (await db.selectFrom('metric_progress').select('summarized_until').executeTakeFirst())?.summarized_until ?? null
+  return (
+    (await db.selectFrom('metric_progress').select('summarized_until').executeTakeFirst())?.summarized_until ?? null
+  )
 }
 
 /** The next hour to summarize: it has samples and has ended. */

@@ -13,7 +13,6 @@ export interface MeasuredRental {
   readonly workloadId: string
 }
 
-/** `key` is an API key of the account: it says who owns the rental. */
 export async function insertMeasuredRental(
   app: App,
   accountId: string,

@@ -61,7 +61,9 @@ export const containerReply = z.object({
     StartedAt: z.string().catch(''),
   }),
   Config: z.object({ Labels: recordOf(z.string()) }),
-  HostConfig: z.object({ NanoCpus: z.number().catch(0), Memory: z.number().catch(0) }).catch({ NanoCpus: 0, Memory: 0 }),
+  HostConfig: z
+    .object({ NanoCpus: z.number().catch(0), Memory: z.number().catch(0) })
+    .catch({ NanoCpus: 0, Memory: 0 }),
   /** Programs started in it, including some that have just ended. */
   ExecIDs: listOf(z.string()).catch([]),
   /** Its writable layer, if the storage driver uses a folder. */

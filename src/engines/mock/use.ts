@@ -17,7 +17,7 @@ const OTHER_GPU_RAM_MIB = 24_564
 const GPU_WATTS: Readonly<Record<string, number>> = { h100: 700, h200: 700, b200: 1_000 }
 const OTHER_GPU_WATTS = 450
 
-export function gpuRamMib({ gpuType }: Pick<EngineSpec, 'gpuType'>): number {
+function gpuRamMib({ gpuType }: Pick<EngineSpec, 'gpuType'>): number {
   return GPU_RAM_MIB[gpuType ?? ''] ?? OTHER_GPU_RAM_MIB
 }
 

@@ -21,11 +21,7 @@ export interface ConsoleRequest extends LineFilter {
 }
 
 /** The last lines and, with follow, new ones until the machine is gone. Input is discarded. */
-export function consoleStream(
-  files: MachineFiles,
-  wanted: ConsoleRequest,
-  signal: AbortSignal,
-): Duplex {
+export function consoleStream(files: MachineFiles, wanted: ConsoleRequest, signal: AbortSignal): Duplex {
   const ended = new AbortController()
   const chunks = readConsole(files, wanted, AbortSignal.any([signal, ended.signal]))
   const next = async (): Promise<void> => {
@@ -53,7 +49,13 @@ async function* readConsole(files: MachineFiles, wanted: ConsoleRequest, signal:
   // A line that was cut in two has the time of its end.
   const oldLines = splitter.push(old.bytes)
   addLines(last, oldLines, times[0], old.size - old.bytes.length, wanted)
-  addLines(last, [...splitter.push(current.bytes), ...splitter.rest()], times[1], current.size - current.bytes.length, wanted)
+  addLines(
+    last,
+    [...splitter.push(current.bytes), ...splitter.rest()],
+    times[1],
+    current.size - current.bytes.length,
+    wanted,
+  )
   const text = last.all()
   if (text.length > 0) yield text
   if (wanted.follow) yield* followConsole(files, wanted, current.size, signal)
