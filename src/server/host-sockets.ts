@@ -35,7 +35,8 @@ export interface HostSocketsOptions {
 
 /** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
-  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares, recorder } = options
+  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares, recorder } =
+    options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log, shares })
