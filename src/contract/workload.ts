@@ -38,29 +38,23 @@ export const secretName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_-]{0,99}$/, 'Must be letters, digits, underscores and hyphens, at most 100')
 
-const fileFields = {
+const file = z.strictObject({
   path: machinePath,
+  content: z.string().max(limits.workloadTextBytes).describe('May contain `{{ secrets.NAME }}`'),
   mode: z
     .string()
     .regex(/^0[0-7]{3}$/, 'Must be octal, such as 0600')
     .optional()
-    .describe('Permissions in octal; default: 0644, or 0600 for a secret'),
-}
+    .describe('Permissions in octal; default: 0644, or 0600 with a secret'),
+})
 
 /** Of several files with one path the last one counts. */
 const files = z
-  .array(
-    z.union([
-      z.strictObject({ ...fileFields, content: z.string().max(limits.workloadTextBytes) }),
-      z.strictObject({ ...fileFields, secret: secretName.describe('Secret whose value is the content') }),
-    ]),
-  )
+  .array(file)
   .max(limits.workloadFiles)
-  .refine(
-    (all) =>
-      all.reduce((sum, file) => sum + ('content' in file ? utf8Bytes(file.content) : 0), 0) <= limits.workloadFileBytes,
-    { message: `Must have at most ${limits.workloadFileBytes} bytes in total` },
-  )
+  .refine((all) => all.reduce((sum, { content }) => sum + utf8Bytes(content), 0) <= limits.workloadFileBytes, {
+    message: `Must have at most ${limits.workloadFileBytes} bytes in total`,
+  })
 
 const commandWords = z.array(z.string().max(limits.commandWordChars)).max(limits.commandWords)
 

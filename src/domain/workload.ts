@@ -43,10 +43,10 @@ export function workloadOf(options: OrderOptions, templateId: string | null): Wo
 }
 
 function filesOf(given: NonNullable<OrderOptions['files']>): WorkloadSpec['files'] {
-  const files = given.map((file) => ({
-    path: file.path,
-    content: 'secret' in file ? referenceTo(file.secret) : file.content,
-    mode: file.mode ?? ('secret' in file ? SECRET_FILE_MODE : FILE_MODE),
+  const files = given.map(({ path, content, mode }) => ({
+    path,
+    content,
+    mode: mode ?? (secretsIn(content).length > 0 ? SECRET_FILE_MODE : FILE_MODE),
   }))
   return [...new Map(files.map((file) => [file.path, file])).values()]
 }
@@ -88,10 +88,6 @@ export function openPortsOf(spec: { ports: readonly number[]; workload?: Workloa
 }
 
 const REFERENCE = /\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_-]{0,99})\s*\}\}/g
-
-export function referenceTo(secret: string): string {
-  return `{{ secrets.${secret} }}`
-}
 
 /** The texts that may refer to secrets, with the field of the order that each comes from. */
 export function secretTexts(workload: WorkloadSpec): Array<{ readonly field: string[]; readonly text: string }> {

@@ -36,7 +36,7 @@ test('a container keeps its options, with references in place of secrets', async
     env: { MODEL: 'tiny', HF_TOKEN: '{{ secrets.HF_TOKEN }}' },
     files: [
       { path: '/etc/app/config.json', content: '{}' },
-      { path: '/root/.token', secret: 'HF_TOKEN' },
+      { path: '/root/.token', content: '{{ secrets.HF_TOKEN }}' },
     ],
     command: ['/bin/serve'],
     args: ['--port', '8888'],
