@@ -12,6 +12,7 @@ import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
 import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
 import { terminateRental } from './rental.ts'
 
@@ -34,7 +35,10 @@ export interface InstanceOrder extends OrderOptions {
   readonly maxCostPerHourUsd?: string | undefined
 }
 
-export async function createInstance(app: App, tx: Tx, actor: Actor, order: InstanceOrder): Promise<Result<Rental>> {
+export async function createInstance(app: App, tx: Tx, actor: Actor, given: InstanceOrder): Promise<Result<Rental>> {
+  const expanded = await expandTemplate(tx.db, actor, given)
+  if (!expanded.ok) return expanded
+  const { order, templateId, minVramGb } = expanded.value
   const machine = await findMachine(tx.db, order.nodeName)
   if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
     return fail('node_not_found', { node: order.nodeName, cluster: order.clusterName, field: ['node_name'] })
@@ -43,8 +47,10 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, order: Inst
     return failField(['node_name'], 'node_not_ready', { node: machine.id })
   }
   const { port, ports: imagePorts = [] } = order.image ?? {}
-  const options = await readOrderOptions(tx, actor, 'container', order)
+  const options = await readOrderOptions(tx, actor, 'container', order, templateId)
   if (!options.ok) return options
+  const tooSmall = gpuTooSmall(machine.gpu_ram_mib, minVramGb)
+  if (tooSmall !== undefined) return tooSmall
   const guards = readGuards(order)
   if (!guards.ok) return guards
   const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }

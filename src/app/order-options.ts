@@ -29,6 +29,7 @@ export async function readOrderOptions(
   actor: Actor,
   kind: RentalKind,
   options: OrderOptions,
+  templateId: string | null,
 ): Promise<Result<ReadOptions>> {
   for (const option of unsupported[kind]) {
     if (options[option] !== undefined) return failField([option], 'option_not_supported', { option, kind })
@@ -36,7 +37,7 @@ export async function readOrderOptions(
   if (kind === 'bare-metal' && options.idle?.action === 'stop') {
     return failField(['idle', 'action'], 'option_not_supported', { option: 'idle.action stop', kind })
   }
-  const workload = workloadOf(options, null)
+  const workload = workloadOf(options, templateId)
   const udp = workload.ports.find(({ protocol }) => protocol === 'udp')
   if (udp !== undefined) return failField(['ports'], 'udp_not_supported', { port: udp.port })
   const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)

@@ -20,6 +20,7 @@ import type { Actor, App } from './app.ts'
 import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
 import type { RentalChange } from './own-rental.ts'
 import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
 import { lockVolume } from '../store/volume.ts'
 import type { VolumeRoom } from './storage-option.ts'
@@ -59,8 +60,11 @@ async function orderFromBook(
   tx: Tx,
   actor: Actor,
   kind: RentalType,
-  body: VirtualMachineBody | BareMetalBody,
+  given: VirtualMachineBody | BareMetalBody,
 ): Promise<Result<Rental>> {
+  const expanded = await expandTemplate(tx.db, actor, given)
+  if (!expanded.ok) return expanded
+  const { order: body, templateId, minVramGb } = expanded.value
   const price = await findPriceRow(tx.db, kind, body)
   if (!price.ok) return price
   const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
@@ -71,7 +75,7 @@ async function orderFromBook(
   const term = { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry }
   const guards = readGuards(body)
   if (!guards.ok) return guards
-  const options = await readOrderOptions(tx, actor, kind, body)
+  const options = await readOrderOptions(tx, actor, kind, body, templateId)
   if (!options.ok) return options
 
   const { region, gpuType, networkType, gpuCount } = body
@@ -99,6 +103,8 @@ async function orderFromBook(
   }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
   for (const { example, places } of await findPlaces(app, tx, demand)) {
+    const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
+    if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
     if (!spec.ok) return spec
     outcome = await undoOnFailure(tx, () =>

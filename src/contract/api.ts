@@ -24,6 +24,7 @@ import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalEndpoints } from './rental.ts'
 import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
+import { templateEndpoints } from './template.ts'
 import { volumeEndpoints } from './volume.ts'
 
 export const api = {
@@ -52,6 +53,7 @@ export const api = {
   ...mediaEndpoints,
   ...accountEndpoints,
   ...secretEndpoints,
+  ...templateEndpoints,
   ...eventEndpoints,
   ...notificationEndpoints,
   ...supplyEndpoints,

@@ -83,6 +83,7 @@ export const tags = [
   'Inference',
   'Account',
   'Secrets',
+  'Templates',
   'Events and webhooks',
   'Supply',
   'Operator',

@@ -37,6 +37,13 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   addMember: { email: 'ada@example.com', name: 'Ada', role: 'member' },
   changeMember: { role: 'viewer' },
   createApiKey: { name: 'notebook', scopes: ['inference', 'compute:read'], monthlyLimitUsd: '50.00' },
+  createTemplate: {
+    name: 'Notebook',
+    image: { name: 'jupyter/minimal-notebook' },
+    ports: ['8888/http'],
+    env: { JUPYTER_TOKEN: '{{ secrets.JUPYTER_TOKEN }}' },
+  },
+  changeTemplate: { summary: 'JupyterLab for the team' },
   setSecret: { value: 'correct horse battery staple' },
   addRegistryCredential: {
     name: 'team registry',

@@ -21,6 +21,7 @@ export const tagDescriptions: Readonly<Record<Tag, string>> = {
   Inference: 'Chat, text completions, embeddings, images and speech, billed by usage.',
   Account: 'The account, its members, API keys and SSH keys.',
   Secrets: 'Secrets and registry logins that orders refer to. Values are never returned.',
+  Templates: 'Named sets of order options: yours, and those of the operator.',
   'Events and webhooks': 'Events of the account: listed, streamed, or sent to a webhook.',
   Supply: 'For suppliers: prices, availability and earnings of machines.',
   Operator: 'For the operator: accounts, money, prices, machines and audits.',

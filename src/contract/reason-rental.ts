@@ -84,6 +84,15 @@ export const rentalReasons = {
       `The secret is used by rental ${rentalIds.join(', ')}.`,
     'Terminate the rentals first, or replace the value of the secret instead.',
   ),
+  template_not_found: notFound(({ id }: { readonly id: string }) => `Template ${id} not found.`),
+  template_param_missing: invalid(
+    ({ param }: { readonly param: string }) => `The template needs the environment variable ${param}.`,
+  ),
+  gpu_too_small: invalid(
+    ({ neededGb, gpuGb }: { readonly neededGb: number; readonly gpuGb: number }) =>
+      `The template needs GPUs with ${neededGb} GB of memory; these have ${gpuGb} GB.`,
+    'Choose a larger GPU.',
+  ),
   registry_credential_not_found: notFound('Registry login not found.'),
   registry_credential_in_use: conflict(
     ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>

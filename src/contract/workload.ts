@@ -10,7 +10,7 @@ function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).length
 }
 
-const environmentName = z
+export const environmentName = z
   .string()
   .max(limits.nameChars)
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Must be letters, digits and underscores, not starting with a digit')

@@ -22,6 +22,7 @@ import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
 import { supplyHandlers } from './handlers/supply.ts'
+import { templateHandlers } from './handlers/template.ts'
 import { trafficHandlers } from './handlers/traffic.ts'
 import { volumeHandlers } from './handlers/volume.ts'
 
@@ -42,6 +43,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...secretHandlers,
+    ...templateHandlers,
     ...eventHandlers,
     ...notificationHandlers,
     ...supplyHandlers,

@@ -8,6 +8,7 @@ import type { EngineName, ModelFile } from '../contract/model.ts'
 import type { NotificationKind } from '../contract/notification.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
+import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule } from '../contract/workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { ModelKind } from '../domain/inference.ts'
@@ -92,6 +93,16 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, RequestT
     sealed: string
     created_at: At
   }
+  template: {
+    id: string
+    account_id: OrNull<string>
+    name: string
+    visibility: 'private' | 'link'
+    version: Counted
+    created_at: At
+    updated_at: At
+  }
+  template_version: { template_id: string; version: number; body: Json<TemplateBody>; created_at: At }
   idempotency: {
     account_id: string
     key: string

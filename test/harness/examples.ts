@@ -36,6 +36,8 @@ export interface Owned {
   readonly apiKeyToRevoke: string
   readonly sshKeyToDelete: string
   readonly secretToDelete: string
+  readonly template: string
+  readonly templateToDelete: string
   readonly registryCredentialToDelete: string
   readonly portTokenToRevoke: string
   readonly webhook: string
@@ -173,6 +175,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSecrets: none,
   setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
   deleteSecret: (its) => owned({ name: its.secretToDelete }),
+  listTemplates: none,
+  getTemplate: (its) => owned({ id: its.template }),
+  createTemplate: withBody(exampleBodies.createTemplate),
+  changeTemplate: (its) => owned({ id: its.template }, exampleBodies.changeTemplate),
+  deleteTemplate: (its) => owned({ id: its.templateToDelete }),
+  getRentalOrder: (its) => owned({ id: its.virtualMachine }),
   listRegistryCredentials: none,
   addRegistryCredential: withBody(exampleBodies.addRegistryCredential),
   deleteRegistryCredential: (its) => owned({ id: its.registryCredentialToDelete }),
@@ -270,6 +278,8 @@ export const absent: Owned = {
   apiKeyToRevoke: '00000000000000',
   sshKeyToDelete: 'ssh_0000000000000000000000',
   secretToDelete: 'absent',
+  template: 'tpl_absent',
+  templateToDelete: 'tpl_absent',
   registryCredentialToDelete: 'reg_0000000000000000000000',
   webhook: 'whk_0000000000000000000000',
   webhookToDelete: 'whk_0000000000000000000000',
@@ -358,6 +368,8 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     memberToRemove: await member('removed@example.test'),
     apiKeyToRevoke: (await make('/v2/api-keys', { name: 'to revoke', scopes: ['keys'] })).publicId,
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
+    template: (await make('/v2/templates', exampleBodies.createTemplate)).id,
+    templateToDelete: (await make('/v2/templates', exampleBodies.createTemplate)).id,
     secretToDelete: (await succeed(owner.call, 'PUT', '/v2/secrets/to-delete', { value: 'planted' })).name,
     registryCredentialToDelete: (
       await make('/v2/registry-credentials', { ...exampleBodies.addRegistryCredential, name: 'to delete' })

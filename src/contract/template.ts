@@ -1,0 +1,134 @@
+/** Templates of orders (v2). */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { idOrNameParams } from './rental-session.ts'
+import { message, textIdParams } from './shared.ts'
+import { environmentName, programFields, workloadPorts } from './workload.ts'
+
+const templateImage = z.strictObject({
+  name: z.string().min(1).max(500),
+  tag: z.string().min(1).max(128).optional(),
+})
+
+const templateParam = z.strictObject({
+  name: environmentName.describe('Environment variable that the customer sets'),
+  description: z.string().max(limits.reasonChars).optional(),
+  secret: z.boolean().default(false).describe('Give it as a reference to a secret'),
+  required: z.boolean().default(false),
+})
+
+export const templateIcons = ['box', 'terminal', 'flame', 'notebook', 'message', 'image', 'chart', 'code'] as const
+
+const templateFields = {
+  icon: z.enum(templateIcons).optional(),
+  summary: z.string().max(limits.reasonChars).optional().describe('One sentence'),
+  readme: z.string().max(limits.templateReadmeChars).optional().describe('Markdown'),
+  image: templateImage.optional().describe("Absent: the host's default image"),
+  ...programFields,
+  ports: workloadPorts.optional(),
+  minVramGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
+  params: z.array(templateParam).max(limits.environmentVariables).optional(),
+}
+/** What one version of a template says. */
+export const templateBody = z.object(templateFields)
+export type TemplateBody = z.output<typeof templateBody>
+
+const visibility = z.enum(['private', 'link']).describe('`link`: anyone who knows the ID can use it')
+const nameText = z.string().trim().min(1).max(limits.nameChars)
+
+const templateRecord = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    version: z.int(),
+    owner: z.enum(['account', 'operator', 'other']),
+    visibility: z.enum(['private', 'link', 'public']),
+    createdAt: z.string(),
+    updatedAt: z.string(),
+    ...templateFields,
+  })
+  .meta({ id: 'Template' })
+
+const template = { family: 'v2', tag: 'Templates' } as const
+
+const creates = z.enum(['createInstance', 'createVirtualMachineRental', 'createBareMetalRental'])
+
+export const templateEndpoints = {
+  getRentalOrder: endpoint({
+    ...template,
+    method: 'GET',
+    path: '/v2/alpha/on-demand/rentals/{id}/order',
+    access: ['compute:read'],
+    summary: 'Get the order that makes a rental or an instance like this one',
+    description: 'Send `body` to the operation to rent again, or use `template` to create a template.',
+    errors: [400, 401, 403, 404, 500],
+    params: idOrNameParams,
+    response: z.object({
+      operation: creates,
+      body: z.record(z.string(), z.unknown()),
+      template: templateBody,
+    }),
+  }),
+  listTemplates: endpoint({
+    ...template,
+    method: 'GET',
+    path: '/v2/templates',
+    access: ['compute:read'],
+    summary: "List your templates and the operator's",
+    errors: [400, 401, 403, 500],
+    response: z.object({ templates: z.array(templateRecord) }),
+  }),
+  getTemplate: endpoint({
+    ...template,
+    method: 'GET',
+    path: '/v2/templates/{id}',
+    access: ['compute:read'],
+    summary: 'Get a template, or one version of it (`ID@VERSION`)',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: templateRecord,
+  }),
+  createTemplate: endpoint({
+    ...template,
+    method: 'POST',
+    path: '/v2/templates',
+    access: ['compute:write', 'operator'],
+    summary: 'Create a template',
+    errors: [400, 401, 403, 404, 500],
+    body: z
+      .strictObject({
+        name: nameText,
+        visibility: visibility.optional(),
+        forEveryone: z.boolean().optional().describe("One of the operator's templates; needs scope `operator`"),
+        ...templateFields,
+      })
+      .meta({ id: 'CreateTemplate' }),
+    response: templateRecord,
+    idempotent: true,
+  }),
+  changeTemplate: endpoint({
+    ...template,
+    method: 'PATCH',
+    path: '/v2/templates/{id}',
+    access: ['compute:write', 'operator'],
+    summary: 'Change a template; its fields become a new version',
+    description: 'Fields that are given replace those of the template. Rentals keep what they were ordered with.',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({ name: nameText.optional(), visibility: visibility.optional(), ...templateFields })
+      .meta({ id: 'ChangeTemplate' }),
+    response: templateRecord,
+  }),
+  deleteTemplate: endpoint({
+    ...template,
+    method: 'DELETE',
+    path: '/v2/templates/{id}',
+    access: ['compute:write', 'operator'],
+    summary: 'Delete a template; rentals made with it continue',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: message,
+  }),
+}

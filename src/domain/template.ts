@@ -1,0 +1,99 @@
+/** Templates: how an order is completed by one, and how a rental becomes one. */
+import type { TemplateBody } from '../contract/template.ts'
+import type { IdleRule, OrderOptions } from '../contract/workload.ts'
+import type { EngineSpec, RentalKind } from './rental.ts'
+import { emptyWorkload } from './workload.ts'
+
+type OrderImage = { readonly name: string; readonly tag?: string | undefined } | null
+
+/** Fields of the order win; `env` is merged by name. */
+export function completeOrder<Order extends OrderOptions & { readonly image?: OrderImage | undefined }>(
+  order: Order,
+  template: TemplateBody,
+): Order {
+  const { env, files, command, args, onStart, userData, diskGb, shmGb, restart, ports, image } = template
+  const given = Object.fromEntries(Object.entries(order).filter(([, value]) => value !== undefined && value !== null))
+  return {
+    ...order,
+    ...withoutUndefined({ files, onStart, userData, diskGb, shmGb, restart, ports, image }),
+    // Another entrypoint has arguments of its own.
+    ...(order.command === undefined ? withoutUndefined({ command, args }) : {}),
+    ...given,
+    env: { ...env, ...order.env },
+  }
+}
+
+function withoutUndefined(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}
+
+/** The first parameter that the order has to set and does not. */
+export function missingParam(template: TemplateBody, env: Readonly<Record<string, string>>): string | undefined {
+  return template.params?.find(({ name, required }) => required && (env[name] ?? '') === '')?.name
+}
+
+/** The options of a rental as fields of an order or a template, without what was left to defaults. */
+export function optionsOf({ workload = emptyWorkload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
+  const { env, files, command, args, onStart, userData, diskGb, shmGb, ports, restart } = workload
+  return {
+    ...(image === null ? {} : { image: { name: image.name, ...(image.tag === null ? {} : { tag: image.tag }) } }),
+    ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...(files.length === 0 ? {} : { files }),
+    ...(command === null ? {} : { command }),
+    ...(args === null ? {} : { args }),
+    ...(onStart === null ? {} : { onStart }),
+    ...(userData === null ? {} : { userData }),
+    ...(diskGb === null ? {} : { diskGb }),
+    ...(shmGb === null ? {} : { shmGb }),
+    ...(ports.length === 0
+      ? {}
+      : {
+          ports: ports.map(({ healthPath, ...port }) => ({ ...port, ...(healthPath === null ? {} : { healthPath }) })),
+        }),
+    ...(restart.policy === 'never' ? {} : { restart }),
+  }
+}
+
+/** What a rental has of its order. */
+interface OrderedRental {
+  readonly kind: RentalKind
+  readonly label: string | null
+  readonly gpu_count: number
+  readonly idle: IdleRule | null
+  readonly spec: EngineSpec
+  readonly user_metadata: Readonly<Record<string, unknown>>
+}
+
+/** The order that makes a rental like this one. Times are left out: they belong to one rental. */
+export function orderOf({ kind, label, gpu_count: gpuCount, idle, spec, user_metadata: metadata }: OrderedRental) {
+  const { volumes = [], registryCredentialId = null } = spec.workload ?? {}
+  const { image, ...options } = optionsOf(spec)
+  const common = {
+    ...options,
+    ...(label === null ? {} : { label }),
+    ...(idle === null ? {} : { idle }),
+    ...(volumes.length === 0 ? {} : { volumes }),
+    ...(registryCredentialId === null ? {} : { registryCredentialId }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  }
+  if (kind === 'container') {
+    return {
+      operation: 'createInstance' as const,
+      body: {
+        cluster_name: spec.clusterName,
+        node_name: spec.nodes[0]?.machineId ?? '',
+        gpu_count: gpuCount,
+        ...(image === undefined ? {} : { image }),
+        ...common,
+      },
+      template: { ...options, ...(image === undefined ? {} : { image }) },
+    }
+  }
+  const place = { gpuCount, gpuType: spec.gpuType, networkType: spec.networkType, region: spec.region }
+  const { cudaVersion } = spec
+  return {
+    operation: kind === 'bare-metal' ? ('createBareMetalRental' as const) : ('createVirtualMachineRental' as const),
+    body: { ...place, ...(cudaVersion === null ? {} : { cudaVersion }), ...common },
+    template: options,
+  }
+}

@@ -1,0 +1,63 @@
+/** Templates over HTTP, and the order that a rental was made with. */
+import { formatInstant } from '../../base/instant.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { ok } from '../../contract/result.ts'
+import type { Actor } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import { findAnyRental } from '../../app/own-rental.ts'
+import { changeTemplate, createTemplate, deleteTemplate, findTemplate } from '../../app/template.ts'
+import { orderOf } from '../../domain/template.ts'
+import { transact } from '../../store/database.ts'
+import { listTemplates, type Template } from '../../store/template.ts'
+import type { Handlers } from '../handler.ts'
+
+export const templateHandlers = {
+  listTemplates: async (app, { actor }) => {
+    const templates = await listTemplates(app.database.db, actor.accountId)
+    return ok({ templates: templates.map((template) => templateOnWire(template, actor)) })
+  },
+
+  getTemplate: async (app, { actor, params }) => {
+    const template = await findTemplate(app.database.db, actor, params.id)
+    return template.ok ? ok(templateOnWire(template.value, actor)) : template
+  },
+
+  createTemplate: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+      const { name, visibility = 'private', forEveryone = false, ...fields } = body
+      const created = await createTemplate(tx, actor, { name, visibility, forEveryone, body: fields })
+      return created.ok ? ok(templateOnWire(created.value, actor)) : created
+    }),
+
+  changeTemplate: async (app, { actor, params, body }) => {
+    const { name, visibility, ...fields } = body
+    const change = { name, visibility, body: fields }
+    const changed = await transact(app.database, (tx) => changeTemplate(tx, actor, params.id, change))
+    return changed.ok ? ok(templateOnWire(changed.value, actor)) : changed
+  },
+
+  deleteTemplate: async (app, { actor, params }) => {
+    const deleted = await transact(app.database, (tx) => deleteTemplate(tx, actor, params.id))
+    return deleted.ok ? ok({ message: 'Template deleted' }) : deleted
+  },
+
+  getRentalOrder: async (app, { actor, params }) => {
+    const rental = await findAnyRental(app.database.db, actor, params.id)
+    return rental.ok ? ok(orderOf(rental.value)) : rental
+  },
+} satisfies Partial<Handlers>
+
+function templateOnWire(template: Template, actor: Actor): ResponseOf<Api['getTemplate']> {
+  const { id, name, version, visibility, account_id: owner, body } = template
+  return {
+    id,
+    name,
+    version,
+    owner: owner === null ? 'operator' : owner === actor.accountId ? 'account' : 'other',
+    visibility: owner === null ? 'public' : visibility,
+    createdAt: formatInstant(template.created_at),
+    updatedAt: formatInstant(template.updated_at),
+    ...body,
+  }
+}
