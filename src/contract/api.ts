@@ -21,6 +21,7 @@ import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalMetricsEndpoints } from './rental-metrics.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
+import { rentalOptionEndpoints } from './rental-option.ts'
 import { rentalEndpoints } from './rental.ts'
 import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
@@ -39,6 +40,7 @@ export const api = {
     response: z.record(z.string(), z.unknown()),
   }),
   ...rentalEndpoints,
+  ...rentalOptionEndpoints,
   ...rentalSessionEndpoints,
   ...portEndpoints,
   ...rentalMetricsEndpoints,

@@ -103,7 +103,7 @@ export const term = z
   ])
   .meta({ id: 'Term' })
 
-const nodeResources = z.object({
+export const nodeResources = z.object({
   cpuModel: z.string(),
   gpuCount: z.number(),
   ramGb: z.number(),
@@ -234,26 +234,6 @@ export const createVirtualMachineRentalBody = z
   })
   .meta({ id: 'CreateVirtualMachineRental' })
 
-const rentalOption = z
-  .object({
-    enabled: z.boolean(),
-    costPerHour: z.number(),
-    region,
-    gpuType,
-    gpuCount: z.number(),
-    gpuFormFactor,
-    connectionType: networkType,
-    ethernetVariant: ethernetVariant.optional(),
-    totalAvailable: z.number().describe('Number of such rentals available right now'),
-    machineType: rentalType,
-    nodes: z.array(nodeResources),
-    simulated: simulation
-      .nullable()
-      .optional()
-      .describe('Whether an order gets a simulated machine; null: not all machines are simulated'),
-  })
-  .meta({ id: 'RentalOption' })
-
 const terminateBody = z.object({
   rentalId: z.int().min(-MAX_SAFE).max(MAX_SAFE),
   reason: z.string().max(limits.reasonChars).optional(),
@@ -359,26 +339,6 @@ export const rentalEndpoints = {
       .strictObject({ ...changeFields, convertToOnDemandOnExpiry: z.boolean().optional() })
       .meta({ id: 'ChangeRental' }),
     response: rentalDetail,
-  }),
-  listRentalOptions: endpoint({
-    method: 'GET',
-    path: `${base}/rental-options`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: 'public',
-    summary: 'List rental options with their regions and prices',
-    errors: [400, 500],
-    response: z.array(rentalOption),
-  }),
-  listReserveOptions: endpoint({
-    method: 'GET',
-    path: `${base}/reserve-options`,
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'List reserved terms and their discounts',
-    errors: [400, 401, 403, 500],
-    response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
   }),
   quoteRental: endpoint({
     method: 'GET',

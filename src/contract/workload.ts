@@ -15,7 +15,7 @@ export const environmentName = z
   .max(limits.nameChars)
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Must be letters, digits and underscores, not starting with a digit')
 
-export const environment = z
+const environment = z
   .record(environmentName, z.string().max(limits.workloadTextBytes))
   .refine((env) => Object.keys(env).length <= limits.environmentVariables, {
     message: `Must have at most ${limits.environmentVariables} variables`,
@@ -59,10 +59,10 @@ const files = z
 const commandWords = z.array(z.string().max(limits.commandWordChars)).max(limits.commandWords)
 
 const portNumber = z.int().min(1).max(65_535)
-export const portProtocol = z.enum(['http', 'tcp', 'udp'])
-export const portAccess = z.enum(['private', 'public'])
+const portProtocol = z.enum(['http', 'tcp', 'udp'])
+const portAccess = z.enum(['private', 'public'])
 
-export const portObject = z.strictObject({
+const portObject = z.strictObject({
   port: portNumber,
   protocol: portProtocol.default('tcp'),
   access: portAccess
@@ -77,7 +77,7 @@ export const portObject = z.strictObject({
 })
 
 /** `8888`, `"8888/http"`, or an object. A number is a TCP port. */
-export const workloadPort = z.union([
+const workloadPort = z.union([
   portNumber,
   z
     .string()
@@ -90,7 +90,7 @@ export const workloadPort = z.union([
 export const workloadPorts = z.array(workloadPort).max(limits.customPorts)
 export type WorkloadPortInput = z.input<typeof workloadPort>
 
-export const restartPolicy = z.strictObject({
+const restartPolicy = z.strictObject({
   policy: z.enum(['never', 'on-failure', 'always']),
   maxRetries: z.int().min(0).max(100).default(3).describe('In a row; ignored for `never`'),
 })

@@ -1,9 +1,10 @@
 /** What runs on a rented machine, as the order asked for it. Secrets are references; only a host sees their values. */
+import type { Program } from '../contract/agent.ts'
 import type { OrderedWorkload, OrderOptions, WorkloadPortInput } from '../contract/workload.ts'
 
 /** Stored in the spec of a rental. */
 export type WorkloadSpec = OrderedWorkload
-export type WorkloadPort = WorkloadSpec['ports'][number]
+type WorkloadPort = WorkloadSpec['ports'][number]
 
 export const emptyWorkload: WorkloadSpec = {
   templateId: null,
@@ -106,4 +107,11 @@ export function secretsIn(text: string): string[] {
 /** Replaces each reference by the value; unknown ones stay. */
 export function withSecrets(text: string, values: ReadonlyMap<string, string>): string {
   return text.replaceAll(REFERENCE, (reference, name: string) => values.get(name) ?? reference)
+}
+
+/** What a host gets. Secrets are references here. */
+export function programOf({ ports, ...workload }: WorkloadSpec): Program {
+  const { env, files, command, args, onStart, userData, shmGb, restart } = workload
+  const udpPorts = ports.filter(({ protocol }) => protocol === 'udp').map(({ port }) => port)
+  return { env, files, command, args, onStart, userData, shmGb, restart, udpPorts, registry: null }
 }

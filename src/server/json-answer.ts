@@ -16,8 +16,8 @@ const COMPRESS_FROM_BYTES = 8_192
 
 /** Reads that use POST. */
 const readsByPost: readonly OperationId[] = ['listMachines']
-/** Reads with prompts and answers of a model. */
-const privateReads: readonly OperationId[] = ['getInferenceRequest']
+/** Reads with prompts and answers of a model, with names of secrets, or with scripts that customers wrote. */
+const privateReads: readonly OperationId[] = ['getInferenceRequest', 'listSecrets', 'listTemplates']
 
 export function isCompressible(operation: OperationId, endpoint: Endpoint): boolean {
   if (endpoint.answers !== 'json' || privateReads.includes(operation)) return false

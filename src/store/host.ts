@@ -6,10 +6,10 @@
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
-import type { Desired, HostReport, Program } from '../contract/agent.ts'
+import type { Desired, HostReport } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { WorkloadSpec } from '../domain/workload.ts'
+import { programOf } from '../domain/workload.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -211,13 +211,6 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
     })),
     baseImage: row.image,
   }
-}
-
-/** Secrets are references here. */
-function programOf({ ports, ...workload }: WorkloadSpec): Program {
-  const { env, files, command, args, onStart, userData, shmGb, restart } = workload
-  const udpPorts = ports.filter(({ protocol }) => protocol === 'udp').map(({ port }) => port)
-  return { env, files, command, args, onStart, userData, shmGb, restart, udpPorts, registry: null }
 }
 
 function asNumber(generation: bigint): number {

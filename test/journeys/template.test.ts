@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 
-const NODE = { cluster_name: 'mock-fra', node_name: 'mock-fra-h100pcie-01', gpu_count: 1 }
+const NODE = { cluster_name: 'mock-iad', node_name: 'mock-iad-h100-01', gpu_count: 1 }
+const OTHER_NODE = { cluster_name: 'mock-fra', node_name: 'mock-fra-h100pcie-01' }
 const rentals = '/v2/alpha/on-demand'
 
 let journey: Journey
@@ -99,9 +100,12 @@ test('a template rejects GPUs that are too small, and orders without its require
 })
 
 test('a rental gives the order that makes another like it, and a template', async () => {
-  const first = await detailOf(ada.call, { ...notebook, name: undefined, label: 'first', onStart: 'echo hi' })
+  const first = await detailOf(ada.call, { ...notebook, ...OTHER_NODE, label: 'first', onStart: 'echo hi' })
   const again = await succeed(ada.call, 'GET', `${rentals}/rentals/${first.name}/order`)
-  expect(again).toMatchObject({ operation: 'createInstance', body: { ...NODE, label: 'first', onStart: 'echo hi' } })
+  expect(again).toMatchObject({
+    operation: 'createInstance',
+    body: { ...OTHER_NODE, label: 'first', onStart: 'echo hi' },
+  })
   const second = await detailOf(ada.call, again.body)
   expect(second.workload).toEqual(first.workload)
   const template = await succeed(ada.call, 'POST', '/v2/templates', { name: 'From a rental', ...again.template })

@@ -86,6 +86,7 @@ export const listsOfStore = [
   'machine.status',
   'attachment.state',
   'mail.state',
+  'template.visibility',
   'host.driver',
   'workload.driver',
   'host_volume.driver',

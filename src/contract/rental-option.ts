@@ -1,0 +1,51 @@
+/** What can be rented, and the terms on offer (v2). */
+import { z } from 'zod'
+import { endpoint } from './endpoint.ts'
+import { region } from './region.ts'
+import { nodeResources, rentalType } from './rental.ts'
+import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from './shared.ts'
+
+const rentalOption = z
+  .object({
+    enabled: z.boolean(),
+    costPerHour: z.number(),
+    region,
+    gpuType,
+    gpuCount: z.number(),
+    gpuFormFactor,
+    connectionType: networkType,
+    ethernetVariant: ethernetVariant.optional(),
+    totalAvailable: z.number().describe('Number of such rentals available right now'),
+    machineType: rentalType,
+    nodes: z.array(nodeResources),
+    simulated: simulation
+      .nullable()
+      .optional()
+      .describe('Whether an order gets a simulated machine; null: not all machines are simulated'),
+  })
+  .meta({ id: 'RentalOption' })
+
+const base = '/v2/alpha/on-demand'
+
+export const rentalOptionEndpoints = {
+  listRentalOptions: endpoint({
+    method: 'GET',
+    path: `${base}/rental-options`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: 'public',
+    summary: 'List rental options with their regions and prices',
+    errors: [400, 500],
+    response: z.array(rentalOption),
+  }),
+  listReserveOptions: endpoint({
+    method: 'GET',
+    path: `${base}/reserve-options`,
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'List reserved terms and their discounts',
+    errors: [400, 401, 403, 500],
+    response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
+  }),
+}
