@@ -27,6 +27,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['ls', 'rentals', 'show', 'metrics'], load: async () => (await import('./rental.ts')).rows },
     { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
     { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
+    { names: ['templates', 'export'], load: async () => (await import('./template.ts')).rows },
     { names: ['volumes'], load: async () => (await import('./volume.ts')).rows },
     { names: ['chat'], load: async () => (await import('./chat.ts')).rows },
     { names: ['image', 'speak', 'embed'], load: async () => (await import('./media.ts')).rows },
@@ -63,6 +64,7 @@ async function loadOperator(): Promise<readonly Row[]> {
 export const groupDescriptions: Readonly<Record<string, string>> = {
   profiles: 'servers you are logged in to',
   volumes: 'storage volumes, which outlive machines',
+  templates: 'templates of orders',
   members: 'members of the account',
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',

@@ -62,6 +62,8 @@ const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/memo/, 'Purchase'],
   [/reason|note/i, 'as agreed'],
   [/^id$|Id$/, '0Kr3RmwBFqQhQCy99nMrh'],
+  [/path/i, '/root/config.json'],
+  [/^mode$/, '0644'],
   [/./, 'text'],
   [/./, '12.500000000'],
   [/./, TIME],

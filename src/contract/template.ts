@@ -18,7 +18,7 @@ const templateParam = z.strictObject({
   required: z.boolean().default(false),
 })
 
-export const templateIcons = ['box', 'terminal', 'flame', 'notebook', 'message', 'image', 'chart', 'code'] as const
+const templateIcons = ['box', 'terminal', 'flame', 'notebook', 'message', 'image', 'chart', 'code'] as const
 
 const templateFields = {
   icon: z.enum(templateIcons).optional(),
@@ -31,7 +31,7 @@ const templateFields = {
   params: z.array(templateParam).max(limits.environmentVariables).optional(),
 }
 /** What one version of a template says. */
-export const templateBody = z.object(templateFields)
+const templateBody = z.object(templateFields)
 export type TemplateBody = z.output<typeof templateBody>
 
 const visibility = z.enum(['private', 'link']).describe('`link`: anyone who knows the ID can use it')

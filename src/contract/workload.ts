@@ -28,7 +28,7 @@ const environment = z
   )
 
 /** A path inside the machine. */
-export const machinePath = z
+const machinePath = z
   .string()
   .max(1_000)
   .regex(/^(\/[^/\0]+)+$/, 'Must be an absolute path without a trailing slash')
@@ -59,8 +59,8 @@ const files = z
 const commandWords = z.array(z.string().max(limits.commandWordChars)).max(limits.commandWords)
 
 const portNumber = z.int().min(1).max(65_535)
-const portProtocol = z.enum(['http', 'tcp', 'udp'])
-const portAccess = z.enum(['private', 'public'])
+export const portProtocol = z.enum(['http', 'tcp', 'udp'])
+export const portAccess = z.enum(['private', 'public'])
 
 const portObject = z.strictObject({
   port: portNumber,

@@ -33,7 +33,7 @@ export function missingParam(template: TemplateBody, env: Readonly<Record<string
 }
 
 /** The options of a rental as fields of an order or a template, without what was left to defaults. */
-export function optionsOf({ workload = emptyWorkload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
+function optionsOf({ workload = emptyWorkload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
   const { env, files, command, args, onStart, userData, diskGb, shmGb, ports, restart } = workload
   return {
     ...(image === null ? {} : { image: { name: image.name, ...(image.tag === null ? {} : { tag: image.tag }) } }),

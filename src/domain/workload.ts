@@ -4,7 +4,7 @@ import type { OrderedWorkload, OrderOptions, WorkloadPortInput } from '../contra
 
 /** Stored in the spec of a rental. */
 export type WorkloadSpec = OrderedWorkload
-type WorkloadPort = WorkloadSpec['ports'][number]
+export type WorkloadPort = WorkloadSpec['ports'][number]
 
 export const emptyWorkload: WorkloadSpec = {
   templateId: null,

@@ -17,7 +17,13 @@ const COMPRESS_FROM_BYTES = 8_192
 /** Reads that use POST. */
 const readsByPost: readonly OperationId[] = ['listMachines']
 /** Reads with prompts and answers of a model, with names of secrets, or with scripts that customers wrote. */
-const privateReads: readonly OperationId[] = ['getInferenceRequest', 'listSecrets', 'listTemplates']
+const privateReads: readonly OperationId[] = [
+  'getInferenceRequest',
+  'listSecrets',
+  'listTemplates',
+  'getTemplate',
+  'getRentalOrder',
+]
 
 export function isCompressible(operation: OperationId, endpoint: Endpoint): boolean {
   if (endpoint.answers !== 'json' || privateReads.includes(operation)) return false
