@@ -19,6 +19,8 @@ export interface App {
   readonly installationId: string
   readonly drivers: ReadonlyMap<ProviderId, Driver>
   readonly vault: Vault
+  /** The price of disk space of stopped rentals, per GB and month. */
+  readonly stoppedDiskPerGbMonth: NanoUsd
   /** Allows webhooks to private addresses: for tests, and for operators whose customers are in their own network. */
   readonly allowPrivateAddresses: boolean
   /** Absent: no mail server is configured. */

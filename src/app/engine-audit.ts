@@ -1,7 +1,7 @@
 /** Compares an engine's machines and volumes with the database. `berth audit` prints the result, `reap` destroys orphans. */
 import type { Instant } from '../base/instant.ts'
 import { addMs } from '../base/instant.ts'
-import { idOfTag, tagOf, tagPrefix } from '../domain/rental.ts'
+import { idOfTag, isLiving, tagOf, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine, EngineVolume } from '../engines/driver.ts'
 import { findRentalsForAudit, listUnreleased, type AuditRow } from '../store/rental.ts'
 import { listWatchedVolumes, readVolumes } from '../store/volume.ts'
@@ -52,7 +52,8 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
     missing: alive
       .filter(
         (row) =>
-          (row.status === 'Running' || row.status === 'Unknown') &&
+          isLiving(row.status) &&
+          row.status !== 'Pending' &&
           !shownTags.has(rentalTag(app, row)) &&
           settled(row.create_asked_at, driver, startedAt),
       )

@@ -124,8 +124,8 @@ async function describeCharges(
   const requests = await countMonthRequests(db, accountId, month)
   const groups = new Map<string, MonthCharge[]>()
   for (const charge of charges) {
-    const isTimed = charge.segment !== null
-    const group = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, isTimed])
+    const timing = charge.segment === null ? 'once' : charge.segment.whileStopped ? 'stopped' : 'running'
+    const group = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, timing])
     groups.set(group, [...(groups.get(group) ?? []), charge])
   }
   return [...groups.values()].map((parts) => {
@@ -147,11 +147,16 @@ const kindNames = {
 function rentalLine(rental: BilledRental, parts: readonly MonthCharge[]): InvoiceLine {
   const label = rental.label === null || rental.label === '' ? '' : ` “${rental.label}”`
   return {
-    description: `${timed(parts) ? '' : 'Early end of the reserved term: '}${kindNames[rental.kind]} ${rental.name}${label} (rental ${rental.id}), ${rental.gpuCount} × ${rental.gpuModel}, ${rental.region}`,
+    description: `${prefixOf(parts)}${kindNames[rental.kind]} ${rental.name}${label} (rental ${rental.id}), ${rental.gpuCount} × ${rental.gpuModel}, ${rental.region}`,
     quantity: timed(parts) ? `${formatHours(spanOf(parts))} hours` : counted(parts),
     unitPrice: onePrice(parts),
     amount: amountOf(parts),
   }
+}
+
+function prefixOf(parts: readonly MonthCharge[]): string {
+  if (!timed(parts)) return 'Early end of the reserved term: '
+  return parts[0]?.segment?.whileStopped === true ? 'Disk while stopped: ' : ''
 }
 
 function volumeLine(volume: BilledVolume, parts: readonly MonthCharge[]): InvoiceLine {

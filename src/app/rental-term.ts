@@ -20,7 +20,7 @@ import {
   releaseMeterHold,
   supplierOfSegment,
 } from '../store/segment.ts'
-import { recordRentalEvent, rentalMemo } from './rental-event.ts'
+import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
 
 /** An end in the past, caused by the term or by a lack of money. */
 export interface ForcedEnd {
@@ -93,7 +93,7 @@ export async function closeRentalMeter(
   atFault: boolean,
 ): Promise<Ending | undefined> {
   const metered = { rentalId: rental.id, volumeId: null }
-  await endSegment(tx, metered, end, rentalMemo(rental))
+  await endSegment(tx, metered, end, segmentMemo(rental))
   const commitment = await findCommitment(tx.db, rental.id)
   const ending =
     commitment?.closedAt === null ? await closeCommitmentAt(tx, rental, commitment, end, atFault) : undefined

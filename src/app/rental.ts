@@ -4,7 +4,7 @@
  */
 import { addMs, formatInstant, type Instant } from '../base/instant.ts'
 import { formatUsd } from '../base/money.ts'
-import { isLiving, tagOf } from '../domain/rental.ts'
+import { isLiving, keepsDisk, tagOf } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { releaseGpus } from '../store/machine.ts'
@@ -101,9 +101,10 @@ function wasNeverCalled(rental: Rental, now: Instant): boolean {
   return rental.create_asked_at === null && (rental.lease_until === null || rental.lease_until <= now)
 }
 
-/** While a rental is Unknown, it is billed only until its machine was last seen. */
+/** While its engine does not list it, a rental is billed only until its machine was last seen. */
 function billedUntil(rental: Rental, end: Instant): Instant {
-  return rental.status === 'Unknown' && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
+  const isUnseen = rental.status === 'Unknown' || (keepsDisk(rental.status) && rental.missing_since !== null)
+  return isUnseen && rental.seen_at !== null && rental.seen_at < end ? rental.seen_at : end
 }
 
 export function rentalTag(app: App, rental: Pick<Rental, 'id' | 'nonce'>): string {

@@ -94,6 +94,10 @@ const workload = z.object({
   id,
   tag: z.string().min(1).max(200),
   want: z.enum(['run', 'gone']),
+  /** `off`: it should not run, but its disk must stay. Absent: on. Agents before this field run it. */
+  power: z.enum(['on', 'off']).optional(),
+  /** Reboots so far. The host reboots it when this grows. */
+  reboots: z.int().min(0).optional(),
   /** The host has reported it running before: if it is missing, it is lost, not new. */
   started: z.boolean(),
   /** null: found on the host but not in the database. */
@@ -129,7 +133,8 @@ export type Workload = z.output<typeof workload>
 const observation = z.object({
   id,
   tag: z.string().min(1).max(200),
-  state: z.enum(['starting', 'running', 'stopping', 'failed']),
+  /** `stopped`: it is off as desired. */
+  state: z.enum(['starting', 'running', 'stopping', 'stopped', 'failed']),
   failure: word.optional(),
   /** Progress or cause of failure, for people: `pulling debian:12, 34 of 120 MB`. */
   message: sentence.optional(),

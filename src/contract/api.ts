@@ -20,6 +20,7 @@ import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalMetricsEndpoints } from './rental-metrics.ts'
+import { rentalPowerEndpoints } from './rental-power.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalOptionEndpoints } from './rental-option.ts'
 import { rentalEndpoints } from './rental.ts'
@@ -41,6 +42,7 @@ export const api = {
   }),
   ...rentalEndpoints,
   ...rentalOptionEndpoints,
+  ...rentalPowerEndpoints,
   ...rentalSessionEndpoints,
   ...portEndpoints,
   ...rentalMetricsEndpoints,

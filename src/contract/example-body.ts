@@ -13,6 +13,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   createVirtualMachineRental: { gpuCount: 1, gpuType: 'h100', region: 'us-central-1', label: 'notebook' },
   terminateVirtualMachineRental: { rentalId: 17, reason: 'done' },
   changeRental: { label: 'training, run 2', spendingLimitUsd: '250.00' },
+  startRental: { ifNoGpu: 'wait' },
   requestReservation: { gpuCount: 512 },
   openRentalPort: { path: '/lab' },
   createPortToken: { name: 'ci' },

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { changeFields, detailFields, rentalStatus } from './rental.ts'
+import { changeFields, detailFields, rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { metadata, orderFields, workloadPorts } from './workload.ts'
 import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
@@ -69,7 +69,16 @@ const marketplaceFilters = z
   .meta({ id: 'MarketplaceFilters' })
 export type MarketplaceFilters = z.output<typeof marketplaceFilters>
 
-export const instanceStatus = z.enum(['creating', 'starting', 'online', 'stopping', 'terminated', 'failed', 'unknown'])
+export const instanceStatus = z.enum([
+  'creating',
+  'starting',
+  'online',
+  'stopping',
+  'stopped',
+  'terminated',
+  'failed',
+  'unknown',
+])
 export type InstanceStatus = z.infer<typeof instanceStatus>
 
 const marketplaceInstance = z
@@ -81,6 +90,7 @@ const marketplaceInstance = z
     sshCommand: z.string(),
     status_message: z.string().optional().describe('Progress while it starts'),
     portMappings: z.array(z.object({ domain: z.string(), protocol: z.string(), port: z.number() })),
+    ...stateFields,
     userMetadata: z.record(z.string(), z.unknown()),
     instance: z.object({
       ...machineFields,
@@ -97,6 +107,7 @@ const instanceDetail = z
     name: z.string().describe('ID of the instance in the marketplace'),
     label: z.string().nullable(),
     status: rentalStatus,
+    ...stateFields,
     instanceStatus: instanceStatus.describe('State as the marketplace names it'),
     createdAt: z.string(),
     startedAt: z.string().nullable(),

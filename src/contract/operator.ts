@@ -5,7 +5,7 @@ import { accountRecord } from './account.ts'
 import { endpoint, scopes } from './endpoint.ts'
 import { region, storageRegion } from './region.ts'
 import { lastErrorFields } from './operator-volume.ts'
-import { rentalStatus, rentalType } from './rental.ts'
+import { rentalState, rentalType } from './rental.ts'
 import {
   gpuType,
   networkType,
@@ -293,7 +293,7 @@ export const operatorEndpoints = {
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
       stuck: z.stringbool().optional(),
-      status: rentalStatus.optional(),
+      status: rentalState.optional(),
       accountId: z.string().max(50).optional(),
     }),
     response: z.object({
@@ -307,7 +307,7 @@ export const operatorEndpoints = {
           driver: z.string(),
           region: z.string(),
           gpuCount: z.number(),
-          status: rentalStatus,
+          status: rentalState,
           statusReason: z.string().nullable(),
           statusSince: z.string(),
           stuckSince: z.string().nullable(),

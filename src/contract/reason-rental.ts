@@ -102,6 +102,27 @@ export const rentalReasons = {
   rental_not_found: notFound('Rental not found.'),
   already_terminated: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
   not_running: conflict(({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}, not Running.`),
+  not_stopped: conflict(
+    ({ rentalId, status }: RentalState) => `Rental ${rentalId} is ${status}, not Stopped.`,
+    'Try again when it is stopped.',
+  ),
+  cannot_stop: conflict(
+    ({ rentalId }: { readonly rentalId: number }) => `The engine of rental ${rentalId} cannot stop it and keep its disk.`,
+    'Terminate it if you no longer need it.',
+  ),
+  cannot_reboot: conflict(
+    ({ rentalId }: { readonly rentalId: number }) => `The engine of rental ${rentalId} cannot reboot it.`,
+    'Reboot it from the inside.',
+  ),
+  reserved_not_stoppable: conflict(
+    'A reserved rental cannot be stopped: its GPUs are paid for until the term ends.',
+    'Reboot it, or terminate it and see what ending early costs.',
+  ),
+  no_gpu_on_host: noCapacity(
+    ({ gpus, free }: { readonly gpus: number; readonly free: number }) =>
+      `The host of this rental has ${free} free GPUs; it needs ${gpus}. Its disk is kept.`,
+    'Start it with `ifNoGpu: "wait"` to start it as soon as they are free, try again later, or terminate it and rent elsewhere.',
+  ),
   rental_not_running: invalid(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
   simulated_machine: conflict(
     ({ lacks }: { readonly lacks: keyof typeof simulatedLacks }) => simulatedLacks[lacks],

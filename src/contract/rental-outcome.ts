@@ -7,8 +7,18 @@ const rentElsewhere = 'Terminate it and rent again, if necessary in another regi
 const reportToOperator = 'Terminate it, rent another machine, and report this to the operator.'
 const fixImage = 'Terminate it, correct the image and rent again.'
 
+const startAgain = 'Its disk is kept. Start it again, or terminate it.'
+
 export const rentalOutcomes = {
   customer_request: { sentence: 'Terminated on request.' },
+  stop_requested: { sentence: 'Stopped on request.', next: startAgain },
+  stop_at: { sentence: 'Its scheduled stop was reached.', next: startAgain },
+  start_refused: { sentence: 'Its host refused to start it.', next: startAgain },
+  started_elsewhere: { sentence: 'Its engine ran it although it was stopped.', next: 'It is being stopped again.' },
+  stop_stuck: {
+    sentence: 'The engine has not stopped it yet.',
+    next: 'The operator has been notified.',
+  },
   auto_terminate: { sentence: 'Its scheduled end was reached.' },
   term_expired: { sentence: 'Its reserved term ended.' },
   balance_empty: { sentence: 'The balance ran out.', next: 'Add money before you rent again.' },
@@ -40,9 +50,9 @@ export const rentalOutcomes = {
   out_of_memory: { sentence: 'It ran out of memory.', next: 'Rent a machine with more memory.' },
   disk_share_exceeded: {
     sentence: 'It used more disk space than it has.',
-    next: 'Rent a machine with more disk space.',
+    next: 'Start it and delete files at once, or rent a machine with more disk space.',
   },
-  powered_off: { sentence: 'It was powered off from the inside.', next: rentAgain },
+  powered_off: { sentence: 'It was powered off from the inside.', next: startAgain },
   crashed: { sentence: 'Its operating system crashed.', next: rentAgain },
   boot_timed_out: { sentence: 'It did not boot in time.', next: rentAgain },
   boot_failed: { sentence: 'It could not boot.', next: rentElsewhere },

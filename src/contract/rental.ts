@@ -29,6 +29,29 @@ import {
 export const rentalStatus = z.enum(['Failed', 'Pending', 'Running', 'Terminating', 'Terminated', 'Unknown'])
 export type RentalStatus = z.infer<typeof rentalStatus>
 
+/** Every state of a rental. The interface's `status` has no words for the three in which a rental is stopped or between. */
+export const rentalState = z.enum([
+  'Failed',
+  'Pending',
+  'Running',
+  'Starting',
+  'Stopped',
+  'Stopping',
+  'Terminating',
+  'Terminated',
+  'Unknown',
+])
+export type RentalState = z.infer<typeof rentalState>
+
+export const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
+export type RentalAction = z.infer<typeof rentalAction>
+
+/** In every answer about a rental that has room for it. */
+export const stateFields = {
+  state: rentalState.describe('State of the rental; `status` has no values for Stopping, Stopped and Starting'),
+  actions: z.array(rentalAction).describe('Operations that are possible in this state'),
+}
+
 export const rentalType = z.enum(['virtual-machine', 'bare-metal'])
 export type RentalType = z.infer<typeof rentalType>
 
@@ -129,6 +152,7 @@ const activeFields = {
   }),
   supportsFeature: z.object({ attachedStorage: z.boolean() }),
   status: rentalStatus.default('Unknown'),
+  ...stateFields,
 }
 
 const activeBareMetalRental = z
@@ -140,11 +164,20 @@ const activeVirtualMachineRental = z
 
 /** Details of a rental, of every kind. */
 export const detailFields = {
-  statusReason: z.string().nullable().describe('Why it is Failed, Terminating or Terminated; stable, for programs'),
+  statusReason: z
+    .string()
+    .nullable()
+    .describe('Why it is Failed, Stopped, Terminating or Terminated; stable, for programs'),
   statusSince: z.string(),
   stuckSince: z.string().nullable().describe('Set while the rental is stuck in its state'),
   terminateRequestedAt: z.string().nullable(),
   autoTerminateAt: z.string().nullable(),
+  stopAt: z.string().nullable().describe('Stops the rental at this time'),
+  startRequestedAt: z.string().nullable().describe('Set while a stopped rental waits for free GPUs on its host'),
+  stoppedCostPerHourUsd: z
+    .string()
+    .nullable()
+    .describe('Price of its disk per hour while it is stopped; null: it cannot be stopped'),
   spendingLimitUsd: z.string().nullable(),
   stopAt: z.string().nullable().describe('When it is stopped automatically; its disk is kept'),
   idle: idleRule.nullable().describe('What happens when the machine is not used'),

@@ -3,8 +3,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { instantOf } from '../base/instant.ts'
 import { instanceStatus as instanceStatuses } from '../contract/marketplace.ts'
-import { rentalStatus, type RentalStatus } from '../contract/rental.ts'
+import { rentalState, rentalStatus, type RentalState } from '../contract/rental.ts'
 import {
+  actionsOf,
   instanceStatus,
   isLiving,
   livingStates,
@@ -15,27 +16,31 @@ import {
   statesBefore,
   tagOf,
   tagPrefix,
+  wireStatus,
 } from './rental.ts'
 
-const states = rentalStatus.options
+const states = rentalState.options
 
 /** From row to column: x is allowed, . is not. Written by hand, so that a change of the table shows here. */
 const grid = `
-               Pending Running Unknown Failed Terminating Terminated
-Pending        .       x       .       x      x           .
-Running        .       .       x       x      x           .
-Unknown        .       x       .       x      x           .
-Failed         .       .       .       .      x           .
-Terminating    .       .       .       .      .           x
-Terminated     .       .       .       .      .           .
+               Pending Running Unknown Stopping Stopped Starting Failed Terminating Terminated
+Pending        .       x       .       .        .       .        x      x           .
+Running        .       .       x       x        .       .        x      x           .
+Unknown        .       x       .       x        .       .        x      x           .
+Stopping       .       .       .       .        x       .        x      x           .
+Stopped        .       .       .       x        .       x        x      x           .
+Starting       .       x       .       x        .       .        .      x           .
+Failed         .       .       .       .        .       .        .      x           .
+Terminating    .       .       .       .        .       .        .      .           x
+Terminated     .       .       .       .        .       .        .      .           .
 `
 
-function readGrid(): Array<readonly [RentalStatus, RentalStatus, boolean]> {
+function readGrid(): Array<readonly [RentalState, RentalState, boolean]> {
   const [head = '', ...rows] = grid.trim().split('\n')
-  const columns = head.trim().split(/\s+/) as RentalStatus[]
+  const columns = head.trim().split(/\s+/) as RentalState[]
   return rows.flatMap((row) => {
     const [from, ...marks] = row.trim().split(/\s+/)
-    return columns.map((to, i) => [from as RentalStatus, to, marks[i] === 'x'] as const)
+    return columns.map((to, i) => [from as RentalState, to, marks[i] === 'x'] as const)
   })
 }
 
@@ -51,7 +56,7 @@ describe('moves', () => {
   })
 
   test('every state ends in Terminated, and nothing leaves it', () => {
-    const reachable = (from: RentalStatus, seen = new Set<RentalStatus>()): Set<RentalStatus> => {
+    const reachable = (from: RentalState, seen = new Set<RentalState>()): Set<RentalState> => {
       for (const to of rentalMoves[from]) if (!seen.has(to)) reachable(to, seen.add(to))
       return seen
     }
@@ -62,17 +67,44 @@ describe('moves', () => {
 })
 
 describe('kinds of states', () => {
-  test('every living state can end and can fail', () => {
-    expect(states.filter(isLiving)).toEqual(states.filter((state) => mayMove(state, 'Failed')))
-    for (const state of livingStates) expect(mayMove(state, 'Terminating')).toBe(true)
+  test('every living state can end, and can fail unless that would lose the disk of a start', () => {
+    expect(states.filter((state) => mayMove(state, 'Terminating')).toSorted()).toEqual(
+      [...livingStates, 'Failed'].toSorted(),
+    )
+    expect(states.filter((state) => isLiving(state) && !mayMove(state, 'Failed'))).toEqual(['Starting'])
   })
 
-  test('only states that can fail have a failing limit, and every transient state has a limit', () => {
+  test('a rental that was stopped runs again only through a start, and a failed start leads back to Stopped', () => {
+    expect(statesBefore('Stopped')).toEqual(['Stopping'])
+    expect(statesBefore('Starting')).toEqual(['Stopped'])
+    expect(rentalMoves.Starting).toContain('Stopping')
+  })
+
+  test('a limit leads to a state that can follow, and every transient state has a limit', () => {
+    const leadsTo = { fail: 'Failed', stop: 'Stopping' } as const
     for (const [state, limit] of Object.entries(stateLimits)) {
       expect(limit.ms).toBeGreaterThan(0)
-      expect(mayMove(state as RentalStatus, 'Failed')).toBe(limit.past === 'fail')
+      if (limit.past !== 'flag') expect(mayMove(state as RentalState, leadsTo[limit.past])).toBe(true)
     }
-    expect(Object.keys(stateLimits).toSorted()).toEqual(['Failed', 'Pending', 'Terminating', 'Unknown'])
+    const lasting: RentalState[] = ['Running', 'Stopped', 'Terminated']
+    expect(Object.keys(stateLimits).toSorted()).toEqual(states.filter((state) => !lasting.includes(state)).toSorted())
+  })
+
+  test('the actions of a state are those that its engine can do and that lead somewhere', () => {
+    const all = { stop: true, reboot: true }
+    expect(states.map((state) => [state, actionsOf(state, all).join(' ')])).toEqual([
+      ['Failed', 'terminate'],
+      ['Pending', 'terminate'],
+      ['Running', 'stop reboot terminate'],
+      ['Starting', 'stop terminate'],
+      ['Stopped', 'start terminate'],
+      ['Stopping', 'terminate'],
+      ['Terminating', ''],
+      ['Terminated', ''],
+      ['Unknown', 'terminate'],
+    ])
+    expect(actionsOf('Running', { stop: false, reboot: true })).toEqual(['reboot', 'terminate'])
+    expect(actionsOf('Stopped', { stop: false, reboot: true })).toEqual(['terminate'])
   })
 })
 
@@ -82,12 +114,25 @@ test('maps each state to the marketplace status', () => {
     ['Failed', 'failed', 'failed'],
     ['Pending', 'creating', 'starting'],
     ['Running', 'online', 'online'],
+    ['Starting', 'starting', 'starting'],
+    ['Stopped', 'stopped', 'stopped'],
+    ['Stopping', 'stopping', 'stopping'],
     ['Terminating', 'stopping', 'stopping'],
     ['Terminated', 'terminated', 'terminated'],
     ['Unknown', 'unknown', 'unknown'],
   ])
   const words = new Set(states.flatMap((state) => [instanceStatus(state, null), instanceStatus(state, at)]))
   expect([...words].toSorted()).toEqual(instanceStatuses.options.toSorted())
+})
+
+test('shows states that the interface has no word for as the nearest one', () => {
+  expect(states.filter((state) => wireStatus(state) !== state)).toEqual(['Starting', 'Stopped', 'Stopping'])
+  expect(['Starting', 'Stopped', 'Stopping'].map((state) => wireStatus(state as RentalState))).toEqual([
+    'Pending',
+    'Pending',
+    'Running',
+  ])
+  expect(new Set(states.map(wireStatus))).toEqual(new Set(rentalStatus.options))
 })
 
 describe('tags', () => {

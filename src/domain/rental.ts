@@ -4,53 +4,118 @@
  */
 import { HOUR_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import type { InstanceStatus } from '../contract/marketplace.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalAction, RentalState, RentalStatus } from '../contract/rental.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { WorkloadSpec } from './workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
 
-/** For each state, the possible next states. */
+/**
+ * For each state, the possible next states. A start that does not succeed leads back through Stopping, never to Failed:
+ * a failed rental loses its disk. Stopped → Stopping: the engine runs it although it should not.
+ */
 export const rentalMoves = {
   Pending: ['Running', 'Failed', 'Terminating'],
-  Running: ['Unknown', 'Failed', 'Terminating'],
-  Unknown: ['Running', 'Failed', 'Terminating'],
+  Running: ['Unknown', 'Stopping', 'Failed', 'Terminating'],
+  Unknown: ['Running', 'Stopping', 'Failed', 'Terminating'],
+  Stopping: ['Stopped', 'Failed', 'Terminating'],
+  Stopped: ['Starting', 'Stopping', 'Failed', 'Terminating'],
+  Starting: ['Running', 'Stopping', 'Terminating'],
   Failed: ['Terminating'],
   Terminating: ['Terminated'],
   Terminated: [],
-} as const satisfies Record<RentalStatus, readonly RentalStatus[]>
+} as const satisfies Record<RentalState, readonly RentalState[]>
 
-export function mayMove(from: RentalStatus, to: RentalStatus): boolean {
-  const next: readonly RentalStatus[] = rentalMoves[from]
+export function mayMove(from: RentalState, to: RentalState): boolean {
+  const next: readonly RentalState[] = rentalMoves[from]
   return next.includes(to)
 }
 
 /** For `update … where status = any($from)`. */
-export function statesBefore(to: RentalStatus): RentalStatus[] {
-  return (Object.keys(rentalMoves) as RentalStatus[]).filter((from) => mayMove(from, to))
+export function statesBefore(to: RentalState): RentalState[] {
+  return (Object.keys(rentalMoves) as RentalState[]).filter((from) => mayMove(from, to))
 }
 
-/** Time limits of states. `fail`: it becomes Failed. `flag`: it is shown as stuck until it changes by itself. */
+/**
+ * Time limits of states. `fail`: it becomes Failed. `stop`: it goes back to Stopped. `flag`: it is shown as stuck until
+ * it changes by itself.
+ */
 export const stateLimits = {
   Pending: { ms: 30 * MINUTE_MS, past: 'fail', reason: 'start_timed_out' },
   Unknown: { ms: HOUR_MS, past: 'fail', reason: 'machine_lost' },
+  Starting: { ms: 30 * MINUTE_MS, past: 'stop', reason: 'start_timed_out' },
+  Stopping: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'stop_stuck' },
   Failed: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
   Terminating: { ms: 15 * MINUTE_MS, past: 'flag', reason: 'teardown_stuck' },
-} as const satisfies Partial<Record<RentalStatus, { ms: number; past: 'fail' | 'flag'; reason: RentalOutcome }>>
+} as const satisfies Partial<Record<RentalState, { ms: number; past: 'fail' | 'stop' | 'flag'; reason: RentalOutcome }>>
 
-/** States in which a rental still counts against the account's quota and can be ended. */
-export const livingStates = ['Pending', 'Running', 'Unknown'] as const satisfies readonly RentalStatus[]
+/** States in which a rental can be changed and ended. All but Stopped count against the account's quota of GPUs. */
+export const livingStates = [
+  'Pending',
+  'Running',
+  'Unknown',
+  'Stopping',
+  'Stopped',
+  'Starting',
+] as const satisfies readonly RentalState[]
 
-export function isLiving(status: RentalStatus): boolean {
-  return (livingStates as readonly RentalStatus[]).includes(status)
+export function isLiving(status: RentalState): boolean {
+  return (livingStates as readonly RentalState[]).includes(status)
+}
+
+/**
+ * States in which an unreachable machine does not fail the rental, since that would destroy its disk. Meanwhile
+ * `missing_since` is set, and nothing is charged after `seen_at`.
+ */
+export function keepsDisk(status: RentalState): boolean {
+  return status === 'Stopping' || status === 'Stopped' || status === 'Starting'
+}
+
+/** Why a machine may stop by itself. Its rental is Stopped instead of Failed where the engine can start it again. */
+export const ownStops = ['disk_share_exceeded', 'powered_off'] as const satisfies readonly RentalOutcome[]
+
+/** What an engine can do with a rental, beyond ending it. */
+export interface Powers {
+  readonly stop: boolean
+  readonly reboot: boolean
+}
+
+/** The operations that the state and the engine allow. */
+export function actionsOf(status: RentalState, powers: Powers): RentalAction[] {
+  const may: Record<RentalAction, boolean> = {
+    stop: powers.stop && (status === 'Running' || status === 'Starting'),
+    start: powers.stop && status === 'Stopped',
+    reboot: powers.reboot && status === 'Running',
+    terminate: isLiving(status) || status === 'Failed',
+  }
+  return (Object.keys(may) as RentalAction[]).filter((action) => may[action])
+}
+
+/** The state in the words of the interface. */
+export function wireStatus(status: RentalState): RentalStatus {
+  switch (status) {
+    case 'Starting':
+    case 'Stopped':
+      return 'Pending'
+    case 'Stopping':
+      return 'Running'
+    default:
+      return status
+  }
 }
 
 /** The marketplace status of a state: `creating` before the request to the engine, `starting` after it. */
-export function instanceStatus(status: RentalStatus, createRequestedAt: Instant | null): InstanceStatus {
+export function instanceStatus(status: RentalState, createRequestedAt: Instant | null): InstanceStatus {
   switch (status) {
     case 'Pending':
       return createRequestedAt === null ? 'creating' : 'starting'
+    case 'Starting':
+      return 'starting'
+    case 'Stopping':
+      return 'stopping'
+    case 'Stopped':
+      return 'stopped'
     case 'Running':
       return 'online'
     case 'Unknown':

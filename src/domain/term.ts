@@ -1,6 +1,6 @@
 /** Terms and prices: the hourly price of an order, and the commitment and end of a reserved term. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
-import { costOfSpan, discounted, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, discounted, floorDivide, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
 import { earlyEndRates, type Commitment, type EarlyEndRate } from './commitment.ts'
 
@@ -130,6 +130,14 @@ export function onDemandAfter(term: Term): Term {
     costPerHour: term.reservation.originalCostPerHour,
     reservation: null,
   }
+}
+
+/** 365 days / 12. */
+const HOURS_PER_MONTH = 730n
+
+/** The price of the disk of a stopped rental, rounded down. A started GB counts. */
+export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number): NanoUsd {
+  return nanoUsdOf(floorDivide(perGbMonth * BigInt(Math.ceil(diskGb)), HOURS_PER_MONTH))
 }
 
 export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {

@@ -6,11 +6,13 @@
  * - an error thrown by `create` or `destroy` means that the outcome is unknown; `list` tells;
  * - an error thrown by `list` is an error, never an empty list;
  * - a machine is gone when `list` no longer returns it, `listLagMs` after its create.
+ *
+ * They hold for `power` too: an error means that the outcome is unknown, and `list` tells whether it runs or is stopped.
  */
 import type { Instant } from '../base/instant.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { EngineSpec } from '../domain/rental.ts'
+import type { EngineSpec, NodeClaim, RentalKind } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
 
 export interface Driver {
@@ -37,7 +39,24 @@ export interface Driver {
    * nothing does.
    */
   simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
+  /** Present if `traits.power` names a kind. */
+  readonly power?: PowerEngine
 }
+
+/** All are idempotent and return before the machine has changed. */
+export interface PowerEngine {
+  /** Turns a machine off and keeps its disk and addresses. It stays off until `start`, also across restarts of its host. */
+  stop(externalId: string, signal: AbortSignal): Promise<void>
+  /** Turns a stopped machine on again, on its disk and with these GPUs of the same host. */
+  start(externalId: string, nodes: readonly NodeClaim[], signal: AbortSignal): Promise<StartOutcome>
+  /** `count`: of all reboots so far. Reboots the machine unless it was rebooted this often already. */
+  reboot(externalId: string, count: number, signal: AbortSignal): Promise<void>
+}
+
+/** `refused`: the machine stays off. */
+export type StartOutcome =
+  | { readonly kind: 'starting' }
+  | { readonly kind: 'refused'; readonly message: string }
 
 /** The abilities of an engine. Callers decide by these, never by the engine's name. */
 export interface DriverTraits {
@@ -55,6 +74,8 @@ export interface DriverTraits {
   readonly metrics: boolean
   /** `relayed`: customers reach a machine through ports of this server. `direct`: at its own address. */
   readonly ports: 'direct' | 'relayed'
+  /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */
+  readonly power: { readonly stop: readonly RentalKind[]; readonly reboot: readonly RentalKind[] }
 }
 
 /**
@@ -68,8 +89,11 @@ export type CreateOutcome =
 export interface EngineMachine {
   readonly externalId: string
   readonly tag: string
-  /** `unreachable`: its host has not reported since `seenAt`. The machine may still be running. */
-  readonly state: 'starting' | 'running' | 'stopping' | 'failed' | 'unreachable'
+  /**
+   * `stopping`: it is being destroyed. `stopped`: it is off, and its disk is there. `unreachable`: its host has not
+   * reported since `seenAt`; the machine may still be running.
+   */
+  readonly state: 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'unreachable'
   /** Reason in snake_case, for `failed`. */
   readonly failure?: string
   /** The reason as a sentence, or the progress of a start. */

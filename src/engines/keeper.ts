@@ -7,7 +7,10 @@
  *   run      nothing  no        start
  *   run      nothing  yes       report it as lost; never create it again
  *   run      ended    -         restart: it ended unobserved
- *   run      running  -         attach and detach disks
+ *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
+ *   off      ended    -         report it as stopped
+ *   off      other    -         halt
+ *   off      nothing  yes       report it as lost
  *   gone     any      -         stop
  *   gone     nothing  -         gone; if the runtime leaves traces, only after a successful stop
  */
@@ -37,7 +40,7 @@ export const START_FAILED = 'The host could not start this machine and is trying
 interface Task {
   /** undefined: between attempts. */
   running: AbortController | undefined
-  doing: 'start' | 'stop' | 'disks' | undefined
+  doing: 'start' | 'stop' | 'halt' | 'reboot' | 'disks' | undefined
   failures: number
   notBefore: number
   message: string | undefined
@@ -67,7 +70,7 @@ export class Keeper {
   desire(desired: Desired): void {
     this.#desired = desired
     for (const workload of desired.workloads) {
-      if (workload.want === 'gone') this.#abort(workload.id, 'start')
+      if (workload.want === 'gone' || workload.power === 'off') this.#abort(workload.id, 'start')
     }
   }
 
@@ -165,9 +168,17 @@ export class Keeper {
       if (found !== undefined || !this.#isProvenGone(task)) this.#begin(workload, task, 'stop', signal)
       return
     }
-    if (workload.spec === null || task.never !== undefined) return
+    if (workload.spec === null) return
+    if (workload.power === 'off') {
+      // What kept it from starting may be over when it is turned on again.
+      task.never = undefined
+      if (found !== undefined && found.state !== 'ended') this.#begin(workload, task, 'halt', signal)
+      return
+    }
+    if (task.never !== undefined) return
     const isNew = found === undefined && !workload.started
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
+    else if (found?.state === 'running' && needsReboot(workload, found)) this.#begin(workload, task, 'reboot', signal)
     else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
   }
 
@@ -224,6 +235,8 @@ export class Keeper {
       await this.#options.beforeStop?.(workload.id)
       return runtime.stop(workload.id, signal)
     }
+    if (doing === 'halt') return runtime.halt?.(workload.id, signal)
+    if (doing === 'reboot') return runtime.reboot?.(workload.id, workload.reboots ?? 0, signal)
     if (doing === 'disks') return runtime.setDisks?.(workload, signal)
     await runtime.start(
       workload,
@@ -268,15 +281,16 @@ export class Keeper {
       const message = task?.message === undefined ? {} : { message: task.message }
       return { id, tag, state: 'stopping', disks: [...(found?.disks ?? [])], ...message }
     }
+    if (workload.power === 'off' && workload.spec !== null) return this.#observeOff(workload, found)
     if (task?.never !== undefined) {
       return { id, tag, state: 'failed', failure: task.never.reason, message: task.never.message, disks: [] }
     }
     // A workload that we did not create is gone: nothing to report.
     if (found === undefined && workload.spec === null) return undefined
-    if (found === undefined && workload.started) {
-      const message = 'The machine disappeared from its host.'
-      return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
-    }
+    if (found === undefined && workload.started) return lostOf(workload)
+    // Off and on again on request is no outage.
+    const isRebooting = task?.doing === 'reboot' && task.running !== undefined
+    if (found !== undefined && isRebooting) return { ...observationOf(found), state: 'running', message: 'rebooting' }
     if (found === undefined || found.state === 'starting' || found.state === 'ended') {
       return {
         id,
@@ -291,6 +305,26 @@ export class Keeper {
     const isLacking = task?.doing === 'disks' && task.message !== undefined
     return isLacking ? { ...observation, message: task.message } : observation
   }
+
+  /** Until it is off it counts as running. */
+  #observeOff(workload: Workload, found: Found | undefined): Observation {
+    const { id, tag } = workload
+    const task = this.#tasks.get(id)
+    if (found === undefined && workload.started) return lostOf(workload)
+    if ((found === undefined || found.state === 'ended') && task?.running === undefined)
+      return { id, tag, state: 'stopped', disks: [] }
+    const message = task?.message === undefined ? {} : { message: task.message }
+    return { id, tag, state: 'running', disks: [...(found?.disks ?? [])], ...message }
+  }
+}
+
+function lostOf({ id, tag }: Workload): Observation {
+  const message = 'The machine disappeared from its host.'
+  return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
+}
+
+function needsReboot(workload: Workload, found: Found): boolean {
+  return (workload.reboots ?? 0) > (found.reboots ?? 0)
 }
 
 function messageOf(error: unknown): string {

@@ -20,6 +20,16 @@ export interface Runtime {
   start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void>
   /** Stops it and removes all its traces. Succeeds if it is already gone. */
   stop(id: string, signal: AbortSignal): Promise<void>
+  /**
+   * Turns it off and keeps its disk: afterwards it is `ended`, however it came to be off. Absent: it cannot be turned
+   * off.
+   */
+  halt?(id: string, signal: AbortSignal): Promise<void>
+  /**
+   * Reboots it. The count is stored first (`Found.reboots`), so a crash can lose a reboot but not repeat it. Absent: it
+   * cannot be rebooted.
+   */
+  reboot?(id: string, count: number, signal: AbortSignal): Promise<void>
   /** Attaches and detaches disks until they match `workload.disks`. Absent: no disks. */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
@@ -47,8 +57,8 @@ export interface Found {
   readonly id: string
   readonly tag: string
   /**
-   * `ended`: stopped because the host or its engine restarted; can be started again. `failed`: it ended by itself, or
-   * cannot run.
+   * `ended`: off because the host or its engine restarted, or because it was halted; can be started again. `failed`: it
+   * ended by itself, or cannot run.
    */
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string
@@ -56,6 +66,8 @@ export interface Found {
   readonly sshUser?: string
   /** Changes with every restart. Absent: restarts make no difference. */
   readonly incarnation?: string
+  /** Reboots that it has had. Absent: none. */
+  readonly reboots?: number
   readonly disks: readonly string[]
 }
 

@@ -12,6 +12,7 @@ import type { Reconciler } from './loop.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
+import { power } from './power.ts'
 import { provision } from './provision.ts'
 import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
@@ -46,6 +47,7 @@ export function allReconcilers(
     observe(app, notices.massLoss),
     observeVolumes(app),
     terminate(app),
+    power(app),
     meter(app),
     expireTerms(app),
     expireStates(app),

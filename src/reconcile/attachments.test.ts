@@ -45,6 +45,7 @@ function engineWithDeadHost(called: string[], late: string[]): App {
       terminal: false,
       metrics: false,
       ports: 'direct',
+      power: { stop: [], reboot: [] },
     },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,

@@ -1,37 +1,39 @@
-/** Applies time limits: terms, `autoTerminateAt`, states that last too long, expired holds and stored answers. */
+/** Applies time limits: terms, `autoTerminateAt`, `stopAt`, states that last too long, expired holds and stored answers. */
 import { addMs, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
 import { failRental, terminateRental } from '../app/rental.ts'
 import { recordRentalEvent } from '../app/rental-event.ts'
+import { beginStop, powersOf } from '../app/rental-power.ts'
 import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, stateLimits } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { deleteIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { notifyOperators } from '../store/notification.ts'
 import { deleteRateWindows } from '../store/rate-window.ts'
 import { listEnding, listOverdue, lockRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 100
 const WIDTH = 4
 
-/** Terms, and end times that customers set. */
+/** Terms, and the times to end or stop that customers set. */
 export function expireTerms(app: App): Reconciler {
   return {
     name: 'expire-terms',
     everyMs: SECOND_MS,
     run: async () => {
       const ids = await listEnding(app.database.db, app.clock.now(), BATCH)
-      await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => expireOne(tx, id)))
+      await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => expireOne(app, tx, id)))
       return ids.length === BATCH
     },
   }
 }
 
-async function expireOne(tx: Tx, id: number): Promise<void> {
+async function expireOne(app: App, tx: Tx, id: number): Promise<void> {
   const rental = await lockRental(tx, id)
   const term = (await readTerms(tx.db, [id])).get(id)
   if (rental === undefined || term === undefined || !isLiving(rental.status)) return
@@ -42,14 +44,23 @@ async function expireOne(tx: Tx, id: number): Promise<void> {
     await terminateRental(tx, rental, 'auto_terminate', ownEnd)
     return
   }
-  if (termEnd === null || termEnd > now) return
+  if (termEnd === null || termEnd > now) return stopIfDue(app, tx, rental, term)
   // An Unknown rental may have been stopped since; it is converted when the engine shows it again.
   if (rental.status === 'Unknown' && rental.convert_on_expiry !== false) return
   const forced = await passTermEnd(tx, rental, now)
   if (forced !== undefined) await terminateRental(tx, rental, forced.reason, forced.at)
 }
 
-/** Fails or flags rentals whose state lasts too long (`stateLimits`). */
+/** An order or change with `stopAt` is refused where this could not be done; a term reserved since then comes first. */
+async function stopIfDue(app: App, tx: Tx, rental: Rental, term: Term): Promise<void> {
+  if (rental.status !== 'Running' || rental.stop_at === null || rental.stop_at > tx.clock.now()) return
+  // Another server has its engine.
+  if (!app.drivers.has(rental.driver)) return
+  if (powersOf(app, rental, term).stop) await beginStop(app, tx, rental, { reason: 'stop_at' })
+  else await updateRental(tx, rental.id, { stop_at: null })
+}
+
+/** Fails, stops or flags rentals whose state lasts too long (`stateLimits`). */
 export function expireStates(app: App): Reconciler {
   return {
     name: 'expire-states',
@@ -57,7 +68,7 @@ export function expireStates(app: App): Reconciler {
     run: async () => {
       let more = false
       for (const [status, limit] of Object.entries(stateLimits) as Array<
-        [RentalStatus, (typeof stateLimits)['Pending' | 'Terminating']]
+        [RentalState, (typeof stateLimits)[keyof typeof stateLimits]]
       >) {
         const since = addMs(app.clock.now(), -limit.ms)
         const ids = await listOverdue(app.database.db, status, since, BATCH)
@@ -66,6 +77,8 @@ export function expireStates(app: App): Reconciler {
             const rental = await lockRental(tx, id)
             if (rental === undefined || rental.status !== status) return
             if (limit.past === 'fail') await failRental(tx, rental, limit.reason)
+            else if (limit.past === 'stop')
+              await beginStop(app, tx, rental, { reason: limit.reason, event: 'rental.start_failed' })
             else await flagStuck(tx, rental, limit.reason)
           }),
         )

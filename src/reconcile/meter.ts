@@ -7,7 +7,7 @@
 import { addMs, earlier, later, SECOND_MS, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { terminateRental } from '../app/rental.ts'
-import { rentalMemo } from '../app/rental-event.ts'
+import { segmentMemo } from '../app/rental-event.ts'
 import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { planSettlement } from '../domain/metering.ts'
 import { transact, undoOnFailure, type Tx } from '../store/database.ts'
@@ -76,7 +76,7 @@ async function settleOne(tx: Tx, segment: DueSegment, now: Instant): Promise<voi
   if (segment.rental_id !== null) {
     const rental = await lockRental(tx, segment.rental_id)
     if (rental === undefined) return
-    await settleSegment(tx, segment, { ...plan, dueAt }, rentalMemo(rental))
+    await settleSegment(tx, segment, { ...plan, dueAt }, segmentMemo(rental)(segment))
     if (plan.endsAt === null || plan.endReason === null) return
     await terminateRental(tx, rental, plan.endReason, plan.endsAt)
     if (plan.endReason === 'balance_empty') recordBalanceEmpty(tx, segment.account_id)

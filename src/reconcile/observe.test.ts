@@ -33,6 +33,7 @@ function engineShowing(shown: () => readonly EngineMachine[]): App {
       terminal: false,
       metrics: false,
       ports: 'direct',
+      power: { stop: [], reboot: [] },
     },
     listLagMs: 0,
     callTimeoutMs: MINUTE_MS,

@@ -1,6 +1,6 @@
 /**
  * Compares the machine list of each engine with the database and records the differences. This is the only place where
- * a rental becomes Running, Unknown or gone.
+ * a rental becomes Running, Stopped, Unknown or gone.
  *
  * A running rental needs no write: the time of an engine's last good list is one row (`loop.done_at`), and the meter
  * never charges past it. So an unreachable engine stops the bills of its machines without further code.
@@ -11,7 +11,7 @@ import type { App } from '../app/app.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
 import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
 import { passTermEnd } from '../app/rental-term.ts'
-import { tagPrefix } from '../domain/rental.ts'
+import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
@@ -28,6 +28,7 @@ import {
 } from '../store/rental.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
+import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
 
 const EVERY_MS = 2_000
 const WIDTH = 8
@@ -78,14 +79,14 @@ async function observeDriver(
     const rows = await listUnreleased(db, driver.id)
     const shown = groupByTag(await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
     const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
-    const vanished = steps.filter((step) => step.kind === 'lost' || step.kind === 'missing').length
-    const expected = rows.filter((row) => row.status === 'Running' || row.status === 'Pending').length
+    const vanished = steps.filter(({ kind }) => kind === 'lost' || kind === 'missing' || kind === 'unseen').length
+    const expected = rows.filter(({ status }) => isLiving(status)).length
     const isSuspect = vanished >= MASS_COUNT && vanished > expected * MASS_SHARE
     suspectLists.set(driver.id, isSuspect ? (suspectLists.get(driver.id) ?? 0) + 1 : 0)
     const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
     if (isRejected) onMassLoss(driver.id, vanished)
     const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
-      transact(app.database, (tx) => takeStep(tx, driver, step, startedAt, lastGood)),
+      transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood)),
     ).catch((error: unknown) => ({ error }))
     // A row that cannot be written does not make the list wrong.
     good = !isRejected
@@ -102,12 +103,13 @@ function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachi
 }
 
 type Step =
+  | PowerStep
   | {
       readonly kind: 'adopt' | 'running' | 'another_run' | 'failed'
       readonly id: number
       readonly machine: EngineMachine
     }
-  | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant }
+  | { readonly kind: 'lost' | 'unseen'; readonly id: number; readonly seenAt?: Instant }
   | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** The step that a row and its machine at the engine call for. undefined: none. */
@@ -117,10 +119,13 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     shown.find((one) => one.externalId === row.external_id) ??
     (row.external_id === null ? [...shown].sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0] : undefined)
   const { id } = row
+  if (keepsDisk(row.status)) return powerStepFor(row, machine, now)
   if (machine !== undefined) {
+    const isOff = machine.state === 'stopped' || isOwnStop(machine)
+    if ((row.status === 'Running' || row.status === 'Unknown') && isOff) return { kind: 'off', id, machine }
     if (row.status === 'Pending' || row.status === 'Unknown') {
       if (machine.state === 'running') return { kind: 'running', id, machine }
-      if (machine.state === 'failed') return { kind: 'failed', id, machine }
+      if (machine.state === 'failed' || machine.state === 'stopped') return { kind: 'failed', id, machine }
     }
     if (row.status === 'Running' && machine.state === 'failed') return { kind: 'failed', id, machine }
     if (row.status === 'Running' && machine.state === 'unreachable') {
@@ -158,13 +163,19 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
         ? { kind: 'gone', id }
         : undefined
     }
-    case 'Unknown':
-    case 'Terminated':
+    default:
       return undefined
   }
 }
 
-async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGood: Instant | null): Promise<void> {
+async function takeStep(
+  app: App,
+  tx: Tx,
+  driver: Driver,
+  step: Step,
+  now: Instant,
+  lastGood: Instant | null,
+): Promise<void> {
   const rental = await lockRental(tx, step.id)
   if (rental === undefined || rental.released_at !== null) return
   switch (step.kind) {
@@ -177,6 +188,14 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
       // Billed up to the last time the engine showed it running.
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
+    case 'unseen':
+      return becomeUnseen(tx, rental, step.seenAt ?? lastGood)
+    case 'off':
+    case 'stopped':
+    case 'started':
+    case 'start_failed':
+    case 'runs':
+      return takePowerStep(app, tx, rental, step, now, lastGood ?? now)
     case 'another_run':
       await updateRental(tx, rental.id, { incarnation: step.machine.incarnation ?? null })
       return
@@ -189,7 +208,7 @@ async function takeStep(tx: Tx, driver: Driver, step: Step, now: Instant, lastGo
     case 'lost':
       return becomeUnknown(tx, rental, step.seenAt ?? lastGood)
     case 'never_came':
-      if (rental.status === 'Pending')
+      if (rental.status === 'Pending' || keepsDisk(rental.status))
         await failRental(tx, rental, 'machine_lost', `${driver.id} no longer lists the machine`)
       return
     case 'gone':
@@ -204,13 +223,7 @@ async function adopt(tx: Tx, rental: Rental, machine: EngineMachine): Promise<vo
 }
 
 async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now: Instant): Promise<void> {
-  const change = {
-    external_id: machine.externalId,
-    seen_at: now,
-    missing_since: null,
-    ...(machine.incarnation === undefined ? {} : { incarnation: machine.incarnation }),
-    ...(machine.data === undefined ? {} : { provider_data: machine.data }),
-  }
+  const change = seenRunning(machine, now)
   if (rental.status === 'Unknown') {
     if (await endedWithTerm(tx, rental, now)) return
     const restarted = hasRestarted(rental, machine)

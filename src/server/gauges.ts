@@ -1,7 +1,7 @@
 /** Gauges that are cheaper to query at each scrape than to keep up to date. */
 import type { App } from '../app/app.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { rentalStatus } from '../contract/rental.ts'
+import { rentalState } from '../contract/rental.ts'
 import type { HostState } from '../domain/host.ts'
 import { readCounts } from '../store/gauge.ts'
 
@@ -19,7 +19,7 @@ export function watchGauges(app: App, metrics: Metrics): void {
   const memory = metrics.gauge('berth_process_resident_bytes', 'Resident memory of the server')
   metrics.collect(async () => {
     const { db, pool } = app.database
-    for (const status of rentalStatus.options) rentals.set(0, { status })
+    for (const status of rentalState.options) rentals.set(0, { status })
     for (const state of hostStates) hosts.set(0, { state })
     for (const { of, label, n } of await readCounts(db, app.clock.now())) {
       if (of === 'rental') rentals.set(n, { status: label })

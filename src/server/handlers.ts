@@ -16,6 +16,7 @@ import { notificationHandlers } from './handlers/notification.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { portHandlers } from './handlers/port.ts'
+import { rentalPowerHandlers } from './handlers/rental-power.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { rentalMetricsHandlers } from './handlers/rental-metrics.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
@@ -34,6 +35,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...rentalHandlers,
     ...portHandlers,
     ...rentalMetricsHandlers,
+    ...rentalPowerHandlers,
     ...volumeHandlers,
     ...billingHandlers,
     ...costHandlers,

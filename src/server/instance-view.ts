@@ -1,18 +1,22 @@
 /** A marketplace instance as v2 shows it, and the fields of instances and machines that v1 and v2 share. */
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
-import { formatUsd, type NanoUsd } from '../base/money.ts'
-import { instanceStatus } from '../domain/rental.ts'
+import { formatUsd } from '../base/money.ts'
+import type { App } from '../app/app.ts'
+import { instanceStatus, wireStatus } from '../domain/rental.ts'
+import type { Term } from '../domain/term.ts'
 import type { ListedMachine, Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
+import { stateFields } from './rental-state.ts'
 import { detailFields, type DetailFacts } from './rental-view.ts'
 
-export function instanceDetail(rental: Rental, machine: Machine, costPerHour: NanoUsd, facts: DetailFacts) {
+export function instanceDetail(app: App, rental: Rental, machine: Machine, term: Term, facts: DetailFacts) {
   const { clusterName, region, gpuModel, resources, image } = rental.spec
   return {
     rentalId: rental.id,
     name: rental.name,
     label: rental.label,
-    status: rental.status,
+    status: wireStatus(rental.status),
+    ...stateFields(app, rental, term),
     instanceStatus: instanceStatus(rental.status, rental.create_asked_at),
     createdAt: formatInstant(rental.created_at),
     startedAt: formatInstantOrNull(rental.started_at),
@@ -28,10 +32,10 @@ export function instanceDetail(rental: Rental, machine: Machine, costPerHour: Na
     gpuCount: rental.gpu_count,
     resources,
     image,
-    pricePerHourUsd: formatUsd(costPerHour),
+    pricePerHourUsd: formatUsd(term.costPerHour),
     sshCommand: sshCommand(rental),
     userMetadata: rental.user_metadata,
-    ...detailFields(rental, facts),
+    ...detailFields(app, rental, term, facts),
   }
 }
 

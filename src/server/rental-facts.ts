@@ -7,6 +7,7 @@ import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { planEnding, usageOf } from '../domain/commitment.ts'
+import { keepsDisk } from '../domain/rental.ts'
 import { findCommitment } from '../store/commitment.ts'
 import type { Db } from '../store/database.ts'
 import { listEvents } from '../store/event.ts'
@@ -27,7 +28,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readRelayedPorts(app, [rental]),
-    readWorkloadMessages(db, rental.status === 'Pending' ? [tag] : []),
+    readWorkloadMessages(db, rental.status === 'Pending' || rental.status === 'Starting' ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
     readPortHealth(db, rental),
   ])
@@ -58,7 +59,7 @@ export async function readRelayedPorts(
 
 /** Closed segments as charged, the open one as of now, plus the cost of an early termination. */
 async function readCost(db: Db, rental: Rental, now: Instant): Promise<Pick<DetailFacts, 'costSoFar' | 'commitment'>> {
-  const isLost = rental.status === 'Unknown'
+  const isLost = rental.status === 'Unknown' || (keepsDisk(rental.status) && rental.missing_since !== null)
   const until = isLost && rental.seen_at !== null ? rental.seen_at : now
   const segments = (await listSegments(db, rental.id)).map((row) => ({
     startedAt: row.started_at,

@@ -6,12 +6,12 @@ import type { EventRecord } from '../contract/event.ts'
 import type { PortRecord } from '../contract/port.ts'
 import { providerData, type ProviderData, type ProviderId } from '../contract/provider-data.ts'
 import type { Region } from '../contract/region.ts'
-import type { RentalRecord, RentalType } from '../contract/rental.ts'
+import type { RentalRecord, RentalState, RentalType } from '../contract/rental.ts'
 import type { Simulation } from '../contract/shared.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
-import { wholeOf, type EngineSpec } from '../domain/rental.ts'
+import { wholeOf, wireStatus, type EngineSpec } from '../domain/rental.ts'
 import { emptyWorkload } from '../domain/workload.ts'
 import type { Term } from '../domain/term.ts'
 import { openPortsOf, portsOfSpec, type WorkloadPort } from '../domain/workload.ts'
@@ -20,6 +20,7 @@ import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
 import type { AttachedVolume, Volume } from '../store/volume.ts'
+import { stateFields, stoppedCost } from './rental-state.ts'
 
 export function rentalRecord(app: App, rental: Rental): RentalRecord {
   return {
@@ -132,7 +133,8 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
       picture: person?.picture ?? null,
     },
     supportsFeature: { attachedStorage: app.drivers.get(rental.driver)?.volumes?.serves === rental.kind },
-    status: rental.status,
+    status: wireStatus(rental.status),
+    ...stateFields(app, rental, term),
   }
 }
 
@@ -179,9 +181,11 @@ export interface DetailFacts {
 }
 
 export function rentalDetail(app: App, rental: Rental, around: RentalContext, facts: DetailFacts) {
+  const term = around.terms.get(rental.id)
+  if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   return {
     ...activeRental<RentalType>(app, rental, around),
-    ...detailFields(rental, facts),
+    ...detailFields(app, rental, term, facts),
     commitment: facts.commitment === null ? null : commitmentOnWire(facts.commitment),
   }
 }
@@ -212,13 +216,16 @@ export function earlyEndRatesOnWire(rates: readonly EarlyEndRate[]) {
 }
 
 /** The detail fields of any kind of rental. */
-export function detailFields(rental: Rental, facts: DetailFacts) {
+export function detailFields(app: App, rental: Rental, term: Term, facts: DetailFacts) {
   return {
     statusReason: rental.status_reason,
     statusSince: formatInstant(rental.status_since),
     stuckSince: formatInstantOrNull(rental.stuck_at),
     terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
+    stopAt: formatInstantOrNull(rental.stop_at),
+    startRequestedAt: formatInstantOrNull(rental.start_requested_at),
+    stoppedCostPerHourUsd: stoppedCost(app, rental, term),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
     stopAt: formatInstantOrNull(rental.stop_at),
     idle: rental.idle,
@@ -260,10 +267,15 @@ function isHttp({ protocol }: Pick<WorkloadPort, 'protocol'>): boolean {
   return protocol === 'http'
 }
 
-/** The reason for a failure is in an event. */
+/** The events whose detail says why a rental is in a state; the newest counts. */
+const detailEvents: Readonly<Partial<Record<RentalState, readonly EventRecord['type'][]>>> = {
+  Failed: ['rental.failed'],
+  Stopped: ['rental.stopping', 'rental.start_failed'],
+}
+
 function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
-  if (rental.status === 'Pending') return doing ?? null
-  if (rental.status !== 'Failed') return null
-  const detail = events.find((event) => event.type === 'rental.failed')?.data['detail']
+  if (rental.status === 'Pending' || rental.status === 'Starting') return doing ?? null
+  const types = detailEvents[rental.status]
+  const detail = events.find((event) => types?.includes(event.type) === true)?.data['detail']
   return typeof detail === 'string' ? detail : null
 }

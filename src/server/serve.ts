@@ -106,6 +106,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       ...bare,
       ...mail.part,
       drivers: engines.drivers,
+      stoppedDiskPerGbMonth: settings.stoppedDiskPerGbMonth,
       allowPrivateAddresses: settings.allowPrivateAddresses,
       warn: (error, what) => log.warn({ err: error }, what),
     }

@@ -2,6 +2,7 @@
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
+import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
@@ -19,6 +20,9 @@ const DEFAULT_DRAIN_SECONDS = 5
 const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 
 const MAX_RETENTION_DAYS = 36_500
+
+/** Far above what disks cost; a typing error in the unit is larger. */
+const MAX_DISK_PRICE = usd('1000')
 
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
@@ -51,6 +55,15 @@ const environment = z.object({
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
   BERTH_STORAGE_OVERCOMMIT: z.coerce.number().min(1).max(1_000).default(1),
   BERTH_STORAGE_VIP: z.union([z.ipv4(), z.ipv6()]).optional(),
+  BERTH_STOPPED_DISK_USD_PER_GB_MONTH: z
+    .string()
+    .transform((text, context) => {
+      const price = parseUsd(text)
+      if (price !== undefined && price >= 0n && price <= MAX_DISK_PRICE) return price
+      context.addIssue({ code: 'custom', message: 'must be an amount in USD from 0 to 1000, such as 0.10' })
+      return z.NEVER
+    })
+    .default(usd('0.10')),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
@@ -117,6 +130,8 @@ export interface Settings {
   /** Whether virtual machines with simulated GPUs are sold. */
   readonly sellSimulated: boolean
   readonly storageOvercommit: number
+  /** What the disk of a stopped rental costs. */
+  readonly stoppedDiskPerGbMonth: NanoUsd
   /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
   /** The file server for bare-metal volumes. undefined: none. */
@@ -184,6 +199,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     portDomain: portDomainOf(read),
     sellSimulated: read.BERTH_SELL_SIMULATED ?? read.DATABASE_URL === undefined,
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
+    stoppedDiskPerGbMonth: read.BERTH_STOPPED_DISK_USD_PER_GB_MONTH,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
     storage: readStorage(read),
     secretKey: read.BERTH_SECRET_KEY,

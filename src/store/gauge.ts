@@ -1,13 +1,13 @@
 /** Counts for the metrics page, read at each scrape. */
 import { sql } from 'kysely'
 import { addMs, toDate, type Instant } from '../base/instant.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental.ts'
 import { SILENT_MS, type HostState } from '../domain/host.ts'
 import type { VolumeState } from '../domain/volume.ts'
 import type { Db } from './database.ts'
 
 export type Count =
-  | { readonly of: 'rental'; readonly label: RentalStatus; readonly n: number }
+  | { readonly of: 'rental'; readonly label: RentalState; readonly n: number }
   | { readonly of: 'gpu'; readonly label: 'total' | 'claimed' | 'sick'; readonly n: number }
   | { readonly of: 'host'; readonly label: HostState | 'silent'; readonly n: number }
   | { readonly of: 'stuck rental' | 'pending delivery'; readonly label: ''; readonly n: number }

@@ -3,7 +3,9 @@ import type { ColumnType } from 'kysely'
 import type { HostFault, HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { At, AtOrNull, Json, JsonOr, OrNull } from './column.ts'
+import type { At, AtOrNull, Counted, Json, JsonOr, OrNull } from './column.ts'
+
+export type WorkloadWant = 'run' | 'stopped' | 'gone'
 
 export interface HostTables {
   host: {
@@ -41,7 +43,8 @@ export interface HostTables {
     tag: string
     spec: ColumnType<EngineSpec | null, string | null, string | null>
     base_image: ColumnType<Workload['baseImage'], string | null | undefined, string | null>
-    want: ColumnType<'run' | 'gone', 'run' | 'gone' | undefined, 'run' | 'gone'>
+    want: ColumnType<WorkloadWant, WorkloadWant | undefined, WorkloadWant>
+    reboots: Counted
     created_at: At
   }
   workload_node: {

@@ -9,6 +9,8 @@ import type { HostFault, Observation } from '../contract/agent.ts'
 import { isSilent, type HostAddress, type HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from './database.ts'
+import type { WorkloadWant } from './host-tables.ts'
+import { requestReboot, requestStart, requestStop } from './host-power.ts'
 import { bumpHosts } from './host.ts'
 
 type DriverId = 'host' | 'private-cloud'
@@ -48,11 +50,15 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
           .updateTable('workload')
           .set({ want: 'gone' })
           .where('id', '=', id)
-          .where('want', '=', 'run')
+          .where('want', '!=', 'gone')
           .returning('id')
           .executeTakeFirst()
         if (moved !== undefined) await setNodeGenerations(tx, id)
       }),
+
+    requestStop: (id: string) => transact(database, (tx) => requestStop(tx, id)),
+    requestStart: (id: string, nodes: EngineSpec['nodes']) => transact(database, (tx) => requestStart(tx, id, nodes)),
+    requestReboot: (id: string, count: number) => transact(database, (tx) => requestReboot(tx, id, count)),
 
     async listWorkloads(driver: DriverId, tagPrefix: string) {
       return readWorkloads(db, sql`w.driver = ${driver} and starts_with(w.tag, ${tagPrefix})`)
@@ -210,7 +216,7 @@ async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
   return JSON.stringify({ name, source, sha256, loginUser })
 }
 
-interface HostStanding {
+export interface HostStanding {
   readonly id: string
   readonly state: HostState
   readonly seen_at: Instant | null
@@ -218,7 +224,7 @@ interface HostStanding {
 }
 
 /** An order placed before a drain began is still served. */
-function whyNot(host: HostStanding, now: Instant): string | undefined {
+export function whyNot(host: HostStanding, now: Instant): string | undefined {
   if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
   if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
   return isSilent(host.seen_at, now) ? 'does not answer' : undefined
@@ -237,7 +243,7 @@ async function assignPort(tx: Tx, workloadId: string, target: number, { from, to
   throw new Error(`no free port between ${from} and ${to} for a workload`)
 }
 
-async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
+export async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
   const hostIds = await hostsOf(tx, workloadId)
   if (hostIds.length === 0) {
     await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()
@@ -277,7 +283,7 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
     id: string
     tag: string
     spec: EngineSpec | null
-    want: 'run' | 'gone'
+    want: WorkloadWant
     nodes: NodeJson[]
     relay: Array<{ target: number; port: number }>
   }>`

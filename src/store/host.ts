@@ -11,6 +11,7 @@ import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { programOf } from '../domain/workload.ts'
 import type { Db, Tx } from './database.ts'
+import type { WorkloadWant } from './host-tables.ts'
 import type { Tables } from './tables.ts'
 
 export type HostRow = Selectable<Tables['host']>
@@ -131,7 +132,7 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
   }>`
     select h.generation, h.state,
       coalesce((select jsonb_agg(jsonb_build_object(
-          'id', w.id, 'tag', w.tag, 'want', w.want, 'started', n.started, 'spec', w.spec, 'image', w.base_image,
+          'id', w.id, 'tag', w.tag, 'want', w.want, 'reboots', w.reboots, 'started', n.started, 'spec', w.spec, 'image', w.base_image,
           'index', n.node_index, 'gpus', n.gpu_indexes,
           'peers', (select jsonb_agg(p.address order by pn.node_index)
                     from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
@@ -160,7 +161,8 @@ type VolumeRow = Desired['volumes'][number]
 interface WantedRow {
   readonly id: string
   readonly tag: string
-  readonly want: 'run' | 'gone'
+  readonly want: WorkloadWant
+  readonly reboots: number
   readonly started: boolean
   readonly spec: EngineSpec | null
   readonly image: Desired['workloads'][number]['baseImage']
@@ -177,11 +179,13 @@ interface WantedRow {
 }
 
 function wantedOf(row: WantedRow): Desired['workloads'][number] {
-  const { id, tag, want, started, spec } = row
+  const { id, tag, want, reboots, started, spec } = row
   return {
     id,
     tag,
-    want,
+    want: want === 'gone' ? 'gone' : 'run',
+    power: want === 'stopped' ? 'off' : 'on',
+    reboots,
     started,
     spec:
       spec === null
@@ -249,12 +253,14 @@ export async function saveReport(
   if (isBlind) return true
   await sql`
     update workload_node n
-    set state = r.state, failure = r.failure, message = r.message, ssh_user = coalesce(r."sshUser", n.ssh_user),
+    -- A report from before a stop or start says nothing about what came of it.
+    set state = case when n.generation > ${report.generation} and (r.state = 'stopped' or w.want = 'stopped')
+          then n.state else r.state end, failure = r.failure, message = r.message, ssh_user = coalesce(r."sshUser", n.ssh_user),
         incarnation = coalesce(r.incarnation, n.incarnation),
         disks = array(select jsonb_array_elements_text(r.disks)), started = n.started or r.state = 'running'
     from jsonb_to_recordset(${hostJson(report.workloads)}::jsonb) as r (
-      id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb)
-    where n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
+      id text, state text, failure text, message text, "sshUser" text, incarnation text, disks jsonb), workload w
+    where w.id = n.workload_id and n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)
   tx.wake.add('observe')

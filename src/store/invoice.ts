@@ -47,6 +47,8 @@ export interface MonthCharge {
   /** null: the charge is not for a segment. */
   readonly segment: {
     readonly pricePerHour: NanoUsd
+    /** Only the disk of a stopped rental was paid for. */
+    readonly whileStopped: boolean
     /** The segment's total charge at the beginning and at the end of the month. */
     readonly before: NanoUsd
     readonly after: NanoUsd
@@ -55,6 +57,7 @@ export interface MonthCharge {
 
 interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
   readonly price: NanoUsd | null
+  readonly stopped: boolean | null
   readonly before: NanoUsd | null
   readonly after: NanoUsd | null
 }
@@ -66,7 +69,7 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
     select line.rental_id as "rentalId", line.volume_id as "volumeId", line.model,
            (count(distinct line.id) ${inMonth})::integer as postings,
            (-sum(line.amount) ${inMonth})::bigint as amount,
-           s.price_nano_per_hour as price,
+           s.price_nano_per_hour as price, s.while_stopped as stopped,
            (s.settled_nano + sum(line.amount))::bigint as before,
            (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after
     from ${lineTransfers(accountId)} line
@@ -75,9 +78,12 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
     group by line.rental_id, line.volume_id, line.model, s.id
     having count(*) ${inMonth} > 0
     order by line.rental_id, line.volume_id, line.model, s.id`.execute(db)
-  return found.rows.map(({ price, before, after, ...row }) => ({
+  return found.rows.map(({ price, stopped, before, after, ...row }) => ({
     ...row,
-    segment: price === null || before === null || after === null ? null : { pricePerHour: price, before, after },
+    segment:
+      price === null || before === null || after === null
+        ? null
+        : { pricePerHour: price, whileStopped: stopped === true, before, after },
   }))
 }
 

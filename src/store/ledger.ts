@@ -95,6 +95,23 @@ export async function releaseHold(tx: Tx, holdKey: string, postingKey: string, m
     ${hold.amount_nano.toString()}::bigint, ${memo})`.execute(tx.db)
 }
 
+/** held → available, what the hold has above `keep`. */
+export async function releaseExcess(
+  tx: Tx,
+  hold: { holdKey: string; accountId: string; keep: NanoUsd; postingKey: string; memo: string },
+): Promise<void> {
+  await lockAvailable(tx, [hold.accountId])
+  const found = await tx.db
+    .selectFrom('hold')
+    .select('amount_nano')
+    .where('key', '=', hold.holdKey)
+    .executeTakeFirstOrThrow()
+  const excess = found.amount_nano - hold.keep
+  if (excess <= 0n) return
+  await sql`select ledger_release(${hold.postingKey}, ${hold.holdKey}, ${toDate(tx.clock.now())},
+    ${excess.toString()}::bigint, ${hold.memo})`.execute(tx.db)
+}
+
 export interface Charge {
   readonly postingKey: string
   readonly holdKey: string

@@ -58,7 +58,8 @@ const thing = {
 
 function machine(externalId: string, overrides: Partial<MockMachine> = {}): MockMachine {
   const spec = sampleSpec({ label: 'a', ports: [80] })
-  return { ...thing, externalId, tag: `tag-${externalId}`, spec, runningAt: now, failedAt: null, ...overrides }
+  const life = { runningAt: now, failedAt: null, offAt: null, reboots: 0 }
+  return { ...thing, ...life, externalId, tag: `tag-${externalId}`, spec, ...overrides }
 }
 
 function volume(externalId: string, overrides: Partial<MockVolume> = {}): MockVolume {

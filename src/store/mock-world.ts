@@ -25,6 +25,8 @@ interface Machine extends Resource {
   readonly spec: EngineSpec
   readonly runningAt: Instant | null
   readonly failedAt: Instant | null
+  readonly offAt: Instant | null
+  readonly reboots: number
 }
 
 interface Volume extends Resource {
@@ -57,6 +59,8 @@ export function postgresMockWorld(db: Db) {
         spec: JSON.stringify(machine.spec),
         running_at: toDateOrNull(machine.runningAt),
         failed_at: toDateOrNull(machine.failedAt),
+        off_at: toDateOrNull(machine.offAt),
+        reboots: machine.reboots,
       })
     },
 
@@ -79,6 +83,28 @@ export function postgresMockWorld(db: Db) {
         returning ${machineColumns}`.execute(db)
       return asked.rows[0]
     },
+
+    turnOff: (externalId: string, at: Instant) =>
+      updateMachine(db, externalId, sql`off_at = least(t.off_at, ${toDate(at)})`),
+
+    turnOn: (
+      externalId: string,
+      { runningAt, failedAt, nodes }: Pick<Machine, 'runningAt' | 'failedAt'> & { nodes: EngineSpec['nodes'] },
+    ) => {
+      const isOff = sql`(t.off_at is not null and t.destroy_asked_at is null)`
+      return updateMachine(
+        db,
+        externalId,
+        sql`off_at = null,
+          running_at = case when ${isOff} then ${toDateOrNull(runningAt)}::timestamptz else t.running_at end,
+          failed_at = case when ${isOff} then ${toDateOrNull(failedAt)}::timestamptz else t.failed_at end,
+          spec = case when ${isOff} then t.spec || jsonb_build_object('nodes', ${JSON.stringify(nodes)}::jsonb)
+            else t.spec end`,
+      )
+    },
+
+    rebootMachine: (externalId: string, count: number) =>
+      updateMachine(db, externalId, sql`reboots = greatest(t.reboots, ${count}::integer)`),
 
     async markMachineGone(externalId: string, at: Instant): Promise<void> {
       await markGone(db, machineTable, externalId, at)
@@ -146,7 +172,8 @@ const sharedColumns = sql`
   t.destroy_asked_at as "destroyAskedAt", t.destroy_ms as "destroyMs",
   t.destroy_refusals_left as "destroyRefusalsLeft"`
 
-const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt"`
+const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt",
+  t.off_at as "offAt", t.reboots`
 
 function volumeColumns(at: Instant): Sql {
   return sql`${sharedColumns}, t.label, t.region, t.size_gb as "sizeGb", t.vip,
@@ -177,6 +204,12 @@ function destroyRequested(at: Instant, blocked: Sql = sql`false`): Sql {
       else coalesce(t.destroy_asked_at, ${toDate(at)}) end,
     gone_at = case when ${refused} then t.gone_at
       else least(t.gone_at, ${toDate(at)}::timestamptz + t.destroy_ms * interval '1 millisecond') end`
+}
+
+async function updateMachine(db: Db, externalId: string, set: Sql): Promise<Machine | undefined> {
+  const changed = await sql<Machine>`
+    update mock.machine t set ${set} where t.external_id = ${externalId} returning ${machineColumns}`.execute(db)
+  return changed.rows[0]
 }
 
 async function markGone(db: Db, table: Sql, externalId: string, at: Instant): Promise<void> {

@@ -2,8 +2,10 @@
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { EngineSpec } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
 import { leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
+import { CAPACITY_WAKE } from './machine.ts'
 import { lockRental, type Rental } from './rental.ts'
 
 /** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */
@@ -26,6 +28,54 @@ export async function leaseToDestroy(
   const where = sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
     and t.driver = any (${drivers}::text[])`
   return leaseDue(db, 'rental', where, options)
+}
+
+/** Rentals that an engine should stop, start or reboot. */
+export async function leaseToPower(
+  db: Db,
+  drivers: readonly ProviderId[],
+  options: LeaseOptions,
+): Promise<Leased<Rental>> {
+  // As in the index rental_to_power.
+  const where = sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
+    and t.released_at is null and t.external_id is not null and t.driver = any (${drivers}::text[])`
+  return leaseDue(db, 'rental', where, options)
+}
+
+/** Ends the lease. A rental that has moved on meanwhile is due at once, for whichever loop has it now. */
+export async function releasePowerLease(db: Db, rental: Rental, token: string, dueAt: Instant): Promise<boolean> {
+  const due_at = sql`case when status = ${rental.status} then ${toDate(dueAt)} else due_at end`
+  return releaseLease(db, 'rental', rental, token, { due_at })
+}
+
+/** The engine has taken the reboots that were asked for when the rental was leased. False: the lease was lost. */
+export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Promise<boolean> {
+  return releaseLease(tx.db, 'rental', rental, token, { reboots_done: rental.reboots })
+}
+
+/** Stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
+export async function listWaiting(db: Db, drivers: readonly ProviderId[], limit: number): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select r.id from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
+    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers}::text[])
+      and m.status = 'node_ready' and m.gpus_free >= r.gpu_count
+    order by r.start_requested_at, r.id limit ${limit}`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+/** Claims GPUs again on the machines that have the disk, the same ones if possible. undefined: too few are free. */
+export async function reclaimGpus(tx: Tx, rental: Rental): Promise<EngineSpec['nodes'] | undefined> {
+  const nodes: Array<EngineSpec['nodes'][number]> = []
+  for (const { machineId, gpuIndexes } of rental.spec.nodes) {
+    const { rows } = await sql<{ indexes: number[] | null }>`
+      select reclaim_gpus(${machineId}, ${[...gpuIndexes]}::integer[], ${rental.id}::integer,
+        ${toDate(tx.clock.now())}) as indexes`.execute(tx.db)
+    const indexes = rows[0]?.indexes
+    if (indexes === undefined || indexes === null) return undefined
+    nodes.push({ machineId, gpuIndexes: indexes })
+  }
+  tx.wake.add(CAPACITY_WAKE)
+  return nodes
 }
 
 /** Records the create call before it is made. False: the rental was ended or the lease was lost, so do not call. */

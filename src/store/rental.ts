@@ -5,7 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalName } from '../contract/billing.ts'
 import type { IdleRule } from '../contract/workload.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { at, type Db, type Tx } from './database.ts'
@@ -166,7 +166,7 @@ export async function setOrderOptions(
 
 export async function listAllRentals(
   db: Db,
-  query: { accountId?: string; status?: RentalStatus; stuck?: boolean; before?: number; limit: number },
+  query: { accountId?: string; status?: RentalState; stuck?: boolean; before?: number; limit: number },
 ): Promise<Rental[]> {
   let select = db.selectFrom('rental').selectAll()
   if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
@@ -182,6 +182,10 @@ type ChangeableColumn =
   | 'auto_terminate_at'
   | 'stop_at'
   | 'idle'
+  | 'start_requested_at'
+  | 'stopped_nano_per_hour'
+  | 'spec'
+  | 'reboots'
   | 'spending_limit_nano'
   | 'status_reason'
   | 'termination_note'
@@ -205,7 +209,7 @@ export type RentalColumns = { readonly [Column in ChangeableColumn]?: Rental[Col
 export async function moveRental(
   tx: Tx,
   id: number,
-  to: RentalStatus,
+  to: RentalState,
   change: RentalColumns,
 ): Promise<Rental | undefined> {
   const now = toDate(tx.clock.now())
@@ -233,8 +237,8 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
-  const { provider_data: data, idle, label, convert_on_expiry, spending_limit_nano, ...rest } = change
-  const { status_reason, termination_note, external_id, incarnation, ...instants } = rest
+  const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...rest } = change
+  const { status_reason, termination_note, external_id, incarnation, stopped_nano_per_hour, reboots, ...instants } = rest
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
   ) as Partial<Record<keyof typeof instants, Date | null>>
@@ -247,6 +251,9 @@ function toUpdate(change: RentalColumns) {
     termination_note,
     external_id,
     incarnation,
+    stopped_nano_per_hour,
+    reboots,
+    spec: spec && JSON.stringify(spec),
     provider_data: data && JSON.stringify(data),
     idle: idle && JSON.stringify(idle),
   }
@@ -255,7 +262,7 @@ function toUpdate(change: RentalColumns) {
 export interface LiveRow {
   readonly id: number
   readonly nonce: string
-  readonly status: RentalStatus
+  readonly status: RentalState
   readonly external_id: string | null
   readonly create_asked_at: Instant | null
   readonly destroy_asked_at: Instant | null
@@ -265,7 +272,7 @@ export interface LiveRow {
   readonly lease_until: Instant | null
 }
 
-/** Rentals of an engine whose GPUs are still claimed, with the columns that `observe` compares. */
+/** Rentals of an engine that are not released yet, with the columns that `observe` compares. */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   return db
     .selectFrom('rental')
@@ -287,11 +294,14 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
     .execute()
 }
 
-/** Live rentals whose term or `auto_terminate_at` has ended. */
+/** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }>`
     select id from rental
-    where status in ('Pending', 'Running', 'Unknown') and auto_terminate_at <= ${toDate(now)}
+    where status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
+      and auto_terminate_at <= ${toDate(now)}
+    union
+    select id from rental where status = 'Running' and stop_at <= ${toDate(now)}
     union
     select r.id from term t join rental r on r.id = t.rental_id
     where t.reservation_ends_at <= ${toDate(now)}
@@ -303,7 +313,7 @@ export async function listEnding(db: Db, now: Instant, limit: number): Promise<n
 }
 
 /** Rentals in the status since before `since` that are not flagged yet. */
-export async function listOverdue(db: Db, status: RentalStatus, since: Instant, limit: number): Promise<number[]> {
+export async function listOverdue(db: Db, status: RentalState, since: Instant, limit: number): Promise<number[]> {
   const rows = await db
     .selectFrom('rental')
     .select('id')

@@ -27,6 +27,8 @@ export async function openSegment(
     accountId: string
     startedAt: Instant
     pricePerHour: NanoUsd
+    /** Only the disk is paid for. */
+    whileStopped?: boolean
     supplier: { accountId: string; platformFeeBp: number } | null
     dueAt: Instant
   },
@@ -40,6 +42,7 @@ export async function openSegment(
       hold_key: holdKey(segment.metered),
       started_at: toDate(segment.startedAt),
       price_nano_per_hour: segment.pricePerHour,
+      while_stopped: segment.whileStopped ?? false,
       supplier_id: segment.supplier?.accountId ?? null,
       platform_fee_bp: segment.supplier?.platformFeeBp ?? null,
       settled_until: toDate(segment.startedAt),
@@ -115,7 +118,8 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
   const due = await sql<DueSegment>`
     select s.*, case
         when s.volume_id is not null then coalesce(lv.done_at, ${now}::timestamptz)
-        when r.status = 'Unknown' then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
+        when r.status = 'Unknown' or r.status in ('Stopping', 'Stopped', 'Starting') and r.missing_since is not null
+          then least(r.seen_at, r.auto_terminate_at, t.reservation_ends_at)
         else least(l.done_at, r.auto_terminate_at, t.reservation_ends_at)
       end as proved_until
     from segment s
@@ -221,12 +225,12 @@ export async function endSegment(
   tx: Tx,
   metered: Metered,
   end: Instant,
-  memo: string,
+  memo: string | ((segment: Segment) => string),
 ): Promise<Settlement | undefined> {
   const row = await findOpenSegment(tx.db, metered)
   if (row === undefined) return undefined
   const plan = planClosing(openSegmentOf(row), await lockFunds(tx, row), end)
-  await settleSegment(tx, row, plan, memo)
+  await settleSegment(tx, row, plan, typeof memo === 'string' ? memo : memo(row))
   return plan
 }
 

@@ -1,6 +1,9 @@
 /** Balances and current charges of accounts, from the ledger and the meters. */
 import { sql } from 'kysely'
+import type { Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { RentalState } from '../contract/rental.ts'
+import { keepsDisk } from '../domain/rental.ts'
 import type { RunningSegment, Standing } from '../domain/balance.ts'
 import type { Db, Tx } from './database.ts'
 
@@ -43,7 +46,7 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
     .leftJoin('rental as r', 'r.id', 's.rental_id')
     .leftJoin('commitment as c', (join) => join.onRef('c.rental_id', '=', 's.rental_id').on('c.closed_at', 'is', null))
     .select(['s.account_id', 's.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano'])
-    .select(['s.supplier_nano', 's.platform_fee_bp', 'h.amount_nano', 'r.status', 'r.seen_at'])
+    .select(['s.supplier_nano', 's.platform_fee_bp', 'h.amount_nano', 'r.status', 'r.seen_at', 'r.missing_since'])
     .select('c.rental_id as committed')
     .where('s.account_id', 'in', accountIds)
     .where('s.ended_at', 'is', null)
@@ -58,12 +61,17 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
       supplierPaid: row.supplier_nano,
       platformFeeBp: row.platform_fee_bp,
       held: row.amount_nano,
-      chargedUntil: row.status === 'Unknown' ? (row.seen_at ?? row.settled_until) : null,
+      chargedUntil: isUnseen(row) ? (row.seen_at ?? row.settled_until) : null,
       committed: row.committed !== null,
     }
     byAccount.set(row.account_id, [...(byAccount.get(row.account_id) ?? []), segment])
   }
   return byAccount
+}
+
+/** Its engine does not list it now, so it is not charged past `seen_at`. */
+function isUnseen({ status, missing_since }: { status: RentalState | null; missing_since: Instant | null }): boolean {
+  return status === 'Unknown' || (status !== null && keepsDisk(status) && missing_since !== null)
 }
 
 /** An account whose runway is watched, and its last warning. */

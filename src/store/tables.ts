@@ -9,6 +9,7 @@ import type { NotificationKind } from '../contract/notification.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { RentalStatus } from '../contract/rental.ts'
 import type { TemplateBody } from '../contract/template.ts'
+import type { RentalState } from '../contract/rental.ts'
 import type { IdleRule } from '../contract/workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { ModelKind } from '../domain/inference.ts'
@@ -223,11 +224,15 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, RequestT
     convert_on_expiry: OrNull<boolean>
     monitoring_enabled: OrNull<boolean>
     auto_terminate_at: AtOrNull
-    spending_limit_nano: NanoOrNull
     stop_at: AtOrNull
+    start_requested_at: AtOrNull
+    stopped_nano_per_hour: NanoOrNull
+    reboots: Counted
+    reboots_done: Counted
+    spending_limit_nano: NanoOrNull
     idle: ColumnType<IdleRule | null, string | null | undefined, string | null>
     secret_names: ColumnType<string[], string[] | undefined, string[]>
-    status: ColumnType<RentalStatus, RentalStatus | undefined, RentalStatus>
+    status: ColumnType<RentalState, RentalState | undefined, RentalState>
     status_reason: OrNull<string>
     termination_note: OrNull<string>
     status_since: At
@@ -280,6 +285,7 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, RequestT
     hold_key: string
     started_at: At
     ended_at: AtOrNull
+    while_stopped: ColumnType<boolean, boolean | undefined, boolean>
     price_nano_per_hour: Nano
     supplier_id: OrNull<string>
     platform_fee_bp: OrNull<number>

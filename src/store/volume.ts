@@ -194,7 +194,7 @@ export async function leaseAttachments(db: Db, options: LeaseOptions): Promise<L
       and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
       and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
     or (t.state = 'detaching'
-      and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown')))`
+      and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
   return leaseDue(db, 'attachment', where, options)
 }
 

@@ -1,7 +1,7 @@
 /** Every value that the API can send has a label. */
 import { describe, expect, test } from 'vitest'
 import { eventTypes, type EventType } from '../contract/event.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental.ts'
 import { rentalMoves } from '../domain/rental.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
@@ -43,7 +43,7 @@ describe('events', () => {
 })
 
 describe('rentals', () => {
-  test.each(Object.keys(rentalMoves) as RentalStatus[])('%s names every state that can follow', (status) => {
+  test.each(Object.keys(rentalMoves) as RentalState[])('%s names every state that can follow', (status) => {
     const hint = nextStatesHint(status) ?? ''
     for (const next of rentalMoves[status]) expect(hint).toContain(next)
   })

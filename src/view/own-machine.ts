@@ -4,8 +4,7 @@
  */
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
-import type { InstanceStatus } from '../contract/marketplace.ts'
-import type { RentalStatus } from '../contract/rental.ts'
+import type { RentalState } from '../contract/rental.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { gpusLabel, shortGpuLabel } from './gpu.ts'
 import { priceOfGpus } from './money.ts'
@@ -22,7 +21,7 @@ export interface OwnMachine {
   readonly id: string
   readonly name: string
   readonly label: string | null
-  readonly status: RentalStatus
+  readonly status: RentalState
   /** `8 × H100` */
   readonly gpus: string
   readonly region: string
@@ -46,13 +45,13 @@ export function machineOfRental(rental: Rental): OwnMachine {
     id: String(rental.id),
     name: rental.name ?? String(rental.id),
     label: rental.label,
-    status: rental.status,
+    status: rental.state,
     gpus: gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase()),
     region: rental.region,
     pricePerHour: usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
     createdAt: rental.createdAt,
     startedAt: rental.startedAt,
-    ssh: rental.status === 'Running' ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
+    ssh: rental.state === 'Running' ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
     ports: [],
     message: 'statusMessage' in rental ? (rental.statusMessage ?? undefined) : undefined,
   }
@@ -65,7 +64,7 @@ export function machineOfInstance(one: Instance): OwnMachine {
     id,
     name: id,
     label: typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null,
-    status: rentalStatuses[instance.status],
+    status: one.state,
     gpus: gpusLabel(instance.gpu_count, shortGpuLabel(instance.hardware.gpus[0]?.model)),
     region: instance.location.region,
     pricePerHour: priceOfGpus(instance.pricing.price.amount, instance.gpu_count),
@@ -76,16 +75,6 @@ export function machineOfInstance(one: Instance): OwnMachine {
     message: one.status_message,
   }
 }
-
-const rentalStatuses = {
-  creating: 'Pending',
-  starting: 'Pending',
-  online: 'Running',
-  stopping: 'Terminating',
-  terminated: 'Terminated',
-  failed: 'Failed',
-  unknown: 'Unknown',
-} as const satisfies Record<InstanceStatus, RentalStatus>
 
 /** The label, or the name if there is no label. */
 export function displayName({ label, name }: Pick<OwnMachine, 'label' | 'name'>): string {

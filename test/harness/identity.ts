@@ -34,6 +34,7 @@ export async function startIdentityTest(): Promise<IdentityTest> {
     installationId: 'test123',
     drivers: new Map(),
     vault: makeVault('a secret for tests'),
+    stoppedDiskPerGbMonth: usd('0.10'),
     allowPrivateAddresses: false,
   }
   const close = async (): Promise<void> => {

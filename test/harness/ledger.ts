@@ -4,7 +4,7 @@
  */
 import { sql, type Insertable } from 'kysely'
 import { toDate, type Instant } from '../../src/base/instant.ts'
-import { costOfSpan, type NanoUsd } from '../../src/base/money.ts'
+import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Actor, App } from '../../src/app/app.ts'
 import { failRental, terminateRental } from '../../src/app/rental.ts'
@@ -47,6 +47,7 @@ export async function openTestLedger(start?: Instant, on?: TestDatabase): Promis
     installationId: 'books0',
     drivers: new Map(),
     vault: makeVault('ledger'),
+    stoppedDiskPerGbMonth: usd('0.10'),
     allowPrivateAddresses: true,
   }
   return {

@@ -2,6 +2,7 @@
 import type { Actor, App } from '../../src/app/app.ts'
 import { createWebhook } from '../../src/app/webhook.ts'
 import { randomId } from '../../src/base/id.ts'
+import { usd } from '../../src/base/money.ts'
 import { systemClock, toDate } from '../../src/base/instant.ts'
 import { limits } from '../../src/base/limits.ts'
 import { makeVault } from '../../src/base/vault.ts'
@@ -38,7 +39,8 @@ export class WebhookTest {
     this.#opened.push(() => database.close())
     const vault = makeVault('a secret for tests')
     const { clock } = this
-    const app = { database, clock, installationId: 'test00', drivers: new Map(), vault, allowPrivateAddresses: true }
+    const common = { database, clock, installationId: 'test00', drivers: new Map(), vault }
+    const app = { ...common, allowPrivateAddresses: true, stoppedDiskPerGbMonth: usd('0.10') }
     return { ...app, ...more }
   }
 

@@ -41,6 +41,9 @@ const outcomes: { readonly [Fault in MockFault]: { status: string; reason: strin
   'fault-destroy-refused': { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
   'fault-destroy-timeout': { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
   'fault-destroy-slow':    { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-stop-timeout':    { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-start-refused':   { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
+  'fault-start-fails':     { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
   'fault-attach-refused':  { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
 }
 

@@ -9,7 +9,7 @@ import { deliveryRecord } from '../../src/contract/event.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
-import { rentalStatus, rentalType, term } from '../../src/contract/rental.ts'
+import { rentalState, rentalType, term } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
 import { ethernetVariant, gpuFormFactor, gpuType, networkType } from '../../src/contract/shared.ts'
 import { suppliedMachine } from '../../src/contract/supply.ts'
@@ -63,7 +63,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.kind': [[...rentalType.options, 'container'], listedRental.shape.kind.options],
   'rental.gpu_type': [gpuType.options],
   'rental.network_type': [networkType.options],
-  'rental.status': [rentalStatus.options, Object.keys(rentalMoves)],
+  'rental.status': [rentalState.options, Object.keys(rentalMoves)],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
   'volume.state': [Object.keys(volumeMoves), volumeState.options],
   'ledger_day.service': [costService.options],
@@ -75,7 +75,8 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'deployment.protocol': [deploymentProtocol.options],
   'request_log.outcome': [requestOutcome.options],
   'host.state': [desired.shape.state.options],
-  'workload.want': [desired.shape.workloads.element.shape.want.options],
+  // A stopped workload is told to its host as one that runs with its power off: agents before that know no other word.
+  'workload.want': [[...desired.shape.workloads.element.shape.want.options, 'stopped']],
   'workload_node.state': [reportedStates],
   'host_volume.want': [desired.shape.volumes.element.shape.want.options],
 }

@@ -13,6 +13,7 @@ import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
 import type { Driver, InventoryMachine, VolumeEngine } from '../driver.ts'
 import { diskEngine } from './disk.ts'
+import { hostPower } from './power.ts'
 import { showWorkload, waitForHosts } from './show.ts'
 import type { HostWorld, KnownHost, KnownWorkload } from './world.ts'
 
@@ -45,9 +46,11 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       terminal: true,
       metrics: true,
       ports: 'relayed',
+      power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine'] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
+    power: hostPower(world),
     volumes: diskEngine(world, { clock, overcommit: options.overcommit ?? 1 }),
 
     async check(signal) {

@@ -40,6 +40,9 @@ export function showWorkload(
     const seenAt = silent.reduce<Instant | null>((first, { seenAt }) => earlier(first, seenAt), null)
     return { externalId, tag, state: 'unreachable', ...(seenAt === null ? {} : { seenAt }) }
   }
+  if (workload.want === 'stopped' && nodes.length > 0 && nodes.every((node) => node.state === 'stopped')) {
+    return { externalId, tag, state: 'stopped' }
+  }
   const data = workload.spec === null ? undefined : dataOf(workload.spec)
   // A workload that is not in this database has no data, but is listed.
   const isUp = nodes.length > 0 && nodes.every((node) => node.state === 'running')

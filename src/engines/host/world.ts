@@ -6,6 +6,7 @@ import type { Instant } from '../../base/instant.ts'
 import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
+import type { StartOutcome } from '../driver.ts'
 
 export type HostDriverId = 'host' | 'private-cloud'
 
@@ -17,6 +18,12 @@ export interface HostWorld {
   addWorkload(workload: NewWorkload): Promise<AddOutcome>
   /** Succeeds if it is already gone. */
   requestDestroy(id: string): Promise<void>
+  /** Both do nothing to a workload that is going or gone. */
+  requestStop(id: string): Promise<void>
+  /** With these GPUs. `refused`: its host takes no tenants now. */
+  requestStart(id: string, nodes: EngineSpec['nodes']): Promise<StartOutcome>
+  /** Counts up to `count`. */
+  requestReboot(id: string, count: number): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>
   findWorkload(id: string): Promise<KnownWorkload | undefined>
 
@@ -63,7 +70,7 @@ export interface KnownWorkload {
   readonly tag: string
   /** null: found on a host, not in the database. */
   readonly spec: EngineSpec | null
-  readonly want: 'run' | 'gone'
+  readonly want: 'run' | 'stopped' | 'gone'
   readonly nodes: readonly KnownNode[]
   /** Guest ports and their public ports. */
   readonly relay: ReadonlyArray<{ readonly target: number; readonly port: number }>

@@ -8,6 +8,7 @@ import type { ProviderData } from '../../contract/provider-data.ts'
 import { wholeOf, type EngineSpec } from '../../domain/rental.ts'
 import type { Driver } from '../driver.ts'
 import { inventoryMachine, isOnSale } from '../host/driver.ts'
+import { hostPower } from '../host/power.ts'
 import { showWorkload, waitForHosts } from '../host/show.ts'
 import type { HostWorld, KnownWorkload } from '../host/world.ts'
 import type { FolderEngine } from './volumes.ts'
@@ -34,10 +35,13 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
       terminal: false,
       metrics: true,
       ports: 'direct',
+      // Turned off, it could not be reached to be turned on.
+      power: { stop: [], reboot: ['bare-metal'] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
     ...(volumes === undefined ? {} : { volumes }),
+    power: hostPower(world),
 
     async check(signal) {
       signal.throwIfAborted()

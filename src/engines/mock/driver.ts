@@ -11,6 +11,7 @@ import type { Driver, EngineMachine, InventoryMachine, VolumeEngine, VolumeOutco
 import { ATTACH_REFUSALS, faultsOf } from './faults.ts'
 import { mockFleet } from './fleet.ts'
 import { chance, make, refused, type Engine } from './make.ts'
+import { powerEngine } from './power.ts'
 import { createOnOffer, listOffers, offerOf, type MockOffer } from './offers.ts'
 import { simulateUse } from './use.ts'
 import { isGone, isListed, type MockMachine, type MockVolume, type MockWorld } from './world.ts'
@@ -34,7 +35,7 @@ const CALL_TIMEOUT_MS = 5_000
 const CONTAINER_SSH_PORTS = { from: 20_000, count: 20_000 }
 
 /** The defaults suit a demo: every state is visible, and nothing takes long. */
-export function mockDriver(options: MockOptions): Driver & { readonly volumes: VolumeEngine } {
+export function mockDriver(options: MockOptions): Driver & Required<Pick<Driver, 'volumes' | 'power'>> {
   const { world, clock, seed = 'berth', bootMs = 6_000, destroyMs = 3_000, listLagMs = 1_000 } = options
   const fleet = options.fleet ?? mockFleet()
   const engine: Engine = { world, clock, seed, bootMs, destroyMs, listLagMs }
@@ -50,6 +51,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
       terminal: false,
       metrics: false,
       ports: 'direct',
+      power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine', 'bare-metal'] },
     },
     listLagMs,
     callTimeoutMs: CALL_TIMEOUT_MS,
@@ -86,6 +88,7 @@ export function mockDriver(options: MockOptions): Driver & { readonly volumes: V
     },
     volumes: volumeEngine(engine),
     simulateUse,
+    power: powerEngine(engine),
   }
 }
 
@@ -149,8 +152,9 @@ function showVolume({ externalId, tag, vip, attachedTo }: MockVolume) {
 }
 
 function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMachine {
-  const { externalId, tag, destroyAskedAt, failedAt, runningAt } = machine
+  const { externalId, tag, destroyAskedAt, failedAt, runningAt, offAt } = machine
   if (destroyAskedAt !== null) return { externalId, tag, state: 'stopping' }
+  if (offAt !== null && offAt <= now) return { externalId, tag, state: 'stopped' }
   if (failedAt !== null && failedAt <= now) return { externalId, tag, state: 'failed', failure: 'boot_failed' }
   if (runningAt === null || runningAt > now) return { externalId, tag, state: 'starting' }
   return { externalId, tag, state: 'running', data: providerDataOf(seed, machine) }

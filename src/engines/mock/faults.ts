@@ -40,6 +40,9 @@ export const mockFaults = {
   'fault-destroy-refused': `The first ${DESTROY_REFUSALS} destroys throw and change nothing.`,
   'fault-destroy-timeout': 'Every destroy throws although it is carried out, until it is gone.',
   'fault-destroy-slow': `It is gone ${inS(SLOW_DESTROY_MS)} after it was destroyed.`,
+  'fault-stop-timeout': 'Every stop throws although it is carried out.',
+  'fault-start-refused': 'Every start is refused, and it stays stopped.',
+  'fault-start-fails': 'When it should run again after a stop, it has failed.',
   'fault-attach-refused': `Volumes: the first ${ATTACH_REFUSALS} attaches throw and change nothing.`,
 } as const satisfies Readonly<Record<`fault-${string}`, string>>
 
@@ -61,7 +64,8 @@ export interface OrdinaryTimes {
   readonly admittedListLagMs: number
 }
 
-export type Life = Omit<MockResource, 'externalId' | 'tag'> & Pick<MockMachine, 'runningAt' | 'failedAt'>
+export type Life = Omit<MockResource, 'externalId' | 'tag'> &
+  Pick<MockMachine, 'runningAt' | 'failedAt' | 'offAt' | 'reboots'>
 
 /** Everything that will happen unless it is destroyed. Volumes have a boot time too. */
 export function planLife(faults: ReadonlySet<MockFault>, times: OrdinaryTimes): Life {
@@ -73,6 +77,8 @@ export function planLife(faults: ReadonlySet<MockFault>, times: OrdinaryTimes): 
     listedAt: addMs(times.now, listLagMs(faults, times)),
     runningAt: isUp ? upAt : null,
     failedAt: faults.has('fault-boot-fails') ? upAt : null,
+    offAt: null,
+    reboots: 0,
     hiddenFrom,
     hiddenUntil: hiddenFrom === null ? null : addMs(hiddenFrom, FLAP_HIDDEN_MS),
     goneAt: faults.has('fault-vanish') ? addMs(upAt, VANISH_AFTER_MS) : null,

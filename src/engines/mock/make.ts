@@ -50,7 +50,7 @@ export async function make(
   return first
 }
 
-function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, tag: string): OrdinaryTimes {
+export function ordinaryTimes({ clock, seed, bootMs, destroyMs, listLagMs }: Engine, tag: string): OrdinaryTimes {
   const around = (what: string, ms: number): number => Math.round(ms * (0.5 + chance(seed, what, tag)))
   return {
     now: clock.now(),

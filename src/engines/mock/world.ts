@@ -34,6 +34,9 @@ export interface MockMachine extends MockResource {
   readonly runningAt: Instant | null
   /** null: never. */
   readonly failedAt: Instant | null
+  /** Off from then on. null: it is on. */
+  readonly offAt: Instant | null
+  readonly reboots: number
 }
 
 export interface MockVolume extends MockResource {
@@ -59,6 +62,12 @@ export interface MockWorld {
   listMachines(tagPrefix: string, at: Instant): Promise<MockMachine[]>
   /** Uses up one refusal or starts the teardown; a repeated call does not delay it. undefined: no such machine. */
   requestMachineDestroy(externalId: string, at: Instant): Promise<MockMachine | undefined>
+  /** Off from `at` on, unless it goes off sooner. undefined: no such machine. */
+  turnOff(externalId: string, at: Instant): Promise<MockMachine | undefined>
+  /** Turns on a machine that is off. Nothing happens if it is on or being destroyed. undefined: no such machine. */
+  turnOn(externalId: string, life: PowerOn): Promise<MockMachine | undefined>
+  /** Counts up to `count`. undefined: no such machine. */
+  rebootMachine(externalId: string, count: number): Promise<MockMachine | undefined>
   /** Gone without a destroy call. */
   markMachineGone(externalId: string, at: Instant): Promise<void>
 
@@ -71,6 +80,9 @@ export interface MockWorld {
   attachVolume(externalId: string, machineExternalId: string, at: Instant): Promise<MockVolume | undefined>
   detachVolume(externalId: string, machineExternalId: string): Promise<void>
 }
+
+/** What happens to a machine that is turned on. */
+export type PowerOn = Pick<MockMachine, 'runningAt' | 'failedAt'> & { readonly nodes: EngineSpec['nodes'] }
 
 export function isGone(resource: MockResource, at: Instant): boolean {
   return resource.goneAt !== null && resource.goneAt <= at
@@ -111,6 +123,15 @@ export function memoryWorld(): MockWorld {
     listMachines: async (tagPrefix, at) => living(machines, tagPrefix, at),
     requestMachineDestroy: async (externalId, at) =>
       change(machines, externalId, (machine) => requestDestroy(machine, at)),
+    turnOff: async (externalId, at) =>
+      change(machines, externalId, (machine) => ({ ...machine, offAt: earliest(machine.offAt, at) })),
+    turnOn: async (externalId, { nodes, ...times }) =>
+      change(machines, externalId, (machine) => {
+        if (machine.offAt === null || machine.destroyAskedAt !== null) return machine
+        return { ...machine, ...times, offAt: null, spec: { ...machine.spec, nodes } }
+      }),
+    rebootMachine: async (externalId, count) =>
+      change(machines, externalId, (machine) => ({ ...machine, reboots: Math.max(machine.reboots, count) })),
     markMachineGone: async (externalId, at) => {
       change(machines, externalId, (machine) => ({ ...machine, goneAt: earliest(machine.goneAt, at) }))
     },

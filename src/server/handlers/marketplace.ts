@@ -31,6 +31,7 @@ import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../c
 import type { Handlers } from '../handler.ts'
 import { instanceDetail, shownSupplier, sshCommand } from '../instance-view.ts'
 import { readDetailFacts, readRelayedPorts } from '../rental-facts.ts'
+import { stateFields } from '../rental-state.ts'
 import { portMappings } from '../rental-view.ts'
 
 export const marketplaceHandlers = {
@@ -138,7 +139,7 @@ async function readDetail(app: App, rental: Rental) {
   ])
   const term = terms.get(rental.id)
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
-  return instanceDetail(rental, machineOf(rental, machines), term.costPerHour, facts)
+  return instanceDetail(app, rental, machineOf(rental, machines), term, facts)
 }
 
 const wireNames: Readonly<Record<string, string>> = {
@@ -187,14 +188,16 @@ async function listInstances(app: App, accountId: string, query: PageQuery) {
   const publicPorts = await readRelayedPorts(app, rentals)
   const messages = await readWorkloadMessages(
     db,
-    rentals.filter((rental) => rental.status === 'Pending').map((rental) => rentalTag(app, rental)),
+    rentals.filter(isComingUp).map((rental) => rentalTag(app, rental)),
   )
   return ok({
     instances: rentals.map((rental) => {
       const machine = machineOf(rental, machines)
-      const price = perGpu(terms.get(rental.id)?.costPerHour ?? nanoUsdOf(0n), rental.gpu_count)
+      const term = terms.get(rental.id)
+      if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
       return {
-        ...instanceRecord(rental, machine, price),
+        ...instanceRecord(rental, machine, perGpu(term.costPerHour, rental.gpu_count)),
+        ...stateFields(app, rental, term),
         portMappings: portMappings(rental, publicPorts.get(rental.id)).map(({ host, publicPort }) => ({
           domain: host,
           protocol: 'tcp',
@@ -229,8 +232,12 @@ function instanceRecord(rental: Rental, machine: Machine, price: NanoUsd) {
   }
 }
 
+function isComingUp({ status }: Rental): boolean {
+  return status === 'Pending' || status === 'Starting'
+}
+
 function statusMessage(rental: Rental, doing: string | undefined): { status_message?: string } {
-  return rental.status === 'Pending' && doing !== undefined ? { status_message: doing } : {}
+  return isComingUp(rental) && doing !== undefined ? { status_message: doing } : {}
 }
 
 function machineIds(rentals: readonly Rental[]): string[] {

@@ -1,0 +1,64 @@
+/** Stop, start and reboot of rentals of every kind. */
+import { z } from 'zod'
+import { endpoint } from './endpoint.ts'
+import { rentalStatus, stateFields } from './rental.ts'
+import { idOrNameParams } from './rental-session.ts'
+
+const rentalPower = z
+  .object({
+    rentalId: z.int32(),
+    name: z.string(),
+    status: rentalStatus,
+    ...stateFields,
+    startRequestedAt: z.string().nullable().describe('Set while it waits for free GPUs on its host'),
+    costPerHourUsd: z.string().describe('Price while it runs'),
+    stoppedCostPerHourUsd: z
+      .string()
+      .nullable()
+      .describe('Price of its disk while it is stopped; null: it cannot be stopped'),
+  })
+  .meta({ id: 'RentalPower' })
+
+const power = {
+  method: 'POST',
+  family: 'v2',
+  tag: 'Rentals',
+  access: ['compute:write'],
+  errors: [400, 401, 403, 404, 500],
+  params: idOrNameParams,
+  response: rentalPower,
+} as const
+
+const base = '/v2/alpha/on-demand/rentals/{id}'
+
+export const rentalPowerEndpoints = {
+  stopRental: endpoint({
+    ...power,
+    path: `${base}/stop`,
+    summary: 'Stop a rental and keep its disk',
+    description:
+      'Releases the GPUs, and keeps the disk, the name and the addresses. From the moment the machine is off, only the disk is charged (`stoppedCostPerHourUsd`). Its GPUs may be rented to others meanwhile. Stopping a stopped rental succeeds and ends a wait for GPUs. Reserved rentals cannot be stopped (`reserved_not_stoppable`).',
+  }),
+  startRental: endpoint({
+    ...power,
+    path: `${base}/start`,
+    summary: 'Start a stopped rental on its disk',
+    description:
+      'Claims GPUs on the host that has the disk, at the price of the rental. If they are not free, the answer is `no_gpu_on_host` at once; with `ifNoGpu: "wait"` the rental starts as soon as they are.',
+    body: z
+      .strictObject({
+        ifNoGpu: z
+          .enum(['fail', 'wait'])
+          .default('fail')
+          .describe('If its host has too few free GPUs: fail, or wait for them'),
+      })
+      .meta({ id: 'StartRental' }),
+  }),
+  rebootRental: endpoint({
+    ...power,
+    path: `${base}/reboot`,
+    summary: 'Reboot a running rental',
+    description: 'Keeps its disk, GPUs, addresses and price. Billing continues.',
+    idempotent: true,
+  }),
+}

@@ -1,0 +1,20 @@
+/** Stop, start and reboot on our own hosts: the desired state is recorded, and the host follows it. */
+import type { PowerEngine } from '../driver.ts'
+import type { HostWorld } from './world.ts'
+
+export function hostPower(world: HostWorld): PowerEngine {
+  return {
+    async stop(externalId, signal) {
+      signal.throwIfAborted()
+      await world.requestStop(externalId)
+    },
+    async start(externalId, nodes, signal) {
+      signal.throwIfAborted()
+      return world.requestStart(externalId, nodes)
+    },
+    async reboot(externalId, count, signal) {
+      signal.throwIfAborted()
+      await world.requestReboot(externalId, count)
+    },
+  }
+}
