@@ -1,6 +1,6 @@
 /** Terms and prices: the hourly price of an order, and the commitment and end of a reserved term. */
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
-import { costOfSpan, discounted, floorDivide, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, discounted, floorDivide, minUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
 import { earlyEndRates, type Commitment, type EarlyEndRate } from './commitment.ts'
 
@@ -135,9 +135,10 @@ export function onDemandAfter(term: Term): Term {
 /** 365 days / 12. */
 const HOURS_PER_MONTH = 730n
 
-/** The price of the disk of a stopped rental, rounded down. A started GB counts. */
-export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number): NanoUsd {
-  return nanoUsdOf(floorDivide(perGbMonth * BigInt(Math.ceil(diskGb)), HOURS_PER_MONTH))
+/** The price of the disk of a stopped rental, rounded down; a started GB counts. Never more than while it runs. */
+export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number, term: Pick<Term, 'costPerHour'>): NanoUsd {
+  const ofDisk = nanoUsdOf(floorDivide(perGbMonth * BigInt(Math.ceil(diskGb)), HOURS_PER_MONTH))
+  return minUsd(ofDisk, term.costPerHour)
 }
 
 export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {

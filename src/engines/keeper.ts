@@ -172,13 +172,14 @@ export class Keeper {
     if (workload.power === 'off') {
       // What kept it from starting may be over when it is turned on again.
       task.never = undefined
-      if (found !== undefined && found.state !== 'ended') this.#begin(workload, task, 'halt', signal)
+      const isOn = found !== undefined && found.state !== 'ended'
+      if (isOn && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
       return
     }
     if (task.never !== undefined) return
     const isNew = found === undefined && !workload.started
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
-    else if (found?.state === 'running' && needsReboot(workload, found)) this.#begin(workload, task, 'reboot', signal)
+    else if (found?.state === 'running' && this.#needsReboot(workload, found)) this.#begin(workload, task, 'reboot', signal)
     else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
   }
 
@@ -306,6 +307,10 @@ export class Keeper {
     return isLacking ? { ...observation, message: task.message } : observation
   }
 
+  #needsReboot(workload: Workload, found: Found): boolean {
+    return this.#options.runtime.reboot !== undefined && (workload.reboots ?? 0) > (found.reboots ?? 0)
+  }
+
   /** Until it is off it counts as running. */
   #observeOff(workload: Workload, found: Found | undefined): Observation {
     const { id, tag } = workload
@@ -321,10 +326,6 @@ export class Keeper {
 function lostOf({ id, tag }: Workload): Observation {
   const message = 'The machine disappeared from its host.'
   return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
-}
-
-function needsReboot(workload: Workload, found: Found): boolean {
-  return (workload.reboots ?? 0) > (found.reboots ?? 0)
 }
 
 function messageOf(error: unknown): string {

@@ -12,5 +12,5 @@ export function stateFields(app: App, rental: Rental, term: Term) {
 
 /** The price of its disk while it is stopped. null: it cannot be stopped. */
 export function stoppedCost(app: App, rental: Rental, term: Term): string | null {
-  return powersOf(app, rental, term).stop ? formatUsd(stoppedPriceOf(app, rental)) : null
+  return powersOf(app, rental, term).stop ? formatUsd(stoppedPriceOf(app, rental, term)) : null
 }

@@ -35,8 +35,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
       terminal: false,
       metrics: true,
       ports: 'direct',
-      // Turned off, it could not be reached to be turned on.
-      power: { stop: [], reboot: ['bare-metal'] },
+      power: { stop: [], reboot: [] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
