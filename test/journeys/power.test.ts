@@ -161,7 +161,7 @@ describe('a stopped rental', () => {
     const second = await journey.rentVirtualMachine(ada.call)
     expect(second.state).toBe('Running')
     const refused = await power(ada.call, first.id, 'start')
-    expect([refused.status, refused.body.reason]).toEqual([400, 'quota_exceeded'])
+    expect([refused.status, refused.body.reason]).toEqual([403, 'quota_exceeded'])
     await act(ada.call, second.id, 'stop')
     await act(ada.call, first.id, 'start')
     expect(await rental(ada.call, first.id)).toMatchObject({ state: 'Running', status: 'Running' })
