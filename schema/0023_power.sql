@@ -7,8 +7,6 @@ alter table rental add constraint rental_status_check check (status in ('Pending
   'Stopped', 'Starting', 'Failed', 'Terminating', 'Terminated')) not valid;
 
 alter table rental
-  -- When it is to be stopped. null: not, or it was.
-  add column if not exists stop_at timestamptz(3),
   -- Since when a stopped rental waits for free GPUs on its machine. null: it does not.
   add column start_requested_at timestamptz(3),
   -- What its disk costs while it is stopped, as shown when the stop was asked for. null: it was never stopped.
@@ -26,7 +24,6 @@ create index rental_living on rental (account_id) include (gpu_count)
 drop index rental_ending;
 create index rental_ending on rental (auto_terminate_at) where auto_terminate_at is not null
   and status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting');
-create index rental_to_stop on rental (stop_at) where stop_at is not null and status = 'Running';
 create index rental_to_power on rental (due_at)
   where status in ('Stopping', 'Starting') or status = 'Running' and reboots > reboots_done;
 create index rental_waiting on rental (start_requested_at) where start_requested_at is not null;

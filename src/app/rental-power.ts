@@ -52,7 +52,11 @@ export function stoppedPriceOf(
   term: Term,
 ): NanoUsd {
   if (keepsDisk(rental.status) && rental.stopped_nano_per_hour !== null) return rental.stopped_nano_per_hour
-  return stoppedPricePerHour(app.stoppedDiskPerGbMonth, wholeOf(rental.spec).storageGb, term)
+  return stoppedPricePerHour(
+    app.stoppedDiskPerGbMonth,
+    rental.spec.workload?.diskGb ?? wholeOf(rental.spec).storageGb,
+    term,
+  )
 }
 
 export async function readTerm(tx: Pick<Tx, 'db'>, rentalId: number): Promise<Term> {
@@ -88,7 +92,9 @@ export async function beginStop(
     start_requested_at: null,
     stop_at: pastStop(tx, rental),
     // The price of a disk that is paid for already does not change.
-    ...(segment?.while_stopped === true ? {} : { stopped_nano_per_hour: stoppedPriceOf(app, rental, await readTerm(tx, rental.id)) }),
+    ...(segment?.while_stopped === true
+      ? {}
+      : { stopped_nano_per_hour: stoppedPriceOf(app, rental, await readTerm(tx, rental.id)) }),
   })
   if (moved === undefined) throw new Error(`rental ${rental.id} cannot be stopped from ${rental.status}`)
   tx.wake.add('power')

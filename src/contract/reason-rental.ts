@@ -107,7 +107,8 @@ export const rentalReasons = {
     'Try again when it is stopped.',
   ),
   cannot_stop: conflict(
-    ({ rentalId }: { readonly rentalId: number }) => `The engine of rental ${rentalId} cannot stop it and keep its disk.`,
+    ({ rentalId }: { readonly rentalId: number }) =>
+      `The engine of rental ${rentalId} cannot stop it and keep its disk.`,
     'Terminate it if you no longer need it.',
   ),
   cannot_reboot: conflict(

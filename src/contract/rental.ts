@@ -172,7 +172,6 @@ export const detailFields = {
   stuckSince: z.string().nullable().describe('Set while the rental is stuck in its state'),
   terminateRequestedAt: z.string().nullable(),
   autoTerminateAt: z.string().nullable(),
-  stopAt: z.string().nullable().describe('Stops the rental at this time'),
   startRequestedAt: z.string().nullable().describe('Set while a stopped rental waits for free GPUs on its host'),
   stoppedCostPerHourUsd: z
     .string()

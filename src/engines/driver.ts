@@ -54,9 +54,7 @@ export interface PowerEngine {
 }
 
 /** `refused`: the machine stays off. */
-export type StartOutcome =
-  | { readonly kind: 'starting' }
-  | { readonly kind: 'refused'; readonly message: string }
+export type StartOutcome = { readonly kind: 'starting' } | { readonly kind: 'refused'; readonly message: string }
 
 /** The abilities of an engine. Callers decide by these, never by the engine's name. */
 export interface DriverTraits {

@@ -179,7 +179,8 @@ export class Keeper {
     if (task.never !== undefined) return
     const isNew = found === undefined && !workload.started
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
-    else if (found?.state === 'running' && this.#needsReboot(workload, found)) this.#begin(workload, task, 'reboot', signal)
+    else if (found?.state === 'running' && this.#needsReboot(workload, found))
+      this.#begin(workload, task, 'reboot', signal)
     else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
   }
 

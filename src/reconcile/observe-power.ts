@@ -84,13 +84,7 @@ export async function takePowerStep(
 }
 
 /** Where its engine can start it again, its disk is kept; else it has failed. */
-async function becomeOff(
-  app: App,
-  tx: Tx,
-  rental: Rental,
-  machine: EngineMachine,
-  shownUntil: Instant,
-): Promise<void> {
+async function becomeOff(app: App, tx: Tx, rental: Rental, machine: EngineMachine, shownUntil: Instant): Promise<void> {
   const reason = machine.failure ?? 'powered_off'
   if (!powersOf(app, rental, await readTerm(tx, rental.id)).stop) {
     await failRental(tx, rental, reason, machine.message, shownUntil)

@@ -11,7 +11,7 @@ import type { PowerEngine } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { leaseToPower, listWaiting, releasePowerLease, saveRebootsDone } from '../store/rental-engine.ts'
 import { lockRental, updateRental, type Rental } from '../store/rental.ts'
-import { attempt, rentalConcern, type Progress } from './attempt.ts'
+import { attempt, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -42,7 +42,7 @@ export function power(app: App): Reconciler {
 
 async function powerOne(app: App, rental: Rental, token: string, signal: AbortSignal): Promise<void> {
   const driver = app.drivers.get(rental.driver)
-  const outcome = await attempt(app, rentalConcern('power', rental), signal, async () => {
+  const outcome = await attempt(app, rentalTask('power', rental), signal, async () => {
     if (driver?.power === undefined || rental.external_id === null) return 'waiting'
     return tell(app, driver.power, rental, rental.external_id, token, callSignal(signal, driver.callTimeoutMs))
   })

@@ -223,7 +223,6 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
     stuckSince: formatInstantOrNull(rental.stuck_at),
     terminateRequestedAt: formatInstantOrNull(rental.terminate_requested_at),
     autoTerminateAt: formatInstantOrNull(rental.auto_terminate_at),
-    stopAt: formatInstantOrNull(rental.stop_at),
     startRequestedAt: formatInstantOrNull(rental.start_requested_at),
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),

@@ -238,7 +238,8 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
   const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...rest } = change
-  const { status_reason, termination_note, external_id, incarnation, stopped_nano_per_hour, reboots, ...instants } = rest
+  const { status_reason, termination_note, external_id, incarnation, stopped_nano_per_hour, reboots, ...instants } =
+    rest
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
   ) as Partial<Record<keyof typeof instants, Date | null>>

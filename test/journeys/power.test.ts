@@ -7,7 +7,7 @@ import {
   chargedFor,
   eventTypesOf,
   LIST_LAG_MS,
-  recountBooks,
+  checkLedgerAndEngines,
   startJourney,
   succeed,
   type Journey,
@@ -53,7 +53,7 @@ async function act(by: Call, id: string | number, what: 'stop' | 'start' | 'rebo
 }
 
 async function freeGpus(nodeName: string): Promise<number> {
-  const { instances } = await succeed(journey.nobody, 'POST', '/v1/marketplace', {})
+  const { instances } = await succeed(journey.anonymous, 'POST', '/v1/marketplace', {})
   const found = (instances as Array<{ id: string; gpus_total: number; gpus_reserved: number }>).find(
     ({ id }) => id === nodeName,
   )
@@ -128,7 +128,7 @@ describe('a stopped rental', () => {
     expect(segments.slice(1).map((one) => one.started_at)).toEqual(segments.slice(0, -1).map((one) => one.ended_at))
     for (const one of segments)
       expect(one.supplier_nano).toBe(shareOf(one.settled_nano, 10_000 - (one.platform_fee_bp ?? 0)))
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('is ended with a warning when the balance is empty, at the exact millisecond', async () => {
@@ -149,7 +149,7 @@ describe('a stopped rental', () => {
     })
     const account = await eventTypesOf(ada.call, `balance:${ada.id}`)
     expect(account).toEqual(expect.arrayContaining(['balance.runway_low', 'balance.empty']))
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('keeps a hold for its disk only, and its GPUs do not count against the quota', async () => {
@@ -168,7 +168,7 @@ describe('a stopped rental', () => {
     for (const { id } of [first, second])
       await succeed(ada.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: id })
     await journey.pass()
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('cannot be started without the money for an hour, and stays as it is', async () => {
@@ -182,7 +182,7 @@ describe('a stopped rental', () => {
     await succeed(ada.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: made.id })
     await journey.pass()
     expect((await rental(ada.call, made.id)).state).toBe('Terminated')
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -222,9 +222,10 @@ describe('when the GPUs are taken', () => {
     const other = await rentInstance(ada.call, SMALL)
     await act(ada.call, made.name, 'start', { ifNoGpu: 'wait' })
     expect(await act(ada.call, made.name, 'stop')).toMatchObject({ state: 'Stopped', startRequestedAt: null })
-    for (const { name } of [made, other]) await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: name })
+    for (const { name } of [made, other])
+      await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: name })
     await journey.advance(MINUTE_MS)
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -251,7 +252,7 @@ describe('an engine that does not do as it is told', () => {
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
     await journey.advance(MINUTE_MS)
     expect((await instance(ada.call, made.name)).state).toBe('Terminated')
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('a disk that is not listed costs nothing until it is seen again, and is not given up within a day', async () => {
@@ -267,7 +268,7 @@ describe('an engine that does not do as it is told', () => {
     expect(await instance(ada.call, made.name)).toMatchObject({ state: 'Failed', statusReason: 'machine_lost' })
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
     await journey.advance(20 * MINUTE_MS)
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 })
 
@@ -296,7 +297,7 @@ describe('reboot, reserved rentals and bare metal', () => {
     expect([refused.status, refused.body.reason]).toEqual([400, 'reserved_not_stoppable'])
     await succeed(ada.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: made.id })
     await journey.pass()
-    expect(await recountBooks(journey)).toEqual([])
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('stopping twice, starting what runs and starting what stops have clear answers', async () => {

@@ -8,7 +8,8 @@ import { isGone, type MockMachine } from './world.ts'
 export function powerEngine(engine: Engine): PowerEngine {
   const { world, clock } = engine
   const known = (machine: MockMachine | undefined): MockMachine => {
-    if (machine === undefined || isGone(machine, clock.now())) throw new Error('The simulated engine has no such machine.')
+    if (machine === undefined || isGone(machine, clock.now()))
+      throw new Error('The simulated engine has no such machine.')
     return machine
   }
   return {
