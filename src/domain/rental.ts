@@ -94,15 +94,8 @@ export function actionsOf(status: RentalState, powers: Powers): RentalAction[] {
 
 /** The state in the words of the interface. */
 export function wireStatus(status: RentalState): RentalStatus {
-  switch (status) {
-    case 'Starting':
-    case 'Stopped':
-      return 'Pending'
-    case 'Stopping':
-      return 'Running'
-    default:
-      return status
-  }
+  if (status === 'Starting' || status === 'Stopped') return 'Pending'
+  return status === 'Stopping' ? 'Running' : status
 }
 
 /** The marketplace status of a state: `creating` before the request to the engine, `starting` after it. */

@@ -163,7 +163,11 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
         ? { kind: 'gone', id }
         : undefined
     }
-    default:
+    case 'Unknown':
+    case 'Stopping':
+    case 'Stopped':
+    case 'Starting':
+    case 'Terminated':
       return undefined
   }
 }

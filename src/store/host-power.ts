@@ -1,9 +1,12 @@
 /** Stop, start and reboot in the desired state of our own hosts; part of host-world.ts. */
 import { sql } from 'kysely'
+import type { Instant } from '../base/instant.ts'
+import type { HostFault } from '../contract/agent.ts'
+import { isSilent, type HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Tx } from './database.ts'
 import type { WorkloadWant } from './host-tables.ts'
-import { setNodeGenerations, whyNot, type HostStanding } from './host-world.ts'
+import { bumpHosts } from './host.ts'
 
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
   const moved = await tx.db
@@ -58,4 +61,39 @@ export async function requestReboot(tx: Tx, id: string, count: number): Promise<
     .returning('id')
     .executeTakeFirst()
   if (counted !== undefined) await setNodeGenerations(tx, id)
+}
+
+export interface HostStanding {
+  readonly id: string
+  readonly state: HostState
+  readonly seen_at: Instant | null
+  readonly fault: HostFault | null
+}
+
+/** An order placed before a drain began is still served. */
+export function whyNot(host: HostStanding, now: Instant): string | undefined {
+  if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
+  if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
+  return isSilent(host.seen_at, now) ? 'does not answer' : undefined
+}
+
+export async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
+  const hostIds = await hostsOf(tx, workloadId)
+  if (hostIds.length === 0) {
+    await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()
+    return
+  }
+  for (const [hostId, generation] of await bumpHosts(tx, hostIds)) {
+    await tx.db
+      .updateTable('workload_node')
+      .set({ generation })
+      .where('workload_id', '=', workloadId)
+      .where('host_id', '=', hostId)
+      .execute()
+  }
+}
+
+export async function hostsOf(tx: Tx, workloadId: string): Promise<string[]> {
+  const rows = await tx.db.selectFrom('workload_node').select('host_id').where('workload_id', '=', workloadId).execute()
+  return rows.map((row) => row.host_id)
 }

@@ -5,12 +5,20 @@
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import type { HostFault, Observation } from '../contract/agent.ts'
-import { isSilent, type HostAddress, type HostState } from '../domain/host.ts'
+import type { Observation } from '../contract/agent.ts'
+import type { HostAddress } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from './database.ts'
 import type { WorkloadWant } from './host-tables.ts'
-import { requestReboot, requestStart, requestStop } from './host-power.ts'
+import {
+  hostsOf,
+  requestReboot,
+  requestStart,
+  requestStop,
+  setNodeGenerations,
+  whyNot,
+  type HostStanding,
+} from './host-power.ts'
 import { bumpHosts } from './host.ts'
 
 type DriverId = 'host' | 'private-cloud'
@@ -216,20 +224,6 @@ async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
   return JSON.stringify({ name, source, sha256, loginUser })
 }
 
-export interface HostStanding {
-  readonly id: string
-  readonly state: HostState
-  readonly seen_at: Instant | null
-  readonly fault: HostFault | null
-}
-
-/** An order placed before a drain began is still served. */
-export function whyNot(host: HostStanding, now: Instant): string | undefined {
-  if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
-  if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
-  return isSilent(host.seen_at, now) ? 'does not answer' : undefined
-}
-
 async function assignPort(tx: Tx, workloadId: string, target: number, { from, to }: PortRange): Promise<void> {
   for (let n = 0; n < MAX_PORT_TRIES; n += 1) {
     const taken = await tx.db
@@ -241,27 +235,6 @@ async function assignPort(tx: Tx, workloadId: string, target: number, { from, to
     if (taken !== undefined) return
   }
   throw new Error(`no free port between ${from} and ${to} for a workload`)
-}
-
-export async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
-  const hostIds = await hostsOf(tx, workloadId)
-  if (hostIds.length === 0) {
-    await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()
-    return
-  }
-  for (const [hostId, generation] of await bumpHosts(tx, hostIds)) {
-    await tx.db
-      .updateTable('workload_node')
-      .set({ generation })
-      .where('workload_id', '=', workloadId)
-      .where('host_id', '=', hostId)
-      .execute()
-  }
-}
-
-async function hostsOf(tx: Tx, workloadId: string): Promise<string[]> {
-  const rows = await tx.db.selectFrom('workload_node').select('host_id').where('workload_id', '=', workloadId).execute()
-  return rows.map((row) => row.host_id)
 }
 
 interface NodeJson {
