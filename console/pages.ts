@@ -106,6 +106,13 @@ export const pages = [
     load: async () => (await import('./pages/volumes/page.tsx')).VolumesPage,
   }),
   page({
+    path: '/templates',
+    title: 'Templates',
+    in: 'Machines',
+    scopes: compute,
+    load: async () => (await import('./pages/templates/page.tsx')).TemplatesPage,
+  }),
+  page({
     path: '/events',
     title: 'Events',
     in: 'Machines',
@@ -174,6 +181,13 @@ export const pages = [
     in: 'Account',
     scopes: ['keys', 'compute:read'],
     load: async () => (await import('./pages/ssh-keys/page.tsx')).SshKeysPage,
+  }),
+  page({
+    path: '/secrets',
+    title: 'Secrets',
+    in: 'Account',
+    scopes: compute,
+    load: async () => (await import('./pages/secrets/page.tsx')).SecretsPage,
   }),
   page({
     path: '/webhooks',

@@ -141,6 +141,8 @@ function isAt(issue: readonly PropertyKey[], path: string): boolean {
 /** Optional parts may be undefined, which JSON leaves out; a missing part is the schema's error. */
 export type Loose<T> = T extends unknown ? { readonly [name in keyof T]: T[name] | undefined } : never
 
+type Addressed<Op extends CallableId> = Omit<CallInput<Op>, 'body' | 'idempotencyKey' | 'signal' | 'timeoutMs'>
+
 export interface CallFormOptions<Op extends CallableId, Values> extends Omit<
   FormOptions<Values, Loose<NonNullable<BodyInputOf<Api[Op]>>>>,
   'schema' | 'action' | 'send'
@@ -148,7 +150,7 @@ export interface CallFormOptions<Op extends CallableId, Values> extends Omit<
   /** Reads that the operation makes stale. */
   readonly refreshes: readonly CallableId[]
   /** Path parameters and query. */
-  readonly input?: Omit<CallInput<Op>, 'body' | 'idempotencyKey' | 'signal' | 'timeoutMs'>
+  readonly input?: Addressed<Op> | ((values: Values) => Addressed<Op>)
   readonly onDone: (reply: Reply<Op>, values: Values) => void
 }
 
@@ -162,7 +164,9 @@ export function useCallForm<Op extends CallableId, Values extends object>(
     ...options,
     schema: api[operation].body,
     action,
-    send: (body, values) =>
-      action.mutate({ ...input, body } as unknown as CallInput<Op>, { onSuccess: (reply) => onDone(reply, values) }),
+    send: (body, values) => {
+      const address = typeof input === 'function' ? input(values) : input
+      action.mutate({ ...address, body } as unknown as CallInput<Op>, { onSuccess: (reply) => onDone(reply, values) })
+    },
   })
 }

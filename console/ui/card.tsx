@@ -69,13 +69,16 @@ export function Facts({ facts }: { facts: readonly Fact[] }) {
 }
 
 /** A part of a page with a heading. */
-export function Section({ title, children }: { title: string; children: ReactNode }) {
+export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   const id = useId()
   return (
     <section aria-labelledby={id} className="flex flex-col gap-3">
-      <h2 id={id} className="text-base font-semibold">
-        {title}
-      </h2>
+      <div className="flex flex-wrap items-center justify-between gap-2">
+        <h2 id={id} className="text-base font-semibold">
+          {title}
+        </h2>
+        {actions}
+      </div>
       {children}
     </section>
   )

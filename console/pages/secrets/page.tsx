@@ -1,0 +1,201 @@
+/** Secrets and registry logins that orders refer to. Values go in and never come out. */
+import type { Reply } from '../../../src/client/client.ts'
+import { useMay } from '../../api/me.ts'
+import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
+import { actionColumn, agoColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { ListTable } from '../../list/table.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Section } from '../../ui/card.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { TextArea, TextField } from '../../ui/field.tsx'
+import { Page } from '../../ui/page.tsx'
+
+type Secret = Reply<'listSecrets'>['secrets'][number]
+type RegistryLogin = Reply<'listRegistryCredentials'>['registryCredentials'][number]
+
+const WHY_NOT = 'Your key is read-only. Changing secrets requires the scope compute:write.'
+
+export function SecretsPage() {
+  const disabledReason = useMay('compute:write') ? undefined : WHY_NOT
+  return (
+    <Page intro="Orders refer to secrets as {{ secrets.NAME }}. Values are encrypted and shown to nobody; only the machine gets them.">
+      {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
+      <Secrets disabledReason={disabledReason} />
+      <RegistryLogins disabledReason={disabledReason} />
+    </Page>
+  )
+}
+
+function Secrets({ disabledReason }: { disabledReason: string | undefined }) {
+  const dialog = useDialog()
+  const add = (
+    <Button
+      look="primary"
+      disabledReason={disabledReason}
+      onClick={() => dialog.open((close) => <SetDialog onClose={close} />)}
+    >
+      Add secret
+    </Button>
+  )
+  const replace = (one: Secret): void => dialog.open((close) => <SetDialog name={one.name} onClose={close} />)
+  const remove = (one: Secret): void =>
+    dialog.open((close) => (
+      <ConfirmCall
+        title={`Delete ${one.name}?`}
+        action="Delete"
+        operation="deleteSecret"
+        input={{ params: { name: one.name } }}
+        refreshes={['listSecrets']}
+        done={`Deleted ${one.name}`}
+        onClose={close}
+      >
+        Orders that refer to it will be rejected.
+      </ConfirmCall>
+    ))
+  const inUse = ({ rentals }: Secret): string | undefined =>
+    rentals.length === 0 ? undefined : `Used by rental ${rentals.join(', ')}`
+  return (
+    <Section title="Secrets" actions={add}>
+      <ListTable
+        label="Secrets"
+        call="listSecrets"
+        rows={({ secrets }) => secrets}
+        rowKey="name"
+        columns={[
+          ...secretColumns,
+          actionColumn('Replace', ({ name }) => name, replace, { disabledReason: () => disabledReason }),
+          actionColumn('Delete', ({ name }) => name, remove, {
+            disabledReason: (one) => disabledReason ?? inUse(one),
+          }),
+        ]}
+        empty={
+          <Empty title="No secrets yet" action={add}>
+            Keep tokens and passwords here instead of in environment variables.
+          </Empty>
+        }
+      />
+      {dialog.shown}
+    </Section>
+  )
+}
+
+const secretColumns: Columns<Secret> = [
+  textColumn('Name', 'name', { className: 'font-mono' }),
+  textColumn('Used by', ({ rentals }) => (rentals.length === 0 ? '—' : rentals.map((id) => `#${id}`).join(', '))),
+  agoColumn('Changed', 'updatedAt'),
+]
+
+/** Without `name` it asks for one. */
+function SetDialog({ name, onClose }: { name?: string; onClose: () => void }) {
+  return (
+    <CallDialog
+      title={name === undefined ? 'Add secret' : `Replace ${name}`}
+      action={name === undefined ? 'Add' : 'Replace'}
+      operation="setSecret"
+      refreshes={['listSecrets']}
+      initial={{ name: name ?? '', value: '' }}
+      input={(values) => ({ params: { name: values.name.trim() } })}
+      body={({ value }) => ({ value })}
+      done={(secret) => `Saved ${secret.name}`}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          {name === undefined && (
+            <TextField
+              label="Name"
+              placeholder="HF_TOKEN"
+              spellCheck={false}
+              hint="Letters, digits, underscores and hyphens"
+              {...form.text('name')}
+            />
+          )}
+          <TextArea
+            label="Value"
+            rows={4}
+            spellCheck={false}
+            autoComplete="off"
+            hint={name === undefined ? undefined : 'Running machines get the new value at their next start.'}
+            {...form.text('value')}
+          />
+        </>
+      )}
+    </CallDialog>
+  )
+}
+
+function RegistryLogins({ disabledReason }: { disabledReason: string | undefined }) {
+  const dialog = useDialog()
+  const add = (
+    <Button disabledReason={disabledReason} onClick={() => dialog.open((close) => <RegistryDialog onClose={close} />)}>
+      Add registry login
+    </Button>
+  )
+  const remove = (one: RegistryLogin): void =>
+    dialog.open((close) => (
+      <ConfirmCall
+        title={`Delete ${one.name}?`}
+        action="Delete"
+        operation="deleteRegistryCredential"
+        input={{ params: { id: one.id } }}
+        refreshes={['listRegistryCredentials']}
+        done={`Deleted ${one.name}`}
+        onClose={close}
+      >
+        Orders can no longer pull private images with it.
+      </ConfirmCall>
+    ))
+  return (
+    <Section title="Registry logins" actions={add}>
+      <ListTable
+        label="Registry logins"
+        call="listRegistryCredentials"
+        rows={({ registryCredentials }) => registryCredentials}
+        rowKey="id"
+        columns={[
+          ...loginColumns,
+          actionColumn('Delete', ({ name }) => name, remove, { disabledReason: () => disabledReason }),
+        ]}
+        empty={<Empty title="No registry logins">Add one to rent containers with private images.</Empty>}
+      />
+      {dialog.shown}
+    </Section>
+  )
+}
+
+const loginColumns: Columns<RegistryLogin> = [
+  textColumn('Name', 'name', { className: 'font-medium' }),
+  textColumn('Registry', 'server'),
+  textColumn('User', 'username'),
+  dateColumn('Added', 'createdAt', { wideOnly: true }),
+]
+
+function RegistryDialog({ onClose }: { onClose: () => void }) {
+  return (
+    <CallDialog
+      title="Add registry login"
+      action="Add"
+      operation="addRegistryCredential"
+      refreshes={['listRegistryCredentials']}
+      initial={{ name: '', server: '', username: '', password: '' }}
+      body={(values) => ({ ...values, name: values.name.trim(), server: values.server.trim() })}
+      done={(login) => `Added ${login.name}`}
+      onClose={onClose}
+    >
+      {(form) => (
+        <>
+          <TextField label="Name" placeholder="Team registry" {...form.text('name')} />
+          <TextField
+            label="Registry"
+            placeholder="registry.example.com"
+            hint="Host, as in the names of its images"
+            {...form.text('server')}
+          />
+          <TextField label="User name" autoComplete="off" {...form.text('username')} />
+          <TextField label="Password or access token" type="password" autoComplete="off" {...form.text('password')} />
+        </>
+      )}
+    </CallDialog>
+  )
+}

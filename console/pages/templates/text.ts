@@ -1,0 +1,44 @@
+/** Templates as text: what a table shows, and the JSON that people edit. */
+import type { Reply } from '../../../src/client/client.ts'
+
+type Template = Reply<'getTemplate'>
+
+export function imageText({ image }: Pick<Template, 'image'>): string {
+  if (image === undefined) return "Host's default image"
+  return image.tag === undefined ? image.name : `${image.name}:${image.tag}`
+}
+
+export function portsText({ ports = [] }: Pick<Template, 'ports'>): string {
+  return ports.map((port) => (typeof port === 'object' ? `${port.port}/${port.protocol}` : String(port))).join(', ')
+}
+
+const OWN_INPUTS = new Set(['id', 'name', 'version', 'owner', 'visibility', 'createdAt', 'updatedAt'])
+const EXAMPLE = { image: { name: 'ubuntu', tag: '24.04' }, ports: ['8888/http'] }
+
+/** The fields that have no input of their own. */
+export function textOfTemplate(template: Template | undefined): string {
+  const fields = Object.entries(template ?? EXAMPLE).filter(([name]) => !OWN_INPUTS.has(name))
+  return JSON.stringify(Object.fromEntries(fields), null, 2)
+}
+
+export function templateOfText(text: string): Record<string, unknown> {
+  const value = parse(text)
+  return isObject(value) ? value : {}
+}
+
+/** undefined: it is a JSON object. */
+export function templateFault(text: string): string | undefined {
+  return isObject(parse(text)) ? undefined : 'Must be a JSON object'
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
