@@ -197,7 +197,7 @@ class Agent {
       this.#isErrorReported = false
     } catch (error) {
       if (signal.aborted) return
-      this.#runtimeError = messageOf(error)
+      this.#runtimeError = this.#keeper.hide(messageOf(error))
       this.#reportError(this.#runtimeError)
       this.#connection?.reportSoon()
     }
@@ -291,7 +291,8 @@ class Agent {
   }
 
   /** Repeats of the same error are dropped. */
-  #reportError(message: string): void {
+  #reportError(text: string): void {
+    const message = this.#keeper.hide(text)
     if (this.#lastReported.error !== message) this.#options.onEvent({ kind: 'error', message })
     this.#lastReported.error = message
   }

@@ -86,6 +86,7 @@ export async function resolveSecrets(
           files: program.files.map((file) => ({ ...file, content: resolve(file.content) })),
           onStart: program.onStart === null ? null : resolve(program.onStart),
           userData: program.userData === null ? null : resolve(program.userData),
+          secrets: [...values.values()],
           registry:
             login === undefined
               ? null

@@ -87,6 +87,8 @@ const program = z.object({
   /** In addition to those in `ports`, which are TCP. */
   udpPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts),
   registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
+  /** Values of secrets in the above. They must not appear in messages or logs. */
+  secrets: z.array(z.string()).optional(),
 })
 export type Program = z.output<typeof program>
 

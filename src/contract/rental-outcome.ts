@@ -42,6 +42,10 @@ export const rentalOutcomes = {
   image_invalid: { sentence: 'The image is not valid.', next: fixImage },
   image_too_large: { sentence: 'The image is larger than the disk of the machine.', next: fixImage },
   image_without_command: { sentence: 'The image has no command to run.', next: fixImage },
+  bad_file_path: {
+    sentence: 'A file of the order cannot be written to its path.',
+    next: 'Terminate it, correct the path and rent again.',
+  },
   registry_refused: { sentence: 'The image registry denied access.', next: fixImage },
   process_exited: {
     sentence: 'Its command exited, which ends the container.',

@@ -14,6 +14,12 @@ export const environmentName = z
   .string()
   .max(limits.nameChars)
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Must be letters, digits and underscores, not starting with a digit')
+  .refine((name) => !isReservedVariable(name), 'Must not be NVIDIA_VISIBLE_DEVICES or begin with BERTH_')
+
+/** Variables that the host sets. */
+export function isReservedVariable(name: string): boolean {
+  return name === 'NVIDIA_VISIBLE_DEVICES' || name.startsWith('BERTH_')
+}
 
 const environment = z
   .record(environmentName, z.string().max(limits.workloadTextBytes))

@@ -6,7 +6,7 @@
  *   desired  found    has run   action
  *   run      nothing  no        start
  *   run      nothing  yes       report it as lost; never create it again
- *   run      ended    -         restart: it ended unobserved
+ *   run      ended    -         restart: it ended unobserved, or its order asks for it
  *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
  *   off      ended    -         report it as stopped
  *   off      other    -         halt
@@ -16,6 +16,7 @@
  */
 import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
+import { SecretMask } from './secret-mask.ts'
 
 export interface KeeperOptions {
   readonly runtime: Runtime
@@ -55,6 +56,7 @@ export class Keeper {
   #desired: Desired | undefined
   #report: KeeperReport | undefined
   readonly #tasks = new Map<string, Task>()
+  readonly #secrets = new SecretMask()
   /** Errors of the last pass, by volume id. */
   #volumeFaults: ReadonlyMap<string, string> = new Map()
   #busy = 0
@@ -69,9 +71,15 @@ export class Keeper {
   /** Replaces the desired state; `pass` acts on it. */
   desire(desired: Desired): void {
     this.#desired = desired
+    this.#secrets.learn(desired.workloads)
     for (const workload of desired.workloads) {
       if (workload.want === 'gone' || workload.power === 'off') this.#abort(workload.id, 'start')
     }
+  }
+
+  /** Without the values of secrets. For every text that is logged or shown. */
+  hide(text: string): string {
+    return this.#secrets.hide(text)
   }
 
   get generation(): number {
@@ -127,8 +135,11 @@ export class Keeper {
 
   #publish(report: KeeperReport): void {
     const before = JSON.stringify(this.#report)
-    this.#report = report
-    if (before !== JSON.stringify(report)) this.#options.changed()
+    const workloads = report.workloads.map((one) =>
+      one.message === undefined ? one : { ...one, message: this.hide(one.message) },
+    )
+    this.#report = { ...report, workloads }
+    if (before !== JSON.stringify(this.#report)) this.#options.changed()
   }
 
   async #reconcileVolumes(
@@ -152,7 +163,7 @@ export class Keeper {
           there.delete(volume.id)
         }
       } catch (error) {
-        const message = messageOf(error)
+        const message = this.#messageOf(error)
         faults.set(volume.id, message)
         // Retried on every pass; logged when the cause is new.
         if (this.#volumeFaults.get(volume.id) !== message) this.#options.onError(`volume ${volume.id}`, error)
@@ -178,6 +189,8 @@ export class Keeper {
     }
     if (task.never !== undefined) return
     const isNew = found === undefined && !workload.started
+    // The next pass looks again.
+    if (found?.state === 'ended' && (found.waitMs ?? 0) > 0) return
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
     else if (found?.state === 'running' && this.#needsReboot(workload, found))
       this.#begin(workload, task, 'reboot', signal)
@@ -259,8 +272,13 @@ export class Keeper {
       return
     }
     const isForOthers = doing === 'start' && !(error instanceof CustomerError)
-    task.message = isForOthers ? START_FAILED : messageOf(error)
+    task.message = isForOthers ? START_FAILED : this.#messageOf(error)
     this.#options.onError(`${doing} ${workload.tag}`, error)
+  }
+
+  /** Secrets are hidden before the text is cut: half of one is still too much. */
+  #messageOf(error: unknown): string {
+    return this.hide(error instanceof Error ? error.message : String(error)).slice(0, MAX_MESSAGE_CHARS)
   }
 
   /** Publishes progress without another pass. */
@@ -294,12 +312,13 @@ export class Keeper {
     const isRebooting = task?.doing === 'reboot' && task.running !== undefined
     if (found !== undefined && isRebooting) return { ...observationOf(found), state: 'running', message: 'rebooting' }
     if (found === undefined || found.state === 'starting' || found.state === 'ended') {
+      const message = task?.message ?? found?.message
       return {
         id,
         tag,
         state: 'starting',
         disks: [],
-        ...(task?.message === undefined ? {} : { message: task.message }),
+        ...(message === undefined ? {} : { message }),
       }
     }
     const observation = observationOf(found)
@@ -327,10 +346,6 @@ export class Keeper {
 function lostOf({ id, tag }: Workload): Observation {
   const message = 'The machine disappeared from its host.'
   return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
-}
-
-function messageOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).slice(0, MAX_MESSAGE_CHARS)
 }
 
 function observationOf(found: Found): Observation {

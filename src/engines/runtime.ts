@@ -63,6 +63,8 @@ export interface Found {
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string
   readonly message?: string
+  /** Of an ended one: it is not started again before. */
+  readonly waitMs?: number
   readonly sshUser?: string
   /** Changes with every restart. Absent: restarts make no difference. */
   readonly incarnation?: string

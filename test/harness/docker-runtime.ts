@@ -5,7 +5,7 @@ import net from 'node:net'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
-import type { Workload } from '../../src/contract/agent.ts'
+import type { Program, Workload } from '../../src/contract/agent.ts'
 import { dockerRuntime, type DockerRuntimeOptions } from '../../src/engines/docker/runtime.ts'
 import type { Found, Runtime } from '../../src/engines/runtime.ts'
 import type { DockerLab } from './docker-lab.ts'
@@ -58,6 +58,23 @@ export function workloadOf(id: string, changes: Partial<Spec> = {}): Workload {
     node: { index: 0, gpuIndexes: [0], peers: [] },
     disks: [],
     baseImage: null,
+  }
+}
+
+/** Options of an order, by default none. */
+export function programOf(changes: Partial<Program>): Program {
+  return {
+    env: {},
+    files: [],
+    command: null,
+    args: null,
+    onStart: null,
+    userData: null,
+    shmGb: null,
+    restart: { policy: 'never', maxRetries: 0 },
+    udpPorts: [],
+    registry: null,
+    ...changes,
   }
 }
 

@@ -33,10 +33,18 @@ export interface RegistryLab {
   readonly images: LabImages
   /** A base for other images. */
   readonly busyboxLayer: Buffer
-  /** Pushes an image: its layers from the bottom up, and its command. */
-  push(repository: string, tag: string, layers: readonly Buffer[], command: readonly string[]): Promise<LabImage>
+  /** Pushes an image: its layers from the bottom up, its command, and more of its configuration. */
+  push(
+    repository: string,
+    tag: string,
+    layers: readonly Buffer[],
+    command: readonly string[],
+    config?: object,
+  ): Promise<LabImage>
   /** A small layer with these files. */
   layer(files: Readonly<Record<string, string>>): Promise<Buffer>
+  /** A layer with these symbolic links. */
+  linkLayer(links: Readonly<Record<string, string>>): Promise<Buffer>
   close(): Promise<void>
 }
 
@@ -67,8 +75,8 @@ export async function startRegistryLab(host: string): Promise<RegistryLab> {
         () => false,
       )
     await waitFor('the registry', isUp, REGISTRY_UP_MS)
-    const push: RegistryLab['push'] = async (repository, tag, layers, command) => {
-      await pushImage(`http://${address}/v2/${repository}`, tag, layers, command)
+    const push: RegistryLab['push'] = async (repository, tag, layers, command, config = {}) => {
+      await pushImage(`http://${address}/v2/${repository}`, tag, layers, command, config)
       return { name: `${address}/${repository}`, tag }
     }
     const busyboxLayer = await layerOf(folder, (root) => writeBusybox(root))
@@ -84,6 +92,7 @@ export async function startRegistryLab(host: string): Promise<RegistryLab> {
       busyboxLayer,
       push,
       layer: (files) => layerOf(folder, (root) => writeFiles(root, files)),
+      linkLayer: (links) => layerOf(folder, (root) => writeLinks(root, links)),
       close,
     }
   } catch (error) {
@@ -121,6 +130,13 @@ async function writeFiles(root: string, files: Readonly<Record<string, string>>)
   }
 }
 
+async function writeLinks(root: string, links: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, target] of Object.entries(links)) {
+    await mkdir(path.join(root, path.dirname(name)), { recursive: true })
+    await symlink(target, path.join(root, name))
+  }
+}
+
 /** As a tar. */
 async function layerOf(folder: string, fill: (root: string) => Promise<void>): Promise<Buffer> {
   const root = await mkdtemp(path.join(folder, 'layer-'))
@@ -137,6 +153,7 @@ async function pushImage(
   tag: string,
   layers: readonly Buffer[],
   command: readonly string[],
+  more: object,
 ): Promise<void> {
   const packed = layers.map((tar) => ({ tar: digestOf(tar), gzip: gzipSync(tar, { level: 1 }) }))
   const config = Buffer.from(
@@ -144,7 +161,7 @@ async function pushImage(
       architecture: architectures[process.arch] ?? process.arch,
       os: 'linux',
       // A shell on a terminal ignores SIGTERM, and a stopping daemon would wait for it.
-      config: { Cmd: command, StopSignal: 'SIGHUP', Env: ['PATH=/bin:/sbin:/usr/bin:/usr/sbin'] },
+      config: { Cmd: command, StopSignal: 'SIGHUP', Env: ['PATH=/bin:/sbin:/usr/bin:/usr/sbin'], ...more },
       rootfs: { type: 'layers', diff_ids: packed.map(({ tar }) => tar) },
     }),
   )

@@ -48,6 +48,8 @@ interface ExecOrder {
 interface CallOptions {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
+  /** Instead of `body`. */
+  readonly archive?: Buffer
   readonly headers?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
   readonly signal?: AbortSignal | undefined
@@ -62,7 +64,7 @@ const MAX_REPLY_BYTES = 32 * 1_048_576
 /** The API version of this client. For a daemon that no longer supports it, the daemon's oldest is used. */
 const API_VERSION = '1.41'
 
-type Method = 'GET' | 'POST' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 export class DockerClient {
   readonly #socketPath: string
@@ -112,6 +114,12 @@ export class DockerClient {
   async createContainer(name: string, body: unknown, signal?: AbortSignal): Promise<string> {
     const made = await this.call('POST', '/containers/create', createReply, { query: { name }, body, signal })
     return made.Id
+  }
+
+  /** Unpacks a tar at the root of a container. Missing folders are created; a folder is never replaced by a file. */
+  async putFiles(name: string, archive: Buffer, signal?: AbortSignal): Promise<void> {
+    const query = { path: '/', noOverwriteDirNonDir: 'true' }
+    await this.act('PUT', `/containers/${encodeURIComponent(name)}/archive`, { query, archive, signal })
   }
 
   async startContainer(name: string, signal?: AbortSignal): Promise<void> {
@@ -223,8 +231,8 @@ export class DockerClient {
     const answer = request(url, {
       method,
       dispatcher: this.#agent,
-      headers: { ...options.headers, ...(options.body === undefined ? {} : { 'content-type': 'application/json' }) },
-      body: options.body === undefined ? null : JSON.stringify(options.body),
+      headers: { ...options.headers, ...contentType(options) },
+      body: options.archive ?? (options.body === undefined ? null : JSON.stringify(options.body)),
       headersTimeout: timeoutMs,
       // A silent stream is fine; its readers have timeouts of their own.
       bodyTimeout: 0,
@@ -292,6 +300,11 @@ export class DockerClient {
       throw error
     }
   }
+}
+
+function contentType({ body, archive }: CallOptions): Record<string, string> {
+  if (archive !== undefined) return { 'content-type': 'application/x-tar' }
+  return body === undefined ? {} : { 'content-type': 'application/json' }
 }
 
 function isMissing(error: unknown): boolean {

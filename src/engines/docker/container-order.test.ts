@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
-import { workloadOf } from '../../../test/harness/docker-runtime.ts'
+import { programOf, workloadOf } from '../../../test/harness/docker-runtime.ts'
 import { chooseCpus, containerOrder, gpuModeOf, type GpuMode } from './container-order.ts'
 import { hasProjectQuota } from './notes.ts'
 import { infoReply } from './reply.ts'
 
 const info = infoReply.parse({ NCPU: 8, MemTotal: 16_000_000_000 })
 const gpus = [0, 1, 2].map((index) => ({ index, uuid: `GPU-${index}`, simulated: false }))
-const asked = (gpuMode: GpuMode, gpuIndexes: number[]) =>
+const asked = (gpuMode: GpuMode, gpuIndexes: number[], changes: Parameters<typeof workloadOf>[1] = {}) =>
   containerOrder(
-    { ...workloadOf('one'), node: { index: 0, gpuIndexes, peers: [] } },
+    { ...workloadOf('one', changes), node: { index: 0, gpuIndexes, peers: [] } },
     {
       image: 'a:1',
       info,
@@ -46,6 +46,24 @@ test('GPUs are attached by CDI if the daemon supports it', () => {
   expect(gpuModeOf({ ...info, CDISpecDirs: ['/etc/cdi'], Runtimes: { nvidia: {} } })).toBe('request')
   const found = [{ Source: 'cdi', ID: 'nvidia.com/gpu=0' }]
   expect(gpuModeOf({ ...info, DiscoveredDevices: found, Runtimes: { nvidia: {} } })).toBe('cdi')
+})
+
+test('the image decides what runs unless the order does; /dev/shm is half of the memory unless the order says', () => {
+  const plain = asked('request', []) as { HostConfig: { ShmSize: number } }
+  expect(plain).not.toHaveProperty('Entrypoint')
+  expect(plain).not.toHaveProperty('Cmd')
+  expect(plain.HostConfig.ShmSize).toBe(100_000_000)
+  const program = programOf({ env: { A: 'b', BERTH_GPUS: '9' }, args: ['x'], shmGb: 0.15, udpPorts: [53] })
+  const order = asked('request', [], { program, ports: [80] })
+  expect(order).toMatchObject({
+    Env: ['A=b', 'BERTH_GPUS=', 'NVIDIA_VISIBLE_DEVICES=void'],
+    Cmd: ['x'],
+    ExposedPorts: { '80/tcp': {}, '53/udp': {} },
+    HostConfig: { ShmSize: 150_000_000 },
+  })
+  expect(order).not.toHaveProperty('Entrypoint')
+  const commanded = asked('request', [], { program: programOf({ command: ['/bin/a'], shmGb: 99 }) })
+  expect(commanded).toMatchObject({ Entrypoint: ['/bin/a'], HostConfig: { ShmSize: 200_000_000 } })
 })
 
 test('rejects a GPU that the host does not have', () => {

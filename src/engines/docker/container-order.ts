@@ -4,6 +4,7 @@
  * variable is always set by us.
  */
 import type { Workload } from '../../contract/agent.ts'
+import { isReservedVariable } from '../../contract/workload.ts'
 import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
 import type { Info } from './reply.ts'
@@ -71,7 +72,9 @@ export function networkOrder(workload: Workload): object {
 export function containerOrder(workload: Workload, options: OrderOptions): unknown {
   const { spec } = workload
   if (spec === null) throw new Error(`${workload.tag} has no spec`)
-  const ports = spec.ports.map((port) => `${port}/tcp`)
+  const { program } = spec
+  const { command = null, args = null } = program ?? {}
+  const ports = [...spec.ports.map((port) => `${port}/tcp`), ...(program?.udpPorts ?? []).map((port) => `${port}/udp`)]
   const gpus = gpuOrder(workload, options)
   const memory = memoryBytes(spec.resources.ramGb, options.info)
   return {
@@ -80,7 +83,10 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
     // Open input keeps a shell command running.
     Tty: true,
     OpenStdin: true,
-    Env: gpus.env,
+    Env: [...environmentOf(program?.env ?? {}), ...gpus.env],
+    // Absent: those of the image. With an entrypoint of the order the image's command does not apply either.
+    ...(command === null ? {} : { Entrypoint: command }),
+    ...(args === null ? {} : { Cmd: args }),
     Labels: {
       ...labelsOf(workload),
       [DISK_LABEL]: String(spec.resources.storageGb),
@@ -96,7 +102,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       // Equal to Memory: no swap.
       MemorySwap: memory,
       PidsLimit: processShare(workload.node.gpuIndexes.length, options),
-      ShmSize: Math.floor(memory * SHARED_MEMORY_PART),
+      ShmSize: sharedMemoryBytes(program?.shmGb ?? null, memory),
       ...(options.diskQuota
         ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } }
         : {}),
@@ -109,6 +115,17 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       LogConfig: { Type: 'json-file', Config: { 'max-size': LOG_SIZE, 'max-file': LOG_FILES } },
     },
   }
+}
+
+/** The order's variables, without those that are ours: they decide which GPUs a container gets. */
+function environmentOf(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).flatMap(([name, value]) => (isReservedVariable(name) ? [] : [`${name}=${value}`]))
+}
+
+/** More than the memory could never be filled. */
+function sharedMemoryBytes(shmGb: number | null, memory: number): number {
+  const wanted = shmGb === null ? memory * SHARED_MEMORY_PART : shmGb * BYTES_PER_GB
+  return Math.floor(Math.min(wanted, memory))
 }
 
 /** Capped at the machine's CPUs: the daemon refuses more. */

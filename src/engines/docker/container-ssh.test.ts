@@ -10,6 +10,8 @@ import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/ha
 import {
   forever,
   makeSshKey,
+  programOf,
+  readAll,
   relayTo,
   runtimeOn,
   workloadOf,
@@ -27,6 +29,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   let key: Awaited<ReturnType<typeof makeSshKey>>
   let rsa: Awaited<ReturnType<typeof makeSshKey>>
   let stranger: Awaited<ReturnType<typeof makeSshKey>>
+  const ordered = { MODEL: 'it\'s a "tiny" $HOME', TWO_LINES: 'one\ntwo', PATH: '/opt/app:/bin:/sbin', BERTH_GPUS: '7' }
 
   beforeAll(async () => {
     lab = await startDockerLab({ name: 'ssh' })
@@ -35,7 +38,8 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     rsa = await makeSshKey(lab.folder, 'rsa')
     stranger = await makeSshKey(lab.folder)
     const image = lab.images.sftp
-    await runtime.start(workloadOf('box', { image, sshKeys: [key.text, rsa.text] }), () => {}, forever)
+    const program = programOf({ env: ordered })
+    await runtime.start(workloadOf('box', { image, sshKeys: [key.text, rsa.text], program }), () => {}, forever)
     relay = await relayTo(runtime, 'box', 0)
   })
   afterAll(async () => {
@@ -103,6 +107,22 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   test('passes environment variables', async () => {
     const args = [...options(key.file), '-o', 'SendEnv=LC_LAB', '-p', String(relay.port), 'root@127.0.0.1']
     expect(await said(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
+  })
+
+  test('the environment of the order is the same in the first process, SSH and a terminal', async () => {
+    const script =
+      'for name in MODEL TWO_LINES PATH BERTH_GPUS; do eval "value=\\$$name"; printf "%s=[%s]" "$name" "$value"; done'
+    const expected = `MODEL=[${ordered.MODEL}]TWO_LINES=[${ordered.TWO_LINES}]PATH=[${ordered.PATH}]BERTH_GPUS=[0]`
+    const first = (await lab.docker('exec', 'berth-box', 'cat', '/proc/1/environ')).split('\0')
+    for (const name of ['MODEL', 'TWO_LINES', 'PATH'] as const) expect(first).toContain(`${name}=${ordered[name]}`)
+    // Ours cannot be replaced.
+    expect(first).toContain('BERTH_GPUS=0')
+    expect((await said(ssh(script))).out).toBe(expected)
+    const shell = start('ssh', [...options(key.file), '-T', '-p', String(relay.port), 'root@127.0.0.1'])
+    expect((await said(shell, `${script}\n`)).out).toContain(expected)
+    const command = ['/bin/sh', '-c', script]
+    const request = { kind: 'terminal', workloadId: 'box', columns: 500, rows: 30, command } as const
+    expect(await readAll((await runtime.open(request, forever)).stream)).toBe(expected.replace('\n', '\r\n'))
   })
 
   test('a shell has a terminal', async () => {

@@ -51,7 +51,7 @@ export class EventWatch {
       }
       this.#watchingSince = undefined
       if (signal.aborted) return
-      this.#notify()
+      this.notify()
       const waitMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)] ?? 5_000
       failures += 1
       await pause(waitMs, signal)
@@ -68,17 +68,18 @@ export class EventWatch {
       const info = await this.#client.info(signal)
       this.#watchingSince = info.SystemTime === undefined ? undefined : parseInstant(info.SystemTime)
       connected()
-      this.#notify()
+      this.notify()
       for await (const event of readJsonLines(body)) {
         void event
-        this.#notify()
+        this.notify()
       }
     } finally {
       body.destroy()
     }
   }
 
-  #notify(): void {
+  /** Asks for a new scan. */
+  notify(): void {
     for (const listener of this.#listeners) listener()
   }
 }

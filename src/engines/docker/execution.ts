@@ -25,6 +25,8 @@ export interface Execution {
 export interface ExecutionOrder {
   readonly command: readonly string[]
   readonly env?: readonly string[]
+  /** By number: an image may have no user names. Absent: root. */
+  readonly user?: string
   /** Absent: without a terminal. */
   readonly terminal?: { readonly columns: number; readonly rows: number }
 }
@@ -32,7 +34,6 @@ export interface ExecutionOrder {
 const MAX_EXIT_TRIES = 40
 const EXIT_EVERY_MS = 50
 const UNKNOWN_EXIT_CODE = 255
-/** By number: an image may have no user names. */
 const ROOT = '0:0'
 const MARK = 'BERTH_SESSION'
 
@@ -64,7 +65,7 @@ export async function startExecution(
   const mark = randomBytes(12).toString('hex')
   const tty = order.terminal !== undefined
   const env = [...(order.env ?? []), `${MARK}=${mark}`]
-  const id = await client.createExec(container, { command: order.command, tty, env, user: ROOT })
+  const id = await client.createExec(container, { command: order.command, tty, env, user: order.user ?? ROOT })
   const socket = await client.startExec(id, tty)
   // Readers see the end; without this listener a broken connection would crash the process.
   socket.on('error', () => socket.destroy())

@@ -3,7 +3,7 @@
  * size. Other local images are used only if the supplier allows it. Everything else is pulled even if a copy exists,
  * because only the registry knows whether a customer may have it.
  */
-import type { Workload } from '../../contract/agent.ts'
+import type { Program, Workload } from '../../contract/agent.ts'
 import type { DockerClient } from './client.ts'
 import { BYTES_PER_GB } from './container-order.ts'
 import { isSameImage, parseImageName, type ImageName } from './image-name.ts'
@@ -37,11 +37,13 @@ export async function fetchImage(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, registries, pullStallMs = PULL_STALL_MS, onError } = options
-  const login = image.host === undefined ? undefined : registries[image.host]
+  const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
+  const own = image.host === undefined ? undefined : registries[image.host]
+  // The default image is the supplier's choice, so it is pulled as the supplier.
+  const login = (isDefault ? undefined : loginFor(image, workload.spec?.program?.registry ?? null)) ?? own
   // The daemon's error is for the supplier only: it may reveal the supplier's network.
   const failed = (error: unknown): void => onError(`pull of ${image.full}`, error)
   const order = { image, login, stallMs: pullStallMs, progress, failed, signal }
-  const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
   if ((isDefault || options.allowLocalImages) && (await client.image(image.full, signal)) !== undefined) return
   if (isDefault) return pullImage(client, order)
   const { quiet } = await checkRegistry(image, options)
@@ -49,4 +51,24 @@ export async function fetchImage(
   const pull = (): Promise<void> => pullImage(client, { ...order, maxBytes, quiet })
   // The download is compressed and may be a fraction of the unpacked size.
   if ((await options.images.fetch(image, pull, signal)) > maxBytes) throw imageTooLarge(image)
+}
+
+/** The login of the order, if the image is of its registry: no other may see it. */
+function loginFor(image: ImageName, registry: Program['registry']): RegistryLogin | undefined {
+  if (registry === null || serverOf(image.host ?? DEFAULT_SERVER) !== serverOf(registry.server)) return undefined
+  return { username: registry.username, password: registry.password }
+}
+
+const DEFAULT_SERVER = 'docker.io'
+const DEFAULT_SERVERS = new Set(['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com'])
+
+/** `https://index.docker.io/v1/` is how `docker login` writes docker.io. */
+function serverOf(server: string): string {
+  const host = server
+    .trim()
+    .toLowerCase()
+    .replace(/^https?:\/\//, '')
+    .replace(/\/.*$/, '')
+    .replace(/:443$/, '')
+  return DEFAULT_SERVERS.has(host) ? DEFAULT_SERVER : host
 }

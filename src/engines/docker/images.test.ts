@@ -1,9 +1,11 @@
-/** Pulling images from registries (private and slow ones too) and using local ones, with a real daemon and registry. */
+/** Images: pulled from registries (private and slow ones too) or local, and started as an order asks, with a real daemon and registry. */
+import { existsSync } from 'node:fs'
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
   forever,
+  programOf,
   runtimeOn,
   startListener,
   workloadOf,
@@ -29,6 +31,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await lab.close()
   })
 
+  const shell = (id: string, script: string): Promise<string> => lab.docker('exec', `berth-${id}`, 'sh', '-c', script)
   const listed = async (id: string) => (await runtime.list(forever)).find((one) => one.id === id)
   const refusal = async (changes: Parameters<typeof workloadOf>[1], on = runtime): Promise<NeverStarts> => {
     const failure = await on.start(workloadOf('refused', changes), silent, forever).catch((error: unknown) => error)
@@ -149,6 +152,86 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     expect(seen).toContain(basic('berth', 'secret'))
     expect((await refusal({ image })).reason).toBe('image_refused')
     await guarded.close()
+  })
+
+  test('pulls with the login of the order, and shows it to no other registry, customer or log', async () => {
+    const seen: Array<string | undefined> = []
+    const logged: string[] = []
+    const guarded = await startProxy(lab, (request, response, pass) => {
+      seen.push(request.headers.authorization)
+      if (request.headers.authorization === basic('ada', 'planted-password')) return pass()
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="lab"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}')
+    })
+    const other = runtimeOn(lab, { onError: (what, error) => logged.push(`${what} ${String(error)}`) })
+    const image = { name: `${guarded.address}/lab/busybox`, tag: '1' }
+    const registry = { server: guarded.address, username: 'ada', password: 'planted-password' }
+    await other.start(workloadOf('mine', { image, program: programOf({ registry }) }), silent, forever)
+    // A copy on the host is of no use to a customer who may not pull it.
+    expect((await refusal({ image }, other)).reason).toBe('image_refused')
+    expect(seen).toContain(basic('ada', 'planted-password'))
+    seen.length = 0
+    const elsewhere = { ...registry, server: 'registry.example.org' }
+    expect((await refusal({ image, program: programOf({ registry: elsewhere }) }, other)).reason).toBe('image_refused')
+    expect(seen.filter((one) => one !== undefined)).toEqual([])
+    expect(logged.join('\n')).not.toContain('planted')
+    await other.stop('mine', forever)
+    await other.close()
+    await guarded.close()
+  })
+
+  test('the entrypoint of the image runs with the arguments of the order, unless the order has a command', async () => {
+    const { busyboxLayer } = lab.registry
+    const entry = ['/bin/sh', '-c', 'echo "entry $*"; exec sleep 9999', 'sh']
+    const image = await lab.registry.push('lab/entry', '1', [busyboxLayer], ['from-image'], { Entrypoint: entry })
+    const outputs = ['entry from-image', 'entry a b', 'command only']
+    const programs = [
+      {},
+      { args: ['a', 'b'] },
+      { command: ['/bin/sh', '-c', 'echo "command only $*"; exec sleep 9999'] },
+    ]
+    for (const [i, output] of outputs.entries()) {
+      await runtime.start(workloadOf('entry', { image, program: programOf(programs[i] ?? {}) }), silent, forever)
+      const log = await waitFor('its output', async () => (await lab.docker('logs', 'berth-entry')).trim())
+      expect(log).toBe(output)
+      await runtime.stop('entry', forever)
+    }
+  })
+
+  test('files of the order are there at the first start, and links of the image lead nowhere else', async () => {
+    const { busyboxLayer } = lab.registry
+    const links = await lab.registry.linkLayer({
+      'etc/app': '/tmp/elsewhere',
+      'srv/out': '../../../../../../..',
+      'srv/file': '/etc/passwd',
+    })
+    const image = await lab.registry.push(
+      'lab/links',
+      '1',
+      [busyboxLayer, links],
+      ['/bin/sh', '-c', 'cat /opt/a/b; exec sleep 9999'],
+    )
+    const files = [
+      { path: '/opt/a/b', content: 'from the order\n', mode: '0640' },
+      { path: '/srv/file', content: 'replaced', mode: '0600' },
+      { path: '/srv/out/escaped-berth-test', content: 'inside', mode: '0644' },
+    ]
+    await runtime.start(workloadOf('files', { image, program: programOf({ files }) }), silent, forever)
+    await waitFor('the file in the log', async () =>
+      (await lab.docker('logs', 'berth-files')).includes('from the order'),
+    )
+    expect(await shell('files', 'stat -c "%a %u" /opt/a/b /srv/file; cat /srv/file; head -n 1 /etc/passwd')).toBe(
+      '640 0\n600 0\nreplacedroot:x:0:0:root:/root:/bin/sh\n',
+    )
+    expect(await shell('files', 'cat /escaped-berth-test')).toBe('inside')
+    expect(existsSync('/escaped-berth-test')).toBe(false)
+    // Later they are the customer's.
+    await shell('files', 'echo changed >/srv/file')
+    await lab.docker('kill', 'berth-files')
+    await runtime.start(workloadOf('files', { image, program: programOf({ files }) }), silent, forever)
+    expect(await shell('files', 'cat /srv/file')).toBe('changed\n')
+    await runtime.stop('files', forever)
+    const bad = programOf({ files: [{ path: '/etc/passwd/x', content: '', mode: '0644' }] })
+    expect((await refusal({ program: bad })).reason).toBe('bad_file_path')
   })
 
   test('aborts and retries a stalled pull', async () => {

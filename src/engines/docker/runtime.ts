@@ -4,35 +4,29 @@
  * in files.
  */
 import type { Duplex } from 'node:stream'
+import { systemClock } from '../../base/instant.ts'
 import type { Resolve } from '../../base/outbound.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
-import { DockerClient, DockerRefused } from './client.ts'
-import {
-  chooseCpus,
-  containerOrder,
-  CPUS_LABEL,
-  gpuModeOf,
-  ID_LABEL,
-  nameOf,
-  networkOrder,
-  TAG_LABEL,
-  type DockerGpu,
-  type GpuMode,
-} from './container-order.ts'
+import { DockerClient } from './client.ts'
+import { endOf, fileFault, lost, startFault } from './container-end.ts'
+import { ContainerMaker } from './container-maker.ts'
+import { ID_LABEL, nameOf, TAG_LABEL, type DockerGpu, type GpuMode } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
+import { fileArchive } from './file-archive.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
-import type { ImageName } from './image-name.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
-import { diskNote, hostProcesses, storageEnforcesLimits } from './notes.ts'
+import { diskNote, storageEnforcesLimits } from './notes.ts'
 import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
+import { nextRestart } from './restart.ts'
 import { ContainerSsh } from './container-ssh.ts'
+import { StartScripts } from './start-script.ts'
 import { openStream } from './stream.ts'
-import { WorkloadFiles, type WorkloadEnd } from './workload-file.ts'
+import { WorkloadFiles, type WorkloadEnd, type WorkloadFile } from './workload-file.ts'
 
 export interface DockerRuntimeOptions {
   readonly socketPath: string
@@ -69,10 +63,6 @@ const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
 const MAX_GONE_TRIES = 100
 const GONE_EVERY_MS = 100
-/** Killed by SIGKILL. */
-const KILLED_EXIT_CODE = 137
-
-const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' } as const
 
 export function dockerRuntime(
   options: DockerRuntimeOptions,
@@ -89,6 +79,8 @@ class DockerRuntime implements Runtime {
   readonly #ssh: ContainerSsh
   readonly #fence: ContainerFence
   readonly #images: ImageStore
+  readonly #scripts: StartScripts
+  readonly #maker: ContainerMaker
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   /** As last measured. */
@@ -97,10 +89,6 @@ class DockerRuntime implements Runtime {
   readonly #closing = new AbortController()
   /** As last reported by the daemon. undefined: not asked yet. */
   #info: Info | undefined
-  #diskQuota: boolean | undefined
-  #pinsCpus = true
-  /** Serialised: two at a time would choose the same CPUs. */
-  #creating: Promise<unknown> = Promise.resolve()
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options
@@ -113,11 +101,14 @@ class DockerRuntime implements Runtime {
       networkNamespace: options.networkNamespace,
       checkMs: options.fenceCheckMs,
     })
+    this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, client: this.#client })
     this.#images = new ImageStore({ ...options, client: this.#client })
+    const changed = (): void => this.#events.notify()
+    this.#scripts = new StartScripts({ client: this.#client, changed, onError: options.onError })
     this.#stopDiskWatch = watchDisks({
       client: this.#client,
       everyMs: options.diskWatchMs ?? DISK_WATCH_MS,
-      volumesOnly: () => this.#diskQuota === true,
+      volumesOnly: () => this.#maker.diskQuota === true,
       exceeded: (id, message) => this.#end(id, { failure: 'disk_share_exceeded', message }),
       measured: (id, bytes) => void this.#diskBytes.set(id, bytes),
       onError: options.onError,
@@ -143,7 +134,7 @@ class DockerRuntime implements Runtime {
     const simulated = this.#options.gpus.filter((gpu) => gpu.simulated).length
     return [
       `Container engine ${info.ServerVersion}, storage driver ${info.Driver}.`,
-      diskNote(this.#diskQuota === true, seconds),
+      diskNote(this.#maker.diskQuota === true, seconds),
       ...this.#fence.notes(),
       ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no GPU device.`]),
     ]
@@ -181,7 +172,7 @@ class DockerRuntime implements Runtime {
     }
     const file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
-    if (found?.State.Status === 'running') return
+    if (found?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
     // A second container would start with empty disks under the same name.
     if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     const info = await this.#readInfo(signal)
@@ -191,13 +182,15 @@ class DockerRuntime implements Runtime {
         const sources = { ...this.#options, client: this.#client, images: this.#images }
         await fetchImage(sources, workload, image, progress, signal)
         progress('creating the container')
-        await this.#ensureNetwork(workload, signal)
-        await this.#create(workload, image, info, signal)
+        await this.#maker.make(workload, image, info, signal)
       })
       await this.#files.keepMade(workload.id)
     }
+    if (found === undefined || found.State.Status === 'created') await this.#putFiles(workload, signal)
+    else await this.#countRestart(workload.id, file, found)
     progress('starting the container')
     await this.#fence.raise()
+    if (scriptOf(workload) !== null) await this.#files.keepScriptDue(workload.id, true)
     try {
       await this.#client.startContainer(name, signal)
     } catch (error) {
@@ -209,6 +202,40 @@ class DockerRuntime implements Runtime {
       await this.#client.killContainer(name)
       throw error
     }
+    await this.#runScript(workload, true)
+  }
+
+  /** Before the first start: later the files are the customer's. */
+  async #putFiles({ id, spec }: Workload, signal: AbortSignal): Promise<void> {
+    const files = spec?.program?.files ?? []
+    if (files.length === 0) return
+    try {
+      await this.#client.putFiles(nameOf(id), await fileArchive(files), signal)
+    } catch (error) {
+      throw fileFault(error)
+    }
+  }
+
+  async #runScript(workload: Workload, isDue: boolean): Promise<void> {
+    const { id } = workload
+    const script = scriptOf(workload)
+    if (script === null || !isDue) return
+    await this.#scripts.begin(id, nameOf(id), script)
+    await this.#files.keepScriptDue(id, false)
+  }
+
+  /** Counted before the start, so that no restart is lost when the agent ends meanwhile. */
+  async #countRestart(id: string, file: WorkloadFile, container: Container): Promise<void> {
+    const restart = this.#restartOf(file, container)
+    if (restart === undefined) return
+    await this.#files.keepRestarts(id, { count: restart.count, finishedAt: container.State.FinishedAt })
+  }
+
+  /** undefined: it exited unobserved, or is not started again. */
+  #restartOf(file: WorkloadFile | undefined, { State }: Container): ReturnType<typeof nextRestart> {
+    if (!this.#events.saw(State.FinishedAt)) return undefined
+    const exit = { code: State.ExitCode, startedAt: State.StartedAt, finishedAt: State.FinishedAt }
+    return nextRestart(file?.restart, file?.restarts, exit, systemClock.now())
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
@@ -224,6 +251,7 @@ class DockerRuntime implements Runtime {
     const networks = await this.#client.networks(label, signal)
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
     await this.#files.remove(id)
+    this.#scripts.forget(id)
     this.#ends.delete(id)
     this.#diskBytes.delete(id)
     // Not awaited: removing a large image takes a while.
@@ -260,7 +288,7 @@ class DockerRuntime implements Runtime {
   async #readInfo(signal: AbortSignal): Promise<Info> {
     const info = await this.#client.info(signal)
     this.#info = info
-    this.#diskQuota ??= await storageEnforcesLimits(info)
+    this.#maker.diskQuota ??= await storageEnforcesLimits(info)
     return info
   }
 
@@ -292,14 +320,28 @@ class DockerRuntime implements Runtime {
     if (container === undefined) return undefined
     // It may have been restarted since it was listed.
     if (container.State.Status === 'running' || container.State.Status === 'paused') {
-      return { ...base, state: 'running', sshUser: SSH_USER, incarnation: container.State.StartedAt }
+      return { ...base, ...(await this.#findRunning(id, container)) }
     }
-    const known = this.#ends.get(id) ?? (await this.#files.read(id))?.end
+    const file = await this.#files.read(id)
+    const known = this.#ends.get(id) ?? file?.end
     if (known !== undefined) return { ...base, state: 'failed', ...known }
     if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }
-    const end = endOf(container)
+    const end = endOf(container, file?.restarts?.count ?? 0)
+    const restart = this.#restartOf(file, container)
+    if (restart !== undefined) return { ...base, state: 'ended', message: end.message, waitMs: restart.waitMs }
     await this.#keepEnd(id, end)
     return { ...base, state: 'failed', ...end }
+  }
+
+  async #findRunning(id: string, { State }: Container): Promise<Omit<Found, 'id' | 'tag' | 'disks'>> {
+    // Damaged files are reported when someone needs them.
+    const file = await this.#files.read(id).catch(() => undefined)
+    if (file?.scriptDue === true) return { state: 'starting' }
+    const count = file?.restarts?.count ?? 0
+    const restarted = count === 0 ? undefined : `Restarted ${count} of at most ${file?.restart?.maxRetries ?? 0} times.`
+    const message = this.#scripts.failure(id) ?? restarted
+    const said = message === undefined ? {} : { message }
+    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...said }
   }
 
   /** Killed before the file is written: it may be the container that has filled the disk. */
@@ -323,71 +365,8 @@ class DockerRuntime implements Runtime {
       this.#options.onError(`cannot store the exit of ${nameOf(id)}`, error)
     }
   }
-
-  async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {
-    const there = await this.#client.networks(`${ID_LABEL}=${workload.id}`, signal)
-    if (there.length > 0) return
-    try {
-      await this.#client.createNetwork(networkOrder(workload), signal)
-    } catch (error) {
-      // Some engines cannot name the bridge. Firewall rules by name then do not apply; the notes say so.
-      if (!(error instanceof DockerRefused) || !/option|bridge\.name/i.test(error.message)) throw error
-      await this.#client.createNetwork({ ...networkOrder(workload), Options: {} }, signal)
-    }
-  }
-
-  #create(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
-    const made = this.#creating.then(() => this.#createNow(workload, image, info, signal))
-    this.#creating = made.catch(() => {})
-    return made
-  }
-
-  /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
-  async #createNow(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
-    const { gpus, gpuMode, portAddress = LOOPBACK } = this.#options
-    const neighbours = await this.#client.containers(TAG_LABEL, signal)
-    const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
-    const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
-    const diskQuota = this.#diskQuota === true
-    const order = containerOrder(workload, {
-      image: image.full,
-      info,
-      gpus,
-      gpuMode: gpuMode ?? gpuModeOf(info),
-      diskQuota,
-      cpus,
-      portAddress,
-      hostProcesses: await hostProcesses(),
-    })
-    try {
-      await this.#client.createContainer(nameOf(workload.id), order, signal)
-    } catch (error) {
-      const message = error instanceof DockerRefused ? error.message : ''
-      if (diskQuota && /storage-opt|quota/i.test(message)) this.#diskQuota = false
-      else if (cpus !== undefined && /cpuset|requested cpus/i.test(message)) this.#pinsCpus = false
-      else throw startFault(error)
-      await this.#createNow(workload, image, info, signal)
-    }
-  }
 }
 
-function endOf(container: Container): WorkloadEnd {
-  const { ExitCode, OOMKilled, Error: reason } = container.State
-  if (OOMKilled && ExitCode === KILLED_EXIT_CODE) {
-    return { failure: 'out_of_memory', message: 'The container exceeded its memory limit and was killed.' }
-  }
-  const why = reason === '' ? '' : ` (${reason.slice(0, 200)})`
-  return { failure: 'process_exited', message: `The process exited with code ${ExitCode}${why}.` }
-}
-
-/** Refusals because of the image or the machine would repeat: they are final. */
-function startFault(error: unknown): unknown {
-  if (!(error instanceof DockerRefused)) return error
-  if (/no command specified/i.test(error.message)) {
-    return new NeverStarts('image_without_command', 'The image has no command to run.')
-  }
-  if (/could not select device driver|unresolvable CDI devices|nvidia-container-cli/i.test(error.message)) {
-    return new NeverStarts('gpu_unavailable', 'The container engine of this host cannot attach its GPUs.')
-  }
-  return error
+function scriptOf({ spec }: Workload): string | null {
+  return spec?.program?.onStart ?? null
 }

@@ -1,6 +1,6 @@
 /**
- * State of a container that the daemon does not keep: authorised SSH keys, its SSH host key, and its exit if that was
- * observed. One private file per container, replaced atomically, so that neither a full disk nor a power cut leaves
+ * State of a container that the daemon does not keep: authorised SSH keys, its SSH host key, its restarts, and its exit
+ * if that was observed. One private file per container, replaced atomically, so that neither a full disk nor a power cut leaves
  * half of one.
  */
 import { mkdir, readFile, rm } from 'node:fs/promises'
@@ -20,6 +20,11 @@ const workloadFile = z.object({
   made: z.boolean(),
   /** Present once it exited while we were watching: it is not started again. */
   end: z.object({ failure: z.string(), message: z.string() }).optional(),
+  restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }).optional(),
+  /** Restarts in a row because its program exited, and the time of the exit before the last one. */
+  restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),
+  /** The start script has to run before it counts as running. */
+  scriptDue: z.boolean().optional(),
 })
 export type WorkloadFile = z.output<typeof workloadFile>
 export type WorkloadEnd = NonNullable<WorkloadFile['end']>
@@ -55,7 +60,15 @@ export class WorkloadFiles {
       const before = await this.read(id)
       const same = before?.tag === tag ? before : undefined
       const hostKey = same?.hostKey ?? makeSshKeyPair(id).privateKey
-      const file = { tag, sshKeys: spec?.sshKeys ?? [], hostKey, made: same?.made ?? false }
+      const file: WorkloadFile = {
+        tag,
+        sshKeys: spec?.sshKeys ?? [],
+        hostKey,
+        made: same?.made ?? false,
+        ...(spec?.program === undefined ? {} : { restart: spec.program.restart }),
+        ...(same?.restarts === undefined ? {} : { restarts: same.restarts }),
+        ...(same?.scriptDue === undefined ? {} : { scriptDue: same.scriptDue }),
+      }
       await this.#write(id, file)
       return file
     })
@@ -67,6 +80,14 @@ export class WorkloadFiles {
 
   keepEnd(id: string, end: WorkloadEnd): Promise<void> {
     return this.#change(id, { end })
+  }
+
+  keepRestarts(id: string, restarts: NonNullable<WorkloadFile['restarts']>): Promise<void> {
+    return this.#change(id, { restarts })
+  }
+
+  keepScriptDue(id: string, scriptDue: boolean): Promise<void> {
+    return this.#change(id, { scriptDue })
   }
 
   remove(id: string): Promise<void> {

@@ -376,7 +376,8 @@ class Lane {
 
   /** Logs once per cause: a host that is off is retried every second or two. */
   #warn(error: unknown, message: string): void {
-    const text = error instanceof Error ? error.message : String(error)
+    const said = error instanceof Error ? error.message : String(error)
+    const text = this.#work?.keeper.hide(said) ?? said
     const kind = text.replaceAll(/\d+/g, '#')
     if (this.#logged.get(message) === kind) return
     this.#logged.set(message, kind)
