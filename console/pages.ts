@@ -8,9 +8,11 @@ import type { Scope } from '../src/contract/endpoint.ts'
 import { accountsSearch } from './pages/accounts/search.ts'
 import { auditSearch } from './pages/audit/search.ts'
 import { billingSearch } from './pages/billing/search.ts'
+import { costsSearch } from './pages/costs/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
 import { fleetSearch } from './pages/fleet/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
+import { notificationsSearch } from './pages/notifications/search.ts'
 import { playgroundSearch } from './pages/playground/search.ts'
 import { rentSearch } from './pages/rent/search.ts'
 import { rentalSearch } from './pages/rental/search.ts'
@@ -161,12 +163,28 @@ export const pages = [
     load: async () => (await import('./pages/usage/page.tsx')).UsagePage,
   }),
   page({
+    path: '/costs',
+    title: 'Costs',
+    in: 'Account',
+    scopes: ['billing:read'],
+    search: costsSearch,
+    load: async () => (await import('./pages/costs/page.tsx')).CostsPage,
+  }),
+  page({
     path: '/billing',
     title: 'Billing',
     in: 'Account',
     scopes: ['billing:read'],
     search: billingSearch,
     load: async () => (await import('./pages/billing/page.tsx')).BillingPage,
+  }),
+  page({
+    path: '/notifications',
+    title: 'Notifications',
+    in: 'Account',
+    scopes: ['compute:read', 'billing:read', 'operator'],
+    search: notificationsSearch,
+    load: async () => (await import('./pages/notifications/page.tsx')).NotificationsPage,
   }),
   page({
     path: '/keys',

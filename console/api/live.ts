@@ -20,12 +20,13 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
     'listVolumes',
   ],
   volume: ['listVolumes', 'listStorageOptions', 'getRental', 'listBareMetalRentals', 'getCustomerBalance'],
-  balance: ['getCustomerBalance', 'getStatement', 'listInvoices', 'getPurchaseHistory'],
+  balance: ['getCustomerBalance', 'getStatement', 'getDailyStatement', 'listInvoices', 'getPurchaseHistory'],
+  budget: ['listBudgets'],
   key: ['listApiKeys'],
   webhook: ['listWebhookDeliveries', 'listWebhooks'],
 }
 
-const ownReads: readonly CallableId[] = ['listEvents', ...new Set(Object.values(readAgain).flat())]
+const ownReads: readonly CallableId[] = ['listEvents', 'listNotifications', ...new Set(Object.values(readAgain).flat())]
 
 /** Events that change availability. */
 const changesAvailability: ReadonlySet<EventType> = new Set(['rental.created', 'rental.failed', 'rental.terminated'])
@@ -77,7 +78,12 @@ export function useLiveEvents(): void {
 }
 
 function readsOf(event: LineEvent): readonly CallableId[] {
-  return ['listEvents', ...(readAgain[event.type.split('.')[0] ?? ''] ?? []), ...availabilityReads(event)]
+  return [
+    'listEvents',
+    'listNotifications',
+    ...(readAgain[event.type.split('.')[0] ?? ''] ?? []),
+    ...availabilityReads(event),
+  ]
 }
 
 /** The marketplace has only containers. */

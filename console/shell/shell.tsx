@@ -11,6 +11,8 @@ import { cx } from '../ui/class.ts'
 import { SkeletonText } from '../ui/skeleton.tsx'
 import { toast } from '../ui/toast.tsx'
 import { pages, sections } from '../pages.ts'
+import { MoneyBanner } from './banner.tsx'
+import { Bell } from './bell.tsx'
 import { ThemeButton } from './theme-button.tsx'
 
 export function Shell() {
@@ -63,6 +65,7 @@ export function Shell() {
         <main id="main" ref={main} tabIndex={-1} className="flex-1 outline-none">
           <Outlet />
         </main>
+        {mayUse(me, 'billing:read') && <MoneyBanner />}
       </div>
     </div>
   )
@@ -94,6 +97,8 @@ function Navigation({ me }: { me: Me }) {
   })
 }
 
+const notified = ['compute:read', 'billing:read', 'operator'] as const
+
 function TopBar({ me }: { me: Me }) {
   const leave = useMutation({
     mutationFn: signOut,
@@ -107,6 +112,7 @@ function TopBar({ me }: { me: Me }) {
         <span className="sr-only">Signed in to the account </span>
         {me.account.name}
       </span>
+      {notified.some((scope) => mayUse(me, scope)) && <Bell />}
       <ThemeButton />
       <Button look="quiet" busy={leave.isPending} onClick={() => leave.mutate()}>
         Sign out

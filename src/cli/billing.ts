@@ -1,8 +1,9 @@
-/** `berth balance`, `statement`, `purchases` and `invoices`. An invoice is named by its month or its number. */
+/** `berth balance`, `statement`, `billing`, `purchases` and `invoices`. An invoice is named by its month or its number. */
 import { InvalidArgumentError } from 'commander'
 import { formatUsdForPeople, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
+import { count } from '../view/number.ts'
 import { utcDay, utcTime } from '../view/time.ts'
 import { balanceFacts } from './balance.ts'
 import { checkOutput, outputOptions, writeOutput, type OutputOptions } from './output-file.ts'
@@ -11,6 +12,7 @@ import { custom, list, show } from './row.ts'
 import { bold, toned, type Cell, type Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import type { Row } from './row-type.ts'
+import { costsRow } from './usage.ts'
 
 type Invoice = Reply<'getInvoice'>
 
@@ -49,6 +51,37 @@ export const rows: readonly Row[] = [
     ],
     empty: ['The balance has not changed yet.', HOW_TO_PAY],
     examples: ['berth statement', 'berth statement --limit 1000 --json'],
+  }),
+  costsRow,
+  list('billing statement', 'getDailyStatement', 'list changes to the balance by day and resource, oldest first', {
+    rowsShown: 50,
+    flags: {
+      from: '--since <day>  first day, such as 2026-11-01 (default: first day of the month)',
+      to: '--until <day>  last day (default: today)',
+    },
+    columns: ['day', 'description', 'amountUsd', 'balanceAfterUsd:BALANCE'],
+    wide: ['kind', 'service', 'rentalId', 'volumeId', 'model', 'postings'],
+    empty: ['The balance did not change in these days.', HOW_TO_PAY],
+    examples: ['berth billing statement', 'berth billing statement --since 2026-11-01 --until 2026-11-30'],
+  }),
+  custom<OutputOptions>('billing export', 'save the statement by day as CSV', {
+    operation: 'exportStatement',
+    only: ['from', 'to'],
+    flags: {
+      from: '--since <day>  first day, such as 2026-11-01 (default: first day of the month)',
+      to: '--until <day>  last day (default: today)',
+    },
+    options: outputOptions('CSV'),
+    examples: ['berth billing export --since 2026-11-01 --until 2026-11-30 -o november.csv'],
+    run: async ({ client, screen, options, input }) => {
+      checkOutput(options)
+      const { from, to } = (input.parts.query ?? {}) as { from?: string; to?: string }
+      const csv = await client.call('exportStatement', { query: { from, to } })
+      writeOutput(options, Buffer.from(csv))
+      // Without the titles, the opening and the closing balance.
+      const lines = csv.split('\r\n').length - 4
+      screen.show({ file: options.output, lines }, () => [`Saved ${count(lines, 'line')} to ${options.output}.`])
+    },
   }),
   list('purchases', 'getPurchaseHistory', 'list payments and credits, newest first', {
     noun: 'payment',

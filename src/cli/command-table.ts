@@ -34,9 +34,14 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['catalog'], load: async () => (await import('./catalog.ts')).rows },
     { names: ['requests', 'cost'], load: async () => (await import('./request.ts')).rows },
     { names: ['usage'], load: async () => (await import('./usage.ts')).rows },
-    { names: ['balance', 'statement', 'purchases', 'invoices'], load: async () => (await import('./billing.ts')).rows },
+    {
+      names: ['balance', 'statement', 'billing', 'purchases', 'invoices'],
+      load: async () => (await import('./billing.ts')).rows,
+    },
     { names: ['events'], load: async () => (await import('./event.ts')).rows },
     { names: ['account', 'members', 'keys', 'ssh-keys'], load: async () => (await import('./account.ts')).rows },
+    { names: ['budgets'], load: async () => (await import('./budget.ts')).rows },
+    { names: ['notifications'], load: async () => (await import('./notification.ts')).rows },
     { names: ['webhooks'], load: async () => (await import('./webhook.ts')).rows },
   ],
   'Suppliers:': [
@@ -56,6 +61,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator-price.ts'),
     import('./operator-fleet.ts'),
     import('./operator-watch.ts'),
+    import('./operator-mail.ts'),
   ])
   return files.flatMap(({ rows }) => rows)
 }
@@ -68,12 +74,16 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   members: 'members of the account',
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',
+  billing: 'costs and the statement by day',
+  budgets: 'monthly budgets',
+  notifications: 'notifications, and which of them come by e-mail',
   webhooks: 'webhooks, which receive events',
   agent: 'offer this machine for rent',
   supply: 'your machines: join tokens, hosts, prices and earnings',
   operator: 'accounts, money, prices, machines and the audit log',
   'operator hosts': 'hosts with an agent, and bare metal reached over SSH',
   'operator images': 'images that virtual machines boot from',
+  'operator mail': 'outgoing e-mail',
   models: 'models on sale',
   deployments: 'servers that run models',
   ledger: 'the ledger',

@@ -72,6 +72,15 @@ describe('money', () => {
     expect(await done('statement', '--limit', `${size}`, '--cursor', cursor)).toMatch(
       /a gift.*\n.*for the test.*\n\n2 lines\n$/,
     )
+    const days = await done('billing', 'statement')
+    expect(days).toMatch(/^DAY +DESCRIPTION +AMOUNT +BALANCE\n/)
+    expect(days).toMatch(/Virtual machine \S+ “box” +>?-\$/)
+    const file = path.join(cli.folder, 'statement.csv')
+    expect(await done('billing', 'export', '-o', file)).toMatch(/^Saved \d+ lines to /)
+    const { closingBalanceUsd } = await json('billing', 'statement')
+    expect((await readFile(file, 'utf8')).trimEnd().split('\r\n').at(-1)).toMatch(
+      new RegExp(`,closing_balance,Closing balance,+${closingBalanceUsd}$`),
+    )
     const { lines: told } = await json('statement')
     const charged = (told as Array<{ kind: string; amountUsd: string }>).filter(({ kind }) => kind === 'charge')
     const sum = sumUsd(charged.map(({ amountUsd }) => usd(amountUsd.replace(/^-/, ''))))
@@ -249,5 +258,45 @@ describe('account', () => {
     const { code, out, error } = await cli.berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
     expect(error).toContain(told)
+  })
+})
+
+describe('costs, budgets and notifications', () => {
+  test('costs are grouped, and a forecast follows', async () => {
+    const out = await done('billing', 'costs', '--by', 'label')
+    expect(out).toMatch(/^LABEL +COST\n/)
+    expect(out).toMatch(/box +\$0\./)
+    expect(out).toMatch(/forecast for \d{4}-\d\d: \$/)
+    const { totalUsd, groups } = await json('billing', 'costs')
+    expect(sumUsd(groups.map(({ costUsd }: { costUsd: string }) => usd(costUsd)))).toBe(usd(totalUsd))
+  })
+
+  test('a budget is added, blocks, is raised and deleted', async () => {
+    expect(await done('budgets', 'ls')).toMatch(/^There are no budgets\.\nTo add one: berth budgets add /)
+    const added = await done('budgets', 'add', 'Research', '--monthly', '0.000000001', '--action', 'block')
+    expect(added).toMatch(/^Created Research: <\$0\.0001 per month, /)
+    await waitFor('the budget to block', async () => /blocking/.test(await done('budgets', 'ls')))
+    const order = ['rent', '--kind', 'container', '--gpu', '4090', '--count', '1', '--yes']
+    const refused = await cli.berth(order, { BERTH_KEY: account.key })
+    expect(refused.error).toContain('The budget “Research”')
+    expect(refused.error).toContain('berth budgets change')
+    expect(await done('notifications', 'ls')).toMatch(/• Budget “Research” exceeded/)
+    expect(await done('notifications', 'read')).toBe('Everything is read.\n')
+    expect(await done('notifications', 'ls', '--unread')).toBe('Nothing unread.\n')
+    expect(await done('budgets', 'change', 'Research', '--monthly', '5000')).toMatch(/^Research: .* spent\.\n$/)
+    expect(await done('budgets', 'rm', 'Research')).toBe('Deleted Research.\n')
+  })
+
+  test('a member chooses what comes by e-mail', async () => {
+    expect(await done('notifications', 'set', 'rental_failed', '--email', 'off')).toMatch(/e-mail off/)
+    expect(await done('notifications', 'channels')).toMatch(/rental_failed +Rental failed +yes +no\n/)
+  })
+
+  test('the operator sees that no mail server is configured', async () => {
+    const { out } = await cli.berth(['operator', 'mail', 'status'])
+    expect(out).toContain('BERTH_SMTP_URL')
+    const sent = await cli.berth(['operator', 'mail', 'test', 'ops@example.com'])
+    expect(sent.code).not.toBe(0)
+    expect(sent.error).toContain('cannot send e-mail')
   })
 })

@@ -1,4 +1,4 @@
-/** `berth usage`: spending by day, model, key or rental. In a terminal each row has a bar. */
+/** `berth usage` and `billing costs`: spending by day, model, rental, label and so on. In a terminal each row has a bar. */
 import { money } from '../view/money.ts'
 import { number } from '../view/number.ts'
 import { InvalidArgumentError } from 'commander'
@@ -47,6 +47,34 @@ export const rows: readonly Row[] = [
     },
   }),
 ]
+
+/** Part of `berth billing`. */
+export const costsRow: Row = show(
+  'billing costs',
+  'getCosts',
+  'show costs by kind, resource, key, label or member, and a forecast',
+  {
+    flags: {
+      groupBy: '--by <group>  group by',
+      from: { text: '--since <day>  first day: 2026-11-01, or 7d for a week (default: 30d)', parse: parseSince },
+      to: { text: '--until <day>  last day (default: today)', parse: parseDay },
+      limit: '--top <n>  number of groups; the rest is one row',
+    },
+    examples: ['berth billing costs', 'berth billing costs --by label --since 7d'],
+    content: ({ from, to, groupBy, groups, totalUsd, month }, { shell }) => {
+      const rows = groups.map(({ name, costUsd }) => ({ name, cost: parseUsd(costUsd) ?? zeroUsd, requests: 0 }))
+      const cells = cellsOf(rows, shell.colour.out).map(([name = '', , ...rest]) => [name, ...rest])
+      return [
+        groups.length === 0
+          ? `No costs from ${from} to ${to}.`
+          : { titles: [groupBy.toUpperCase(), 'COST', ...(shell.colour.out ? [''] : [])], rows: cells },
+        '',
+        `${money(totalUsd)} from ${from} to ${to} (UTC)`,
+        `${money(month.spentUsd)} this month so far; forecast for ${month.month}: ${money(month.forecastUsd)}`,
+      ]
+    },
+  },
+)
 
 function cellsOf(usage: readonly UsageRow[], hasBars: boolean): Cell[][] {
   const max = Math.max(0, ...usage.map(({ cost }) => nanoUsdToNumber(cost)))

@@ -67,6 +67,11 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
     const gpus = typeof data['gpuCount'] === 'number' ? gpusLabel(data['gpuCount'], 'GPU') : undefined
     return [gpus, text('region'), price === undefined ? undefined : hourlyPrice(price)].filter(Boolean).join(', ')
   }
+  if (type === 'budget.alert' || type === 'budget.exceeded') {
+    return `${money(text('spentUsd') ?? '0')} of ${money(text('monthlyUsd') ?? '0')} this month`
+  }
+  if (type === 'rental.term_expiring' && typeof data['days'] === 'number')
+    return `Ends within ${count(data['days'], 'day')}`
   const amount = text('amountUsd')
   if (amount !== undefined) return money(amount)
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')

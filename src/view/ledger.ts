@@ -20,6 +20,8 @@ const checks: Readonly<Record<string, string>> = {
   balance_is_its_transfers: 'Every balance is the sum of its transfers',
   ledger_sums_to_zero: 'All ledger accounts sum to zero',
   never_below_zero: 'No balance or hold is negative',
+  days_are_what_was_posted: 'The sums of every day are those of its postings',
+  account_spend_is_its_charges: 'The spend of every month is its charges minus refunds',
   holds_are_what_is_held: 'The held balance is the sum of the holds',
   posting_has_transfers: 'Every posting has a transfer',
   posting_moves_its_own_balance: 'Every posting moves money in its own account',

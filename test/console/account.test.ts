@@ -1,4 +1,5 @@
 /** Usage and billing in a real browser, after a week of rentals and inference requests. */
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMs, DAY_MS, HOUR_MS, systemClock, type Clock } from '../../src/base/instant.ts'
 import { formatUsdForPeople, usd } from '../../src/base/money.ts'
@@ -131,9 +132,18 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
   test('shows the balance, the statement and invoices', async () => {
     const { page, context, visit, look, close } = await browser.open(account.key)
     await visit('/billing', 'Billing')
-    const statement = page.getByRole('table', { name: 'Statement' })
-    await statement.getByText('+$250.00').waitFor()
-    // The meter may have charged it in several lines, each with a link.
+    const days = page.getByRole('table', { name: 'Statement' })
+    await days.getByText('+$250.00').waitFor()
+    // One line, however often the meter charged it that day.
+    expect(await days.getByRole('link', { name: /training run 4/ }).count()).toBe(1)
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Download CSV' }).click(),
+    ])
+    expect(await readFile(await file.path(), 'utf8')).toContain('training run 4')
+    await look('billing-statement')
+    await page.getByRole('tab', { name: 'All changes' }).click()
+    const statement = page.getByRole('table', { name: 'All changes' })
     await statement.getByRole('link', { name: 'training run 4' }).first().waitFor()
     await page.getByText('No current spend').waitFor()
     await rent('left running')
@@ -166,6 +176,62 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await close()
   })
 
+  test('shows costs by kind, resource and label, with a forecast', async () => {
+    const { page, visit, look, close } = await browser.open(account.key)
+    await visit('/costs', 'Costs')
+    const costs = await succeed(account.call, 'GET', '/v2/usage/costs')
+    await page
+      .getByText(formatUsdForPeople(usd(costs.totalUsd)), { exact: true })
+      .first()
+      .waitFor()
+    const table = page.getByRole('table', { name: 'Costs by kind' })
+    await table.getByRole('row', { name: /^Machines/ }).waitFor()
+    await table.getByRole('row', { name: /^Models/ }).waitFor()
+    await page.getByText('Forecast for the month').waitFor()
+    expect(await table.getByRole('row').count()).toBe(1 + 2)
+    await page.getByRole('group', { name: 'Daily costs by kind' }).getByRole('button').last().focus()
+    await look('costs')
+    await page.getByRole('tab', { name: 'By resource' }).click()
+    await page.getByRole('table', { name: 'Costs by resource' }).getByRole('link', { name: 'training run 4' }).waitFor()
+    await look('costs-by-resource')
+    await close()
+  })
+
+  test('a budget that is used up shows in its list, in a banner and behind the bell', async () => {
+    const { page, visit, look, close } = await browser.open(account.key)
+    await visit('/billing?tab=budgets', 'Billing')
+    await page.getByText('No budgets yet').waitFor()
+    await page.getByRole('button', { name: 'Add budget' }).click()
+    await page.getByLabel('Name').fill('Research')
+    await page.getByLabel('Monthly amount (USD)').fill('0.01')
+    await page.getByLabel('At 100%').selectOption('block')
+    await page.getByRole('dialog').getByRole('button', { name: 'Add budget' }).click()
+    await page.getByRole('table', { name: 'Budgets' }).getByText('Blocking').waitFor()
+    await page.getByText('The budget “Research” is used up').waitFor()
+    await page.getByRole('button', { name: /^Notifications, \d+ unread$/ }).click()
+    const latest = page.getByRole('region', { name: 'Latest notifications' })
+    await latest.getByRole('link', { name: /Budget “Research” exceeded/ }).waitFor()
+    await look('billing-budgets')
+    await latest.getByRole('link', { name: 'All notifications' }).click()
+    await page.getByRole('table', { name: 'Notifications' }).getByText('is spent this month').first().waitFor()
+    await look('notifications')
+    await page.getByRole('button', { name: 'Mark all as read' }).click()
+    await page.getByRole('button', { name: 'Notifications', exact: true }).waitFor()
+    await page.getByRole('tab', { name: 'Settings' }).click()
+    await page.getByLabel('Rental failed by e-mail').uncheck()
+    await look('notification-settings')
+
+    await visit('/billing?tab=budgets', 'Billing')
+    await page.getByRole('button', { name: 'Change' }).click()
+    await page.getByLabel('Monthly amount (USD)').fill('9000')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('table', { name: 'Budgets' }).getByText('OK').waitFor()
+    await page.getByText('The budget “Research” is used up').waitFor({ state: 'detached' })
+    const { choices } = await succeed(account.call, 'GET', '/v2/users/me/notifications')
+    expect(choices).toContainEqual(expect.objectContaining({ kind: 'rental_failed', console: true, email: false }))
+    await close()
+  })
+
   test('shows empty states to a new account, and fits a phone', async () => {
     const telephone = { width: 390, height: 844 }
     const { key } = await browser.server.account()
@@ -174,7 +240,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await page.getByText('No spend on these days').waitFor()
     await look('usage-empty')
     await visit('/billing', 'Billing')
-    await page.getByText('No transactions yet').waitFor()
+    await page.getByText('No transactions this month').waitFor()
     await look('billing-empty')
     await page.getByRole('tab', { name: 'Invoices' }).click()
     await page.getByText('No invoices yet').waitFor()

@@ -18,6 +18,8 @@ import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { SkeletonText } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
+import { Budgets } from './budgets.tsx'
+import { DailyStatement } from './daily-statement.tsx'
 import { Invoices } from './invoices.tsx'
 import { Statement } from './statement.tsx'
 
@@ -27,10 +29,16 @@ const route = getRouteApi('/shell/billing')
 const BALANCE_EVERY_MS = 10_000
 const NANO_PER_CENT = 10_000_000n
 
-const tabs = { statement: 'Statement', invoices: 'Invoices', purchases: 'Purchases' } as const
+const tabs = {
+  statement: 'Statement',
+  changes: 'All changes',
+  budgets: 'Budgets',
+  invoices: 'Invoices',
+  purchases: 'Purchases',
+} as const
 
 export function BillingPage() {
-  const { tab = 'statement' } = route.useSearch()
+  const { tab = 'statement', month } = route.useSearch()
   const navigate = route.useNavigate()
   return (
     <Page intro="Berth is prepaid. Running machines are billed by the millisecond.">
@@ -42,7 +50,14 @@ export function BillingPage() {
         chosen={tab}
         onChoose={(next) => void navigate({ search: { tab: next }, replace: true })}
       >
-        {tab === 'statement' && <Statement />}
+        {tab === 'statement' && (
+          <DailyStatement
+            month={month}
+            onMonth={(next) => void navigate({ search: { tab, month: next }, replace: true })}
+          />
+        )}
+        {tab === 'changes' && <Statement />}
+        {tab === 'budgets' && <Budgets />}
         {tab === 'invoices' && <Invoices />}
         {tab === 'purchases' && <Purchases />}
       </Tabs>

@@ -25,7 +25,7 @@ const columns: Columns<Line> = [
 export function Statement() {
   return (
     <PagedTable
-      label="Statement"
+      label="All changes"
       call="getStatement"
       pageRows={PAGE_LINES}
       rows={({ lines }) => lines}
@@ -59,7 +59,7 @@ function Description({ line }: { line: Line }) {
   )
 }
 
-function Amount({ usd }: { usd: string }) {
+export function Amount({ usd }: { usd: string }) {
   const isIn = (parseUsd(usd) ?? zeroUsd) > 0n
   return (
     <span className={cx('whitespace-nowrap', isIn && 'font-medium text-good')} title={exactMoney(usd)}>

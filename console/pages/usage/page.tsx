@@ -8,16 +8,16 @@ import { count, number } from '../../../src/view/number.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, ButtonLink } from '../../ui/button.tsx'
+import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { TextField } from '../../ui/field.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton, SkeletonText } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { UsageDays } from './days.tsx'
 import { UsageGroups } from './groups.tsx'
+import { RangeBar } from './range-bar.tsx'
 import { daysOf, presetsAt, rangeFault, rangeOf, type Range } from './range.ts'
 
 const route = getRouteApi('/shell/usage')
@@ -72,56 +72,6 @@ export function UsagePage() {
 /** More days of several groups cannot be told apart. */
 function isSplit(by: Grouping, range: Range): boolean {
   return by !== 'day' && daysOf(range).length <= limits.usageDailyDays
-}
-
-interface RangeBarProps {
-  readonly range: Range
-  readonly fault: string | undefined
-  readonly presets: ReturnType<typeof presetsAt>
-  readonly onChange: (range: Range) => void
-}
-
-function RangeBar({ range, fault, presets, onChange }: RangeBarProps) {
-  // A date field is empty while it is being typed.
-  const change = (part: Partial<Range>): void => {
-    if (Object.values(part).every((day) => day !== '')) onChange({ ...range, ...part })
-  }
-  return (
-    <div className="flex flex-wrap items-end gap-x-4 gap-y-3">
-      <div role="group" aria-label="Days" className="flex flex-wrap gap-1">
-        {presets.map((preset) => {
-          const isChosen = preset.from === range.from && preset.to === range.to
-          return (
-            <Button
-              key={preset.name}
-              look={isChosen ? 'primary' : 'secondary'}
-              aria-pressed={isChosen}
-              onClick={() => onChange({ from: preset.from, to: preset.to })}
-            >
-              {preset.name}
-            </Button>
-          )
-        })}
-      </div>
-      <div className="flex flex-wrap gap-3">
-        <TextField
-          label="From"
-          type="date"
-          required
-          value={range.from}
-          error={fault}
-          onChange={(event) => change({ from: event.target.value })}
-        />
-        <TextField
-          label="To"
-          type="date"
-          required
-          value={range.to}
-          onChange={(event) => change({ to: event.target.value })}
-        />
-      </div>
-    </div>
-  )
 }
 
 function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefined; days: number }) {

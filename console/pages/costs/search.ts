@@ -1,0 +1,9 @@
+/** Search parameters of this page. Invalid values are ignored. */
+import { z } from 'zod'
+
+export const costsSearch = z.object({
+  /** First and last day, UTC. */
+  from: z.iso.date().optional().catch(undefined),
+  to: z.iso.date().optional().catch(undefined),
+  by: z.enum(['kind', 'resource', 'label', 'key', 'member']).optional().catch(undefined),
+})

@@ -1,0 +1,58 @@
+/** Which kinds of notifications come in the console and by e-mail. */
+import type { Reply } from '../../../src/client/client.ts'
+import { useAction, useCall } from '../../api/query.ts'
+import { textColumn, type Columns } from '../../list/column.tsx'
+import { Answer } from '../../ui/answer.tsx'
+import { Notice } from '../../ui/notice.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table } from '../../ui/table.tsx'
+import { toast } from '../../ui/toast.tsx'
+
+type Choices = Reply<'getNotificationChoices'>
+type Choice = Choices['choices'][number]
+
+export function NotificationSettings() {
+  const choices = useCall('getNotificationChoices')
+  return (
+    <Answer of={choices} skeleton={<Skeleton rows={8} />}>
+      {(value) => (
+        <div className="flex flex-col gap-4">
+          {value.emailEnabled ? (
+            <p className="text-sm text-muted">E-mail goes to {value.emailAddress}.</p>
+          ) : (
+            <Notice>This server sends no e-mail. The operator can configure a mail server.</Notice>
+          )}
+          <Table label="Settings" columns={columns} rows={value.choices} rowKey="kind" empty={null} />
+        </div>
+      )}
+    </Answer>
+  )
+}
+
+const columns: Columns<Choice> = [
+  textColumn('Notification', 'label'),
+  textColumn('Console', (choice) => <Switch choice={choice} channel="console" />),
+  textColumn('E-mail', (choice) => <Switch choice={choice} channel="email" />),
+]
+
+const channels = { console: 'in the console', email: 'by e-mail' } as const
+
+function Switch({ choice, channel }: { choice: Choice; channel: keyof typeof channels }) {
+  const change = useAction('changeNotificationChoices', ['getNotificationChoices', 'listNotifications'])
+  // The new value shows at once; the mutation ends when the choices were read again.
+  const [wanted] = change.isPending ? change.variables.body.choices : []
+  return (
+    <input
+      type="checkbox"
+      aria-label={`${choice.label} ${channels[channel]}`}
+      className="size-4 accent-accent"
+      checked={wanted?.[channel] ?? choice[channel]}
+      onChange={(event) =>
+        change.mutate(
+          { body: { choices: [{ kind: choice.kind, [channel]: event.target.checked }] } },
+          { onError: (error) => toast(error.message, 'bad') },
+        )
+      }
+    />
+  )
+}
