@@ -32,7 +32,7 @@ const keys = new Map<string, string>()
 let untouched: Fingerprint
 
 beforeAll(async () => {
-  journey = await startJourney({ env: { BERTH_TRUST_PROXY: '1' } })
+  journey = await startJourney({ env: { BERTH_TRUST_PROXY: '1', BERTH_APPS_DOMAIN: 'apps.example.test' } })
   const options = { usd: '5000', scopes: [...customerScopes], platformFeePercentage: 10 }
   owner = await journey.account(options)
   stranger = await journey.account(options)
