@@ -6,13 +6,15 @@ import { limits } from '../base/limits.ts'
 import { makePortToken } from '../base/port-token.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { isLiving } from '../domain/rental.ts'
-import type { WorkloadPort } from '../domain/workload.ts'
+import { allHealthy, type WorkloadPort } from '../domain/workload.ts'
 import type { Db, Tx } from '../store/database.ts'
 import {
   deletePortToken,
   insertPortCode,
   insertPortToken,
   listPortTokens,
+  readPortHealth,
+  savePortHealth,
   takePortCode,
   type PortToken,
 } from '../store/port.ts'
@@ -93,4 +95,20 @@ export async function revokePortToken(tx: Tx, { rental, port }: OwnPort, id: str
   if (revoked === undefined) return fail('port_token_not_found')
   recordRentalEvent(tx, rental, 'rental.port_token_revoked', { port: port.port, tokenId: id, name: revoked.name })
   return ok(revoked)
+}
+
+/** Records a result that differs from the last one. An event tells when all ports answer, and when one stops to. */
+export async function notePortHealth(
+  tx: Tx,
+  { rentalId, port, healthy }: { rentalId: number; port: number; healthy: boolean },
+): Promise<void> {
+  const rental = await lockRental(tx, rentalId)
+  if (rental === undefined || rental.status !== 'Running') return
+  const before = await readPortHealth(tx.db, rental)
+  await savePortHealth(tx.db, { rentalId, port, healthy, checkedAt: tx.clock.now() })
+  const { workload } = rental.spec
+  const wasReady = allHealthy(workload, before)
+  const isReady = allHealthy(workload, new Map(before).set(port, healthy))
+  if (isReady && !wasReady) recordRentalEvent(tx, rental, 'rental.ready')
+  if (wasReady && !isReady) recordRentalEvent(tx, rental, 'rental.not_ready', { port })
 }

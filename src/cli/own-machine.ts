@@ -1,6 +1,7 @@
 /** Finds the account's machines by id, name or label. */
 import type { Client, Reply } from '../client/client.ts'
 import type { Simulation } from '../contract/shared.ts'
+import { portAddress, portLabel } from '../view/port.ts'
 import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import { bold, type Fact } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -71,9 +72,13 @@ export function simulationNote(simulated: Simulation | null | undefined): string
   return simulated === 'gpus' ? 'its GPUs are simulated' : undefined
 }
 
-/** `8080 → host:29001` */
-export function portFacts({ portMappings }: MachineDetail): Fact[] {
-  return portMappings.map(({ port, host, publicPort }) => ['Port', `${port} → ${host}:${publicPort}`])
+/** `8080/tcp → host:29001` */
+export function portFacts({ ports }: MachineDetail): Fact[] {
+  return ports.flatMap((one): Fact[] => {
+    const address = portAddress(one)
+    const state = one.healthy === false ? ' (not answering)' : ''
+    return address === undefined ? [] : [['Port', `${portLabel(one)} → ${address}${state}`]]
+  })
 }
 
 /** How to log in, where anybody can. */

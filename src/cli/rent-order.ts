@@ -4,6 +4,7 @@ import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
+import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { TermQuote } from '../domain/term.ts'
 import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import type { Offer, OfferKind } from './offer.ts'
@@ -16,7 +17,7 @@ const POLL_MS = 500
 
 export interface OrderOptions {
   readonly image?: string
-  readonly port?: readonly number[]
+  readonly port?: readonly WorkloadPortInput[]
   readonly volume?: number
   readonly label?: string | undefined
   /** USD. */
@@ -64,7 +65,7 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit }),
   }
   if (offer.kind === 'vm') {
-    const ports = order.port === undefined ? {} : { customPorts: [...order.port] }
+    const ports = order.port === undefined ? {} : { ports: [...order.port] }
     const body = { ...common, ...ports } as CallInput<'createVirtualMachineRental'>['body']
     return String((await client.call('createVirtualMachineRental', { body, idempotencyKey })).id)
   }

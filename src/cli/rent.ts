@@ -16,6 +16,7 @@ import { parseWhole } from './flag.ts'
 import { offerColumns } from './gpu.ts'
 import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
 import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
+import { addPort } from './port.ts'
 import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
@@ -28,7 +29,6 @@ import type { Row } from './row-type.ts'
 
 const OFFERS_SHOWN = 20
 const MAX_DAYS = 3_660
-const MAX_PORT = 65_535
 
 interface RentOptions extends OfferFilter, OrderOptions {
   readonly machine?: string
@@ -50,7 +50,10 @@ export const rows: readonly Row[] = [
       '--machine <name>': 'this marketplace machine, as shown by berth gpus',
       '--network <type>': { help: 'network between machines', choices: ['infiniband', 'ethernet'] },
       '--image <image>': 'containers: image to run, such as debian:12',
-      '--port <n...>': { help: 'containers and virtual machines: ports to publish', parse: addPort },
+      '--port <port...>': {
+        help: 'containers and virtual machines: ports such as 8080, 8888/http, 8000/http/public',
+        parse: addPort,
+      },
       '--volume <id>': { help: 'bare metal: storage volume to attach', parse: parseWhole(1, 999_999_999) },
       '--label <text>': 'your own name for it',
       '--days <n>': {
@@ -286,8 +289,4 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
 
 function wholeOf(text: string): number {
   return /^\d{1,4}$/.test(text) ? Number.parseInt(text, 10) : 0
-}
-
-function addPort(text: string, before: unknown): number[] {
-  return [...((before as number[] | undefined) ?? []), parseWhole(1, MAX_PORT)(text)]
 }

@@ -24,6 +24,8 @@ export const eventTypes = {
   'rental.term_expiring': 'The reserved term ends within 7, 2 or 1 days',
   'rental.term_converted': 'The reserved term ended; the rental continues on demand',
   'rental.changed': 'The label, end time or spending limit was changed',
+  'rental.ready': 'Every port with a health check answers',
+  'rental.not_ready': 'A port with a health check has stopped answering',
   'rental.port_token_created': 'A token for an HTTP port was created',
   'rental.port_token_revoked': 'A token for an HTTP port was revoked',
   'volume.created': 'A volume was ordered',

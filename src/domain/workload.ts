@@ -82,6 +82,12 @@ export function portsOfSpec({
   return [...portsOf(ports.filter((port) => !known.has(port))), ...described]
 }
 
+/** Whether every port with a health check answers. `health` has the results of the current run. */
+export function allHealthy(workload: WorkloadSpec | undefined, health: ReadonlyMap<number, boolean>): boolean {
+  const checked = workload?.ports.filter(({ protocol, healthPath }) => protocol === 'http' && healthPath !== null) ?? []
+  return checked.every(({ port }) => health.get(port) === true)
+}
+
 /** Ports that lead straight to the machine. HTTP ports are behind a proxy that checks who may use them. */
 export function openPortsOf(spec: { ports: readonly number[]; workload?: WorkloadSpec }): number[] {
   const http = new Set(spec.workload?.ports.filter(({ protocol }) => protocol === 'http').map(({ port }) => port))

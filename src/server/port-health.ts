@@ -1,12 +1,14 @@
 /**
  * Health checks: a GET to the `healthPath` of an HTTP port, through the connection of its host. Any status below 400
- * is healthy. Each server checks the machines of the hosts that are connected to it and writes results that have
+ * is healthy; a healthy port becomes unhealthy after three failures in a row. Each server checks the machines of the hosts that are connected to it and writes results that have
  * changed. A rental is `Running` as soon as its machine is; `ready` says that its applications answer too.
  */
 import http from 'node:http'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import { notePortHealth } from '../app/port.ts'
 import { MINUTE_MS } from '../base/instant.ts'
+import { transact } from '../store/database.ts'
 import { listCheckedPorts, savePortHealth, type CheckedPort } from '../store/port.ts'
 import type { HostLinks } from './host-links.ts'
 
@@ -15,6 +17,8 @@ const ANSWER_MS = 4_000
 /** Checks at a time, and in one round; the longest unchecked come first. */
 const CONCURRENCY = 32
 const MAX_PORTS = 2_000
+/** One slow answer is no outage. */
+const MAX_FAILURES = 3
 /** An unchanged result is written again after this time, which keeps it among the recently checked. */
 const REWRITE_MS = MINUTE_MS
 
@@ -34,15 +38,25 @@ export interface PortHealthOptions {
 export function openPortHealth({ app, links, log, everyMs = EVERY_MS }: PortHealthOptions): PortHealth {
   const control = new AbortController()
   let checking: Promise<void> | undefined
+  /** Failures in a row of healthy ports. */
+  const failures = new Map<string, number>()
   const checkOne = async (port: CheckedPort): Promise<void> => {
+    const key = `${port.rentalId} ${port.port}`
+    const failed = failures.get(key) ?? 0
+    failures.delete(key)
     const healthy = await answers(links, port, control.signal)
     if (control.signal.aborted || healthy === undefined) return
-    const now = app.clock.now()
-    const isKnown = port.healthy === healthy && port.checkedAt !== null && now - port.checkedAt < REWRITE_MS
-    if (!isKnown) await savePortHealth(app.database.db, { ...port, healthy, checkedAt: now })
+    if (!healthy && port.healthy === true && failed + 1 < MAX_FAILURES) return void failures.set(key, failed + 1)
+    const checkedAt = app.clock.now()
+    if (port.healthy !== healthy) await transact(app.database, (tx) => notePortHealth(tx, { ...port, healthy }))
+    else if (port.checkedAt === null || checkedAt - port.checkedAt >= REWRITE_MS) {
+      await savePortHealth(app.database.db, { ...port, healthy, checkedAt })
+    }
   }
   const checkAll = async (): Promise<void> => {
     const ports = await listCheckedPorts(app.database.db, links.ids(), MAX_PORTS)
+    const known = new Set(ports.map(({ rentalId, port }) => `${rentalId} ${port}`))
+    for (const key of failures.keys()) if (!known.has(key)) failures.delete(key)
     const next = ports.values()
     const work = async (): Promise<void> => {
       for (const port of next) await checkOne(port)

@@ -14,7 +14,7 @@ import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
 import { wholeOf, wireStatus, type EngineSpec } from '../domain/rental.ts'
 import { emptyWorkload } from '../domain/workload.ts'
 import type { Term } from '../domain/term.ts'
-import { openPortsOf, portsOfSpec, type WorkloadPort } from '../domain/workload.ts'
+import { allHealthy, openPortsOf, portsOfSpec, type WorkloadPort } from '../domain/workload.ts'
 import type { Person } from '../store/account.ts'
 import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
@@ -259,7 +259,7 @@ function portFields(rental: Rental, { publicPorts, portUrl, health }: DetailFact
       healthy: isRunning && port.healthPath !== null ? (health.get(port.port) ?? null) : null,
     }
   })
-  return { ports, ready: isRunning && ports.every((one) => one.healthPath === null || one.healthy === true) }
+  return { ports, ready: isRunning && allHealthy(rental.spec.workload, health) }
 }
 
 function isHttp({ protocol }: Pick<WorkloadPort, 'protocol'>): boolean {

@@ -25,6 +25,8 @@ const labels = {
   'rental.term_expiring': ['Term expiring', 'warn'],
   'rental.term_converted': ['Term ended', 'info'],
   'rental.changed': ['Rental changed', 'plain'],
+  'rental.ready': ['Ports answering', 'good'],
+  'rental.not_ready': ['Port not answering', 'warn'],
   'rental.port_token_created': ['Port token created', 'plain'],
   'rental.port_token_revoked': ['Port token revoked', 'plain'],
   'volume.created': ['Volume ordered', 'info'],

@@ -117,10 +117,11 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
       <RentalReach
+        id={instance.name}
         name={instance.name}
         status={status}
         ssh={parseSshCommand(instance.sshCommand)}
-        ports={instance.portMappings}
+        ports={instance.ports}
       />
       <Card title="State" actions={<RentalBadge status={status} />}>
         {status === 'Pending' && statusMessage !== null && (

@@ -122,10 +122,11 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
       <RentalReach
+        id={String(rental.id)}
         name={rental.name ?? String(rental.id)}
         status={rental.status}
         ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
-        ports={rental.portMappings}
+        ports={rental.ports}
       />
       <div className="flex min-w-0 flex-col gap-4">
         <Card title="State" actions={<RentalBadge status={rental.status} />}>

@@ -1,24 +1,21 @@
 /** How to connect: SSH and exposed ports. */
 import { Card } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
+import type { PortRecord } from '../../../src/contract/port.ts'
 import type { RentalStatus } from '../../../src/contract/rental.ts'
 import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
-
-interface Port {
-  /** Inside the machine. */
-  readonly port: number
-  readonly host: string
-  readonly publicPort: number
-}
+import { RentalPorts } from './ports.tsx'
 
 interface ReachProps {
+  /** Number of a rental, or the name of an instance. */
+  readonly id: string
   readonly name: string
   readonly status: RentalStatus
   readonly ssh: Ssh | undefined
-  readonly ports: readonly Port[]
+  readonly ports: readonly PortRecord[]
 }
 
-export function RentalReach({ name, status, ssh, ports }: ReachProps) {
+export function RentalReach({ id, name, status, ssh, ports }: ReachProps) {
   return (
     <Card title="Connect" className="lg:col-span-2">
       {ssh === undefined ? (
@@ -32,19 +29,7 @@ export function RentalReach({ name, status, ssh, ports }: ReachProps) {
           </p>
         </div>
       )}
-      {ports.length > 0 && (
-        <div className="mt-4">
-          <h3 className="text-sm font-semibold">Ports</h3>
-          <ul className="mt-1 flex flex-col gap-1 font-mono text-sm">
-            {ports.map(({ port, host, publicPort }) => (
-              <li key={publicPort}>
-                <span className="text-muted">{port} → </span>
-                {host}:{publicPort}
-              </li>
-            ))}
-          </ul>
-        </div>
-      )}
+      <RentalPorts id={id} ports={ports} />
     </Card>
   )
 }
