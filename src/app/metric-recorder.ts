@@ -118,7 +118,11 @@ class Recorder implements MetricRecorder {
   }
 }
 
-function sampleOf({ workloadId, gpuIndexes }: MeasuredNode, metrics: HostMetrics, at: Instant): Sample {
+export function sampleOf(
+  { workloadId, gpuIndexes }: Pick<MeasuredNode, 'workloadId' | 'gpuIndexes'>,
+  metrics: HostMetrics,
+  at: Instant,
+): Sample {
   const own = metrics.workloads?.find(({ id }) => id === workloadId)
   return {
     at,

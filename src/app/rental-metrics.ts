@@ -7,6 +7,7 @@ import {
   SAMPLE_MS,
   SUMMARY_MS,
   type NodePoints,
+  type Sample,
   type Series,
   type Value,
   type Values,
@@ -93,6 +94,14 @@ function simulatedPoints(simulate: Simulate, rental: Rental, range: HistoryRange
       return { at, average: values, maximum: values }
     }),
   }))
+}
+
+/** Samples of a simulated rental, to which nobody is ever connected. */
+export function simulatedSamples(simulate: Simulate, rental: Rental, from: Instant, to: Instant): Sample[][] {
+  const range: HistoryRange = { from: floorTo(addMs(from, SAMPLE_MS), SAMPLE_MS), to, stepMs: SAMPLE_MS }
+  return simulatedPoints(simulate, rental, range, to).map(({ points }) =>
+    points.map(({ at, average }) => ({ at, active: false, ...average })),
+  )
 }
 
 export interface Sparkline {

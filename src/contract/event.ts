@@ -22,6 +22,7 @@ export const eventTypes = {
   'rental.terminated': 'The machine is gone',
   'rental.stuck': 'The rental has been in one state for longer than it should',
   'rental.term_expiring': 'The reserved term ends within 7, 2 or 1 days',
+  'rental.idle': 'The machine has not been used for as long as its idle rule allows',
   'rental.term_converted': 'The reserved term ended; the rental continues on demand',
   'rental.changed': 'The label, end time or spending limit was changed',
   'rental.ready': 'Every port with a health check answers',

@@ -27,6 +27,7 @@ export const rentalOutcomes = {
     sentence: 'A budget was used up for this month.',
     next: 'Raise the budget, or wait for the next month.',
   },
+  idle: { sentence: 'It was not used for as long as its idle rule allows.' },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },
   no_capacity: {

@@ -14,6 +14,7 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'rental.failed': 'rental_failed',
   'rental.unknown': 'rental_lost',
   'rental.stuck': 'rental_stuck',
+  'rental.idle': 'rental_idle',
   'volume.suspended': 'volume_problem',
   'volume.unknown': 'volume_problem',
   'volume.failed': 'volume_problem',

@@ -6,6 +6,7 @@ import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
 import { sweepExpired, expireStates, expireTerms } from './expire.ts'
 import { cleanUpGateways } from './gateways.ts'
+import { watchIdle } from './idle.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
 import type { Reconciler } from './loop.ts'
@@ -65,6 +66,7 @@ export function allReconcilers(
     checkLedger(app, notices.ledgerFindings),
     applyRetention(app, retention, notices.dropped),
     summarizeMetrics(app),
+    watchIdle(app),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

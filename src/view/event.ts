@@ -23,6 +23,7 @@ const labels = {
   'rental.terminated': ['Rental terminated', 'plain'],
   'rental.stuck': ['Rental stuck', 'warn'],
   'rental.term_expiring': ['Term expiring', 'warn'],
+  'rental.idle': ['Rental idle', 'warn'],
   'rental.term_converted': ['Term ended', 'info'],
   'rental.changed': ['Rental changed', 'plain'],
   'rental.ready': ['Ports answering', 'good'],
