@@ -3,16 +3,19 @@ import type { IdleRule } from '../contract/workload.ts'
 import type { Tx } from '../store/database.ts'
 import type { Rental } from '../store/rental.ts'
 import type { App } from './app.ts'
+import { beginStop, powersOf, readTerm } from './rental-power.ts'
 import { terminateRental } from './rental.ts'
 
 /** A machine that cannot be stopped with its disk kept is left alone: idleness is no reason to delete data. */
-export function whatHappens(_app: App, _rental: Rental, rule: IdleRule): IdleRule['action'] {
-  return rule.action === 'stop' ? 'notify' : rule.action
+export async function idleActionFor(app: App, tx: Tx, rental: Rental, rule: IdleRule): Promise<IdleRule['action']> {
+  if (rule.action !== 'stop') return rule.action
+  return powersOf(app, rental, await readTerm(tx, rental.id)).stop ? 'stop' : 'notify'
 }
 
-/** False: the rule only notifies. */
+/** Ends or stops a locked, running rental. False: the rule only notifies. */
 export async function endIdleRental(app: App, tx: Tx, rental: Rental, rule: IdleRule): Promise<boolean> {
-  if (whatHappens(app, rental, rule) !== 'terminate') return false
-  await terminateRental(tx, rental, 'idle', tx.clock.now())
-  return true
+  const action = await idleActionFor(app, tx, rental, rule)
+  if (action === 'stop') await beginStop(app, tx, rental, { reason: 'idle' })
+  if (action === 'terminate') await terminateRental(tx, rental, 'idle', tx.clock.now())
+  return action !== 'notify'
 }

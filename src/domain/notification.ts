@@ -23,9 +23,13 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
 /** Ends that the customer or the term asked for are no news. */
 const expectedEnds: ReadonlySet<unknown> = new Set(['customer_request', 'auto_terminate', 'term_expired', undefined])
 
+/** Stops that nobody asked for at that moment. */
+const automaticStops: ReadonlySet<unknown> = new Set(['idle', 'budget_exceeded'])
+
 /** null: the event is no notification. */
 export function noticeOf({ type, data }: Pick<NewEvent, 'type' | 'data'>): NotificationKind | null {
   if (type === 'rental.terminating') return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
+  if (type === 'rental.stopping') return automaticStops.has(data['reason']) ? 'rental_stopped' : null
   return kindsOfEvents[type] ?? null
 }
 

@@ -4,7 +4,7 @@
  * server does not begin the wait anew, while samples that were lost with it do.
  */
 import type { App } from '../app/app.ts'
-import { endIdleRental, whatHappens } from '../app/idle.ts'
+import { endIdleRental, idleActionFor } from '../app/idle.ts'
 import { recordRentalEvent } from '../app/rental-event.ts'
 import { simulatedSamples, simulationOf } from '../app/rental-metrics.ts'
 import { formatInstant, SECOND_MS, type Instant } from '../base/instant.ts'
@@ -101,7 +101,7 @@ async function notify(app: App, { rental, rule }: WatchedRental, state: IdleStat
     const locked = await lockRental(tx, rental.id)
     if (locked?.status !== 'Running') return
     await saveIdleStates(tx.db, [{ rentalId: rental.id, state }])
-    const action = whatHappens(app, locked, rule)
+    const action = await idleActionFor(app, tx, locked, rule)
     recordRentalEvent(tx, locked, 'rental.idle', {
       idleSince: formatInstant(state.idleSince ?? tx.clock.now()),
       action,

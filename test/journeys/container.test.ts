@@ -2,10 +2,12 @@
  * A customer rents containers on real hosts and uses them: SSH, a web page, the log and a terminal, until they end and
  * are billed. The engine, the registry, the agents and the SSH client are real; only the GPUs are declared.
  */
+import { rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
+import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { systemClock } from '../../src/base/instant.ts'
+import { addMs, systemClock, toDate } from '../../src/base/instant.ts'
 import { usd, type NanoUsd } from '../../src/base/money.ts'
 import { whyNoDockerLab } from '../harness/docker-lab.ts'
 import {
@@ -314,6 +316,41 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     expect(endedAt).toBeLessThanOrEqual(instantOf(events.at(-1)?.at))
     expect(await charged(ada, online)).toBe(costOf(instantOf(online.start), endedAt))
     await untilFree(house)
+    // The container is gone; its last output is not.
+    const kept = await ada.call('GET', `${rentals}/${online.id}/logs?search=ENDING&timestamps=true&download=true`)
+    expect([kept.status, kept.body]).toEqual([200, expect.stringMatching(/^\S+Z ending\s+$/)])
+    expect(kept.headers.get('content-disposition')).toBe(`attachment; filename="${online.id}.log"`)
+  })
+
+  test('an idle container ends by its rule, but not while somebody is logged in', async () => {
+    await writeFile(path.join(house.dir, 'use.json'), JSON.stringify([0, 1].map(() => ({ utilizationPercent: 0 }))))
+    const idle = { afterMinutes: 5, action: 'terminate', graceSeconds: 0 }
+    const name = await rentInstance(ada, house, endsOnRequest, { idle })
+    const online = await untilStatus(ada, name, 'online')
+    const { db } = machines.server.app.database
+    const id = await rentalIdOf(ada, online)
+    const stateOf = () => db.selectFrom('rental_idle').selectAll().where('rental_id', '=', id).executeTakeFirst()
+    // Five minutes are too long for a test: the wait is moved to the past.
+    const makeIdleFor = async (minutes: number): Promise<unknown> => {
+      const since = toDate(addMs(systemClock.now(), -minutes * 60_000))
+      const where = db.updateTable('rental_idle').set({ idle_since: since }).where('rental_id', '=', id)
+      return where.where('idle_since', 'is not', null).executeTakeFirst()
+    }
+    const session = ada.ssh(online.sshCommand, 'echo kept > /root/note; until [ -e /root/leave ]; do sleep 0.1; done')
+    await waitFor('samples of its use', async () => (await stateOf())?.seen_until)
+    await makeIdleFor(10)
+    const seen = (await stateOf())?.seen_until
+    await waitFor('later samples', async () => ((await stateOf())?.seen_until ?? 0) > (seen ?? 0))
+    expect((await stateOf())?.idle_since).toBeNull()
+    await ada.ssh(online.sshCommand, 'touch /root/leave')
+    await session
+    await waitFor('it to be idle', async () => (await stateOf())?.idle_since)
+    await makeIdleFor(10)
+    await untilGone(ada, name)
+    const events = await eventsOf(ada, online)
+    expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['rental.idle', 'rental.terminated']))
+    expect(await eventData(ada, online, 'rental.terminating')).toMatchObject({ reason: 'idle' })
+    await rm(path.join(house.dir, 'use.json'))
   })
 
   async function untilFree(host: ContainerHost): Promise<void> {
