@@ -66,7 +66,7 @@ async function live(rentals: ReadonlyArray<readonly [MeasuredRental, Use]>, minu
 
 const eventsOf = async ({ rental }: MeasuredRental): Promise<string[]> => {
   const { body } = await server.as(ada.key)('GET', `/v2/events?subject=rental:${rental.id}`)
-  return body.events.map((event: { type: string }) => event.type).reverse()
+  return body.events.map((event: { type: string }) => event.type).toReversed()
 }
 const statusOf = async ({ rental }: MeasuredRental): Promise<string | undefined> =>
   (await findRental(server.app.database.db, rental.id))?.status
