@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { programOf } from '../../../test/harness/docker-runtime.ts'
 import type { Workload } from '../../contract/agent.ts'
 import { chooseAccelerator } from './accelerator.ts'
 import { commandLine, type MachineShape } from './command-line.ts'
@@ -117,6 +118,38 @@ users:
 `,
     )
     expect(seed.metaData).toBe('instance-id: "w-1"\nlocal-hostname: "my-big-machine-yes"\nberth-gpus: "NVIDIA H100"\n')
+  })
+
+  test('adds the options of the order and the user data of the customer for cloud-init', () => {
+    const program = programOf({ env: { A: 'b' }, userData: '#cloud-config\nusers: [default]\n' })
+    const baseImage = { name: 'debian', source: 's', sha256: 'x', loginUser: 'debian' }
+    const { userData, setup } = seedOf({ ...workload, baseImage, spec: { ...vmSpec, program } }, 'debian', '')
+    expect(setup).toBe('')
+    const boundary = /^Content-Type: multipart\/mixed; boundary="(\S+)"\n/.exec(userData)?.[1] ?? ''
+    const parts = userData.split(`--${boundary}\n`).slice(1)
+    const shown = parts.map((part) => {
+      const [head = '', body = ''] = part.split('\n\n')
+      return { head, text: Buffer.from(body.replace(`--${boundary}--`, ''), 'base64').toString() }
+    })
+    expect(shown.map(({ head }) => /^Content-Type: (\S+);/.exec(head)?.[1])).toEqual([
+      'text/cloud-boothook',
+      'text/plain',
+      'text/cloud-config',
+    ])
+    expect(shown[0]?.text).toContain(`put '/etc/profile.d/berth.sh' 0644`)
+    expect(shown[1]?.text).toBe(program.userData)
+    // Ours adds the login user to the users of the customer.
+    expect(shown[2]).toMatchObject({
+      head: expect.stringContaining('Merge-Type: list(append)+dict(no_replace,recurse_list)+str()') as string,
+      text: expect.stringContaining('  - name: debian\n') as string,
+    })
+    const mime = 'Content-Type: multipart/mixed; boundary="x"\n\n--x--\n'
+    const nested = seedOf(
+      { ...workload, baseImage, spec: { ...vmSpec, program: programOf({ userData: mime }) } },
+      'debian',
+      '',
+    )
+    expect(nested.userData).toContain(`\n${mime}`)
   })
 
   test('rejects an invalid key or user name', () => {

@@ -3,15 +3,32 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { programOf } from '../../../test/harness/docker-runtime.ts'
 import { killProcess } from '../../../test/harness/leftover.ts'
 import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/harness/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import type { Workload } from '../../contract/agent.ts'
 import type { Found } from '../runtime.ts'
 import type { QemuRuntime } from './runtime.ts'
 
 const why = whyNoQemu()
 const never = new AbortController().signal
 const BOOT_MS = 180_000
+
+const WORD = `it's "quoted" $HOME\nand long`
+/** Options that all tests with machine `one` can see. */
+const withProgram = (workload: Workload): Workload => {
+  const program = programOf({
+    env: { WORD, PLAIN: 'yes', BERTH_GPUS: 'mine' },
+    files: [
+      { path: "/opt/it's/a", content: 'content\n\u00e4\n', mode: '0640' },
+      { path: '/etc/motd', content: 'hello', mode: '0644' },
+    ],
+    onStart: 'echo "started with $PLAIN"; echo start >> /root/starts; exit 4',
+    userData: '#!/bin/sh\necho "user data once"; echo once >> /root/once\n',
+  })
+  return workload.spec === null ? workload : { ...workload, spec: { ...workload.spec, program } }
+}
 
 describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
   let lab: QemuLab
@@ -29,7 +46,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('boots a machine with its name, keys and GPU description', { timeout: BOOT_MS }, async () => {
     const said: string[] = []
-    const one = lab.workload('one')
+    const one = withProgram(lab.workload('one'))
     await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => said.push(message), never)
     expect(await find('one')).toEqual({
       id: 'one',
@@ -48,6 +65,21 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     expect(said).toContain('starting the machine')
     // Login requires one of the given keys.
     await expect(lab.ssh('one', 'true', 'nobody')).rejects.toThrow(/Permission denied/)
+  })
+
+  test('has the environment, files and scripts of its order', async () => {
+    expect(await lab.ssh('one', 'printf "%s" "$WORD"; sh -lc \'printf "[%s]" "$WORD"\'; cat /etc/environment')).toBe(
+      `${WORD}[${WORD}]PLAIN="yes"\n`,
+    )
+    expect(await lab.ssh('one', "stat -c '%a %n' /opt/it\\'s/a; cat /opt/it\\'s/a /etc/motd")).toBe(
+      "640 /opt/it's/a\ncontent\n\u00e4\nhello",
+    )
+    const logs = (): Promise<string> =>
+      runtime
+        .open({ kind: 'logs', workloadId: 'one', follow: false, tail: 1_000 }, never)
+        .then(({ stream }) => text(stream))
+    await waitFor('the start script in the log', async () => (await logs()).includes('onStart: exited with code 4'))
+    expect(await logs()).toMatch(/user data once\r?\n[^]*started with yes/)
   })
 
   test('serves the console and published ports only', async () => {
@@ -185,6 +217,10 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
       BOOT_MS,
     )
     expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
+    // The start script runs at every boot, user data only at the first.
+    const starts = async () => (await lab.ssh('one', 'cat /root/starts')).split('\n').filter((line) => line === 'start')
+    await waitFor('the start script of the third boot', async () => (await starts()).length === 3)
+    expect(await lab.ssh('one', 'cat /root/once; printf %s "$PLAIN"')).toBe('once\nyes')
   })
 
   test('reports a killed QEMU as crashed', async () => {

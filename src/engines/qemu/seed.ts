@@ -1,13 +1,17 @@
 /**
- * The cloud-init seed (NoCloud, a small CD labelled `cidata`) with name, login user and keys. The network is DHCP, the
- * default of images. The format is narrow on purpose: the small image parses it line by line.
+ * The cloud-init seed (NoCloud, a small CD labelled `cidata`) with name, login user, keys and the options of the order.
+ * The network is DHCP, the default of images. The small image parses our configuration line by line, so its format is
+ * narrow on purpose, and the options are a script of their own there.
  */
+import { randomBytes } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { Workload } from '../../contract/agent.ts'
 import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { NeverStarts } from '../runtime.ts'
 import { runProgram } from '../run-program.ts'
+import { encodedLines } from '../shell-text.ts'
+import { SETUP_FILE, setupScript } from './setup-script.ts'
 
 const ISO_MS = 30_000
 const LOGIN_NAME = /^[a-z_][a-z0-9_-]{0,31}$/
@@ -16,6 +20,8 @@ const NAME_CHARS = 63
 export interface Seed {
   readonly userData: string
   readonly metaData: string
+  /** For the small image. Empty: no options. */
+  readonly setup: string
 }
 
 export function seedOf(workload: Workload, loginUser: string, simulatedGpus: string): Seed {
@@ -38,7 +44,41 @@ export function seedOf(workload: Workload, loginUser: string, simulatedGpus: str
     `local-hostname: "${hostnameOf(workload)}"`,
     ...(simulatedGpus === '' ? [] : [`berth-gpus: "${simulatedGpus.replaceAll(/["\\]/g, '')}"`]),
   ]
-  return { userData: `${lines.join('\n')}\n`, metaData: `${meta.join('\n')}\n` }
+  const config = `${lines.join('\n')}\n`
+  const metaData = `${meta.join('\n')}\n`
+  const hasCloudInit = workload.baseImage !== null
+  const setup = setupScript(workload.id, spec?.program, !hasCloudInit)
+  if (!hasCloudInit) return { userData: config, metaData, setup }
+  return { userData: multipart(config, setup, spec?.program?.userData ?? ''), metaData, setup: '' }
+}
+
+/**
+ * Ours comes last and adds to the lists of the customer's: users of the customer and our login user both exist. Of values
+ * that both set, the customer's count.
+ */
+const MERGE_TYPE = 'list(append)+dict(no_replace,recurse_list)+str()'
+
+function multipart(config: string, setup: string, userData: string): string {
+  if (setup === '' && userData.trim() === '') return config
+  const boundary = `berth-${randomBytes(16).toString('hex')}`
+  const parts = [
+    ...(setup === '' ? [] : [partOf('text/cloud-boothook', setup)]),
+    ...(userData.trim() === '' ? [] : [isMime(userData) ? userData : partOf('text/plain', userData)]),
+    partOf('text/cloud-config', config, `Merge-Type: ${MERGE_TYPE}\n`),
+  ]
+  const head = `Content-Type: multipart/mixed; boundary="${boundary}"\nMIME-Version: 1.0\n\n`
+  return `${head}${parts.map((part) => `--${boundary}\n${part}\n`).join('')}--${boundary}--\n`
+}
+
+/** cloud-init detects the kind of text/plain by its first line. */
+function partOf(type: string, text: string, headers = ''): string {
+  const head = `Content-Type: ${type}; charset="utf-8"\nMIME-Version: 1.0\nContent-Transfer-Encoding: base64\n${headers}`
+  return `${head}\n${encodedLines(text)}`
+}
+
+/** A message with several parts is a part of ours as it is. */
+function isMime(userData: string): boolean {
+  return /^(?:content-type|mime-version):/i.test(userData)
 }
 
 export async function writeSeed(file: string, seed: Seed, signal: AbortSignal): Promise<void> {
@@ -47,7 +87,12 @@ export async function writeSeed(file: string, seed: Seed, signal: AbortSignal): 
   await fs.mkdir(folder)
   await fs.writeFile(path.join(folder, 'user-data'), seed.userData)
   await fs.writeFile(path.join(folder, 'meta-data'), seed.metaData)
-  const args = ['-quiet', '-o', `${file}.new`, '-volid', 'cidata', '-joliet', '-rock', 'user-data', 'meta-data']
+  const files = ['user-data', 'meta-data']
+  if (seed.setup !== '') {
+    await fs.writeFile(path.join(folder, SETUP_FILE), seed.setup)
+    files.push(SETUP_FILE)
+  }
+  const args = ['-quiet', '-o', `${file}.new`, '-volid', 'cidata', '-joliet', '-rock', ...files]
   await runProgram('genisoimage', args, { signal, timeoutMs: ISO_MS, cwd: folder })
   await fs.rename(`${file}.new`, file)
   await fs.rm(folder, { recursive: true, force: true })

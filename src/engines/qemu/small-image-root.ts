@@ -5,6 +5,7 @@
  *
  * A disk that is neither empty nor mountable is never formatted: the machine stops with a message.
  */
+import { PROFILE, RUN_ON_START, SETUP_FILE, USER_DATA } from './setup-script.ts'
 
 export const ROOT_SERIAL = 'berth-root'
 /** Printed on the console when SSH is ready. */
@@ -64,7 +65,7 @@ exec switch_root /new /sbin/init
 `
 
 const inittab = `::sysinit:/etc/rc
-::respawn:/usr/sbin/dropbear -F -E -s -r /etc/dropbear/ed25519 -r /etc/dropbear/ecdsa
+::respawn:/etc/rc.ssh
 ::once:/etc/rc.ready
 ::ctrlaltdel:/sbin/reboot
 ::shutdown:/bin/sync
@@ -95,6 +96,7 @@ for one in /sys/block/vd* /sys/block/sr*; do
       printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' "$(cat /etc/hostname)" > /etc/hosts
       echo "$instance" > /var/lib/berth/instance
     fi
+    [ ! -f /run/seed/${SETUP_FILE} ] || sh /run/seed/${SETUP_FILE}
   fi
   umount /run/seed
 done
@@ -123,6 +125,25 @@ sync
 const rcReady = `#!/bin/sh
 until grep -qi ':0016 .* 0a ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; do usleep 20000; done
 echo "${READY_LINE} after $(cut -d' ' -f1 /proc/uptime) s as $(hostname)" > /dev/console
+[ ! -r ${PROFILE} ] || . ${PROFILE}
+if [ -e ${USER_DATA} ] && [ ! -e ${USER_DATA}.done ]; then
+  touch ${USER_DATA}.done
+  case "$(head -c 2 ${USER_DATA})" in
+    '#!') ${USER_DATA} ;;
+    *) echo 'berth: this image has no cloud-init; the user data is in ${USER_DATA}' ;;
+  esac > /dev/console 2>&1 < /dev/null
+fi
+[ ! -x ${RUN_ON_START} ] || ${RUN_ON_START}
+`
+
+/** Sessions get the environment of the SSH server. */
+const rcSsh = `#!/bin/sh
+pass=
+if [ -r ${PROFILE} ]; then
+  . ${PROFILE}
+  pass=-e
+fi
+exec /usr/sbin/dropbear -F -E -s $pass -r /etc/dropbear/ed25519 -r /etc/dropbear/ecdsa
 `
 
 const udhcpcScript = `#!/bin/sh
@@ -210,6 +231,7 @@ export const rootFiles: readonly RootFile[] = [
   { path: 'etc/inittab', text: inittab, mode: 0o644 },
   { path: 'etc/rc', text: rc, mode: 0o755 },
   { path: 'etc/rc.ready', text: rcReady, mode: 0o755 },
+  { path: 'etc/rc.ssh', text: rcSsh, mode: 0o755 },
   { path: 'etc/udhcpc.script', text: udhcpcScript, mode: 0o755 },
   { path: 'etc/passwd', text: 'root:x:0:0:root:/root:/bin/sh\n', mode: 0o644 },
   { path: 'etc/shadow', text: 'root:*:19000:0:99999:7:::\n', mode: 0o600 },
@@ -217,7 +239,7 @@ export const rootFiles: readonly RootFile[] = [
   { path: 'etc/shells', text: '/bin/sh\n', mode: 0o644 },
   {
     path: 'etc/profile',
-    text: 'export PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin\n',
+    text: `export PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin\n[ ! -r ${PROFILE} ] || . ${PROFILE}\n`,
     mode: 0o644,
   },
   { path: 'sbin/mount.nfs4', text: mountNfs4, mode: 0o755 },

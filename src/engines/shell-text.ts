@@ -1,0 +1,37 @@
+/** Texts for shells: quoted values, environments and scripts that write files. */
+import type { Program } from '../contract/agent.ts'
+import { isReservedVariable } from '../contract/workload.ts'
+
+export function shellQuote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** Lines that export the order's variables, without those that are ours. */
+export function exportLines(env: Program['env']): string {
+  return variablesOf(env)
+    .map(([name, value]) => `export ${name}=${shellQuote(value)}\n`)
+    .join('')
+}
+
+/** Lines for /etc/environment, which knows neither escapes nor line breaks: such values are left out. */
+export function environmentLines(env: Program['env']): string {
+  return variablesOf(env)
+    .flatMap(([name, value]) => {
+      const quote = ['"', "'"].find((one) => !value.includes(one))
+      return value.includes('\n') || quote === undefined ? [] : [`${name}=${quote}${value}${quote}\n`]
+    })
+    .join('')
+}
+
+function variablesOf(env: Program['env']): Array<[string, string]> {
+  return Object.entries(env).filter(([name]) => !isReservedVariable(name))
+}
+
+const LINE_CHARS = 76
+
+/** Base64 in lines that every decoder accepts. */
+export function encodedLines(text: string): string {
+  return Buffer.from(text)
+    .toString('base64')
+    .replaceAll(new RegExp(`.{${LINE_CHARS}}`, 'g'), '$&\n')
+}
