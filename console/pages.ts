@@ -5,6 +5,7 @@
 import type { ComponentType } from 'react'
 import { z } from 'zod'
 import type { Scope } from '../src/contract/endpoint.ts'
+import type { IconName } from './ui/icon.tsx'
 import { accountsSearch } from './pages/accounts/search.ts'
 import { auditSearch } from './pages/audit/search.ts'
 import { billingSearch } from './pages/billing/search.ts'
@@ -20,7 +21,8 @@ import { rentalsSearch } from './pages/rentals/search.ts'
 import { requestsSearch } from './pages/requests/search.ts'
 import { usageSearch } from './pages/usage/search.ts'
 
-export const sections = ['Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
+/** Pages in `Home` have no heading above them. */
+export const sections = ['Home', 'Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
 type Section = (typeof sections)[number]
 
 export interface PageRow<Path extends string = string, Search extends z.ZodObject = z.ZodObject> {
@@ -28,6 +30,8 @@ export interface PageRow<Path extends string = string, Search extends z.ZodObjec
   readonly title: string
   /** Its place in the navigation, or the page that leads to it. */
   readonly in: Section | `/${string}`
+  /** In the navigation and in search results. */
+  readonly icon?: IconName
   /** In the navigation for keys with one of these scopes. */
   readonly scopes: readonly [Scope, ...Scope[]]
   readonly search: Search
@@ -49,13 +53,15 @@ export const pages = [
   page({
     path: '/',
     title: 'Overview',
-    in: 'Machines',
+    icon: 'home',
+    in: 'Home',
     scopes: anyKey,
     load: async () => (await import('./pages/overview/page.tsx')).OverviewPage,
   }),
   page({
     path: '/tour',
     title: 'Tour',
+    icon: 'sparkle',
     in: '/',
     scopes: anyKey,
     load: async () => (await import('./pages/tour/page.tsx')).TourPage,
@@ -63,6 +69,7 @@ export const pages = [
   page({
     path: '/marketplace',
     title: 'Marketplace',
+    icon: 'store',
     in: 'Machines',
     scopes: compute,
     search: marketplaceSearch,
@@ -71,6 +78,7 @@ export const pages = [
   page({
     path: '/rent',
     title: 'Rent a machine',
+    icon: 'plus',
     in: 'Machines',
     scopes: compute,
     search: rentSearch,
@@ -79,6 +87,7 @@ export const pages = [
   page({
     path: '/rentals',
     title: 'Rentals',
+    icon: 'server',
     in: 'Machines',
     scopes: compute,
     search: rentalsSearch,
@@ -103,6 +112,7 @@ export const pages = [
   page({
     path: '/volumes',
     title: 'Volumes',
+    icon: 'disk',
     in: 'Machines',
     scopes: compute,
     load: async () => (await import('./pages/volumes/page.tsx')).VolumesPage,
@@ -117,6 +127,7 @@ export const pages = [
   page({
     path: '/events',
     title: 'Events',
+    icon: 'clock',
     in: 'Machines',
     scopes: ['compute:read', 'billing:read'],
     search: eventsSearch,
@@ -125,6 +136,7 @@ export const pages = [
   page({
     path: '/chat',
     title: 'Chat',
+    icon: 'chat',
     in: 'Models',
     scopes: ['inference'],
     search: playgroundSearch,
@@ -133,6 +145,7 @@ export const pages = [
   page({
     path: '/images',
     title: 'Images',
+    icon: 'image',
     in: 'Models',
     scopes: ['inference'],
     search: playgroundSearch,
@@ -141,6 +154,7 @@ export const pages = [
   page({
     path: '/speech',
     title: 'Speech',
+    icon: 'sound',
     in: 'Models',
     scopes: ['inference'],
     search: playgroundSearch,
@@ -149,6 +163,7 @@ export const pages = [
   page({
     path: '/requests',
     title: 'Requests',
+    icon: 'list',
     in: 'Models',
     scopes: ['inference', 'billing:read'],
     search: requestsSearch,
@@ -157,6 +172,7 @@ export const pages = [
   page({
     path: '/usage',
     title: 'Usage',
+    icon: 'chart',
     in: 'Account',
     scopes: ['billing:read'],
     search: usageSearch,
@@ -173,6 +189,7 @@ export const pages = [
   page({
     path: '/billing',
     title: 'Billing',
+    icon: 'card',
     in: 'Account',
     scopes: ['billing:read'],
     search: billingSearch,
@@ -189,6 +206,7 @@ export const pages = [
   page({
     path: '/keys',
     title: 'API keys',
+    icon: 'key',
     in: 'Account',
     scopes: ['keys'],
     load: async () => (await import('./pages/keys/page.tsx')).KeysPage,
@@ -196,6 +214,7 @@ export const pages = [
   page({
     path: '/ssh-keys',
     title: 'SSH keys',
+    icon: 'terminal',
     in: 'Account',
     scopes: ['keys', 'compute:read'],
     load: async () => (await import('./pages/ssh-keys/page.tsx')).SshKeysPage,
@@ -210,6 +229,7 @@ export const pages = [
   page({
     path: '/webhooks',
     title: 'Webhooks',
+    icon: 'link',
     in: 'Account',
     scopes: ['keys'],
     load: async () => (await import('./pages/webhooks/page.tsx')).WebhooksPage,
@@ -224,6 +244,7 @@ export const pages = [
   page({
     path: '/members',
     title: 'Members',
+    icon: 'users',
     in: 'Account',
     scopes: ['keys'],
     load: async () => (await import('./pages/members/page.tsx')).MembersPage,
@@ -231,6 +252,7 @@ export const pages = [
   page({
     path: '/supply',
     title: 'My machines',
+    icon: 'chip',
     in: 'Supply',
     scopes: ['supply'],
     load: async () => (await import('./pages/supply/page.tsx')).SupplyPage,
@@ -238,6 +260,7 @@ export const pages = [
   page({
     path: '/supply/join',
     title: 'Join a machine',
+    icon: 'plug',
     in: 'Supply',
     scopes: ['supply'],
     load: async () => (await import('./pages/join/page.tsx')).JoinPage,
@@ -245,6 +268,7 @@ export const pages = [
   page({
     path: '/supply/earnings',
     title: 'Earnings',
+    icon: 'money',
     in: 'Supply',
     scopes: ['supply'],
     load: async () => (await import('./pages/earnings/page.tsx')).EarningsPage,
@@ -252,6 +276,7 @@ export const pages = [
   page({
     path: '/operator',
     title: 'Traffic',
+    icon: 'gauge',
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/traffic/page.tsx')).TrafficPage,
@@ -259,6 +284,7 @@ export const pages = [
   page({
     path: '/operator/accounts',
     title: 'Accounts',
+    icon: 'building',
     in: 'Operator',
     scopes: ['operator'],
     search: accountsSearch,
@@ -274,6 +300,7 @@ export const pages = [
   page({
     path: '/operator/prices',
     title: 'Prices',
+    icon: 'tag',
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/prices/page.tsx')).PricesPage,
@@ -281,6 +308,7 @@ export const pages = [
   page({
     path: '/operator/models',
     title: 'Models',
+    icon: 'cube',
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/models/page.tsx')).ModelsPage,
@@ -288,6 +316,7 @@ export const pages = [
   page({
     path: '/operator/fleet',
     title: 'Fleet',
+    icon: 'layers',
     in: 'Operator',
     scopes: ['operator'],
     search: fleetSearch,
@@ -296,6 +325,7 @@ export const pages = [
   page({
     path: '/operator/audit',
     title: 'Audit',
+    icon: 'shield',
     in: 'Operator',
     scopes: ['operator'],
     search: auditSearch,
@@ -304,6 +334,7 @@ export const pages = [
   page({
     path: '/operator/ledger',
     title: 'Ledger',
+    icon: 'book',
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/ledger/page.tsx')).LedgerPage,

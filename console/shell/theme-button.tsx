@@ -1,12 +1,13 @@
 /** Light, dark or system theme, stored in this browser. */
 import { useState } from 'react'
 import { Button } from '../ui/button.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
 
 const STORE = 'berth.theme'
 const themes = ['system', 'light', 'dark'] as const
 type Theme = (typeof themes)[number]
 const labels: Readonly<Record<Theme, string>> = { system: 'System theme', light: 'Light theme', dark: 'Dark theme' }
-const marks: Readonly<Record<Theme, string>> = { system: '◐', light: '☀', dark: '☾' }
+const icons: Readonly<Record<Theme, IconName>> = { system: 'screen', light: 'sun', dark: 'moon' }
 
 export function ThemeButton() {
   const [theme, setTheme] = useState<Theme>(readTheme)
@@ -22,8 +23,14 @@ export function ThemeButton() {
     setTheme(next)
   }
   return (
-    <Button look="quiet" onClick={choose} aria-label={`${labels[theme]}, change`} title={labels[theme]}>
-      <span aria-hidden="true">{marks[theme]}</span>
+    <Button
+      look="quiet"
+      onClick={choose}
+      aria-label={`${labels[theme]}, change`}
+      title={labels[theme]}
+      className="px-2.5"
+    >
+      <Icon name={icons[theme]} />
     </Button>
   )
 }

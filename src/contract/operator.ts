@@ -292,6 +292,7 @@ export const operatorEndpoints = {
     summary: 'List rentals of all accounts; `stuck=true` lists only stuck rentals',
     errors: [400, 401, 403, 500],
     query: pageQuery.extend({
+      q: searchText.describe('Part of the name or label, or the id'),
       stuck: z.stringbool().optional(),
       status: rentalState.optional(),
       accountId: z.string().max(50).optional(),

@@ -166,9 +166,20 @@ export async function setOrderOptions(
 
 export async function listAllRentals(
   db: Db,
-  query: { accountId?: string; status?: RentalState; stuck?: boolean; before?: number; limit: number },
+  query: {
+    q?: string | undefined
+    accountId?: string
+    status?: RentalState
+    stuck?: boolean
+    before?: number
+    limit: number
+  },
 ): Promise<Rental[]> {
   let select = db.selectFrom('rental').selectAll()
+  if (query.q !== undefined) {
+    const shown = sql`concat_ws(' ', id, name, label)`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+  }
   if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
   if (query.status !== undefined) select = select.where('status', '=', query.status)
   if (query.stuck !== undefined) select = select.where('stuck_at', query.stuck ? 'is not' : 'is', null)

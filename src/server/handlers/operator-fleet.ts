@@ -81,6 +81,7 @@ export const operatorFleetHandlers = {
     const before = query.cursor === undefined ? undefined : decodeIdCursor(query.cursor)
     if (query.cursor !== undefined && (before === undefined || before > BigInt(MAX_INT32))) return badCursor()
     const found = await listAllRentals(app.database.db, {
+      q: query.q,
       ...(query.accountId === undefined ? {} : { accountId: query.accountId }),
       ...(query.status === undefined ? {} : { status: query.status }),
       ...(query.stuck === undefined ? {} : { stuck: query.stuck }),
