@@ -1,10 +1,11 @@
 /** The web console, built from `console/` into `dist/console/`, from where the server hands it out. */
 import tailwindcss from '@tailwindcss/vite'
 import { defineConfig } from 'vite'
+import { leanContract } from './scripts/lean-contract.ts'
 
 export const consoleConfig = defineConfig({
   root: 'console',
-  plugins: [tailwindcss()],
+  plugins: [tailwindcss(), leanContract()],
   build: {
     outDir: '../dist/console',
     emptyOutDir: true,

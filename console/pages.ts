@@ -275,8 +275,16 @@ export const pages = [
   }),
   page({
     path: '/operator',
-    title: 'Traffic',
+    title: 'Operator home',
     icon: 'gauge',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/operator/page.tsx')).OperatorPage,
+  }),
+  page({
+    path: '/operator/traffic',
+    title: 'Traffic',
+    icon: 'activity',
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/traffic/page.tsx')).TrafficPage,

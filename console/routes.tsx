@@ -1,7 +1,7 @@
 /** Routes of the console, from the table of pages. Everything inside the shell requires a session. */
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router'
 import { z } from 'zod'
-import { fetchMe } from './api/me.ts'
+import { fetchMe, mayUse } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
 import { pages, type PageRow } from './pages.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
@@ -22,9 +22,12 @@ const signIn = createRoute({
 const shell = createRoute({
   getParentRoute: () => root,
   id: 'shell',
-  beforeLoad: async ({ location }) => {
+  beforeLoad: async ({ location, cause }) => {
     try {
-      await fetchMe()
+      const me = await fetchMe()
+      // Where operators land; links inside the console still lead to the overview of their own account.
+      // eslint-disable-next-line typescript/only-throw-error
+      if (cause === 'enter' && location.href === '/' && mayUse(me, 'operator')) throw redirect({ to: '/operator' })
     } catch (error) {
       if (!isSignedOut(error)) throw error
       // TanStack Router redirects by throwing.

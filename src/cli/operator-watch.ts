@@ -1,4 +1,4 @@
-/** `berth operator rentals`, `volumes`, `log` and `traffic`: what happens across all accounts. */
+/** `berth operator rentals`, `volumes`, `log`, `traffic` and `summary`: what happens across all accounts. */
 import { systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, sumUsd, usd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
@@ -144,6 +144,24 @@ const trafficRow = show<'getTraffic', { by: 'model' | 'minute' }>(
   },
 )
 
+const summaryRow = show<'getOperatorSummary'>(
+  'operator summary',
+  'getOperatorSummary',
+  'show rentals, GPUs, hosts and money of the whole installation',
+  {
+    content: ({ rentals, gpus, hosts, money: sums }) => [
+      ['Rentals', `${number(rentals.running)} running, ${number(rentals.starting)} starting, ${number(rentals.failed)} failed`],
+      ['Stuck', rentals.stuck === 0 ? '0' : red(`${number(rentals.stuck)}: berth operator rentals --stuck`)],
+      ['GPUs', `${number(gpus.rented)} of ${number(gpus.total)} rented, ${number(gpus.faulty)} faulty`],
+      ['Hosts', `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`],
+      ['Balances', `${money(sums.balancesUsd)}, ${money(sums.heldUsd)} of it on hold`],
+      ['Charged', `${money(sums.chargedTodayUsd)} today, ${money(sums.chargedThisMonthUsd)} this month (UTC)`],
+      ['Paid in', `${money(sums.paidInTodayUsd)} today`],
+      ['Owed', `${money(sums.unpaidEarningsUsd)} to suppliers`],
+    ],
+  },
+)
+
 function describeTotals({ minutes }: Traffic): Content[] {
   const sum = (of: (minute: Traffic['minutes'][number]) => number): number =>
     minutes.reduce((total, minute) => total + of(minute), 0)
@@ -229,4 +247,4 @@ function describeMinutes({ minutes }: Traffic): Content[] {
   ]
 }
 
-export const rows: readonly Row[] = [rentalsRow, volumesRow, logRow, trafficRow]
+export const rows: readonly Row[] = [rentalsRow, volumesRow, logRow, trafficRow, summaryRow]

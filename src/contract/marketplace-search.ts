@@ -9,7 +9,17 @@ export type MarketplaceSort = (typeof marketplaceSorts)[number]
 
 const browse = { family: 'v2', tag: 'Marketplace', method: 'GET', access: 'public', errors: [400, 500] } as const
 
-const counts = z.array(z.object({ name: z.string(), machines: z.number() }))
+const named = z.object({ name: z.string(), machines: z.number() })
+const gpuModel = named.extend({
+  gpuRamMib: z.number().describe('Of one GPU; the largest, if machines differ'),
+  gpusFree: z.number(),
+  gpusTotal: z.number(),
+  regions: z.number(),
+  fromPricePerGpuHourUsd: z
+    .string()
+    .nullable()
+    .describe('Lowest price of a free GPU, or of any if none is free; null: no price'),
+})
 
 export const marketplaceSearchEndpoints = {
   searchMachines: endpoint({
@@ -28,11 +38,15 @@ export const marketplaceSearchEndpoints = {
         .describe('Every word must occur in a name, CPU, cluster, region or supplier'),
       sort: z.enum(marketplaceSorts).default('price'),
       down: z.stringbool().default(false).describe('Descending'),
+      grouped: z
+        .stringbool()
+        .default(false)
+        .describe('One row for identical machines: the one with the most free GPUs'),
       offset: z.coerce.number().int().min(0).max(limits.searchOffset).default(0),
       limit: z.coerce.number().int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
     }),
     response: z.object({
-      matches: z.number().describe('Machines that match, on all pages'),
+      matches: z.number().describe('Rows that match, on all pages'),
       machines: z.array(
         z.object({
           id: z.string(),
@@ -50,6 +64,14 @@ export const marketplaceSearchEndpoints = {
           storageGb: z.number(),
           hasPersistentStorage: z.boolean(),
           pricePerGpuHourUsd: z.string(),
+          gpuDriver: z.string().nullable(),
+          cudaVersion: z.string().nullable(),
+          uptimePercent: z
+            .number()
+            .nullable()
+            .describe('Share of the last 30 days in which it was online; null: not known yet'),
+          identicalMachines: z.number().describe('With `grouped`: how many this row stands for, itself included'),
+          identicalGpusFree: z.number().describe('Free GPUs of all of them'),
           simulated: simulation.nullable().describe('What is simulated; null: nothing'),
         }),
       ),
@@ -61,8 +83,8 @@ export const marketplaceSearchEndpoints = {
     summary: 'Count marketplace machines by GPU model and region',
     response: z.object({
       machines: z.number(),
-      gpuModels: counts.describe(`At most ${limits.pageRows}`),
-      regions: counts.describe(`At most ${limits.pageRows}`),
+      gpuModels: z.array(gpuModel).describe(`At most ${limits.pageRows}`),
+      regions: z.array(named).describe(`At most ${limits.pageRows}`),
     }),
   }),
 }

@@ -10,6 +10,7 @@ import { watchIdle } from './idle.ts'
 import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
 import type { Reconciler } from './loop.ts'
+import { watchUptime } from './machine-uptime.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
@@ -67,6 +68,7 @@ export function allReconcilers(
     applyRetention(app, retention, notices.dropped),
     summarizeMetrics(app),
     watchIdle(app),
+    watchUptime(app),
     {
       name: 'deliver-webhooks',
       everyMs: SECOND_MS,

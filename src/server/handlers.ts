@@ -24,6 +24,7 @@ import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
 import { supplyHandlers } from './handlers/supply.ts'
 import { templateHandlers } from './handlers/template.ts'
+import { operatorSummaryHandlers } from './handlers/operator-summary.ts'
 import { trafficHandlers } from './handlers/traffic.ts'
 import { volumeHandlers } from './handlers/volume.ts'
 
@@ -52,6 +53,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...operatorAccountHandlers,
     ...operatorFleetHandlers,
     ...modelHandlers,
+    ...operatorSummaryHandlers,
     ...trafficHandlers,
     ...hostHandlers,
     ...servedModelHandlers(gateway),

@@ -1,11 +1,13 @@
 /** Browsing the marketplace: every filter, every order, and pages that contain each machine once. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
+import { addMs, DAY_MS } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import { marketplaceSorts } from '../contract/marketplace-search.ts'
 import { mockFleet } from '../engines/mock/fleet.ts'
 import { transact } from './database.ts'
 import { changeMachine, saveInventory, type ReportedMachine } from './machine.ts'
+import { lookAtMachines } from './machine-uptime.ts'
 import { countMarketplace, searchMarketplace, type MachineSearch } from './marketplace.ts'
 
 const [machine] = mockFleet().filter(({ offering }) => offering === 'marketplace')
@@ -44,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => ledger.close())
 
 const find = (search: MachineSearch, page: Partial<Parameters<typeof searchMarketplace>[2]> = {}) =>
-  searchMarketplace(ledger.database.db, search, { sort: 'price', down: false, offset: 0, limit: 100, ...page })
+  searchMarketplace(ledger.database.db, search, { sort: 'price', down: false, offset: 0, limit: 100, grouped: false, ...page })
 const idsOf = async (...input: Parameters<typeof find>) => (await find(...input)).machines.map(({ id }) => id)
 
 describe('a search', () => {
@@ -91,12 +93,62 @@ describe('a search', () => {
   })
 })
 
+describe('machines that are the same offer', () => {
+  test('are one row, with the free GPUs of all of them', async () => {
+    const alike = (id: string) => ({ ...base, id, region: 'bergen', gpuModel: 'AMD-MI250' })
+    const reported = [
+      { ...alike('e1'), gpusSick: [0] },
+      alike('e2'),
+      alike('e3'),
+      { ...alike('e4'), price: usd('2.1') },
+    ]
+    await transact(ledger.database, (tx) => saveInventory(tx, 'mock', [...machines, ...reported], tx.clock.now()))
+    const search = { region: 'bergen' }
+    const found = await find(search, { grouped: true })
+    expect(found.matches).toBe(2)
+    expect(found.machines.map(({ id, free, alike: same, alike_free: all }) => ({ id, free, same, all }))).toEqual([
+      { id: 'e2', free: 8, same: 3, all: 23 },
+      { id: 'e4', free: 8, same: 1, all: 8 },
+    ])
+    expect(await idsOf(search, { grouped: true, offset: 1 })).toEqual(['e4'])
+    expect(await idsOf(search)).toEqual(['e1', 'e2', 'e3', 'e4'])
+    await transact(ledger.database, (tx) => saveInventory(tx, 'mock', machines, tx.clock.now()))
+    await ledger.database.db.deleteFrom('machine').where('id', 'like', 'e_').execute()
+  })
+})
+
+test('shows the share of the last 30 days in which a machine was online', async () => {
+  const { db, clock } = ledger.database
+  const uptimes = async () => (await find({ region: 'oslo' })).machines.map(({ uptime_percent: uptime }) => uptime)
+  expect(await uptimes()).toEqual([null, null])
+  const long = addMs(clock.now(), -40 * DAY_MS)
+  await lookAtMachines(db, long)
+  const lose = (status: 'node_lost' | 'node_ready') =>
+    transact(ledger.database, (tx) => changeMachine(tx, 'a', { status }))
+  await lose('node_lost')
+  for (const days of [2, 1, 0]) {
+    if (days === 1) await lose('node_ready')
+    await lookAtMachines(db, addMs(clock.now(), -days * DAY_MS))
+  }
+  // Two of three looks; the one of forty days ago is deleted.
+  expect(await uptimes()).toEqual([66.6, 100])
+})
+
 test('counts the machines on sale, by model and region', async () => {
+  const model = { gpu_ram_mib: base.gpuRamMib, regions: 1 }
   expect(await countMarketplace(ledger.database.db, 2)).toEqual({
     machines: 5,
     gpuModels: [
-      { name: 'AMD-MI300X', machines: 2 },
-      { name: 'NVIDIA-GeForce-RTX-4090', machines: 1 },
+      // The drained machine at $9 has no free GPUs.
+      { ...model, name: 'AMD-MI300X', machines: 2, gpus_free: 8, gpus_total: 16, from_price: usd('2.4') },
+      {
+        ...model,
+        name: 'NVIDIA-GeForce-RTX-4090',
+        machines: 1,
+        gpus_free: 8,
+        gpus_total: 8,
+        from_price: usd('0.39'),
+      },
     ],
     regions: [
       { name: 'oslo', machines: 2 },

@@ -3,10 +3,11 @@
  * shows and not the whole listing. Rows are found by their place in the order, so that a reader can jump anywhere.
  */
 import { sql, type RawBuilder } from 'kysely'
-import { usdFromNumber } from '../base/money.ts'
+import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceSort } from '../contract/marketplace-search.ts'
 import type { Db } from './database.ts'
 import { isPresent, type ListedMachine } from './machine.ts'
+import { uptimeOf } from './machine-uptime.ts'
 
 export interface MachineSearch {
   readonly gpu?: string | undefined
@@ -73,43 +74,73 @@ export type FoundMachine = Pick<
   | 'has_persistent_storage'
   | 'hardware'
   | 'simulation'
-> & { readonly free: number }
+> & {
+  readonly free: number
+  readonly uptime_percent: number | null
+  readonly alike: number
+  readonly alike_free: number
+}
+
+/** Machines that differ in none of these are the same offer. */
+const offer = sql`gpu_model, gpu_ram_mib, gpus_total, price_nano_per_gpu_hour, region, cluster_name, supplier_id, hardware,
+  has_persistent_storage, simulation`
 
 export async function searchMarketplace(
   db: Db,
   search: MachineSearch,
-  page: { sort: MarketplaceSort; down: boolean; offset: number; limit: number },
+  page: { sort: MarketplaceSort; down: boolean; offset: number; limit: number; grouped: boolean },
 ): Promise<{ machines: FoundMachine[]; matches: number }> {
   const where = matching(search)
   const direction = page.down ? sql`desc` : sql`asc`
+  const found = page.grouped
+    ? sql`select *, ${free} as free, count(*) over offer as alike, sum(${free}) over offer as alike_free,
+        row_number() over (offer order by ${free} desc, id collate "C") as place
+      from machine where ${where} window offer as (partition by ${offer})`
+    : sql`select *, ${free} as free, 1 as alike, ${free} as alike_free, 1 as place from machine where ${where}`
+  const rows = page.grouped ? sql`(select 1 from machine where ${where} group by ${offer}) as offers` : sql`machine where ${where}`
   const [machines, counted] = await Promise.all([
     sql<FoundMachine>`
-      select id, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, ${free} as free,
-        price_nano_per_gpu_hour, has_persistent_storage, hardware, simulation
-      from machine where ${where}
-      order by ${sorts[page.sort]} ${direction}, id collate "C"
-      offset ${page.offset} limit ${page.limit}`.execute(db),
-    sql<{ matches: number }>`select count(*)::integer as matches from machine where ${where}`.execute(db),
+      select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (
+        select id, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
+          price_nano_per_gpu_hour, has_persistent_storage, hardware, simulation,
+          alike::integer, alike_free::integer, row_number() over (order by ${sorts[page.sort]} ${direction}, id collate "C") as nth
+        from (${found}) as machine where place = 1
+        order by nth offset ${page.offset} limit ${page.limit}
+      ) as shown order by nth`.execute(db),
+    sql<{ matches: number }>`select count(*)::integer as matches from ${rows}`.execute(db),
   ])
   return { machines: machines.rows, matches: counted.rows[0]?.matches ?? 0 }
 }
 
+export interface GpuModelCount {
+  readonly name: string
+  readonly machines: number
+  readonly gpu_ram_mib: number
+  readonly gpus_free: number
+  readonly gpus_total: number
+  readonly regions: number
+  readonly from_price: NanoUsd | null
+}
+
 export interface MarketplaceCounts {
   readonly machines: number
-  readonly gpuModels: Array<{ name: string; machines: number }>
+  readonly gpuModels: GpuModelCount[]
   readonly regions: Array<{ name: string; machines: number }>
 }
 
 /** How many machines there are, and of what. */
 export async function countMarketplace(db: Db, limit: number): Promise<MarketplaceCounts> {
-  const by = (column: RawBuilder<unknown>) =>
-    sql<{ name: string; machines: number }>`
-      select ${column} as name, count(*)::integer as machines from machine where ${onSale}
-      group by 1 order by 1 limit ${limit}`.execute(db)
   const [all, gpuModels, regions] = await Promise.all([
     sql<{ machines: number }>`select count(*)::integer as machines from machine where ${onSale}`.execute(db),
-    by(sql`gpu_model`),
-    by(sql`region`),
+    sql<GpuModelCount>`
+      select gpu_model as name, count(*)::integer as machines, max(gpu_ram_mib) as gpu_ram_mib,
+        sum(${free})::integer as gpus_free, sum(gpus_total)::integer as gpus_total,
+        count(distinct region)::integer as regions,
+        coalesce(min(price_nano_per_gpu_hour) filter (where ${free} > 0), min(price_nano_per_gpu_hour)) as from_price
+      from machine where ${onSale} group by 1 order by 1 limit ${limit}`.execute(db),
+    sql<{ name: string; machines: number }>`
+      select region as name, count(*)::integer as machines from machine where ${onSale}
+      group by 1 order by 1 limit ${limit}`.execute(db),
   ])
   return { machines: all.rows[0]?.machines ?? 0, gpuModels: gpuModels.rows, regions: regions.rows }
 }

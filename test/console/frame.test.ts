@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { openLine } from '../harness/cut-line.ts'
+import { succeed } from '../harness/journey.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const FIRST_LOAD_BYTES = 250_000
@@ -51,18 +52,22 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
 
   test('fits a phone, has no layout shift, and a title of its own', async () => {
     expect(pages.length).toBeGreaterThan(25)
-    const { page, close } = await browser.open(browser.server.operatorKey, PHONE)
-    await page.addInitScript(`
+    const operator = await browser.open(browser.server.operatorKey, PHONE)
+    // Operators land elsewhere.
+    const customer = await browser.open(browser.server.demoKey, PHONE)
+    const watchShifts = `
       globalThis.shifts = []
       new PerformanceObserver((list) => {
         for (const entry of list.getEntries()) {
           const moved = (entry.sources ?? []).map(({ node }) => node?.textContent?.slice(0, 40) ?? '?')
           if (!entry.hadRecentInput) shifts.push({ by: entry.value, moved })
         }
-      }).observe({ type: 'layout-shift', buffered: true })`)
+      }).observe({ type: 'layout-shift', buffered: true })`
+    await Promise.all([operator, customer].map(({ page }) => page.addInitScript(watchShifts)))
     const wrong: string[] = []
     const titles = new Set<string>()
     for (const path of pages) {
+      const { page } = path === '/' ? customer : operator
       await page.goto(path)
       await page.getByRole('heading', { level: 1 }).waitFor()
       await page.getByRole('status', { name: 'Loading' }).first().waitFor({ state: 'detached' })
@@ -76,7 +81,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     }
     expect(wrong).toEqual([])
     expect(titles.size).toBe(pages.length)
-    await close()
+    await operator.close()
+    await customer.close()
   })
 
   test('works by keyboard, and the navigation opens on a phone', async () => {
@@ -91,6 +97,66 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await page.getByRole('link', { name: 'SSH keys' }).waitFor({ state: 'hidden' })
     expect(await page.getByRole('button', { name: 'Menu' }).getAttribute('aria-expanded')).toBe('false')
     await close()
+  })
+
+  test('remembers which groups of the navigation are closed, and shrinks to icons', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.demoKey)
+    await visit('/', 'Overview')
+    const group = page.getByRole('navigation', { name: 'Console' }).getByRole('button', { name: 'Models', exact: true })
+    await group.click()
+    await page.getByRole('link', { name: 'Speech' }).waitFor({ state: 'hidden' })
+    await page.reload()
+    await page.getByRole('link', { name: 'SSH keys' }).waitFor()
+    expect(await group.getAttribute('aria-expanded')).toBe('false')
+    expect(await page.getByRole('link', { name: 'Speech' }).count()).toBe(0)
+    await page.getByRole('button', { name: 'Collapse navigation' }).click()
+    await page.reload()
+    await page.getByRole('link', { name: 'Speech' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Speech' }).waitFor()
+    await look('narrow-navigation')
+    await close()
+  })
+
+  test('finds pages, rentals, machines and request ids with Ctrl-K', async () => {
+    const { key, call } = await browser.server.account({ usd: '50' })
+    const order = { gpuCount: 1, region: 'mock-region', label: 'night shift' }
+    const rental = await succeed(call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
+    const { page, visit, look, close } = await browser.open(key)
+    await visit('/keys', 'API keys')
+    await page.keyboard.press('Control+k')
+    const field = page.getByRole('combobox', { name: 'Search everything' })
+    await field.fill('night')
+    await page.getByRole('option', { name: /night shift/ }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`/rentals/${rental.id}`)
+    await page.getByRole('button', { name: 'Search', exact: true }).click()
+    await field.fill('mock-fra')
+    await page.getByRole('option', { name: /mock-fra-rtx4090-01/ }).click()
+    await page.waitForURL('/marketplace?text=mock-fra-rtx4090-01')
+    await page.keyboard.press('Control+k')
+    await field.fill('keys')
+    await look('search')
+    expect(await page.getByRole('dialog').getByRole('option').allTextContents()).toEqual(['API keysAccount', 'SSH keysAccount'])
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: 'SSH keys' }).waitFor()
+    await page.keyboard.press('Control+k')
+    await field.fill('nothing is called this')
+    await page.getByText('No results').waitFor()
+    await page.keyboard.press('Escape')
+    await field.waitFor({ state: 'detached' })
+    await close()
+
+    const operator = await browser.open(browser.server.operatorKey)
+    await operator.visit('/operator/prices', 'Prices')
+    await operator.page.keyboard.press('Control+k')
+    const all = operator.page.getByRole('combobox', { name: 'Search everything' })
+    await all.fill(rental.name)
+    await operator.page.getByRole('option', { name: rental.name }).waitFor()
+    await all.fill('demo')
+    await operator.page.getByRole('option', { name: 'Demo' }).first().click()
+    await operator.page.waitForURL('/operator/accounts/demo')
+    await operator.close()
   })
 
   test('remembers the theme', async () => {

@@ -2,23 +2,20 @@
 import { useState } from 'react'
 import { sumUsd, usd, usdToNumber } from '../../../src/base/money.ts'
 import type { Reply } from '../../../src/client/client.ts'
-import { count, number } from '../../../src/view/number.ts'
+import { number } from '../../../src/view/number.ts'
 import { exactMoney, money } from '../../../src/view/money.ts'
-import { span } from '../../../src/view/time.ts'
 import { useOperatorEvents } from '../../api/live-operator.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
-import { TextLink } from '../../ui/button.tsx'
 import { Card, Stat, Stats } from '../../ui/card.tsx'
 import { SelectField } from '../../ui/field.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
-import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { TrafficEvents } from './events.tsx'
 import { TrafficModels } from './models.tsx'
+import { StuckWarning } from './stuck.tsx'
 
 const EVERY_MS = 5_000
-const STUCK_NAMED = 3
 const spans = [15, 60, 180] as const
 
 export function TrafficPage() {
@@ -64,36 +61,6 @@ function TrafficSkeleton() {
         ))}
       </span>
     </div>
-  )
-}
-
-/** Stuck rentals are rare and need attention, so they come first. */
-function StuckWarning() {
-  const stuck = useCall('listAllRentals', { query: { stuck: true, limit: 100 } })
-  const now = useNow()
-  const rentals = stuck.data?.rentals ?? []
-  if (rentals.length === 0) return null
-  return (
-    <section aria-labelledby="stuck" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-sm">
-      {/* Without the times below, which a screen reader would announce every second. */}
-      <div role="alert">
-        <h2 id="stuck" className="font-semibold text-warn">
-          {count(rentals.length, 'stuck rental')}
-        </h2>
-      </div>
-      <ul className="mt-1">
-        {rentals.slice(0, STUCK_NAMED).map((rental) => (
-          <li key={rental.id}>
-            {rental.name} of {rental.accountName}: {rental.status} for {span(now - Date.parse(rental.statusSince))}
-          </li>
-        ))}
-      </ul>
-      <p className="mt-1">
-        <TextLink to="/operator/fleet" search={{ tab: 'rentals' }}>
-          View stuck rentals
-        </TextLink>
-      </p>
-    </section>
   )
 }
 

@@ -7,8 +7,14 @@ import type { Handlers } from '../handler.ts'
 import { shownSupplier } from '../instance-view.ts'
 
 export const marketplaceSearchHandlers = {
-  searchMachines: async (app, { query: { sort, down, offset, limit, ...search } }) => {
-    const { machines, matches } = await searchMarketplace(app.database.db, search, { sort, down, offset, limit })
+  searchMachines: async (app, { query: { sort, down, offset, limit, grouped, ...search } }) => {
+    const { machines, matches } = await searchMarketplace(app.database.db, search, {
+      sort,
+      down,
+      offset,
+      limit,
+      grouped,
+    })
     return ok({
       matches,
       machines: machines.map(({ hardware, ...machine }) => ({
@@ -27,10 +33,29 @@ export const marketplaceSearchHandlers = {
         storageGb: hardware.storageGb,
         hasPersistentStorage: machine.has_persistent_storage,
         pricePerGpuHourUsd: formatUsd(machine.price_nano_per_gpu_hour ?? zeroUsd),
+        gpuDriver: hardware.gpuDriver ?? null,
+        cudaVersion: hardware.cudaVersion ?? null,
+        uptimePercent: machine.uptime_percent,
+        identicalMachines: machine.alike,
+        identicalGpusFree: machine.alike_free,
         simulated: machine.simulation,
       })),
     })
   },
 
-  countMachines: async (app) => ok(await countMarketplace(app.database.db, limits.pageRows)),
+  countMachines: async (app) => {
+    const { gpuModels, ...counts } = await countMarketplace(app.database.db, limits.pageRows)
+    return ok({
+      ...counts,
+      gpuModels: gpuModels.map((model) => ({
+        name: model.name,
+        machines: model.machines,
+        gpuRamMib: model.gpu_ram_mib,
+        gpusFree: model.gpus_free,
+        gpusTotal: model.gpus_total,
+        regions: model.regions,
+        fromPricePerGpuHourUsd: model.from_price === null ? null : formatUsd(model.from_price),
+      })),
+    })
+  },
 } satisfies Partial<Handlers>

@@ -53,7 +53,10 @@ test('names the account of rentals, volumes, events and audit records', async ()
   await succeed(call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', { gpuCount: 1, region: 'mock-region' })
   const { name } = await list(`accounts/${id}`)
   const named = { accountId: id, accountName: name }
-  expect((await list(`rentals?accountId=${id}`)).rentals).toMatchObject([named])
+  const { rentals } = await list(`rentals?accountId=${id}`)
+  expect(rentals).toMatchObject([named])
+  expect((await list(`rentals?q=${rentals[0].name.toUpperCase()}`)).rentals).toMatchObject([{ name: rentals[0].name }])
+  expect((await list('rentals?q=no-such-name')).rentals).toEqual([])
   expect((await list(`events?accountId=${id}`)).events[0]).toMatchObject(named)
   expect((await list(`audit?accountId=${id}`)).records[0]).toMatchObject(named)
   const volume = { region: 'mock-region', label: 'scratch', sizeInGb: 256 }
