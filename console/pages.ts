@@ -61,7 +61,7 @@ export const pages = [
   page({
     path: '/tour',
     title: 'Tour',
-    icon: 'sparkle',
+    icon: 'play',
     in: '/',
     scopes: anyKey,
     load: async () => (await import('./pages/tour/page.tsx')).TourPage,
@@ -120,6 +120,7 @@ export const pages = [
   page({
     path: '/templates',
     title: 'Templates',
+    icon: 'sparkle',
     in: 'Machines',
     scopes: compute,
     load: async () => (await import('./pages/templates/page.tsx')).TemplatesPage,
@@ -222,6 +223,7 @@ export const pages = [
   page({
     path: '/secrets',
     title: 'Secrets',
+    icon: 'lock',
     in: 'Account',
     scopes: compute,
     load: async () => (await import('./pages/secrets/page.tsx')).SecretsPage,

@@ -4,7 +4,7 @@ import { cx } from './class.ts'
 const circle = 'M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17Z'
 const frame = 'M4 5h16v14H4z'
 
-export const icons = {
+const icons = {
   home: 'M3.5 11.5 12 4l8.5 7.5M6 9.5v10h12v-10M10 19.5v-6h4v6',
   store:
     'M4 9.5l1.5-5h13l1.5 5a2.7 2.7 0 0 1-5.3 0 2.7 2.7 0 0 1-5.4 0 2.7 2.7 0 0 1-5.3 0ZM5.5 12v7.5h13V12M10 19.5V15h4v4.5',

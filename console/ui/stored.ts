@@ -2,7 +2,7 @@
 import { useState } from 'react'
 import type { z } from 'zod'
 
-export function readStored<T>(name: string, schema: z.ZodType<T>, otherwise: T): T {
+function readStored<T>(name: string, schema: z.ZodType<T>, otherwise: T): T {
   try {
     const text = localStorage.getItem(name)
     return text === null ? otherwise : (schema.safeParse(JSON.parse(text)).data ?? otherwise)
@@ -12,7 +12,7 @@ export function readStored<T>(name: string, schema: z.ZodType<T>, otherwise: T):
 }
 
 /** Whether it was stored. */
-export function writeStored(name: string, value: unknown): boolean {
+function writeStored(name: string, value: unknown): boolean {
   try {
     localStorage.setItem(name, JSON.stringify(value))
     return true

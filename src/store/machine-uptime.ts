@@ -5,7 +5,7 @@ import type { Db } from './database.ts'
 import { isPresent } from './machine.ts'
 
 /** The share of these days is shown; older ones are deleted. */
-export const UPTIME_DAYS = 30
+const UPTIME_DAYS = 30
 
 /** Looks at every machine once. A machine that drains or is cleaned is online. */
 export async function lookAtMachines(db: Db, now: Instant): Promise<void> {

@@ -21,6 +21,7 @@ import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { RentalReach } from '../rental/reach.tsx'
+import { RentalStrip } from '../rental/strip.tsx'
 import { RentalTabs } from '../rental/tabs.tsx'
 import { RentalTimeline } from '../rental/timeline.tsx'
 
@@ -75,6 +76,13 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <SimulatedNotice simulated={instance.simulated} />
+      <RentalStrip
+        badge={<RentalBadge status={status} />}
+        cost={cost}
+        pricePerHour={usd(instance.pricePerHourUsd)}
+        startedAt={instance.startedAt}
+        endedAt={instance.terminatedAt}
+      />
       <RentalTabs
         noun="container"
         id={instance.name}

@@ -20,6 +20,7 @@ import { TerminateButton, TerminateDialog } from './end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
 import { SimulatedNotice } from './simulated-notice.tsx'
 import { RentalReach } from './reach.tsx'
+import { RentalStrip } from './strip.tsx'
 import { RentalTabs } from './tabs.tsx'
 import { RentalTimeline } from './timeline.tsx'
 import { RentalVolumes } from './volumes.tsx'
@@ -78,6 +79,13 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
       <SimulatedNotice simulated={rental.simulated} />
+      <RentalStrip
+        badge={<RentalBadge status={status} />}
+        cost={cost}
+        pricePerHour={machine.pricePerHour}
+        startedAt={rental.startedAt}
+        endedAt={rental.terminatedAt}
+      />
       <RentalTabs
         noun="rental"
         id={String(rental.id)}
