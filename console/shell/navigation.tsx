@@ -80,7 +80,10 @@ function Group({ title, rows, isOpen, isNarrow, onToggle }: GroupProps) {
             {title}
             <Icon
               name="down"
-              className={cx('size-3.5 opacity-60 transition-transform group-hover:opacity-100', !isOpen && '-rotate-90')}
+              className={cx(
+                'size-3.5 opacity-60 transition-transform group-hover:opacity-100',
+                !isOpen && '-rotate-90',
+              )}
             />
           </button>
         </h2>

@@ -76,7 +76,7 @@ export function SearchDialog({ onClose }: { onClose: () => void }) {
       </div>
       <div className="max-h-[60dvh] min-h-24 overflow-y-auto p-2">
         {results.length === 0 && <p className="px-2 py-6 text-center text-sm text-muted">No results</p>}
-        <ul id={id} role="listbox" aria-label="Results">
+        <div id={id} role="listbox" aria-label="Results">
           {results.map((result, n) => (
             <Result
               key={result.key}
@@ -88,7 +88,7 @@ export function SearchDialog({ onClose }: { onClose: () => void }) {
               onOpen={() => open(result)}
             />
           ))}
-        </ul>
+        </div>
       </div>
     </dialog>
   )
@@ -108,24 +108,27 @@ function Result({ id, result, heading, isChosen, onPoint, onOpen }: ResultProps)
   return (
     <>
       {heading !== undefined && (
-        <li role="presentation" className="px-2 pt-2 pb-1 text-xs font-semibold text-muted first:pt-0">
+        <div role="presentation" className="px-2 pt-2 pb-1 text-xs font-semibold text-muted first:pt-0">
           {heading}
-        </li>
+        </div>
       )}
       {/* The keyboard is handled at the text field, which keeps the focus. */}
       {/* oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus */}
-      <li
+      <div
         id={id}
         role="option"
         aria-selected={isChosen}
         onMouseMove={onPoint}
         onClick={onOpen}
-        className={cx('flex cursor-pointer items-center gap-2.5 rounded-md px-2 py-2 text-sm', isChosen && 'bg-accent-soft')}
+        className={cx(
+          'flex cursor-pointer items-center gap-2.5 rounded-md px-2 py-2 text-sm',
+          isChosen && 'bg-accent-soft',
+        )}
       >
         <Icon name={result.icon} className="text-muted" />
         <span className="min-w-0 flex-1 truncate">{result.label}</span>
         <span className="max-w-[45%] truncate text-xs text-muted">{result.detail}</span>
-      </li>
+      </div>
     </>
   )
 }

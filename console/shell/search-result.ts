@@ -23,7 +23,10 @@ export interface SearchResult {
   readonly href: string
 }
 
-export function useSearchResults(typed: string): { readonly results: readonly SearchResult[]; readonly isBusy: boolean } {
+export function useSearchResults(typed: string): {
+  readonly results: readonly SearchResult[]
+  readonly isBusy: boolean
+} {
   const text = useDeferredValue(typed.trim())
   const isLong = text.length >= MIN_CHARS
   const me = useMe()

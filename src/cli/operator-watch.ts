@@ -150,7 +150,10 @@ const summaryRow = show<'getOperatorSummary'>(
   'show rentals, GPUs, hosts and money of the whole installation',
   {
     content: ({ rentals, gpus, hosts, money: sums }) => [
-      ['Rentals', `${number(rentals.running)} running, ${number(rentals.starting)} starting, ${number(rentals.failed)} failed`],
+      [
+        'Rentals',
+        `${number(rentals.running)} running, ${number(rentals.starting)} starting, ${number(rentals.failed)} failed`,
+      ],
       ['Stuck', rentals.stuck === 0 ? '0' : red(`${number(rentals.stuck)}: berth operator rentals --stuck`)],
       ['GPUs', `${number(gpus.rented)} of ${number(gpus.total)} rented, ${number(gpus.faulty)} faulty`],
       ['Hosts', `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`],

@@ -46,7 +46,14 @@ beforeAll(async () => {
 afterAll(() => ledger.close())
 
 const find = (search: MachineSearch, page: Partial<Parameters<typeof searchMarketplace>[2]> = {}) =>
-  searchMarketplace(ledger.database.db, search, { sort: 'price', down: false, offset: 0, limit: 100, grouped: false, ...page })
+  searchMarketplace(ledger.database.db, search, {
+    sort: 'price',
+    down: false,
+    offset: 0,
+    limit: 100,
+    grouped: false,
+    ...page,
+  })
 const idsOf = async (...input: Parameters<typeof find>) => (await find(...input)).machines.map(({ id }) => id)
 
 describe('a search', () => {

@@ -97,7 +97,9 @@ export async function searchMarketplace(
         row_number() over (offer order by ${free} desc, id collate "C") as place
       from machine where ${where} window offer as (partition by ${offer})`
     : sql`select *, ${free} as free, 1 as alike, ${free} as alike_free, 1 as place from machine where ${where}`
-  const rows = page.grouped ? sql`(select 1 from machine where ${where} group by ${offer}) as offers` : sql`machine where ${where}`
+  const rows = page.grouped
+    ? sql`(select 1 from machine where ${where} group by ${offer}) as offers`
+    : sql`machine where ${where}`
   const [machines, counted] = await Promise.all([
     sql<FoundMachine>`
       select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (

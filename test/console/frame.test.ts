@@ -136,7 +136,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     await page.keyboard.press('Control+k')
     await field.fill('keys')
     await look('search')
-    expect(await page.getByRole('dialog').getByRole('option').allTextContents()).toEqual(['API keysAccount', 'SSH keysAccount'])
+    expect(await page.getByRole('dialog').getByRole('option').allTextContents()).toEqual([
+      'API keysAccount',
+      'SSH keysAccount',
+    ])
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: 'SSH keys' }).waitFor()

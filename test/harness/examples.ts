@@ -143,7 +143,9 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listInferenceRequests: () => ({ query: { limit: '10', outcome: 'answered' } }),
   getInferenceRequest: (its) => owned({ id: its.request }),
   listMachines: () => ({ body: exampleBodies.listMachines, query: { limit: '10' } }),
-  searchMachines: () => ({ query: { gpu: 'h100', free: '1', price: '9', text: 'mock', sort: 'free', down: 'true', grouped: 'true' } }),
+  searchMachines: () => ({
+    query: { gpu: 'h100', free: '1', price: '9', text: 'mock', sort: 'free', down: 'true', grouped: 'true' },
+  }),
   countMachines: none,
   createInstance: withBody({ ...NODE, gpu_count: 1 }),
   listInstances: none,

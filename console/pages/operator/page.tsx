@@ -147,9 +147,7 @@ function Capacity({ summary }: { summary: Summary | undefined }) {
         </TextLink>
       }
     >
-      <p className="mb-1 text-sm">
-        {shown(gpus && `${number(gpus.rented)} of ${count(gpus.total, 'GPU')} rented`)}
-      </p>
+      <p className="mb-1 text-sm">{shown(gpus && `${number(gpus.rented)} of ${count(gpus.total, 'GPU')} rented`)}</p>
       <Progress label="GPUs rented" value={gpus?.rented ?? 0} max={Math.max(1, gpus?.total ?? 1)} />
       <div className="mt-3">
         <Facts
