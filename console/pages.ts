@@ -182,6 +182,7 @@ export const pages = [
   page({
     path: '/costs',
     title: 'Costs',
+    icon: 'chart',
     in: 'Account',
     scopes: ['billing:read'],
     search: costsSearch,
@@ -199,6 +200,7 @@ export const pages = [
   page({
     path: '/notifications',
     title: 'Notifications',
+    icon: 'bell',
     in: 'Account',
     scopes: ['compute:read', 'billing:read', 'operator'],
     search: notificationsSearch,
