@@ -182,7 +182,7 @@ export const pages = [
   page({
     path: '/costs',
     title: 'Costs',
-    icon: 'chart',
+    icon: 'money',
     in: 'Account',
     scopes: ['billing:read'],
     search: costsSearch,

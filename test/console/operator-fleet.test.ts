@@ -71,6 +71,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the operator’s fleet in the con
     // Inside the console, the overview of the operator's own account is a link away.
     await page.getByRole('link', { name: 'Overview' }).click()
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    expect(new URL(page.url()).pathname).toBe('/')
     await close()
     const phone = await browser.open(server.operatorKey, { width: 390 })
     await phone.visit('/operator', 'Operator home')
