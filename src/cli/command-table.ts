@@ -28,6 +28,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
     { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./port.ts')).rows },
     { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
+    { names: ['secrets', 'registries'], load: async () => (await import('./secret.ts')).rows },
     { names: ['templates', 'export'], load: async () => (await import('./template.ts')).rows },
     { names: ['volumes'], load: async () => (await import('./volume.ts')).rows },
     { names: ['chat'], load: async () => (await import('./chat.ts')).rows },
@@ -71,6 +72,8 @@ async function loadOperator(): Promise<readonly Row[]> {
 export const groupDescriptions: Readonly<Record<string, string>> = {
   profiles: 'servers you are logged in to',
   volumes: 'storage volumes, which outlive machines',
+  secrets: 'secrets that orders refer to',
+  registries: 'logins for private image registries',
   templates: 'templates of orders',
   members: 'members of the account',
   keys: 'API keys of the account',

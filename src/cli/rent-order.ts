@@ -4,11 +4,11 @@ import { MINUTE_MS } from '../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import type { CallInput, Client, Reply } from '../client/client.ts'
 import { pause } from '../client/pause.ts'
-import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { TermQuote } from '../domain/term.ts'
 import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import type { Offer, OfferKind } from './offer.ts'
 import { readDetail, sshText, type MachineDetail } from './own-machine.ts'
+import type { WorkloadFields } from './rent-option.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 /** The server gives up after 30 minutes; its answer is known here a little later. */
@@ -17,7 +17,6 @@ const POLL_MS = 500
 
 export interface OrderOptions {
   readonly image?: string
-  readonly port?: readonly WorkloadPortInput[]
   readonly volume?: number
   readonly label?: string | undefined
   /** USD. */
@@ -25,6 +24,8 @@ export interface OrderOptions {
 }
 
 export interface Order extends OrderOptions {
+  /** What runs on it. */
+  readonly workload: WorkloadFields
   readonly offer: Offer
   readonly gpuCount: number
   /** As it was shown. If it has been raised since, the order is rejected. */
@@ -46,7 +47,8 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
       node_name: offer.machine.node,
       gpu_count: gpuCount,
       max_cost_per_hour_usd: maxCost,
-      ...containerOptions(order),
+      ...order.workload,
+      ...(order.image === undefined ? {} : { image: { name: order.image } }),
       ...(label === undefined ? {} : { label }),
       ...(endsAt === undefined ? {} : { auto_terminate_at: endsAt }),
       ...(spendingLimit === undefined ? {} : { spending_limit_usd: spendingLimit }),
@@ -59,14 +61,14 @@ export async function placeOrder(client: Client, order: Order): Promise<string> 
     region: offer.region,
     networkType: offer.network,
     maxCostPerHourUsd: maxCost,
+    ...order.workload,
     ...termOptions(order),
     ...(label === undefined ? {} : { label }),
     ...(endsAt === undefined ? {} : { autoTerminateAt: endsAt }),
     ...(spendingLimit === undefined ? {} : { spendingLimitUsd: spendingLimit }),
   }
   if (offer.kind === 'vm') {
-    const ports = order.port === undefined ? {} : { ports: [...order.port] }
-    const body = { ...common, ...ports } as CallInput<'createVirtualMachineRental'>['body']
+    const body = common as CallInput<'createVirtualMachineRental'>['body']
     return String((await client.call('createVirtualMachineRental', { body, idempotencyKey })).id)
   }
   const storage = order.volume === undefined ? {} : { storageVolume: { isNew: false, id: order.volume } }
@@ -81,13 +83,6 @@ function termOptions({ term, terminateAfterTerm }: Order) {
     termPeriodDays: term.days,
     discountPercentage: term.percentage,
     convertToOnDemandOnExpiry: terminateAfterTerm !== true,
-  }
-}
-
-function containerOptions({ image, port }: Order): Pick<CallInput<'createInstance'>['body'], 'image' | 'ports'> {
-  return {
-    ...(image === undefined ? {} : { image: { name: image } }),
-    ...(port === undefined ? {} : { ports: [...port] }),
   }
 }
 

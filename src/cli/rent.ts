@@ -16,9 +16,10 @@ import { parseWhole } from './flag.ts'
 import { offerColumns } from './gpu.ts'
 import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
 import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
-import { addPort } from './port.ts'
 import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
+import { readLike } from './rent-like.ts'
+import { workloadFields, workloadOptions, type WorkloadFields, type WorkloadFlags } from './rent-option.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
 import { custom } from './row.ts'
 import { tableOf } from './record.ts'
@@ -30,7 +31,8 @@ import type { Row } from './row-type.ts'
 const OFFERS_SHOWN = 20
 const MAX_DAYS = 3_660
 
-interface RentOptions extends OfferFilter, OrderOptions {
+interface RentOptions extends OfferFilter, OrderOptions, WorkloadFlags {
+  readonly like?: string
   readonly machine?: string
   readonly network?: NetworkType
   readonly days?: number
@@ -50,10 +52,8 @@ export const rows: readonly Row[] = [
       '--machine <name>': 'this marketplace machine, as shown by berth gpus',
       '--network <type>': { help: 'network between machines', choices: ['infiniband', 'ethernet'] },
       '--image <image>': 'containers: image to run, such as debian:12',
-      '--port <port...>': {
-        help: 'containers and virtual machines: ports such as 8080, 8888/http, 8000/http/public',
-        parse: addPort,
-      },
+      ...workloadOptions,
+      '--like <name>': 'with the settings of this machine of yours, also an ended one',
       '--volume <id>': { help: 'bare metal: storage volume to attach', parse: parseWhole(1, 999_999_999) },
       '--label <text>': 'your own name for it',
       '--days <n>': {
@@ -67,7 +67,7 @@ export const rows: readonly Row[] = [
     confirms: true,
     run: async (call) => {
       const { session, shell, options } = call
-      const order = await chooseOrder(session, shell, options)
+      const order = await chooseOrder(session, shell, await completeOptions(session.client, shell, options))
       const about = describeOrder(order, await readBalance(session.client))
       if (options.yes === true) session.screen.remark(...about)
       await confirm(call, 'Rent it?', about)
@@ -81,6 +81,8 @@ export const rows: readonly Row[] = [
     examples: [
       'berth rent',
       'berth rent --gpu 4090 --image debian:12 --port 8080 --label web',
+      'berth rent --template tpl_jupyter --gpu a100 --idle 30:stop',
+      'berth rent --like web --label web-2',
       'berth rent --kind vm --gpu h100 --count 2 --hours 8 --yes',
       'berth rent --kind metal --gpu h100 --network infiniband --volume 1',
       'berth rent --kind vm --gpu h100 --days 30 --terminate-after-term',
@@ -94,7 +96,23 @@ interface Offered extends Order {
   readonly terms: readonly TermQuote[]
 }
 
-async function chooseOrder(session: Session, shell: Shell, options: RentOptions): Promise<Offered> {
+/** The options, and the fields of the order that they stand for; those of `--like` where nothing else is said. */
+interface Completed extends RentOptions {
+  readonly workload: WorkloadFields
+}
+
+async function completeOptions(client: Client, shell: Shell, options: RentOptions): Promise<Completed> {
+  const own = workloadFields(shell, options)
+  if (options.like === undefined) return { ...options, workload: own }
+  const like = await readLike(client, options.like)
+  const { workload, ...choices } = like
+  // Another machine may be chosen for the same settings.
+  const isElsewhere = [options.gpu, options.machine, options.region].some((one) => one !== undefined)
+  const { machine: _, gpu: __, region: ___, ...kept } = choices
+  return { ...(isElsewhere ? kept : choices), ...options, workload: { ...workload, ...own } }
+}
+
+async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
   const { machine, network, hours, yes, count, gpu, kind } = options
   const asks = yes === true ? undefined : shell.person
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
@@ -144,7 +162,7 @@ function checkOptions({ kind }: Offer, { image, volume, port, days, terminateAft
   const misplaced = [
     days !== undefined && kind === 'container' ? '--days is for virtual machines and bare metal' : undefined,
     image !== undefined && kind !== 'container' ? '--image is for containers' : undefined,
-    volume !== undefined && kind !== 'metal' ? '--volume is for bare metal' : undefined,
+    volume !== undefined && kind !== 'metal' ? '--volume is for bare metal; use --mount' : undefined,
     port !== undefined && kind === 'metal' ? '--port is not for bare metal, where all ports are open' : undefined,
   ].find((words) => words !== undefined)
   if (misplaced !== undefined) {
