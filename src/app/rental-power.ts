@@ -24,6 +24,7 @@ import { reclaimGpus } from '../store/rental-engine.ts'
 import { moveRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import { endSegment, findOpenSegment, holdKey, openSegment, supplierOfSegment } from '../store/segment.ts'
 import type { App } from './app.ts'
+import { refuseOverBudget } from './budget.ts'
 import { overKeyBudget } from './place-order.ts'
 import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
@@ -178,7 +179,8 @@ export async function beginStart(
   if (facts.gpus_in_use + rental.gpu_count > quota.gpus)
     return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
   const hold = costOfSpan(term.costPerHour, HOLD_COVERS_MS)
-  const overBudget = overKeyBudget(facts, hold)
+  const payer = { accountId: rental.account_id, keyId: rental.api_key_id, label: rental.label }
+  const overBudget = overKeyBudget(facts, hold) ?? (await refuseOverBudget(tx.db, payer, tx.clock.now()))
   if (overBudget !== undefined) return overBudget
   const nodes = await reclaimGpus(tx, rental)
   if (nodes === undefined) return options.wait ? ok(await waitForGpus(tx, rental)) : noGpu(tx, rental)

@@ -24,7 +24,7 @@ export const rentalOutcomes = {
   balance_empty: { sentence: 'The balance ran out.', next: 'Add money before you rent again.' },
   spending_limit: { sentence: 'It reached its spending limit.' },
   budget_exceeded: {
-    sentence: 'A budget was used up for this month.',
+    sentence: 'A budget of the account was used up for this month.',
     next: 'Raise the budget, or wait for the next month.',
   },
   idle: { sentence: 'It was not used for as long as its idle rule allows.' },

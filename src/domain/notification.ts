@@ -12,6 +12,7 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'budget.exceeded': 'budget',
   'rental.term_expiring': 'term_expiring',
   'rental.failed': 'rental_failed',
+  'rental.start_failed': 'rental_failed',
   'rental.unknown': 'rental_lost',
   'rental.stuck': 'rental_stuck',
   'rental.idle': 'rental_idle',
@@ -20,16 +21,20 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'volume.failed': 'volume_problem',
 }
 
-/** Ends that the customer or the term asked for are no news. */
-const expectedEnds: ReadonlySet<unknown> = new Set(['customer_request', 'auto_terminate', 'term_expired', undefined])
-
-/** Stops that nobody asked for at that moment. */
-const automaticStops: ReadonlySet<unknown> = new Set(['idle', 'budget_exceeded'])
+/** Ends and stops that the customer or the term asked for are no news. */
+const expectedEnds: ReadonlySet<unknown> = new Set([
+  'customer_request',
+  'auto_terminate',
+  'term_expired',
+  'stop_requested',
+  'stop_at',
+  undefined,
+])
 
 /** null: the event is no notification. */
 export function noticeOf({ type, data }: Pick<NewEvent, 'type' | 'data'>): NotificationKind | null {
-  if (type === 'rental.terminating') return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
-  if (type === 'rental.stopping') return automaticStops.has(data['reason']) ? 'rental_stopped' : null
+  if (type === 'rental.terminating' || type === 'rental.stopping')
+    return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
   return kindsOfEvents[type] ?? null
 }
 
@@ -81,7 +86,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
   rental_failed: (notice) => ({
     severity: 'critical',
     title: `Rental ${nameOf(notice)} failed`,
-    text: outcomeText(notice.data, 'The rental failed. Billing has stopped.'),
+    text: outcomeText(notice.data, 'The event has the details.'),
   }),
   rental_lost: (notice) => ({
     severity: 'warning',
@@ -100,7 +105,7 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
   }),
   rental_stopped: (notice) => ({
     severity: 'warning',
-    title: `Rental ${nameOf(notice)} was stopped automatically`,
+    title: `Rental ${nameOf(notice)} was stopped or ended automatically`,
     text: outcomeText(notice.data, 'It no longer runs.'),
   }),
   volume_problem: (notice) => ({

@@ -7,6 +7,7 @@ import { SECOND_MS } from '../base/instant.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { readBudgetSpend } from '../app/budget-spend.ts'
+import { beginStop, powersOf, readTerm } from '../app/rental-power.ts'
 import { terminateRental } from '../app/rental.ts'
 import { budgetStep, isBlocking, percentSpent } from '../domain/budget.ts'
 import { isLiving } from '../domain/rental.ts'
@@ -50,8 +51,13 @@ async function watchOne(app: App, seen: StoredBudget, spent: NanoUsd): Promise<v
     })
   }
   if (!isBlocking(budget, now) || budget.action === 'block') return
-  const ids = await listStoppable(app.database.db, budget, RENTALS)
-  await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => stopOne(tx, budget, id)))
+  for (let after = 0; ;) {
+    const ids = await listStoppable(app.database.db, budget, { after, limit: RENTALS })
+    await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => stopOne(app, tx, budget, id)))
+    const last = ids.at(-1)
+    if (last === undefined || ids.length < RENTALS) return
+    after = last
+  }
 }
 
 /** Decided again under the lock: another server, or a change of the budget, may have been faster. */
@@ -80,9 +86,17 @@ async function announce(tx: Tx, budget: StoredBudget, spent: NanoUsd): Promise<S
   return { ...budget, marks: step.marks }
 }
 
-/** Read again under the lock of the rental, since it may have changed its label, ended, or the budget may be gone. */
-async function stopOne(tx: Tx, budget: StoredBudget, id: number): Promise<void> {
+/**
+ * Stops a rental with its disk kept where its engine can. One that is not running yet, or not reachable, costs nothing
+ * and is stopped when it runs. One that cannot be stopped is terminated only if the customer chose so.
+ */
+async function stopOne(app: App, tx: Tx, budget: StoredBudget, id: number): Promise<void> {
   const rental = await lockRental(tx, id)
   if (rental === undefined || !isLiving(rental.status)) return
+  if (powersOf(app, rental, await readTerm(tx, id)).stop) {
+    const isOn = rental.status === 'Running' || rental.status === 'Starting'
+    if (isOn) await beginStop(app, tx, rental, { reason: 'budget_exceeded' })
+    return
+  }
   if (budget.action === 'terminate') await terminateRental(tx, rental, 'budget_exceeded', tx.clock.now())
 }

@@ -8,6 +8,7 @@ import type { BudgetAction, BudgetScope } from '../contract/budget.ts'
 import type { Budget, BudgetMarks } from '../domain/budget.ts'
 import type { OpenSegment } from '../domain/metering.ts'
 import type { Db, Tx } from './database.ts'
+import { isUnseen } from './standing.ts'
 import type { Tables } from './tables.ts'
 
 type Row = Selectable<Tables['budget']>
@@ -190,7 +191,7 @@ export async function listAccruing(db: Db, accountIds: readonly string[]): Promi
     .leftJoin('rental as r', 'r.id', 's.rental_id')
     .leftJoin('volume as v', 'v.id', 's.volume_id')
     .select(['s.account_id', 's.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano'])
-    .select(['s.supplier_nano', 's.platform_fee_bp', 'r.status', 'r.seen_at'])
+    .select(['s.supplier_nano', 's.platform_fee_bp', 'r.status', 'r.seen_at', 'r.missing_since'])
     .select((row) => [
       row.fn.coalesce('r.api_key_id', 'v.api_key_id').as('api_key_id'),
       row.fn.coalesce('r.label', 'v.label').as('label'),
@@ -210,7 +211,7 @@ export async function listAccruing(db: Db, accountIds: readonly string[]): Promi
         supplierPaid: row.supplier_nano,
         platformFeeBp: row.platform_fee_bp,
       },
-      chargedUntil: row.status === 'Unknown' ? (row.seen_at ?? row.settled_until) : null,
+      chargedUntil: isUnseen(row) ? (row.seen_at ?? row.settled_until) : null,
       apiKeyId: row.api_key_id,
       label: row.label,
     })
@@ -219,11 +220,11 @@ export async function listAccruing(db: Db, accountIds: readonly string[]): Promi
   return byAccount
 }
 
-/** Running rentals that a budget stops: on demand, since a reserved term is paid for already. */
+/** Rentals that a budget stops, in the order of ids: on demand, since a reserved term is paid for already. */
 export async function listStoppable(
   db: Db,
   budget: Pick<StoredBudget, 'accountId' | 'scope' | 'scopeValue'>,
-  limit: number,
+  page: { after: number; limit: number },
 ): Promise<number[]> {
   const matches =
     budget.scope === 'account'
@@ -233,9 +234,10 @@ export async function listStoppable(
         : sql`r.label = ${budget.scopeValue}`
   const found = await sql<{ id: number }>`
     select r.id from rental r
-    where r.account_id = ${budget.accountId} and r.status in ('Pending', 'Running', 'Unknown') and ${matches}
+    where r.account_id = ${budget.accountId} and r.id > ${page.after}
+      and r.status in ('Pending', 'Running', 'Unknown', 'Starting') and ${matches}
       and not exists (select 1 from commitment c where c.rental_id = r.id and c.closed_at is null)
-    order by r.id limit ${limit}`.execute(db)
+    order by r.id limit ${page.limit}`.execute(db)
   return found.rows.map(({ id }) => id)
 }
 

@@ -70,7 +70,13 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
 }
 
 /** Its engine does not list it now, so it is not charged past `seen_at`. */
-function isUnseen({ status, missing_since }: { status: RentalState | null; missing_since: Instant | null }): boolean {
+export function isUnseen({
+  status,
+  missing_since,
+}: {
+  status: RentalState | null
+  missing_since: Instant | null
+}): boolean {
   return status === 'Unknown' || (status !== null && keepsDisk(status) && missing_since !== null)
 }
 

@@ -205,7 +205,14 @@ function termFor({ pricePerHour, reserved = [] }: RentalOrder, now: Instant): Te
 /** A rental without claims, which the ledger does not need. */
 async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['rental']>>): Promise<{ id: number }> {
   const now = toDate(tx.clock.now())
-  const values = { ...rental, name: randomName(), spec: '{}', status_since: now, created_at: now, due_at: now }
+  const values = {
+    ...rental,
+    name: randomName(),
+    spec: '{"nodes":[]}',
+    status_since: now,
+    created_at: now,
+    due_at: now,
+  }
   return tx.db
     .insertInto('rental')
     .values(values as Insertable<Tables['rental']>)
