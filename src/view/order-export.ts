@@ -7,7 +7,7 @@ export function orderAsCurl(url: string, { operation, body }: Reply<'getRentalOr
   const { method, path } = api[operation]
   return [
     `curl -X ${method} ${url}${path} \\`,
-    '  -H "Authorization: Bearer $BERTH_API_KEY" \\',
+    '  -H "Authorization: Bearer $BERTH_KEY" \\',
     "  -H 'Content-Type: application/json' \\",
     `  -d ${quoted(JSON.stringify(body, null, 2))}`,
   ].join('\n')
