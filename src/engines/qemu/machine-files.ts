@@ -7,9 +7,12 @@
  *   seed.iso      its name and keys
  *   booted        SSH has answered since QEMU started
  *   end.json      why it ended by itself; it is not restarted
+ *   halted        it was turned off on request, however it ended
+ *   reboots       how many reboots it has had
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { rentalOutcomes, type RentalOutcome } from '../../contract/rental-outcome.ts'
 import { z } from 'zod'
 
@@ -29,6 +32,8 @@ export interface MachineFiles {
   readonly seed: string
   readonly booted: string
   readonly end: string
+  readonly halted: string
+  readonly reboots: string
   readonly console: string
   /** Console output from before the truncation. */
   readonly oldConsole: string
@@ -42,6 +47,7 @@ export interface MachineFiles {
 
 const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/
 const REMOVING = '.removing-'
+const LOOK_EVERY_MS = 20
 const removing = { recursive: true, force: true, maxRetries: 5 } as const
 /** The monitor socket, in the machine's folder. */
 export const MONITOR_SOCKET = 'monitor'
@@ -62,6 +68,8 @@ export function machineFiles(root: string, id: string): MachineFiles {
     seed: file('seed.iso'),
     booted: file('booted'),
     end: file('end.json'),
+    halted: file('halted'),
+    reboots: file('reboots'),
     console: file('console.log'),
     oldConsole: file('console.old.log'),
     consoleTimes: file('console.times'),
@@ -119,6 +127,10 @@ export async function writeEnd(files: MachineFiles, value: MachineEnd): Promise<
     await writeWhole(files.end, JSON.stringify(value)).catch(unlessGone(undefined))
 }
 
+export async function readReboots(files: MachineFiles): Promise<number> {
+  return Number.parseInt(await fs.readFile(files.reboots, 'utf8').catch(unlessGone('0')), 10)
+}
+
 export async function writeWhole(file: string, text: string): Promise<void> {
   await fs.writeFile(`${file}.new`, text, { mode: 0o600 })
   await fs.rename(`${file}.new`, file)
@@ -165,6 +177,19 @@ export async function isRunning(pid: number): Promise<boolean> {
   return (await fs.readdir(`/proc/${pid}/task`).catch(unlessGone<string[]>([]))).length > 1
 }
 
+/** Waits for processes to end. False: one is still there. */
+export async function areGone(pids: readonly number[], withinMs: number, signal: AbortSignal): Promise<boolean> {
+  const until = performance.now() + withinMs
+  for (const pid of pids) {
+    while (await isRunning(pid)) {
+      signal.throwIfAborted()
+      if (performance.now() > until) return false
+      await pause(LOOK_EVERY_MS)
+    }
+  }
+  return true
+}
+
 /** Ignores a process that has already ended. */
 export function killNow(pid: number): void {
   try {
@@ -181,4 +206,9 @@ export function unlessGone<T>(value: T): (error: unknown) => T {
     if (code === 'ENOENT' || code === 'ESRCH') return value
     throw error
   }
+}
+
+/** The boot of the host; pids alone are reused. */
+export async function bootId(): Promise<string> {
+  return (await fs.readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8)
 }

@@ -68,6 +68,18 @@ export class MachineWatch {
     if (watched !== undefined) watched.isExpected = true
   }
 
+  /** While `work` runs, the end of the machine is expected; afterwards it is not. */
+  async expecting(id: string, work: (monitor: Monitor) => Promise<void>): Promise<void> {
+    const monitor = await this.monitor(id)
+    this.expectEnd(id)
+    try {
+      await work(monitor)
+    } finally {
+      const watched = this.#watched.get(id)
+      if (watched !== undefined) watched.isExpected = false
+    }
+  }
+
   close(): void {
     this.#closed = true
     for (const { monitor } of this.#watched.values()) monitor.close()

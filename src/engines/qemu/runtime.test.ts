@@ -37,7 +37,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   beforeAll(async () => {
     await smallImage()
     lab = await openQemuLab()
-    runtime = lab.runtime({ gpus: [{ index: 0, name: 'NVIDIA H100, 80 GB', pciAddress: null }] })
+    runtime = lab.runtime({ gpus: [{ index: 0, name: 'NVIDIA H100, 80 GB', pciAddress: null }], shutdownMs: 1_000 })
   }, BOOT_MS)
   afterAll(() => lab.close())
 
@@ -221,6 +221,38 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     const starts = async () => (await lab.ssh('one', 'cat /root/starts')).split('\n').filter((line) => line === 'start')
     await waitFor('the start script of the third boot', async () => (await starts()).length === 3)
     expect(await lab.ssh('one', 'cat /root/once; printf %s "$PLAIN"')).toBe('once\nyes')
+  })
+
+  test('turns a machine off, keeps its disk, and boots it from there again', { timeout: BOOT_MS }, async () => {
+    await lab.ssh('one', 'echo stopped > /root/kept; sync')
+    const before = await find('one')
+    await runtime.halt('one', never)
+    expect(lab.pids('one')).toEqual([])
+    expect(await find('one')).toMatchObject({ state: 'ended' })
+    // Another agent on the same host sees the same.
+    await runtime.halt('one', never)
+    const one = { ...lab.workload('one'), started: true, reboots: 1 }
+    await runtime.start(one, () => {}, never)
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('stopped\n')
+    const after = await find('one')
+    expect(after).toMatchObject({ state: 'running', reboots: 1 })
+    expect(after?.incarnation).not.toBe(before?.incarnation)
+  })
+
+  test('reboots a machine on request, in the same process', { timeout: BOOT_MS }, async () => {
+    const boot = await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id')
+    const pids = lab.pids('one')
+    await runtime.reboot('one', 2, never)
+    await waitFor(
+      'the machine after its reboot',
+      async () => {
+        expect(await find('one')).toMatchObject({ state: 'running', reboots: 2 })
+        return (await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id').catch(() => boot)) !== boot
+      },
+      BOOT_MS,
+    )
+    expect(lab.pids('one')).toEqual(pids)
+    expect(await lab.ssh('one', 'cat /root/kept')).toBe('stopped\n')
   })
 
   test('reports a killed QEMU as crashed', async () => {

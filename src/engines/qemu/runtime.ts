@@ -17,23 +17,18 @@ import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
 import { consoleStream, consoleTail, maintainConsole } from './console-log.ts'
 import { Fence, userOf } from './fence.ts'
 import { connectTo, hasBanner } from './forwarded-port.ts'
+import { guestGpus, type QemuGpu } from './guest-gpu.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
 import { measureMachines } from './measure.ts'
 import { queryForwards, queryStatus } from './monitor-query.ts'
+import { rebootGuest, shutDownGuest } from './power.ts'
 import { findProgram, ProgramMissing } from '../run-program.ts'
 import { seedOf, writeSeed } from './seed.ts'
 import type { SmallImage } from './small-image.ts'
 import { checkPassthrough } from './vfio.ts'
 import { pluggedVolumes, qemuVolumes, setVolumes, takeBack } from './volumes.ts'
-
-export interface QemuGpu {
-  readonly index: number
-  readonly name: string
-  /** null: simulated. The guest gets its name but no device. */
-  readonly pciAddress: string | null
-}
 
 export interface QemuOptions {
   /** Folder for machines, volumes and base images. */
@@ -51,17 +46,19 @@ export interface QemuOptions {
   readonly isRestricted?: boolean
   /** Boot timeout: SSH must answer by then. */
   readonly bootLimitMs?: number
+  /** How long a guest gets to shut down before it is turned off. */
+  readonly shutdownMs?: number
 }
 
 export type QemuRuntime = Runtime &
-  Required<Pick<Runtime, 'setDisks' | 'volumes' | 'watch' | 'measure'>> & { close(): void }
+  Required<Pick<Runtime, 'halt' | 'reboot' | 'setDisks' | 'volumes' | 'watch' | 'measure'>> & { close(): void }
 
 const BOOT_LIMIT_MS = 10 * 60_000
 const MAINTAIN_EVERY_MS = 5_000
 const BANNER_EVERY_MS = 200
 const QUIT_MS = 5_000
+const SHUTDOWN_MS = 60_000
 const KILL_MS = 10_000
-const POLL_MS = 20
 const TAIL_BYTES = 1_000
 const SMALL_IMAGE_USER = 'root'
 
@@ -117,28 +114,59 @@ class Qemu implements QemuRuntime {
     if (!machine.isPlainName(workload.id))
       throw new NeverStarts('bad_id', 'The id of the machine is not a valid folder name.')
     const files = this.#filesOf(workload.id)
+    if (await machine.isThere(files.halted)) await fs.rm(files.end, { force: true })
     await this.#throwIfEnded(files)
     if ((await this.#pidsOf(workload.id)).length === 0) await this.#make(workload, files, progress, signal)
+    await fs.rm(files.halted, { force: true })
     progress('waiting for the machine to boot')
     await this.#awaitBoot(workload.id, files, signal)
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
+    await this.#endProcess(id, signal)
+    await machine.removeMachine(this.#root, id)
+    await this.#fence.maintain()
+    this.#changed()
+  }
+
+  async halt(id: string, signal: AbortSignal): Promise<void> {
+    const files = this.#filesOf(id)
+    await machine.writeWhole(files.halted, '')
+    if ((await this.#pidsOf(id)).length > 0) {
+      await this.#watch.expecting(id, async (monitor) => {
+        await shutDownGuest(monitor, this.#shutdownMs, signal)
+        await this.#endProcess(id, signal)
+      })
+    }
+    await this.#watch.settle(id)
+    await fs.rm(files.end, { force: true })
+    this.#changed()
+  }
+
+  async reboot(id: string, count: number, signal: AbortSignal): Promise<void> {
+    await machine.writeWhole(this.#filesOf(id).reboots, String(count))
+    await this.#watch.expecting(id, (monitor) => rebootGuest(monitor, this.#shutdownMs, signal))
+    this.#changed()
+  }
+
+  get #shutdownMs(): number {
+    return this.#options.shutdownMs ?? SHUTDOWN_MS
+  }
+
+  async #endProcess(id: string, signal: AbortSignal): Promise<void> {
     this.#watch.expectEnd(id)
     const pids = await this.#pidsOf(id)
     const user = await userOf(pids[0] ?? '')
     if (pids.length > 0) {
       await this.#quit(id)
-      if (!(await this.#areGone(pids, QUIT_MS, signal))) {
+      if (!(await machine.areGone(pids, QUIT_MS, signal))) {
         for (const pid of await this.#pidsOf(id)) machine.killNow(pid)
-        if (!(await this.#areGone(pids, KILL_MS, signal))) throw new Error(`QEMU (${pids.join()}) could not be stopped`)
+        if (!(await machine.areGone(pids, KILL_MS, signal)))
+          throw new Error(`QEMU (${pids.join()}) could not be stopped`)
       }
     }
     await this.#watch.settle(id)
-    await machine.removeMachine(this.#root, id)
     if (user !== undefined) await takeBack(this.#volumeFolder, user)
-    await this.#fence.maintain()
-    this.#changed()
   }
 
   async setDisks(workload: Workload): Promise<void> {
@@ -215,10 +243,11 @@ class Qemu implements QemuRuntime {
     const hasBooted = await machine.isThere(files.booted)
     if (pids.length === 0) {
       await this.#watch.settle(id)
-      const end = await machine.readEnd(files)
+      const isHalted = await machine.isThere(files.halted)
+      const end = isHalted ? undefined : await machine.readEnd(files)
       return [
         end === undefined
-          ? { ...found, state: hasBooted ? 'ended' : 'starting' }
+          ? { ...found, state: hasBooted || isHalted ? 'ended' : 'starting' }
           : { ...found, ...end, state: 'failed' },
       ]
     }
@@ -228,12 +257,13 @@ class Qemu implements QemuRuntime {
       if (end !== undefined) return [{ ...found, ...end, state: 'failed' }]
       const disks = await pluggedVolumes(monitor)
       if (!hasBooted) return [{ ...found, disks, state: 'starting' }]
-      const incarnation = `${await bootId()}-${pids[0]}`
-      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, incarnation, state: 'running' }]
+      const reboots = await machine.readReboots(files)
+      const run = { incarnation: `${await machine.bootId()}-${pids[0]}`, ...(reboots === 0 ? {} : { reboots }) }
+      if ((await queryStatus(monitor)) !== 'io-error') return [{ ...found, disks, ...run, state: 'running' }]
       // QEMU paused it on a full host disk. If the disk is still full, it pauses again at once.
       await monitor.execute('cont')
       const message = 'The machine was paused: the disk of its host is full.'
-      return [{ ...found, disks, incarnation, state: 'running', message }]
+      return [{ ...found, disks, ...run, state: 'running', message }]
     } catch (error) {
       if ((await this.#pidsOf(id)).length === 0) return this.#find(id, [])
       if (!hasBooted) return [{ ...found, state: 'starting' }]
@@ -249,7 +279,10 @@ class Qemu implements QemuRuntime {
   ): Promise<void> {
     const { spec, baseImage } = workload
     if (spec === null) throw new NeverStarts('no_spec', 'The specification of this machine is missing.')
-    const { options, simulatedGpus, passthrough } = { options: this.#options, ...this.#gpusOf(workload) }
+    const { options, simulatedGpus, passthrough } = {
+      options: this.#options,
+      ...guestGpus(workload, this.#options.gpus),
+    }
     const sshUser = baseImage?.loginUser ?? SMALL_IMAGE_USER
     const seed = seedOf(workload, sshUser, simulatedGpus)
     for (const folder of [this.#root, path.dirname(files.folder)]) await machine.makeFolder(folder)
@@ -267,6 +300,7 @@ class Qemu implements QemuRuntime {
           )
     const smallImage = base === null ? await options.smallImage(progress, signal) : null
     progress('starting the machine')
+    await machine.writeWhole(files.reboots, String(workload.reboots ?? 0))
     await makeDisk(files, base, spec.resources.storageGb, signal)
     await writeSeed(files.seed, seed, signal)
     this.#isSandboxed ??= await hasSandbox(this.#arch, signal)
@@ -289,23 +323,6 @@ class Qemu implements QemuRuntime {
       await launch(this.#arch, commandLine({ ...shape, user }), files, () => this.#watch.monitor(workload.id))
     })
     this.#changed()
-  }
-
-  #gpusOf(workload: Workload): { simulatedGpus: string; passthrough: string[] } {
-    const simulated: string[] = []
-    const passthrough: string[] = []
-    for (const index of workload.node.gpuIndexes) {
-      const gpu = this.#options.gpus.find((one) => one.index === index)
-      if (gpu === undefined) throw new NeverStarts('gpu_missing', `The host has no GPU ${index}.`)
-      if (gpu.pciAddress === null) simulated.push(`${gpu.name} (simulated)`)
-      else {
-        const passed = checkPassthrough(gpu.pciAddress)
-        if (passed.ok) passthrough.push(...passed.args)
-        else if (passed.isBusy) throw new Error(passed.reason)
-        else throw new NeverStarts('gpu_passthrough_unavailable', passed.reason)
-      }
-    }
-    return { simulatedGpus: simulated.join('; '), passthrough }
   }
 
   async #awaitBoot(id: string, files: machine.MachineFiles, signal: AbortSignal): Promise<void> {
@@ -354,18 +371,6 @@ class Qemu implements QemuRuntime {
     await within(QUIT_MS, ask(), late).catch((error: unknown) => this.#options.onError(`quit ${id}`, error))
   }
 
-  async #areGone(pids: readonly number[], withinMs: number, signal: AbortSignal): Promise<boolean> {
-    const until = performance.now() + withinMs
-    for (const pid of pids) {
-      while (await machine.isRunning(pid)) {
-        signal.throwIfAborted()
-        if (performance.now() > until) return false
-        await pause(POLL_MS)
-      }
-    }
-    return true
-  }
-
   async #pidsOf(id: string): Promise<readonly number[]> {
     return (await machine.findProcesses(this.#root)).get(id) ?? []
   }
@@ -389,9 +394,4 @@ class Qemu implements QemuRuntime {
   #changed(): void {
     for (const listener of this.#listeners) listener()
   }
-}
-
-/** The boot of the host; pids alone are reused. */
-async function bootId(): Promise<string> {
-  return (await fs.readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8)
 }
