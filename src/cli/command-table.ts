@@ -27,6 +27,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['ls', 'rentals', 'show', 'metrics'], load: async () => (await import('./rental.ts')).rows },
     { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
     { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./port.ts')).rows },
+    { names: ['stop', 'start', 'reboot'], load: async () => (await import('./power.ts')).rows },
     { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
     { names: ['secrets', 'registries'], load: async () => (await import('./secret.ts')).rows },
     { names: ['templates', 'export'], load: async () => (await import('./template.ts')).rows },

@@ -22,6 +22,26 @@ describe('for customers', () => {
     expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
   })
 
+  test('stops, starts and reboots a machine, and shows what its disk costs', async () => {
+    const { key, call } = await cli.server.account({ usd: '100' })
+    const order = { gpuCount: 1, region: 'mock-region', label: 'web' }
+    await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
+    const isNow = (state: string) =>
+      waitFor(`web to be ${state}`, async () => (await cli.json('show', 'web', '--key', key)).state === state)
+    await isNow('Running')
+    const { out: rebooted } = await cli.berth(['reboot', 'web', '--yes', '--key', key])
+    expect(rebooted).toBe('web is rebooting.\n')
+    const { out: stopped } = await cli.berth(['stop', 'web', '--yes', '--key', key])
+    expect(stopped).toMatch(/^web is shutting down\. .* its disk costs \$\d+\.\d+\/hr\.$/m)
+    await isNow('Stopped')
+    expect((await cli.berth(['show', 'web', '--key', key])).out).toMatch(/^While stopped +\$\d+\.\d+\/hr$/m)
+    expect(await cli.json('start', 'web', '--wait-for-gpu', '--key', key)).toMatchObject({ state: 'Starting' })
+    await isNow('Running')
+    // Without a terminal nobody can be asked.
+    const { code } = await cli.berth(['stop', 'web', '--key', key])
+    expect(code).not.toBe(0)
+  })
+
   test('lists rentals of every kind in one table without control sequences', async () => {
     const { key, call } = await cli.server.account({ usd: '1000' })
     expect((await cli.berth(['ls', '--key', key])).out).toContain('You have no machines.')

@@ -6,7 +6,7 @@ import type { Client } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { gpuLabel, gpusLabel } from '../view/gpu.ts'
-import { money } from '../view/money.ts'
+import { hourlyPrice, money } from '../view/money.ts'
 import { count } from '../view/number.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { rentalReasonSentence, shortRentalKinds } from '../view/rental.ts'
@@ -263,9 +263,9 @@ function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail)
       {
         Name: ({ name, label }) => (label === null || label === '' ? (name ?? '') : `${label} (${name})`),
         Id: ({ rentalId }) => String(rentalId),
-        Status: ({ status, statusMessage, statusReason }) => {
+        Status: ({ state, statusMessage, statusReason }) => {
           const reason = statusMessage ?? statusReason
-          return reason === null ? status : `${status}: ${reason}`
+          return reason === null ? state : `${state}: ${reason}`
         },
         Note: ({ simulated }) => simulationNote(simulated),
         GPUs: ({ gpuCount }) => machine?.gpus ?? String(gpuCount),
@@ -278,6 +278,11 @@ function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail)
       'startedAt',
       'terminatedAt:Ended',
       'autoTerminateAt:Terminates',
+      'stopAt:Stops',
+      'startRequestedAt:Waits for GPUs since',
+      {
+        'While stopped': ({ stoppedCostPerHourUsd: price }) => (price === null ? undefined : hourlyPrice(price)),
+      },
       'spendingLimitUsd',
     ]),
     ...loginFacts(machine, detail),

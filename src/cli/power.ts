@@ -1,0 +1,50 @@
+/** `berth stop`, `start` and `reboot`, for machines of every kind that can. */
+import { hourlyPrice } from '../view/money.ts'
+import { displayName, type OwnMachine } from '../view/own-machine.ts'
+import { ownMachine, readDetail } from './own-machine.ts'
+import { act, withBody } from './row.ts'
+import type { Row } from './row-type.ts'
+
+interface StartOptions {
+  readonly waitForGpu?: true
+}
+
+export const rows: readonly Row[] = [
+  act<'stopRental', unknown, OwnMachine>('stop', 'stopRental', 'stop a machine and keep its disk', {
+    target: ownMachine,
+    confirm: async ({ client, found }) => {
+      const { stoppedCostPerHourUsd: price } = await readDetail(client, found)
+      // The server explains why it cannot be stopped.
+      if (price === null) return undefined
+      return `Stop ${displayName(found)}? Its disk is kept for ${hourlyPrice(price)}. Its GPUs are released and may be rented by others.`
+    },
+    done: ({ state, stoppedCostPerHourUsd: price }, { found }) => {
+      const cost = price === null ? '' : ` Stopped, its disk costs ${hourlyPrice(price)}.`
+      return state === 'Stopped'
+        ? `${displayName(found)} is stopped.${cost}`
+        : `${displayName(found)} is shutting down. Its full price is charged until it is off.${cost}`
+    },
+    notes: 'To start it again: berth start NAME. To delete it with its disk: berth terminate NAME.',
+    examples: ['berth stop web', 'berth stop web --yes'],
+  }),
+  act<'startRental', StartOptions, OwnMachine>('start', 'startRental', 'start a stopped machine on its disk', {
+    target: ownMachine,
+    only: [],
+    options: { '--wait-for-gpu': 'if its host has too few free GPUs, start it as soon as they are free' },
+    prepare: ({ input, options }) => withBody(input, options.waitForGpu === true ? { ifNoGpu: 'wait' } : {}),
+    done: ({ state, startRequestedAt, costPerHourUsd }, { found }) => {
+      if (startRequestedAt !== null)
+        return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
+      return state === 'Running'
+        ? `${displayName(found)} is running.`
+        : `${displayName(found)} is starting. It costs ${hourlyPrice(costPerHourUsd)} once it runs.`
+    },
+    examples: ['berth start web', 'berth start web --wait-for-gpu'],
+  }),
+  act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {
+    target: ownMachine,
+    confirm: ({ found }) => `Reboot ${displayName(found)}? Its programs end. Its disk, GPUs and addresses stay.`,
+    done: (_, { found }) => `${displayName(found)} is rebooting.`,
+    examples: ['berth reboot web'],
+  }),
+]
