@@ -27,7 +27,10 @@ describe('for customers', () => {
     const order = { gpuCount: 1, region: 'mock-region', label: 'web' }
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
     const isNow = (state: string) =>
-      waitFor(`web to be ${state}`, async () => (await cli.json('show', 'web', '--key', key)).state === state)
+      waitFor(`web to be ${state}`, async () => {
+        const shown = (await cli.json('show', 'web', '--key', key)) as { state: string }
+        return shown.state === state
+      })
     await isNow('Running')
     const { out: rebooted } = await cli.berth(['reboot', 'web', '--yes', '--key', key])
     expect(rebooted).toBe('web is rebooting.\n')

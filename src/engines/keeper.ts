@@ -251,7 +251,7 @@ export class Keeper {
       return runtime.stop(workload.id, signal)
     }
     if (doing === 'halt') return runtime.halt?.(workload.id, signal)
-    if (doing === 'reboot') return runtime.reboot?.(workload.id, workload.reboots ?? 0, signal)
+    if (doing === 'reboot') return runtime.reboot?.(workload, signal)
     if (doing === 'disks') return runtime.setDisks?.(workload, signal)
     await runtime.start(
       workload,

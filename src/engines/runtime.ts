@@ -26,10 +26,10 @@ export interface Runtime {
    */
   halt?(id: string, signal: AbortSignal): Promise<void>
   /**
-   * Reboots it. The count is stored first (`Found.reboots`), so a crash can lose a reboot but not repeat it. Absent: it
-   * cannot be rebooted.
+   * Reboots it. `workload.reboots` is stored first (`Found.reboots`), so a crash can lose a reboot but not repeat it.
+   * Absent: it cannot be rebooted.
    */
-  reboot?(id: string, count: number, signal: AbortSignal): Promise<void>
+  reboot?(workload: Workload, signal: AbortSignal): Promise<void>
   /** Attaches and detaches disks until they match `workload.disks`. Absent: no disks. */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes

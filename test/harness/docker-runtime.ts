@@ -29,6 +29,8 @@ export function runtimeOn(lab: DockerLab, changes: Partial<DockerRuntimeOptions>
     allowedRegistries: [lab.network.bridgeAddress],
     registries: {},
     allowUnfenced: false,
+    // A shell does not end when it is asked to.
+    stopGraceS: 1,
     portAddress: lab.address,
     networkNamespace: `/run/netns/${lab.netns}`,
     // A restarting daemon breaks streams; tests check the consequences.

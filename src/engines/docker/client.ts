@@ -60,6 +60,8 @@ const CALL_TIMEOUT_MS = 30_000
 const SIZE_TIMEOUT_MS = 120_000
 /** Large images have many files. */
 const REMOVE_TIMEOUT_MS = 120_000
+/** The daemon copies all files that were written. */
+const COMMIT_TIMEOUT_MS = 30 * 60_000
 const MAX_REPLY_BYTES = 32 * 1_048_576
 /** The API version of this client. For a daemon that no longer supports it, the daemon's oldest is used. */
 const API_VERSION = '1.41'
@@ -130,11 +132,24 @@ export class DockerClient {
     await this.act('POST', `/containers/${encodeURIComponent(name)}/kill`, { signal })
   }
 
+  /** Asks it to end, kills it after `graceS`, and with `restart` starts it again. */
+  async stopContainer(name: string, act: 'stop' | 'restart', graceS: number, signal?: AbortSignal): Promise<void> {
+    const timeoutMs = graceS * 1_000 + CALL_TIMEOUT_MS
+    const path = `/containers/${encodeURIComponent(name)}/${act}`
+    await this.act('POST', path, { query: { t: String(graceS) }, timeoutMs, signal })
+  }
+
+  /** Its files as an image without a name. Returns the image's id. */
+  async commitContainer(name: string, signal?: AbortSignal): Promise<string> {
+    const options = { query: { container: name, pause: 'false' }, timeoutMs: COMMIT_TIMEOUT_MS, signal }
+    return (await this.call('POST', '/commit', createReply, options)).Id
+  }
+
   /** Kills it first if it is running. Succeeds if it is already gone or being removed. */
-  async removeContainer(name: string, signal?: AbortSignal): Promise<void> {
+  async removeContainer(name: string, signal?: AbortSignal, keepsVolumes = false): Promise<void> {
     const path = `/containers/${encodeURIComponent(name)}`
     try {
-      await this.act('DELETE', path, { query: { force: 'true', v: 'true' }, signal })
+      await this.act('DELETE', path, { query: { force: 'true', v: String(!keepsVolumes) }, signal })
     } catch (error) {
       const isUnderWay = error instanceof DockerRefused && error.status === 409
       if (!isUnderWay && !isMissing(error)) throw error
@@ -161,6 +176,15 @@ export class DockerClient {
   /** Removes this name, and the image with its last name. Refused while a container uses it. */
   async removeImage(name: string, signal?: AbortSignal): Promise<void> {
     await unlessMissing(this.act('DELETE', `/images/${name}`, { timeoutMs: REMOVE_TIMEOUT_MS, signal }))
+  }
+
+  /** Does nothing if it is gone or in use. */
+  async removeVolume(name: string, signal?: AbortSignal): Promise<void> {
+    try {
+      await this.act('DELETE', `/volumes/${encodeURIComponent(name)}`, { signal })
+    } catch (error) {
+      if (!isMissing(error) && !(error instanceof DockerRefused && error.status === 409)) throw error
+    }
   }
 
   /** By volume name. */

@@ -12,9 +12,10 @@ import {
   networkOrder,
   TAG_LABEL,
   type DockerGpu,
+  type KeptVolume,
+  type OrderOptions,
   type GpuMode,
 } from './container-order.ts'
-import type { ImageName } from './image-name.ts'
 import { hostProcesses } from './notes.ts'
 import type { Info } from './reply.ts'
 
@@ -24,6 +25,8 @@ export interface ContainerMakerOptions {
   readonly gpuMode?: GpuMode
   readonly portAddress: string
 }
+
+type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes'>
 
 export class ContainerMaker {
   readonly #options: ContainerMakerOptions
@@ -37,9 +40,17 @@ export class ContainerMaker {
     this.#options = options
   }
 
-  async make(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
+  /** `image`: its name or id. */
+  async make(
+    workload: Workload,
+    image: string,
+    info: Info,
+    signal: AbortSignal,
+    keptVolumes?: readonly KeptVolume[],
+  ): Promise<void> {
     await this.#ensureNetwork(workload, signal)
-    const made = this.#creating.then(() => this.#create(workload, image, info, signal))
+    const from = { image, info, ...(keptVolumes === undefined ? {} : { keptVolumes }) }
+    const made = this.#creating.then(() => this.#create(workload, from, signal))
     this.#creating = made.catch(() => {})
     return made
   }
@@ -58,15 +69,15 @@ export class ContainerMaker {
   }
 
   /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
-  async #create(workload: Workload, image: ImageName, info: Info, signal: AbortSignal): Promise<void> {
+  async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
+    const { info } = from
     const { client, gpus, gpuMode, portAddress } = this.#options
     const neighbours = await client.containers(TAG_LABEL, signal)
     const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
     const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
     const diskQuota = this.diskQuota === true
     const order = containerOrder(workload, {
-      image: image.full,
-      info,
+      ...from,
       gpus,
       gpuMode: gpuMode ?? gpuModeOf(info),
       diskQuota,
@@ -81,7 +92,7 @@ export class ContainerMaker {
       if (diskQuota && /storage-opt|quota/i.test(message)) this.diskQuota = false
       else if (cpus !== undefined && /cpuset|requested cpus/i.test(message)) this.#pinsCpus = false
       else throw startFault(error)
-      await this.#create(workload, image, info, signal)
+      await this.#create(workload, from, signal)
     }
   }
 }

@@ -13,6 +13,7 @@ export const TAG_LABEL = 'berth.tag'
 export const ID_LABEL = 'berth.id'
 export const DISK_LABEL = 'berth.storage-gb'
 export const CPUS_LABEL = 'berth.cpus'
+export const GPUS_LABEL = 'berth.gpus'
 
 export interface DockerGpu {
   readonly index: number
@@ -36,6 +37,13 @@ export interface OrderOptions {
   readonly portAddress: string
   /** The kernel's limit for processes and threads. */
   readonly hostProcesses: number
+  /** Volumes of the image that an earlier container of this workload has filled, by path. */
+  readonly keptVolumes?: readonly KeptVolume[]
+}
+
+export interface KeptVolume {
+  readonly name: string
+  readonly path: string
 }
 
 export const BYTES_PER_GB = 1_000_000_000
@@ -90,6 +98,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
     Labels: {
       ...labelsOf(workload),
       [DISK_LABEL]: String(spec.resources.storageGb),
+      [GPUS_LABEL]: gpusText(workload),
       ...(options.cpus === undefined ? {} : { [CPUS_LABEL]: options.cpus.join(',') }),
     },
     ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
@@ -106,6 +115,9 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       ...(options.diskQuota
         ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } }
         : {}),
+      ...(options.keptVolumes === undefined
+        ? {}
+        : { Mounts: options.keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path })) }),
       DeviceRequests: gpus.requests,
       SecurityOpt: ['no-new-privileges'],
       Privileged: false,
@@ -115,6 +127,11 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       LogConfig: { Type: 'json-file', Config: { 'max-size': LOG_SIZE, 'max-file': LOG_FILES } },
     },
   }
+}
+
+/** The GPUs of a container, as its label has them. */
+export function gpusText({ node }: Workload): string {
+  return node.gpuIndexes.join(',')
 }
 
 /** The order's variables, without those that are ours: they decide which GPUs a container gets. */

@@ -76,7 +76,14 @@ export const containerReply = z.object({
   HostnamePath: z.string().catch(''),
   ResolvConfPath: z.string().catch(''),
   LogPath: z.string().catch(''),
-  Mounts: listOf(z.object({ Type: z.string().optional(), Source: z.string().optional() })).catch([]),
+  Mounts: listOf(
+    z.object({
+      Type: z.string().optional(),
+      Source: z.string().optional(),
+      Name: z.string().optional(),
+      Destination: z.string().optional(),
+    }),
+  ).catch([]),
   NetworkSettings: z.object({
     Ports: recordOf(listOf(z.object({ HostIp: z.string(), HostPort: z.string() }))),
     Networks: recordOf(z.object({ IPAddress: z.string().catch('') })),

@@ -11,6 +11,7 @@ import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStrea
 import { DockerClient } from './client.ts'
 import { endOf, fileFault, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
+import { ContainerPower } from './container-power.ts'
 import { ID_LABEL, nameOf, TAG_LABEL, type DockerGpu, type GpuMode } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
@@ -54,6 +55,8 @@ export interface DockerRuntimeOptions {
   /** Starts containers even if they cannot be isolated. */
   readonly allowUnfenced: boolean
   readonly fenceCheckMs?: number
+  /** How long a program gets to end when its container is stopped. */
+  readonly stopGraceS?: number
   /** For errors outside of any call. */
   readonly onError: (what: string, error: unknown) => void
 }
@@ -66,7 +69,8 @@ const GONE_EVERY_MS = 100
 
 export function dockerRuntime(
   options: DockerRuntimeOptions,
-): Runtime & Required<Pick<Runtime, 'measure'>> & { close(): Promise<void>; fault(): HostFault | undefined } {
+): Runtime &
+  Required<Pick<Runtime, 'halt' | 'reboot' | 'measure'>> & { close(): Promise<void>; fault(): HostFault | undefined } {
   return new DockerRuntime(options)
 }
 
@@ -81,6 +85,7 @@ class DockerRuntime implements Runtime {
   readonly #images: ImageStore
   readonly #scripts: StartScripts
   readonly #maker: ContainerMaker
+  readonly #power: ContainerPower
   /** Observed or pending exits. Also in the files, unless the disk is full. */
   readonly #ends = new Map<string, WorkloadEnd>()
   /** As last measured. */
@@ -102,6 +107,7 @@ class DockerRuntime implements Runtime {
       checkMs: options.fenceCheckMs,
     })
     this.#maker = new ContainerMaker({ portAddress: LOOPBACK, ...options, client: this.#client })
+    this.#power = new ContainerPower({ ...options, client: this.#client, files: this.#files, maker: this.#maker })
     this.#images = new ImageStore({ ...options, client: this.#client })
     const changed = (): void => this.#events.notify()
     this.#scripts = new StartScripts({ client: this.#client, changed, onError: options.onError })
@@ -173,21 +179,25 @@ class DockerRuntime implements Runtime {
     const file = await this.#files.keep(workload)
     this.#ends.delete(workload.id)
     if (found?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
-    // A second container would start with empty disks under the same name.
-    if (found === undefined && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     const info = await this.#readInfo(signal)
-    if (found === undefined) {
+    const isMoved = this.#power.needsMove(workload, file, found)
+    // A second container would start with empty disks under the same name.
+    if (found === undefined && !isMoved && (workload.started || file.made))
+      throw new NeverStarts(lost.failure, lost.message)
+    if (isMoved) await this.#power.move(workload, file, found, info, signal)
+    else if (found === undefined) {
       const image = imageOf(workload, this.#options.defaultImage)
       await this.#images.hold(image, async () => {
         const sources = { ...this.#options, client: this.#client, images: this.#images }
         await fetchImage(sources, workload, image, progress, signal)
         progress('creating the container')
-        await this.#maker.make(workload, image, info, signal)
+        await this.#maker.make(workload, image.full, info, signal)
       })
       await this.#files.keepMade(workload.id)
     }
-    if (found === undefined || found.State.Status === 'created') await this.#putFiles(workload, signal)
-    else await this.#countRestart(workload.id, file, found)
+    const isNew = found === undefined || found.State.Status === 'created'
+    if (isNew && !isMoved && file.disk === undefined) await this.#putFiles(workload, signal)
+    else if (found !== undefined) await this.#countRestart(workload.id, file, found)
     progress('starting the container')
     await this.#fence.raise()
     if (scriptOf(workload) !== null) await this.#files.keepScriptDue(workload.id, true)
@@ -233,7 +243,7 @@ class DockerRuntime implements Runtime {
 
   /** undefined: it exited unobserved, or is not started again. */
   #restartOf(file: WorkloadFile | undefined, { State }: Container): ReturnType<typeof nextRestart> {
-    if (!this.#events.saw(State.FinishedAt)) return undefined
+    if (!this.#events.saw(State.FinishedAt) || file?.halted === State.StartedAt) return undefined
     const exit = { code: State.ExitCode, startedAt: State.StartedAt, finishedAt: State.FinishedAt }
     return nextRestart(file?.restart, file?.restarts, exit, systemClock.now())
   }
@@ -250,6 +260,7 @@ class DockerRuntime implements Runtime {
     }
     const networks = await this.#client.networks(label, signal)
     for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
+    await this.#power.forget(await this.#files.read(id).catch(() => undefined), signal)
     await this.#files.remove(id)
     this.#scripts.forget(id)
     this.#ends.delete(id)
@@ -257,6 +268,21 @@ class DockerRuntime implements Runtime {
     // Not awaited: removing a large image takes a while.
     void this.#images.sweep(this.#closing.signal)
     await this.#fence.maintain(() => this.#hasNetworks(signal))
+  }
+
+  async halt(id: string, signal: AbortSignal): Promise<void> {
+    this.#ssh.close(id)
+    await this.#power.halt(id, signal)
+    this.#ends.delete(id)
+  }
+
+  async reboot(workload: Workload, signal: AbortSignal): Promise<void> {
+    const { id, reboots = 0 } = workload
+    this.#ssh.close(id)
+    if (scriptOf(workload) !== null) await this.#files.keepScriptDue(id, true)
+    await this.#power.reboot(id, reboots, signal)
+    await this.#fence.check(id)
+    await this.#runScript(workload, true)
   }
 
   /** Networks are created before and removed after their containers. */
@@ -305,14 +331,17 @@ class DockerRuntime implements Runtime {
 
   /** A network without a container: not created yet, or removed by someone else. */
   async #findHalf(id: string, tag: string): Promise<Found> {
-    const isLost = (await this.#files.read(id))?.made === true
-    return isLost ? { id, tag, state: 'failed', ...lost, disks: [] } : { id, tag, state: 'starting', disks: [] }
+    const file = await this.#files.read(id)
+    // On its way to other GPUs.
+    if (file?.disk?.isMoving === true) return { id, tag, state: 'ended', disks: [] }
+    return file?.made === true
+      ? { id, tag, state: 'failed', ...lost, disks: [] }
+      : { id, tag, state: 'starting', disks: [] }
   }
 
   /** undefined: removed during the scan. */
   async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: [] }
-    if (listed.State === 'created') return { ...base, state: 'starting' }
     if (listed.State === 'removing' || listed.State === 'dead') {
       return { ...base, state: 'failed', failure: 'removed', message: 'The container was removed on the host.' }
     }
@@ -323,6 +352,8 @@ class DockerRuntime implements Runtime {
       return { ...base, ...(await this.#findRunning(id, container)) }
     }
     const file = await this.#files.read(id)
+    if (ContainerPower.isHalted(file, container)) return { ...base, state: 'ended' }
+    if (container.State.Status === 'created') return { ...base, state: 'starting' }
     const known = this.#ends.get(id) ?? file?.end
     if (known !== undefined) return { ...base, state: 'failed', ...known }
     if (!this.#events.saw(container.State.FinishedAt)) return { ...base, state: 'ended' }
@@ -341,7 +372,8 @@ class DockerRuntime implements Runtime {
     const restarted = count === 0 ? undefined : `Restarted ${count} of at most ${file?.restart?.maxRetries ?? 0} times.`
     const message = this.#scripts.failure(id) ?? restarted
     const said = message === undefined ? {} : { message }
-    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...said }
+    const reboots = file?.reboots === undefined || file.reboots === 0 ? {} : { reboots: file.reboots }
+    return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...said }
   }
 
   /** Killed before the file is written: it may be the container that has filled the disk. */

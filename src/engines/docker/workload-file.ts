@@ -25,6 +25,18 @@ const workloadFile = z.object({
   restarts: z.object({ count: z.number(), finishedAt: z.string() }).optional(),
   /** The start script has to run before it counts as running. */
   scriptDue: z.boolean().optional(),
+  /** The run that was ended on request, by its start time: it has not failed. */
+  halted: z.string().optional(),
+  /** Reboots that it has had. */
+  reboots: z.number().optional(),
+  /** Its files as an image, and its volumes, since it got other GPUs. `isMoving`: the new container is not there yet. */
+  disk: z
+    .object({
+      image: z.string(),
+      volumes: z.array(z.object({ name: z.string(), path: z.string() })),
+      isMoving: z.boolean(),
+    })
+    .optional(),
 })
 export type WorkloadFile = z.output<typeof workloadFile>
 export type WorkloadEnd = NonNullable<WorkloadFile['end']>
@@ -68,6 +80,9 @@ export class WorkloadFiles {
         ...(spec?.program === undefined ? {} : { restart: spec.program.restart }),
         ...(same?.restarts === undefined ? {} : { restarts: same.restarts }),
         ...(same?.scriptDue === undefined ? {} : { scriptDue: same.scriptDue }),
+        ...(same?.halted === undefined ? {} : { halted: same.halted }),
+        ...(same?.disk === undefined ? {} : { disk: same.disk }),
+        reboots: same?.reboots ?? workload.reboots ?? 0,
       }
       await this.#write(id, file)
       return file
@@ -90,15 +105,27 @@ export class WorkloadFiles {
     return this.#change(id, { scriptDue })
   }
 
+  keepHalted(id: string, halted: string): Promise<void> {
+    return this.#change(id, { halted, end: undefined })
+  }
+
+  keepReboots(id: string, reboots: number, halted: string): Promise<void> {
+    return this.#change(id, { reboots, halted })
+  }
+
+  keepDisk(id: string, disk: NonNullable<WorkloadFile['disk']>): Promise<void> {
+    return this.#change(id, { disk })
+  }
+
   remove(id: string): Promise<void> {
     return this.#inTurn(() => rm(this.#pathOf(id), { force: true }))
   }
 
   /** Does nothing if the file is gone. */
-  #change(id: string, change: Partial<WorkloadFile>): Promise<void> {
+  #change(id: string, change: { [Key in keyof WorkloadFile]?: WorkloadFile[Key] | undefined }): Promise<void> {
     return this.#inTurn(async () => {
       const before = await this.read(id)
-      if (before !== undefined) await this.#write(id, { ...before, ...change })
+      if (before !== undefined) await this.#write(id, { ...before, ...change } as WorkloadFile)
     })
   }
 

@@ -242,7 +242,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   test('reboots a machine on request, in the same process', { timeout: BOOT_MS }, async () => {
     const boot = await lab.ssh('one', 'cat /proc/sys/kernel/random/boot_id')
     const pids = lab.pids('one')
-    await runtime.reboot('one', 2, never)
+    await runtime.reboot({ ...lab.workload('one'), reboots: 2 }, never)
     await waitFor(
       'the machine after its reboot',
       async () => {

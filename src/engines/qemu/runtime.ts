@@ -143,8 +143,8 @@ class Qemu implements QemuRuntime {
     this.#changed()
   }
 
-  async reboot(id: string, count: number, signal: AbortSignal): Promise<void> {
-    await machine.writeWhole(this.#filesOf(id).reboots, String(count))
+  async reboot({ id, reboots = 0 }: Workload, signal: AbortSignal): Promise<void> {
+    await machine.writeWhole(this.#filesOf(id).reboots, String(reboots))
     await this.#watch.expecting(id, (monitor) => rebootGuest(monitor, this.#shutdownMs, signal))
     this.#changed()
   }
