@@ -58,7 +58,7 @@ driverConformance(
     }
   },
   {
-    parts: ['machines'],
+    parts: ['machines', 'power'],
     cannot: {
       'list-lag': 'what is wanted is in the database that the list is read from',
     },

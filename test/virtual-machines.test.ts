@@ -77,6 +77,8 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
       }
     },
     {
+      // Each start boots a guest; src/engines/qemu/runtime.test.ts turns them off and on.
+      parts: ['machines', 'volumes'],
       volumesAreDisks: true,
       cannot: {
         'list-lag': 'what is wanted is in the database that the list is read from',

@@ -16,11 +16,12 @@ import {
   type FaultName,
 } from './conformance-bench.ts'
 import { elasticTests } from './conformance-elastic.ts'
+import { powerTests } from './conformance-power.ts'
 
 export function driverConformance(
   name: string,
   make: () => Promise<ConformanceHarness>,
-  { cannot = {}, parts = ['machines', 'volumes'], volumesAreDisks, elastic = false }: ConformanceOptions = {},
+  { cannot = {}, parts = ['machines', 'volumes', 'power'], volumesAreDisks, elastic = false }: ConformanceOptions = {},
 ): void {
   describe(`${name} conforms to the driver port`, () => {
     let bench: Bench
@@ -47,6 +48,11 @@ export function driverConformance(
     if (parts.includes('volumes')) {
       describe('volumes', () => {
         volumeTests(() => bench, itWithFault, volumesAreDisks === true)
+      })
+    }
+    if (parts.includes('power')) {
+      describe('power', () => {
+        powerTests(() => bench)
       })
     }
     if (elastic) {

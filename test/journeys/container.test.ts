@@ -226,6 +226,47 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     expect(earnings.machines).toMatchObject([{ id: supplied.id, earnedUsd: earnings.unpaidUsd }])
   })
 
+  test('a stopped instance keeps its disk and pays for nothing else, and starts where it was', async () => {
+    const stoppable = await rentOnline(ada, house, site)
+    const power = (act: 'stop' | 'start', body?: object) =>
+      succeed(ada.call, 'POST', `${rentals}/${stoppable.id}/${act}`, body)
+    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${stoppable.id}`)
+    expect((await ada.ssh(stoppable.sshCommand, 'echo mine >/root/file; sync')).code).toBe(0)
+    expect(await power('stop')).toMatchObject({ state: 'Stopping' })
+    await untilStatus(ada, stoppable.id, 'stopped')
+    expect(await listingOf(machines.server, house)).toMatchObject({ gpus_reserved: 0 })
+    const host = new URL(machines.server.url).hostname
+    await waitFor('its SSH port to be closed', async () => !(await isPortOpen(host, sshPortOf(stoppable))))
+
+    // Its GPU is taken meanwhile: it starts on the other one, with the same disk, name and address.
+    const other = await rentOnline(ada, house)
+    await power('start', {})
+    const again = await untilStatus(ada, stoppable.id, 'online')
+    expect(again.sshCommand).toBe(stoppable.sshCommand)
+    const ran = await ada.ssh(again.sshCommand, 'cat /root/file; echo $BERTH_GPUS')
+    expect([ran.code, ran.out]).toEqual([0, 'mine\n1\n'])
+    for (const id of [stoppable.id, other.id]) await terminate(ada, id)
+    for (const id of [stoppable.id, other.id]) await untilGone(ada, id)
+
+    const { rentalId, stoppedCostPerHourUsd } = await detail()
+    const segments = await machines.server.app.database.db
+      .selectFrom('segment')
+      .select(['started_at', 'ended_at', 'while_stopped', 'settled_nano'])
+      .where('rental_id', '=', rentalId)
+      .orderBy('started_at')
+      .execute()
+    const diskPrice = usd(stoppedCostPerHourUsd)
+    const costs = segments.map(({ started_at: from, ended_at: until, while_stopped: isOff }) => {
+      if (until === null) throw new Error('it has ended')
+      return isOff ? (diskPrice * BigInt(until - from)) / 3_600_000n : costOf(from, until)
+    })
+    expect(segments.map((one) => one.while_stopped)).toEqual([false, true, false])
+    expect(segments.slice(1).map((one) => one.started_at)).toEqual(segments.slice(0, -1).map((one) => one.ended_at))
+    expect(segments.map((one) => one.settled_nano)).toEqual(costs)
+    expect(await charged(ada, stoppable)).toBe(costs.reduce((sum, cost) => sum + cost, 0n))
+    expect(await house.ours()).toEqual([])
+  })
+
   test('an HTTP port is reached by its name, by those who may, with WebSockets, and ready once it answers', async () => {
     const { server, registry } = machines
     const image = await pushWebApp(registry, PORT)

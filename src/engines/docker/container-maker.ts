@@ -1,4 +1,4 @@
-/** Creates a container and its network. */
+/** Creates and removes a container and its network. */
 import type { Workload } from '../../contract/agent.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import { startFault } from './container-end.ts'
@@ -25,6 +25,9 @@ export interface ContainerMakerOptions {
   readonly gpuMode?: GpuMode
   readonly portAddress: string
 }
+
+const MAX_GONE_TRIES = 100
+const GONE_EVERY_MS = 100
 
 type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes'>
 
@@ -53,6 +56,19 @@ export class ContainerMaker {
     const made = this.#creating.then(() => this.#create(workload, from, signal))
     this.#creating = made.catch(() => {})
     return made
+  }
+
+  async remove(id: string, signal: AbortSignal): Promise<void> {
+    const { client } = this.#options
+    const label = `${ID_LABEL}=${id}`
+    for (let tries = 1; ; tries += 1) {
+      const containers = await client.containers(label, signal)
+      if (containers.length === 0) break
+      if (tries > MAX_GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
+      if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
+      for (const container of containers) await client.removeContainer(container.Id, signal)
+    }
+    for (const network of await client.networks(label, signal)) await client.removeNetwork(network.Id, signal)
   }
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {

@@ -64,8 +64,6 @@ export interface DockerRuntimeOptions {
 const DISK_WATCH_MS = 30_000
 const LOOPBACK = '127.0.0.1'
 const SSH_USER = 'root'
-const MAX_GONE_TRIES = 100
-const GONE_EVERY_MS = 100
 
 export function dockerRuntime(
   options: DockerRuntimeOptions,
@@ -250,16 +248,7 @@ class DockerRuntime implements Runtime {
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
     this.#ssh.close(id)
-    const label = `${ID_LABEL}=${id}`
-    for (let tries = 1; ; tries += 1) {
-      const containers = await this.#client.containers(label, signal)
-      if (containers.length === 0) break
-      if (tries > MAX_GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
-      if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
-      for (const container of containers) await this.#client.removeContainer(container.Id, signal)
-    }
-    const networks = await this.#client.networks(label, signal)
-    for (const network of networks) await this.#client.removeNetwork(network.Id, signal)
+    await this.#maker.remove(id, signal)
     await this.#power.forget(await this.#files.read(id).catch(() => undefined), signal)
     await this.#files.remove(id)
     this.#scripts.forget(id)

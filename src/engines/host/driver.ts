@@ -46,7 +46,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       terminal: true,
       metrics: true,
       ports: 'relayed',
-      power: { stop: [], reboot: [] },
+      power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine'] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
