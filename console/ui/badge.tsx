@@ -1,6 +1,6 @@
 /** A label with a tone. The label carries the meaning; the colour only helps. */
 import type { ReactNode } from 'react'
-import type { RentalStatus } from '../../src/contract/rental.ts'
+import type { RentalState } from '../../src/contract/rental.ts'
 import { rentalTones } from '../../src/view/rental.ts'
 import type { Tone } from '../../src/view/tone.ts'
 import { cx } from './class.ts'
@@ -27,6 +27,6 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
   )
 }
 
-export function RentalBadge({ status }: { status: RentalStatus }) {
+export function RentalBadge({ status }: { status: RentalState }) {
   return <Badge tone={rentalTones[status]}>{status}</Badge>
 }

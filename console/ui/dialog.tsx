@@ -100,7 +100,7 @@ export function Dialog({ title, onClose, wide = false, kept = false, children }:
   )
 }
 
-interface OpenDialog {
+export interface OpenDialog {
   /** `open((close) => <RevokeDialog apiKey={key} onClose={close} />)` */
   readonly open: (dialog: (close: () => void) => ReactNode) => void
   /** To be rendered once. */

@@ -4,7 +4,7 @@
  */
 import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
-import type { RentalState } from '../contract/rental.ts'
+import type { RentalAction, RentalState } from '../contract/rental.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { gpusLabel, shortGpuLabel } from './gpu.ts'
 import { priceOfGpus } from './money.ts'
@@ -22,6 +22,7 @@ export interface OwnMachine {
   readonly name: string
   readonly label: string | null
   readonly status: RentalState
+  readonly actions: readonly RentalAction[]
   /** `8 × H100` */
   readonly gpus: string
   readonly region: string
@@ -46,6 +47,7 @@ export function machineOfRental(rental: Rental): OwnMachine {
     name: rental.name ?? String(rental.id),
     label: rental.label,
     status: rental.state,
+    actions: rental.actions,
     gpus: gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase()),
     region: rental.region,
     pricePerHour: usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
@@ -65,6 +67,7 @@ export function machineOfInstance(one: Instance): OwnMachine {
     name: id,
     label: typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null,
     status: one.state,
+    actions: one.actions,
     gpus: gpusLabel(instance.gpu_count, shortGpuLabel(instance.hardware.gpus[0]?.model)),
     region: instance.location.region,
     pricePerHour: priceOfGpus(instance.pricing.price.amount, instance.gpu_count),

@@ -1,6 +1,6 @@
 /** Rentals of all accounts. Stuck rentals come first, with the next step. */
 import { getRouteApi } from '@tanstack/react-router'
-import { rentalStatus } from '../../../src/contract/rental.ts'
+import { rentalState } from '../../../src/contract/rental.ts'
 import { count } from '../../../src/view/number.ts'
 import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
@@ -29,7 +29,7 @@ export function FleetRentals() {
       <StuckRentals />
       <FilterBar
         label="Rentals"
-        fields={[{ name: 'rental', label: 'State', choices: choicesOf(rentalStatus.options) }]}
+        fields={[{ name: 'rental', label: 'State', choices: choicesOf(rentalState.options) }]}
         search={search}
         onChange={change}
       >

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { desired } from '../../../src/contract/agent.ts'
 import { machineStatus } from '../../../src/contract/operator.ts'
 import { region } from '../../../src/contract/region.ts'
-import { rentalStatus, rentalType } from '../../../src/contract/rental.ts'
+import { rentalState, rentalType } from '../../../src/contract/rental.ts'
 import { gpuType, networkType } from '../../../src/contract/shared.ts'
 import { suppliedMachine } from '../../../src/contract/supply.ts'
 
@@ -19,7 +19,7 @@ export const fleetSearch = z.object({
   offering: suppliedMachine.shape.offering.optional().catch(undefined),
   status: machineStatus.optional().catch(undefined),
   state: desired.shape.state.optional().catch(undefined),
-  rental: rentalStatus.optional().catch(undefined),
+  rental: rentalState.optional().catch(undefined),
   account: text,
   /** The order to explain. */
   type: rentalType.optional().catch(undefined),

@@ -12,6 +12,7 @@ import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
 import { Card, Facts, type Fact } from '../../ui/card.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
@@ -22,6 +23,8 @@ import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from 
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { RentalReach } from '../rental/reach.tsx'
 import { RentalStrip } from '../rental/strip.tsx'
+import { PowerButtons } from '../rental/power.tsx'
+import { StoppedNotice } from '../rental/stopped-notice.tsx'
 import { RentalTabs } from '../rental/tabs.tsx'
 import { RentalTimeline } from '../rental/timeline.tsx'
 
@@ -49,7 +52,8 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
   const navigate = route.useNavigate()
   const [open, setOpen] = useState<'change' | 'end'>()
   const close = (): void => setOpen(undefined)
-  const { status, machine } = instance
+  const dialog = useDialog()
+  const { state: status, machine } = instance
   const name = displayName(instance)
   const cost = (
     <CostSoFar
@@ -65,6 +69,10 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       intro={`Container, ${instance.gpuCount} × ${gpuLabel(machine.gpuModel)}, ${machine.region}`}
       actions={
         <>
+          <PowerButtons
+            machine={{ kind: 'container', id: instance.name, shownName: name, actions: instance.actions }}
+            dialog={dialog}
+          />
           <ChangeButton status={status} onClick={() => setOpen('change')} />
           <TerminateButton status={status} onClick={() => setOpen('end')} />
         </>
@@ -74,6 +82,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
         <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
       )}
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
+      <StoppedNotice rental={instance} />
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <SimulatedNotice simulated={instance.simulated} />
       <RentalStrip
@@ -92,6 +101,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
         tab={tab}
         onChoose={(search) => void navigate({ search, replace: true })}
       />
+      {dialog.shown}
       {open === 'change' && <ChangeInstanceDialog instance={instance} onClose={close} />}
       {open === 'end' && <EndInstance id={instance.name} name={name} cost={cost} onClose={close} />}
     </Page>
@@ -121,7 +131,7 @@ function EndInstance({ id, name, cost, onClose }: EndInstanceProps) {
 }
 
 function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode }) {
-  const { status, statusMessage } = instance
+  const { state: status, statusMessage } = instance
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
       <RentalReach
@@ -132,7 +142,7 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
         ports={instance.ports}
       />
       <Card title="State" actions={<RentalBadge status={status} />}>
-        {status === 'Pending' && statusMessage !== null && (
+        {(status === 'Pending' || status === 'Starting') && statusMessage !== null && (
           <p role="status" className="mb-3 text-sm">
             {statusMessage}
           </p>
@@ -152,6 +162,8 @@ function factsOf(instance: Instance, cost: ReactNode): Fact[] {
   return [
     ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', hourlyPrice(instance.pricePerHourUsd)],
+    ['While stopped', instance.stoppedCostPerHourUsd && hourlyPrice(instance.stoppedCostPerHourUsd)],
+    ['Stops at', instance.stopAt && localTime(instance.stopAt)],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
     ['Image', image === null ? 'Default' : [image.name, image.tag].filter(Boolean).join(':')],

@@ -1,6 +1,6 @@
 /** The cost of a machine, extrapolated between two reads by its price. */
 import { costOfSpan, formatUsd, nanoUsdOf, parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import type { RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { exactMoney } from '../../../src/view/money.ts'
 import { useNow } from '../../ui/now.ts'
 
@@ -12,7 +12,7 @@ interface CostSoFarProps {
   /** When it was read, by the browser's clock. */
   readonly readAtMs: number
   readonly pricePerHour: NanoUsd
-  readonly status: RentalStatus
+  readonly status: RentalState
 }
 
 export function CostSoFar({ costUsd, readAtMs, pricePerHour, status }: CostSoFarProps) {

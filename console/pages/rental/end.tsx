@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { endNowText } from '../../../src/domain/commitment.ts'
 import { mayMove } from '../../../src/domain/rental.ts'
 import { localDate } from '../../../src/view/time.ts'
@@ -11,7 +11,7 @@ import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog } from '../../ui/dialog.tsx'
 import { toast } from '../../ui/toast.tsx'
 
-export function TerminateButton({ status, onClick }: { status: RentalStatus; onClick: () => void }) {
+export function TerminateButton({ status, onClick }: { status: RentalState; onClick: () => void }) {
   const mayWrite = useMay('compute:write')
   const why = mayMove(status, 'Terminating')
     ? mayWrite

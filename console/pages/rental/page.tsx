@@ -21,6 +21,8 @@ import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from 
 import { SimulatedNotice } from './simulated-notice.tsx'
 import { RentalReach } from './reach.tsx'
 import { RentalStrip } from './strip.tsx'
+import { PowerButtons } from './power.tsx'
+import { StoppedNotice } from './stopped-notice.tsx'
 import { RentalTabs } from './tabs.tsx'
 import { RentalTimeline } from './timeline.tsx'
 import { RentalVolumes } from './volumes.tsx'
@@ -48,7 +50,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const dialog = useDialog()
-  const { status } = rental
+  const { state: status } = rental
   const machine = machineOfRental(rental)
   const name = displayName(machine)
   const cost = (
@@ -60,6 +62,10 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       intro={`${rentalKindLabels[rental.rentalType]}, ${machine.gpus}, ${rental.region}`}
       actions={
         <>
+          <PowerButtons
+            machine={{ kind: rental.rentalType, id: String(rental.id), shownName: name, actions: rental.actions }}
+            dialog={dialog}
+          />
           <ChangeButton
             status={status}
             onClick={() => dialog.open((close) => <ChangeRentalDialog rental={rental} onClose={close} />)}
@@ -77,6 +83,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
       )}
       {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
+      <StoppedNotice rental={rental} />
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
       <SimulatedNotice simulated={rental.simulated} />
       <RentalStrip
@@ -132,18 +139,18 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
       <RentalReach
         id={String(rental.id)}
         name={rental.name ?? String(rental.id)}
-        status={rental.status}
-        ssh={rental.status === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
+        status={rental.state}
+        ssh={rental.state === 'Running' ? rental.providerData.sshNetworking?.[0] : undefined}
         ports={rental.ports}
       />
       <div className="flex min-w-0 flex-col gap-4">
-        <Card title="State" actions={<RentalBadge status={rental.status} />}>
-          {rental.status === 'Pending' && rental.statusMessage !== null && (
+        <Card title="State" actions={<RentalBadge status={rental.state} />}>
+          {(rental.state === 'Pending' || rental.state === 'Starting') && rental.statusMessage !== null && (
             <p role="status" className="mb-3 text-sm">
               {rental.statusMessage}
             </p>
           )}
-          <RentalTimeline events={rental.events} status={rental.status} />
+          <RentalTimeline events={rental.events} status={rental.state} />
         </Card>
       </div>
       <div className="flex min-w-0 flex-col gap-4">
@@ -164,8 +171,10 @@ function costFacts(rental: Rental, cost: ReactNode): Fact[] {
   return [
     ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the list price` : price],
+    ['While stopped', rental.stoppedCostPerHourUsd && hourlyPrice(rental.stoppedCostPerHourUsd)],
     ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
+    ['Stops at', rental.stopAt && localTime(rental.stopAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
   ]
 }

@@ -2,7 +2,7 @@
 import { Card } from '../../ui/card.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import type { PortRecord } from '../../../src/contract/port.ts'
-import type { RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { sshCommand, type Ssh } from '../../../src/view/own-machine.ts'
 import { RentalPorts } from './ports.tsx'
 
@@ -10,7 +10,7 @@ interface ReachProps {
   /** Number of a rental, or the name of an instance. */
   readonly id: string
   readonly name: string
-  readonly status: RentalStatus
+  readonly status: RentalState
   readonly ssh: Ssh | undefined
   readonly ports: readonly PortRecord[]
 }
@@ -34,8 +34,10 @@ export function RentalReach({ id, name, status, ssh, ports }: ReachProps) {
   )
 }
 
-function whyNot(status: RentalStatus): string {
-  if (status === 'Pending') return 'The SSH command appears here when the machine is running.'
+function whyNot(status: RentalState): string {
+  if (status === 'Stopped') return 'The machine is stopped. Its addresses are the same when it runs again.'
+  if (status === 'Stopping') return 'The machine is shutting down.'
+  if (status === 'Pending' || status === 'Starting') return 'The SSH command appears here when the machine is running.'
   if (status === 'Running') return 'This machine has no SSH access.'
   if (status === 'Unknown') return 'The machine is unreachable at the moment.'
   return 'The machine has ended.'

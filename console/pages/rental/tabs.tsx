@@ -1,7 +1,7 @@
 /** The tabs of a machine's page, shared by rentals and containers. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
-import type { RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { Tabs } from '../../ui/tabs.tsx'
 import { EventList } from '../events/list.tsx'
 import { RentalLogs } from './logs.tsx'
@@ -22,7 +22,7 @@ interface RentalTabsProps {
   readonly noun: 'rental' | 'container'
   /** As the API of its kind takes it. */
   readonly id: string
-  readonly status: RentalStatus
+  readonly status: RentalState
   readonly events: readonly EventRecord[]
   readonly state: ReactNode
   /** Omitted for machines without volumes. */

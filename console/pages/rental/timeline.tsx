@@ -1,7 +1,7 @@
 /** The states of a machine so far, and the possible next ones. */
 import type { ReactNode } from 'react'
 import type { EventRecord, EventType } from '../../../src/contract/event.ts'
-import type { RentalStatus } from '../../../src/contract/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { eventDetail } from '../../../src/view/event.ts'
 import { nextStatesHint, rentalStatusHints } from '../../../src/view/rental.ts'
@@ -9,17 +9,22 @@ import { RentalBadge } from '../../ui/badge.tsx'
 import { cx } from '../../ui/class.ts'
 
 /** The state after each event; other events do not change it. */
-const stateAfter: Readonly<Partial<Record<EventType, RentalStatus>>> = {
+const stateAfter: Readonly<Partial<Record<EventType, RentalState>>> = {
   'rental.created': 'Pending',
   'rental.running': 'Running',
   'rental.unknown': 'Unknown',
   'rental.recovered': 'Running',
+  'rental.stopping': 'Stopping',
+  'rental.stopped': 'Stopped',
+  'rental.starting': 'Starting',
+  'rental.started': 'Running',
+  'rental.start_failed': 'Stopping',
   'rental.failed': 'Failed',
   'rental.terminating': 'Terminating',
   'rental.terminated': 'Terminated',
 }
 
-export function RentalTimeline({ events, status }: { events: readonly EventRecord[]; status: RentalStatus }) {
+export function RentalTimeline({ events, status }: { events: readonly EventRecord[]; status: RentalState }) {
   const steps = events.filter((event) => stateAfter[event.type] !== undefined).toReversed()
   const next = nextStatesHint(status)
   return (

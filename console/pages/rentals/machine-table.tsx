@@ -3,11 +3,13 @@ import type { ReactNode } from 'react'
 import { span } from '../../../src/view/time.ts'
 import { displayName, maxCost, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
-import { badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { actionsColumn, badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { TextLink } from '../../ui/button.tsx'
+import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable } from '../../ui/table.tsx'
 import { shortMoney } from '../rental/cost.tsx'
+import { PowerButtons } from '../rental/power.tsx'
 
 /** Longer lists render only visible rows. */
 const PLAIN_ROWS = 100
@@ -19,9 +21,19 @@ interface MachineTableProps {
 }
 
 export function MachineTable({ label, machines, empty }: MachineTableProps) {
+  const dialog = useDialog()
   const Rows = machines.length > PLAIN_ROWS ? VirtualTable<OwnMachine> : Table<OwnMachine>
   return (
-    <Rows label={label} columns={columns} rows={machines} rowKey={({ kind, id }) => `${kind} ${id}`} empty={empty} />
+    <>
+      <Rows
+        label={label}
+        columns={[...columns, powerColumn(dialog)]}
+        rows={machines}
+        rowKey={({ kind, id }) => `${kind} ${id}`}
+        empty={empty}
+      />
+      {dialog.shown}
+    </>
   )
 }
 
@@ -35,6 +47,18 @@ const columns: Columns<OwnMachine> = [
   textColumn('Age', ({ createdAt }) => <Age since={createdAt} />, { align: 'right' }),
   textColumn('Cost (estimate)', (machine) => <EstimatedCost machine={machine} />, { align: 'right' }),
 ]
+
+/** Rebooting is on the machine's own page. */
+function powerColumn(dialog: OpenDialog) {
+  return actionsColumn<OwnMachine>((machine) => (
+    <PowerButtons
+      machine={{ ...machine, shownName: displayName(machine) }}
+      dialog={dialog}
+      isInTable
+      only={['stop', 'start']}
+    />
+  ))
+}
 
 export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'id' | 'name' | 'label'> }) {
   const name = displayName(machine)

@@ -1,7 +1,7 @@
 /** Current and ended rentals of every kind. */
 import { getRouteApi } from '@tanstack/react-router'
 import type { z } from 'zod'
-import { rentalStatus } from '../../../src/contract/rental.ts'
+import { rentalState } from '../../../src/contract/rental.ts'
 import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useMay } from '../../api/me.ts'
@@ -78,7 +78,7 @@ function CurrentRentals() {
   )
 }
 
-const states = choicesOf(rentalStatus.options.filter((state) => state !== 'Terminated'))
+const states = choicesOf(rentalState.options.filter((state) => state !== 'Terminated'))
 
 function NoRentals({ isFiltered }: { isFiltered: boolean }) {
   const navigate = route.useNavigate()

@@ -1,0 +1,154 @@
+/** Stopping, starting and rebooting a machine, each with a confirmation that shows its price. */
+import { useState } from 'react'
+import type { CallableId } from '../../../src/client/client.ts'
+import type { RentalAction } from '../../../src/contract/rental.ts'
+import type { RentalKind } from '../../../src/domain/rental.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { missingScope, useMay } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { ConfirmCall } from '../../form/dialog.tsx'
+import { Button } from '../../ui/button.tsx'
+import type { OpenDialog } from '../../ui/dialog.tsx'
+import { CheckField } from '../../ui/field.tsx'
+
+/** A machine of any kind, as the lists and the details have it. */
+export interface PoweredMachine {
+  readonly kind: RentalKind
+  /** As the API of its kind takes it. */
+  readonly id: string
+  /** As people see it. */
+  readonly shownName: string
+  readonly actions: readonly RentalAction[]
+}
+
+const refreshes: readonly CallableId[] = [
+  'getRental',
+  'getInstance',
+  'listVirtualMachineRentals',
+  'listBareMetalRentals',
+  'listInstances',
+  'getCustomerBalance',
+]
+
+type PowerAction = Exclude<RentalAction, 'terminate'>
+
+const labels = { stop: 'Stop', start: 'Start', reboot: 'Reboot' } as const satisfies Record<PowerAction, string>
+const dialogs = { stop: StopDialog, start: StartDialog, reboot: RebootDialog } as const
+
+interface PowerButtonsProps {
+  readonly machine: PoweredMachine
+  readonly dialog: Pick<OpenDialog, 'open'>
+  /** In a table each button names its machine. */
+  readonly isInTable?: boolean
+  /** Default: all. */
+  readonly only?: readonly PowerAction[]
+}
+
+/** Buttons for what the machine can do now. */
+export function PowerButtons({
+  machine,
+  dialog,
+  isInTable = false,
+  only = ['reboot', 'stop', 'start'],
+}: PowerButtonsProps) {
+  const mayWrite = useMay('compute:write')
+  const offered = only.filter((action) => machine.actions.includes(action))
+  return offered.map((action) => {
+    const Dialog = dialogs[action]
+    return (
+      <Button
+        key={action}
+        aria-label={isInTable ? `${labels[action]} ${machine.shownName}` : undefined}
+        disabledReason={mayWrite ? undefined : missingScope('compute:write')}
+        onClick={() => dialog.open((close) => <Dialog machine={machine} onClose={close} />)}
+      >
+        {labels[action]}
+      </Button>
+    )
+  })
+}
+
+interface DialogProps {
+  readonly machine: PoweredMachine
+  readonly onClose: () => void
+}
+
+function StopDialog({ machine, onClose }: DialogProps) {
+  return (
+    <ConfirmCall
+      title={`Stop ${machine.shownName}?`}
+      action="Stop"
+      operation="stopRental"
+      input={{ params: { id: machine.id } }}
+      refreshes={refreshes}
+      done={`Stopping ${machine.shownName}; its disk is kept`}
+      onClose={onClose}
+    >
+      <div className="flex flex-col gap-2">
+        <p>Shuts the machine down. Its disk, name and addresses stay; its programs end.</p>
+        <p>
+          Stopped, it costs <Price machine={machine} of="disk" />.
+        </p>
+        <p>Its GPUs are released and may be rented by others. You can start it when enough of them are free.</p>
+      </div>
+    </ConfirmCall>
+  )
+}
+
+function StartDialog({ machine, onClose }: DialogProps) {
+  const [waits, setWaits] = useState(false)
+  return (
+    <ConfirmCall
+      title={`Start ${machine.shownName}?`}
+      action="Start"
+      operation="startRental"
+      input={{ params: { id: machine.id }, body: { ifNoGpu: waits ? 'wait' : 'fail' } }}
+      refreshes={refreshes}
+      done={`Starting ${machine.shownName}`}
+      onClose={onClose}
+    >
+      <div className="flex flex-col gap-3">
+        <p>
+          Starts the machine on its disk. Once it runs, it costs <Price machine={machine} of="machine" />.
+        </p>
+        <CheckField
+          label="Wait for free GPUs"
+          hint="If the GPUs of its host are in use, it starts as soon as they are free."
+          checked={waits}
+          onChange={(event) => setWaits(event.target.checked)}
+        />
+      </div>
+    </ConfirmCall>
+  )
+}
+
+function RebootDialog({ machine, onClose }: DialogProps) {
+  return (
+    <ConfirmCall
+      title={`Reboot ${machine.shownName}?`}
+      action="Reboot"
+      operation="rebootRental"
+      input={{ params: { id: machine.id } }}
+      refreshes={refreshes}
+      done={`Rebooting ${machine.shownName}`}
+      onClose={onClose}
+    >
+      <p>Its programs end. Its disk, GPUs and addresses stay, and billing continues.</p>
+    </ConfirmCall>
+  )
+}
+
+interface PriceProps {
+  readonly machine: PoweredMachine
+  readonly of: 'disk' | 'machine'
+}
+
+/** Lists do not have the prices of disks. */
+function Price({ machine, of }: PriceProps) {
+  const isContainer = machine.kind === 'container'
+  const instance = useCall('getInstance', { params: { id: machine.id } }, { enabled: isContainer }).data
+  const rental = useCall('getRental', { params: { id: Number(machine.id) } }, { enabled: !isContainer }).data
+  const disk = (instance ?? rental)?.stoppedCostPerHourUsd
+  const price = of === 'disk' ? disk : (instance?.pricePerHourUsd ?? rental?.currentTerm.costPerHour)
+  return <strong className="font-medium text-ink">{price == null ? '…' : hourlyPrice(price)}</strong>
+}
