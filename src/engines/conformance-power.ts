@@ -51,6 +51,7 @@ export function powerTests(get: () => Bench): void {
       .start(externalId, spec.nodes, bench.signal)
       .catch(() => {})
     await bench.untilAbsent(externalId)
+    expect(await bench.listedIds()).toEqual([])
   })
 }
 

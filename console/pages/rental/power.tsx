@@ -150,5 +150,5 @@ function Price({ machine, of }: PriceProps) {
   const rental = useCall('getRental', { params: { id: Number(machine.id) } }, { enabled: !isContainer }).data
   const disk = (instance ?? rental)?.stoppedCostPerHourUsd
   const price = of === 'disk' ? disk : (instance?.pricePerHourUsd ?? rental?.currentTerm.costPerHour)
-  return <strong className="font-medium text-ink">{price == null ? '…' : hourlyPrice(price)}</strong>
+  return <strong className="font-medium text-ink">{price ? hourlyPrice(price) : '…'}</strong>
 }
