@@ -2,12 +2,16 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { createApiKey, revokeApiKey } from '../app/api-key.ts'
 import { createPortToken, revokePortToken } from '../app/port.ts'
 import { addMs, HOUR_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { transact } from '../store/database.ts'
+import { findPortRoute } from '../store/port.ts'
+import { makeAuthenticator } from './authenticate.ts'
+import { makePortAccess } from './port-access.ts'
 import { openTestAccount, type TestAccount } from '../../test/harness/identity.ts'
 import { PRIVATE, PUBLIC, startPortLab, type PortLab, type Sent } from '../../test/harness/port-lab.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -169,6 +173,22 @@ describe('the cookie', () => {
     expect((await lab.send(withCookie(`__Host-${cookie}`))).status).toBe(404)
     lab.clock.advance(24 * HOUR_MS)
     expect((await lab.send(withCookie(cookie))).status).toBe(404)
+  })
+
+  test('over TLS has a name that no other host can set, and no other name counts', async () => {
+    const { database, clock, app } = lab
+    const authenticator = makeAuthenticator({ database, clock, log: pino({ level: 'silent' }) })
+    const access = makePortAccess({ authenticator, vault: app.vault, clock })
+    const route = await findPortRoute(lab.database.db, lab.name, PRIVATE)
+    if (route === undefined) throw new Error('no route')
+    const set = access.cookieFor(route, lab.owner.actor.keyId, 'https')
+    expect(set).toMatch(/^__Host-berth_port=[\w.-]+; HttpOnly; SameSite=Lax; Path=\/; Max-Age=86400; Secure$/)
+    const [cookie = ''] = set.split(';')
+    const visit = (sent: string) =>
+      access.admit({ method: 'GET', host: lab.host(), protocol: 'https', headers: { cookie: sent } }, route)
+    expect(await visit(cookie)).toMatchObject({ ok: true, value: { kind: 'member' } })
+    expect(await visit(cookie.replace('__Host-', ''))).toMatchObject({ reason: 'app_not_found' })
+    await authenticator.close()
   })
 
   test('counts on requests of its own pages and for links, not on requests of other pages', async () => {

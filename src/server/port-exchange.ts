@@ -62,6 +62,8 @@ export class Exchange {
       incoming.response().once('close', over)
       request.on('data', this.#touch)
       request.pipe(this.#upstream)
+      // An application may answer before the first byte of the body.
+      this.#upstream.flushHeaders()
     } else {
       upgraded.socket.once('close', over)
       this.#upstream.once('upgrade', (answer, stream, head) => this.#switch(answer, stream, head))

@@ -6,10 +6,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { PRIVATE, PUBLIC, RAW, startPortLab, type PortLab } from '../../test/harness/port-lab.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
+/** Short enough to wait for. */
+const FIRST_BYTE_MS = 700
+const REQUEST_MS = 500
+
 let lab: PortLab
 
 beforeAll(async () => {
-  lab = await startPortLab({ ports: { firstByteMs: 700 } })
+  lab = await startPortLab({ ports: { firstByteMs: FIRST_BYTE_MS }, requestTimeoutMs: REQUEST_MS })
 })
 afterAll(() => lab.close())
 afterEach(() => {
@@ -84,6 +88,27 @@ describe('a request', () => {
     answering?.end('data: 2\n\n')
     await once(answer, 'end')
     expect(seen).toBe('data: 1\n\ndata: 2\n\n')
+  })
+
+  test('may take longer than a request to the API, and its answer may be silent for longer than the first byte', async () => {
+    let answering: ServerResponse | undefined
+    lab.serve = (request, response) => {
+      answering = response
+      response.flushHeaders()
+      request.pipe(response)
+    }
+    const asked = lab.request({ method: 'POST' }, PUBLIC)
+    asked.flushHeaders()
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    // The same server closes a request of its own that takes as long.
+    const own = lab.request({ method: 'POST', headers: { Host: 'localhost' } })
+    const ended = new Promise((resolve) => own.once('response', resolve).once('error', resolve))
+    own.write('a')
+    const since = performance.now()
+    await ended
+    await waitFor('both limits to pass', () => performance.now() - since > FIRST_BYTE_MS + 1_500)
+    asked.end('late')
+    expect([await text(answer), answering?.writableFinished]).toEqual(['late', true])
   })
 
   test('of a client that does not read is not read from the application either', async () => {

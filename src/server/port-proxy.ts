@@ -272,6 +272,8 @@ export function installPortProxy(server: http.Server, proxy: PortProxy): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     // The time limit for whole requests is that of the API. An upload to an application takes as long as it takes.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && proxy.isForwarding(socket)) return
+    // With a listener, node:http no longer closes the connection itself.
+    if (onError.length === 0) socket.destroy()
     for (const listener of onError) listener.call(server, error, socket)
   })
 }

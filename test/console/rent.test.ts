@@ -64,10 +64,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByLabel('Ports').fill('8888, web')
     await dialog.getByLabel('Spending limit').fill('a lot')
     await dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click()
-    await dialog.getByText('Must be a number').waitFor()
+    await dialog.getByText('Must be like 8888/http').waitFor()
     await dialog.getByText('Must be an amount in USD').waitFor()
     await look('marketplace-rent')
-    await dialog.getByLabel('Ports').fill('8888')
+    await dialog.getByLabel('Ports').fill('8888/http')
     await dialog.getByLabel('Spending limit').fill('5')
     await expectDuring(page.getByText('notebook is starting'), () =>
       dialog.getByRole('button', { name: 'Rent 2 GPUs' }).click(),

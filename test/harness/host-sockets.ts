@@ -93,6 +93,8 @@ export interface HostSocketsOptions {
   readonly log?: Logger
   /** Time limits of the proxy for HTTP ports. */
   readonly ports?: Pick<PortProxyOptions, 'checkMs' | 'firstByteMs' | 'idleMs'>
+  /** Time limit of the server for whole requests. */
+  readonly requestTimeoutMs?: number
 }
 
 export async function startHostSockets(options: HostSocketsOptions = {}): Promise<HostSockets> {
@@ -122,7 +124,9 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
   })
   const checkMs = options.checkMs ?? 15_000
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
-  const server = http.createServer((request, response) => {
+  const requestTimeout = options.requestTimeoutMs ?? 300_000
+  const timeouts = { requestTimeout, headersTimeout: requestTimeout, connectionsCheckingInterval: requestTimeout / 2 }
+  const server = http.createServer(timeouts, (request, response) => {
     text(request).then(
       (body) => response.end(`${request.method} ${request.url} ${body}`),
       () => response.destroy(),

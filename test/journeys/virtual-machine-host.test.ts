@@ -15,6 +15,7 @@ import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from '../har
 import type { Customer } from '../harness/machines.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from '../harness/vm-machines.ts'
 import { waitFor } from '../harness/wait.ts'
+import { askWebApp } from '../harness/web-app.ts'
 
 const BOOT_MS = 180_000
 vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })
@@ -22,12 +23,14 @@ vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })
 const rentals = '/v2/alpha/on-demand'
 const volumes = `${rentals}/storage-volumes`
 const PORT = 8080
+const HTTP_PORT = 8081
 const PRICE = usd('2.00')
 const STORAGE_PRICE = usd('0.0001')
 const SIZE_GB = 256
 const DATA = 'kept on the disk'
 
 interface Rental {
+  readonly name: string
   readonly id: number
   readonly status: string
   readonly statusMessage: string | null
@@ -64,7 +67,10 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   let volumeStart: Instant
 
   beforeAll(async () => {
-    machines = await startVmMachines({ hosts: 2, env: { BERTH_ENGINES: 'mock,host' } })
+    machines = await startVmMachines({
+      hosts: 2,
+      env: { BERTH_ENGINES: 'mock,host', BERTH_APPS_DOMAIN: 'apps.example.test' },
+    })
     ;[host, other] = machines.hosts as [VmHost, VmHost]
     await succeed(machines.server.operator, 'PUT', '/v2/operator/price-book', {
       gpus: [
@@ -93,6 +99,7 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
       gpuCount: 1,
       region: VM_REGION,
       customPorts: [PORT],
+      ports: [`${HTTP_PORT}/http`],
     })
   const detail = (id: number): Promise<Rental> => succeed(ada.call, 'GET', `${rentals}/rentals/${id}`)
   const untilStatus = (id: number, status: string): Promise<Rental> => {
@@ -142,11 +149,20 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
   })
 
   test('a service inside is reachable through its public port', async () => {
-    await inside(one, `mkdir /www && echo "a page from the inside" > /www/index.html && httpd -p ${PORT} -h /www`)
+    const serve = `httpd -p ${PORT} -h /www && httpd -p ${HTTP_PORT} -h /www`
+    await inside(one, `mkdir /www && echo "a page from the inside" > /www/index.html && ${serve}`)
     const [mapping] = one.portMappings
     expect(mapping).toMatchObject({ port: PORT, host: machines.network.bridgeAddress })
     const page = await fetch(`http://${mapping?.host}:${mapping?.publicPort}/`)
     expect([page.status, await page.text()]).toEqual([200, 'a page from the inside\n'])
+    const { url } = machines.server
+    const address = `https://${one.name}-${HTTP_PORT}.apps.example.test/`
+    const asKey = { Authorization: `Bearer ${ada.key}` }
+    expect(await askWebApp(url, address, asKey)).toMatchObject({ status: 200, body: 'a page from the inside\n' })
+    expect((await askWebApp(url, address)).status).toBe(404)
+    // QEMU accepts every connection, whether anything listens inside or not.
+    const missing = await askWebApp(url, address.replace(one.name, two.name), asKey)
+    expect([missing.status, JSON.parse(missing.body)]).toMatchObject([502, { reason: 'port_not_answering' }])
   })
 
   test('its console is its log', async () => {

@@ -102,7 +102,7 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
             hint="Docker image, as name:tag."
             {...form.text('image')}
           />
-          <TextField label="Ports" placeholder="8080, 8888" hint={portsHint} {...form.text('ports')} />
+          <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         </div>
         <GuardFields form={form} />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">

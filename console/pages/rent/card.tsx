@@ -113,7 +113,7 @@ export function SetUpCard({ kind, region, form }: { kind: RentalType; region: st
     <Card title="Setup">
       <div className="flex flex-col gap-4">
         {kind === 'virtual-machine' ? (
-          <TextField label="Ports" placeholder="8080, 8888" hint={portsHint} {...form.text('ports')} />
+          <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         ) : (
           <>
             <SelectField

@@ -37,7 +37,6 @@ export type Order = typeof noOrder
 export const orderPaths = {
   days: 'termPeriodDays',
   cuda: 'cudaVersion',
-  ports: 'customPorts',
   endsAt: 'autoTerminateAt',
   limitUsd: 'spendingLimitUsd',
   volumeLabel: 'storageVolume.label',
@@ -70,7 +69,7 @@ export function bodyOf(kind: RentalType, order: Order, chosen: Choices['chosen']
   }
   // An offer of a kind only names regions of that kind.
   return kind === 'virtual-machine'
-    ? { ...common, region: option.region as VirtualMachineBody['region'], customPorts: portsOf(order.ports) }
+    ? { ...common, region: option.region as VirtualMachineBody['region'], ports: portsOf(order.ports) }
     : {
         ...common,
         region: option.region as BareMetalBody['region'],
