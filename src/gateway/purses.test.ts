@@ -19,6 +19,7 @@ function makeLedger(balance: NanoUsd) {
     available: balance,
     holds: new Map<string, { amount: NanoUsd; expiresAt: number }>(),
     fault: 'none' as Fault,
+    why: 'balance' as 'balance' | 'budget',
     topUps: 0,
     errors: 0,
   }
@@ -36,7 +37,7 @@ function makeLedger(balance: NanoUsd) {
         const holdKey = `purse:${owner.accountId}:${owner.apiKeyId ?? ''}`
         const amount = wanted < ledger.available ? wanted : ledger.available
         if (wanted < needed) throw new Error('wants less than it needs')
-        if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: 'balance' }
+        if (amount < needed || amount <= 0n) return { kind: 'insufficient', why: ledger.why }
         const expiresAt = addMs(clock.now(), 10 * MINUTE_MS)
         ledger.available = nanoUsdOf(ledger.available - amount)
         ledger.holds.set(holdKey, { amount: nanoUsdOf(holdOf(holdKey).amount + amount), expiresAt })
@@ -315,6 +316,12 @@ describe('a purse', () => {
     const second = await purses.reserve(owner, usd('0.2'))
     expect(second).toEqual(fail('insufficient_balance', { amount: usd('0.2'), purpose: 'request' }))
     expect((await purses.reserve(owner, usd('0.1'))).ok).toBe(true)
+  })
+
+  test('says that a budget is used up', async () => {
+    const { ledger, purses } = makeLedger(usd('1'))
+    ledger.why = 'budget'
+    expect(await purses.reserve(owner, usd('2'))).toEqual(fail('budget_exceeded', {}))
   })
 
   test('is not spent from near its end, since its money may be gone', async () => {

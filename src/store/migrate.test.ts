@@ -1,4 +1,4 @@
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
@@ -38,6 +38,41 @@ it('renames the reason of earlier rental.stuck events', async () => {
   expect(await migrate(pool, schema)).toEqual(['0020_teardown_stuck.sql'])
   const { rows } = await pool.query<{ data: object }>('select data from event')
   expect(rows).toEqual([{ data: { rentalId: 1, reason: 'teardown_stuck' } }])
+})
+
+it('adds up the ledger of an older version by day', async () => {
+  const older = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  for (const file of await readdir(schema)) if (file < '0025') await cp(path.join(schema, file), path.join(older, file))
+  await pool.query('drop schema public cascade; drop schema mock cascade; create schema public')
+  await migrate(pool, older)
+  await pool.query(`insert into account (id, name, created_at) values ('acme', 'Acme', now())`)
+  const ids = `ledger_account_id('acme', 'available')`
+  for (const [key, kind, amount] of [
+    ['a', 'purchase', 500],
+    ['b', 'purchase', 70],
+    ['c', 'credit', 3],
+  ] as const) {
+    await pool.query(`select ledger_post('${key}', '${kind}', '2026-10-30T23:59:59Z', 'acme', 'x', null, null, null, null,
+      null, null, array[ledger_account_id(null, 'funding')], array[${ids}], array[${amount}]::bigint[])`)
+  }
+  await pool.query(`select ledger_hold('h', 'hold', '2026-10-31T00:00:00Z', 'acme', 100, 'x', null)`)
+  await pool.query(
+    `select ledger_charge('d', 'hold', '2026-10-31T00:00:00Z', 40, 'x', null, 0, null, null, null, 'tiny')`,
+  )
+  expect(await migrate(pool, schema)).toContain('0025_cost_and_notifications.sql')
+  await pool.query(
+    `select ledger_charge('e', 'hold', '2026-10-31T01:00:00Z', 2, 'x', null, 0, null, null, null, 'tiny')`,
+  )
+  const days = await pool.query(`select day::text, kind, service, model, amount_nano::integer as amount, postings
+    from ledger_day order by day, kind`)
+  expect(days.rows).toEqual([
+    { day: '2026-10-30', kind: 'credit', service: 'other', model: '', amount: 3, postings: 1 },
+    { day: '2026-10-30', kind: 'purchase', service: 'other', model: '', amount: 570, postings: 2 },
+    { day: '2026-10-31', kind: 'charge', service: 'models', model: 'tiny', amount: -42, postings: 2 },
+  ])
+  const spend = await pool.query(`select month::text, spent_nano::integer as spent from account_spend`)
+  expect(spend.rows).toEqual([{ month: '2026-10-01', spent: 42 }])
+  await removeFolder(older)
 })
 
 it('refuses a database that a newer version has migrated, and changes nothing in it', async () => {
