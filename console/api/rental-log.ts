@@ -6,6 +6,7 @@ import { consoleFetch } from './client.ts'
 
 const TAIL_LINES = 500
 const KEPT_LINES = 2_000
+const FILE_LINES = 100_000
 /** A line without end is broken into pieces of this size. */
 const LINE_CHARS = 10_000
 /** Lines come in bursts; rendering each alone would freeze the page. */
@@ -21,7 +22,12 @@ interface RentalLog {
 
 const opening: RentalLog = { state: 'opening', lines: [], waiting: 0, error: null }
 
-export function useRentalLog(id: string, isPaused: boolean): RentalLog {
+export interface LogView {
+  readonly search: string
+  readonly timestamps: boolean
+}
+
+export function useRentalLog(id: string, isPaused: boolean, { search, timestamps }: LogView): RentalLog {
   const [log, setLog] = useState<RentalLog>(opening)
   const paused = useRef(isPaused)
   const show = useRef(() => {})
@@ -56,7 +62,7 @@ export function useRentalLog(id: string, isPaused: boolean): RentalLog {
     const follow = async (): Promise<void> => {
       let failure: ClientError | null = null
       try {
-        await followLog(id, controller.signal, opened, take)
+        await followLog(id, { search, timestamps }, controller.signal, opened, take)
       } catch (error) {
         failure = isClientError(error) ? error : unreachable(location.origin, error)
       }
@@ -68,17 +74,18 @@ export function useRentalLog(id: string, isPaused: boolean): RentalLog {
       controller.abort()
       clearTimeout(timer)
     }
-  }, [id])
+  }, [id, search, timestamps])
   return log
 }
 
 async function followLog(
   id: string,
+  view: LogView,
   signal: AbortSignal,
   opened: () => void,
   take: (lines: readonly string[]) => void,
 ): Promise<void> {
-  const response = await openLog(id, { follow: true, tail: TAIL_LINES }, signal)
+  const response = await openLog(id, { follow: true, tail: TAIL_LINES, ...view }, signal)
   opened()
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
@@ -107,13 +114,26 @@ export function isSimulatedMachine(error: unknown): boolean {
   return isRefusal(error, 'simulated_machine')
 }
 
-async function openLog(
-  id: string,
-  { follow, tail }: { follow: boolean; tail: number },
-  signal: AbortSignal,
-): Promise<Response> {
+/** The whole log, as a link to save. */
+export function logFileUrl(id: string, { search, timestamps }: LogView): string {
+  return logPath(id, { tail: FILE_LINES, search, timestamps, download: true })
+}
+
+interface LogQuery extends Partial<LogView> {
+  readonly follow?: boolean
+  readonly tail: number
+  readonly download?: boolean
+}
+
+function logPath(id: string, { search = '', ...query }: LogQuery): `/${string}` {
   const path = api.getRentalLogs.path.replace('{id}', encodeURIComponent(id)) as `/${string}`
-  const response = await consoleFetch(`${path}?follow=${follow}&tail=${tail}`, { signal }).catch((error: unknown) => {
+  const values = Object.entries(query).map(([name, value]) => [name, String(value)])
+  const text = new URLSearchParams([...values, ...(search === '' ? [] : [['search', search]])] as string[][])
+  return `${path}?${text.toString()}`
+}
+
+async function openLog(id: string, query: LogQuery, signal: AbortSignal): Promise<Response> {
+  const response = await consoleFetch(logPath(id, query), { signal }).catch((error: unknown) => {
     throw unreachable(location.origin, error)
   })
   if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())

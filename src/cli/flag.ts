@@ -1,6 +1,6 @@
 /** Command-line flags made from the fields of the contract: name, value, limits, choices and help. */
 import { InvalidArgumentError, Option } from 'commander'
-import { addMs, DAY_MS, formatInstant, HOUR_MS, parseInstant, systemClock } from '../base/instant.ts'
+import { addMs, DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, parseInstant, systemClock } from '../base/instant.ts'
 import type { Field } from './operation.ts'
 
 /** Clears a value that may be null. Commander takes null itself for no value at all. */
@@ -126,11 +126,18 @@ export function parseWhole(min: number, max: number): (text: string) => number {
   return numberReader({ part: 'body', path: [], kind: 'integer', min, max })
 }
 
-/** A span from now (`24h`, `30d`), a day, or a time. */
+/** Reads a span before now, a day, or a time, as text. */
+export function parsePast(text: string): string {
+  return readTime(text, true)
+}
+
+const spanUnits: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
+
+/** A span from now (`30m`, `24h`, `30d`), a day, or a time. */
 function readTime(text: string, isPast: boolean): string {
-  const [, number, unit] = /^(\d{1,4})([hd])$/.exec(text) ?? []
+  const [, number, unit] = /^(\d{1,4})([mhd])$/.exec(text) ?? []
   if (number !== undefined) {
-    const ms = Number.parseInt(number, 10) * (unit === 'h' ? HOUR_MS : DAY_MS)
+    const ms = Number.parseInt(number, 10) * (spanUnits[unit ?? ''] ?? DAY_MS)
     return formatInstant(addMs(systemClock.now(), isPast ? -ms : ms))
   }
   const at = /^\d{4}-\d\d-\d\d/.test(text) ? parseInstant(text) : undefined

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { fail } from '../contract/result.ts'
 import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
-import { parseWhole } from './flag.ts'
+import { parsePast, parseWhole } from './flag.ts'
 import { ownMachine, readDetail } from './own-machine.ts'
 import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
@@ -23,11 +23,20 @@ const MAX_LINE_CHARS = 65_536
 
 const IDENTITY = '-i, --identity <file>'
 
+interface LogOptions {
+  readonly follow?: true
+  readonly tail: number
+  readonly since?: string
+  readonly until?: string
+  readonly search?: string
+  readonly timestamps?: true
+}
+
 /** The account's machine that the first argument names. */
 const onMachine = { target: ownMachine, who: 'customer' } as const
 
 export const rows: readonly Row[] = [
-  custom<{ follow?: true; tail: number }, OwnMachine>('logs', 'print the log of a machine; with -f, follow it', {
+  custom<LogOptions, OwnMachine>('logs', 'print the log of a machine; with -f, follow it', {
     ...onMachine,
     options: {
       '-f, --follow': 'keep printing until it ends or Ctrl-C',
@@ -36,12 +45,17 @@ export const rows: readonly Row[] = [
         parse: parseWhole(0, MAX_LINES),
         default: LINES,
       },
+      '--since <when>': { help: 'only lines from this time or span on, such as 30m', parse: parsePast },
+      '--until <when>': { help: 'only lines before this time or span', parse: parsePast },
+      '--search <text>': 'only lines that contain this text; --tail counts them',
+      '--timestamps': 'start each line with its time',
     },
-    run: async ({ session, options: { follow = false, tail }, found: machine }) => {
-      const lines = await printLines(await openLogs(session, machine, { follow, tail }), session)
-      if (lines === 0) session.screen.remark('The log is empty.')
+    run: async ({ session, options, found: machine }) => {
+      const lines = await printLines(await openLogs(session, machine, options), session)
+      const isFiltered = [options.since, options.until, options.search].some((one) => one !== undefined)
+      if (lines === 0) session.screen.remark(isFiltered ? 'No lines match.' : 'The log is empty.')
     },
-    examples: ['berth logs web --tail 100 -f'],
+    examples: ['berth logs web --tail 100 -f', 'berth logs web --since 2h --search error --timestamps'],
   }),
   custom<{ identity?: string; print?: true }, OwnMachine>('ssh', 'log in to a machine, or run a command on it', {
     ...onMachine,
@@ -101,12 +115,13 @@ function wordsIn(args: readonly unknown[]): string[] {
   return (args[1] ?? []) as string[]
 }
 
-async function openLogs(
-  { client, key }: Session,
-  machine: OwnMachine,
-  { follow, tail }: { follow: boolean; tail: number },
-): Promise<Response> {
-  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?follow=${follow}&tail=${tail}`
+async function openLogs({ client, key }: Session, machine: OwnMachine, options: LogOptions): Promise<Response> {
+  const { follow = false, tail, since, until, search, timestamps } = options
+  const query = new URLSearchParams({ follow: String(follow), tail: String(tail) })
+  for (const [name, value] of Object.entries({ since, until, search, timestamps })) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?${query.toString()}`
   const response = await fetch(address, { headers: { Authorization: `Bearer ${key}` } }).catch((error: unknown) => {
     throw unreachable(client.url, error)
   })

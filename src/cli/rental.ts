@@ -1,4 +1,4 @@
-/** `berth ls`, `show` and `metrics`: rentals of all three kinds. Ended ones come from the events. */
+/** `berth ls` and `show`: rentals of all three kinds. Ended ones come from the events. */
 import { parseInstant, systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd } from '../base/money.ts'
@@ -19,7 +19,6 @@ import {
   machinesOf,
   NAME_HELP,
   noMachine,
-  ownMachine,
   pickOwn,
   portFacts,
   readDetail,
@@ -30,7 +29,7 @@ import {
 } from './own-machine.ts'
 import { sameCommand } from './page.ts'
 import { factsOf, tableOf, type Columns } from './record.ts'
-import { custom, show } from './row.ts'
+import { custom } from './row.ts'
 import type { Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
 import { watch } from './watch.ts'
@@ -85,32 +84,7 @@ export const rows: readonly Row[] = [
         return { onWire: detail, content: describeMachine(machine, detail) }
       }),
   }),
-  show<'getRentalMetrics', unknown, OwnMachine>('metrics', 'getRentalMetrics', 'show GPU metrics of a machine', {
-    target: ownMachine,
-    examples: ['berth metrics web', 'berth metrics web --watch'],
-    content: ({ gpus, reason }) =>
-      gpus.length === 0
-        ? [reason ?? 'There are no metrics yet.']
-        : [
-            tableOf(gpus, [
-              'machineId:MACHINE',
-              'gpuIndex:GPU',
-              {
-                LOAD: (gpu) => rounded(gpu.utilizationPercent, '%'),
-                MEMORY: ({ memoryUsedMib: used, memoryTotalMib: total }) =>
-                  used === null || total === null ? '' : `${Math.round(used)}/${Math.round(total)} MiB`,
-                TEMPERATURE: (gpu) => rounded(gpu.temperatureCelsius, ' °C'),
-                POWER: (gpu) => rounded(gpu.powerWatts, ' W'),
-              },
-              'at:TIME',
-            ]),
-          ],
-  }),
 ]
-
-function rounded(value: number | null, unit: string): string {
-  return value === null ? '' : `${Math.round(value)}${unit}`
-}
 
 async function lookAtCurrent({ client, options: { wide } }: Call<ListOptions>) {
   const lists = await readLists(client)

@@ -230,15 +230,24 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       await page.getByRole('tab', { name: 'Metrics' }).click()
       await page
         .getByRole('list', { name: /^GPU utilization/ })
-        .getByText('37 %')
+        .getByText('37%')
         .first()
         .waitFor()
       host.measure(82)
-      const last = page.getByRole('list', { name: /^GPU utilization/ }).getByText('82 %')
+      const last = page.getByRole('list', { name: /^GPU utilization/ }).getByText('82%')
       await last.first().waitFor()
-      await page.getByRole('table', { name: 'Latest samples' }).getByText('82 %').first().waitFor()
+      await page.getByRole('table', { name: 'Latest samples' }).getByText('82%').first().waitFor()
       await page.locator('figure canvas').first().waitFor()
+      // The average of both GPUs.
+      await page.getByLabel('Live metrics').getByText('79%').waitFor()
       await look('instance-metrics')
+      await page.getByRole('button', { name: '24 h' }).click()
+      await page
+        .getByRole('list', { name: /^GPU utilization/ })
+        .getByText('82%')
+        .first()
+        .waitFor()
+      await page.getByRole('button', { name: '1 h', exact: true }).click()
 
       await page.getByRole('tab', { name: 'Logs' }).click()
       const log = await host.opened('logs')
@@ -252,10 +261,23 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
       expect(await lines.textContent()).not.toContain('epoch 3')
       await page.getByRole('button', { name: 'Resume' }).click()
       await lines.getByText('epoch 3 loss 0.55').waitFor()
+      await page.getByLabel('Timestamps').check()
+      await page.getByRole('searchbox', { name: 'Search the log' }).fill('loss')
+      await page.getByRole('button', { name: 'Search' }).click()
+      const found = await waitFor('a search', async () => {
+        const one = await host.opened('logs')
+        return one.request.kind === 'logs' && one.request.search === 'loss' && one.request.timestamps && one
+      })
+      found.stream.write('2026-11-14T12:00:00.000Z epoch 1 loss 0.91\n')
+      await lines.getByText('2026-11-14T12:00:00.000Z epoch 1').waitFor()
+      const href = await page.getByRole('link', { name: 'Download' }).getAttribute('href')
+      expect(new URL(href ?? '', browser.server.url).searchParams.toString()).toBe(
+        'tail=100000&timestamps=true&download=true&search=loss',
+      )
       await look('instance-logs')
 
       await page.getByRole('tab', { name: 'Terminal' }).click()
-      await waitFor('the end of the log', () => log.stream.destroyed)
+      await waitFor('the end of the log', () => log.stream.destroyed && found.stream.destroyed)
       await page.getByRole('button', { name: 'Open terminal' }).click()
       const { request, stream, heard, signals } = await host.opened('terminal')
       expect(request).toMatchObject({ command: null })

@@ -22,6 +22,7 @@ import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { RentalReach } from '../rental/reach.tsx'
+import { LiveMetrics } from '../rental/live-metrics.tsx'
 import { RentalStrip } from '../rental/strip.tsx'
 import { PowerButtons } from '../rental/power.tsx'
 import { StoppedNotice } from '../rental/stopped-notice.tsx'
@@ -91,6 +92,7 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
         pricePerHour={usd(instance.pricePerHourUsd)}
         startedAt={instance.startedAt}
         endedAt={instance.terminatedAt}
+        {...(status === 'Running' ? { live: <LiveMetrics id={instance.name} /> } : {})}
       />
       <RentalTabs
         noun="container"

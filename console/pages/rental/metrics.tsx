@@ -1,116 +1,148 @@
-/** GPU metrics of a machine. The server keeps only the last sample, so charts start when the page is opened. */
+/** What a machine has used over time, and the latest values. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
+import { metricValue, metricViews, usedOf } from '../../../src/view/metric.ts'
 import { useCall } from '../../api/query.ts'
-import { textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
+import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { LineChart } from '../../ui/line-chart.tsx'
-import { Table } from '../../ui/table.tsx'
+import { useNow } from '../../ui/now.ts'
+import { Table, type Column } from '../../ui/table.tsx'
 
-const EVERY_MS = 2_000
-/** Ten minutes of them. */
-const MAX_SAMPLES = 300
+const HOUR_S = 3_600
+/** Seconds shown, and seconds between two reads. */
+const ranges = {
+  '1 h': { spanS: HOUR_S, stepS: 10 },
+  '6 h': { spanS: 6 * HOUR_S, stepS: 60 },
+  '24 h': { spanS: 24 * HOUR_S, stepS: 300 },
+  '7 d': { spanS: 168 * HOUR_S, stepS: 1_800 },
+  '30 d': { spanS: 720 * HOUR_S, stepS: 7_200 },
+} as const
+type Range = keyof typeof ranges
+/** More missing values than this are a gap. */
+const MAX_PENDING_STEPS = 6
 
 type Metrics = Reply<'getRentalMetrics'>
+type History = NonNullable<Metrics['history']>
 type Gpu = Metrics['gpus'][number]
 
-interface Sample {
-  readonly atS: number
-  readonly gpus: readonly Gpu[]
-}
-
 export function RentalMetrics({ id, isRunning }: { id: string; isRunning: boolean }) {
-  const metrics = useCall('getRentalMetrics', { params: { id } }, isRunning ? { everyMs: EVERY_MS } : {})
-  const samples = useSamples(metrics.data)
+  const [range, setRange] = useState<Range>('1 h')
+  const { spanS, stepS } = ranges[range]
+  // A new read for each step, not for each second.
+  const untilS = Math.floor(useNow() / 1_000 / stepS) * stepS
+  const from = new Date((untilS - spanS) * 1_000).toISOString()
+  const metrics = useCall(
+    'getRentalMetrics',
+    { params: { id }, query: { from, step: stepS } },
+    { keepsLast: true, ...(isRunning && range === '1 h' ? { everyMs: 5_000 } : {}) },
+  )
   return (
-    <Answer of={metrics}>
-      {({ gpus, reason }) =>
-        gpus.length === 0 ? (
-          <Empty title="No metrics">{reason ?? 'The GPUs have not reported yet.'}</Empty>
-        ) : (
-          <div className="flex flex-col gap-4">
-            <div className="grid grid-cols-1 gap-4 xl:grid-cols-2">
-              {measures
-                .filter(({ read }) => gpus.some((gpu) => read(gpu) !== null))
-                .map((measure) => (
-                  <Card key={measure.title} title={measure.title}>
-                    <MeasureChart measure={measure} samples={samples} gpus={gpus} />
-                  </Card>
-                ))}
-            </div>
-            <Table label="Latest samples" columns={columnsOf(gpus)} rows={gpus} rowKey={gpuKey} empty={null} />
-          </div>
-        )
-      }
-    </Answer>
+    <div className="flex flex-col gap-4">
+      <div role="group" aria-label="Time range" className="flex flex-wrap gap-1">
+        {(Object.keys(ranges) as Range[]).map((name) => (
+          <Button
+            key={name}
+            look={name === range ? 'primary' : 'secondary'}
+            aria-pressed={name === range}
+            onClick={() => setRange(name)}
+          >
+            {name}
+          </Button>
+        ))}
+      </div>
+      <Answer of={metrics}>{(reply) => <Charts metrics={reply} />}</Answer>
+    </div>
   )
 }
 
-interface Measure {
-  readonly title: string
-  readonly read: (gpu: Gpu) => number | null
-  readonly format: (value: number) => string
-  readonly max?: (gpus: readonly Gpu[]) => number | undefined
+function Charts({ metrics: { gpus, history, reason, simulated } }: { metrics: Metrics }) {
+  if (history === undefined || history.series.length === 0) {
+    return <Empty title="No metrics">{reason ?? 'Nothing was measured in this time.'}</Empty>
+  }
+  return (
+    <>
+      {simulated && <p className="text-sm text-muted">The machine is simulated, and its metrics are made up.</p>}
+      <div className="grid grid-cols-1 gap-4 xl:grid-cols-2">
+        {charts
+          .filter(({ metrics }) => history.series.some(({ metric }) => metrics.some((one) => one === metric)))
+          .map((chart) => (
+            <Card key={chart.title} title={chart.title}>
+              <MetricChart chart={chart} history={history} />
+            </Card>
+          ))}
+      </div>
+      {gpus.length > 0 && (
+        <Table label="Latest samples" columns={columnsOf(gpus)} rows={gpus} rowKey={gpuKey} empty={null} />
+      )}
+    </>
+  )
 }
 
-const MIB_PER_GIB = 1_024
-const percent = (value: number): string => `${Math.round(value)} %`
-const gib = (value: number): string => `${value.toFixed(1)} GiB`
-const watts = (value: number): string => `${Math.round(value)} W`
-const celsius = (value: number): string => `${Math.round(value)} °C`
-const inGib = (mib: number | null): number | null => (mib === null ? null : mib / MIB_PER_GIB)
+type Metric = History['series'][number]['metric']
 
-const measures: readonly Measure[] = [
-  { title: 'Utilization', read: (gpu) => gpu.utilizationPercent, format: percent, max: () => 100 },
-  {
-    title: 'Memory',
-    read: (gpu) => inGib(gpu.memoryUsedMib),
-    format: gib,
-    max: (gpus) => Math.max(...gpus.map((gpu) => inGib(gpu.memoryTotalMib) ?? 0)) || undefined,
-  },
-  { title: 'Power', read: (gpu) => gpu.powerWatts, format: watts },
-  { title: 'Temperature', read: (gpu) => gpu.temperatureCelsius, format: celsius },
+interface Chart {
+  readonly title: string
+  readonly metrics: readonly Metric[]
+}
+
+const charts: readonly Chart[] = [
+  ...(['gpuUtilizationPercent', 'gpuMemoryUsedMib', 'gpuPowerWatts', 'gpuTemperatureCelsius'] as const).map(chartOf),
+  ...(['cpuPercent', 'memoryUsedMib', 'diskUsedMib'] as const).map(chartOf),
+  { title: 'Network', metrics: ['networkRxBytesPerSecond', 'networkTxBytesPerSecond'] },
 ]
 
-function MeasureChart({
-  measure,
-  samples,
-  gpus,
-}: {
-  measure: Measure
-  samples: readonly Sample[]
-  gpus: readonly Gpu[]
-}) {
-  const max = measure.max?.(gpus)
+function chartOf(metric: Metric): Chart {
+  return { title: metricViews[metric].title, metrics: [metric] }
+}
+
+function MetricChart({ chart, history }: { chart: Chart; history: History }) {
+  const [first = 'cpuPercent'] = chart.metrics
+  const { format, max } = metricViews[first]
+  const series = history.series.filter(({ metric }) => chart.metrics.includes(metric))
+  const startS = Date.parse(history.from) / 1_000
+  const length = knownLength(series)
   return (
     <LineChart
-      label={`GPU ${measure.title.toLowerCase()}`}
-      times={samples.map(({ atS }) => atS)}
-      series={gpus.map((gpu) => ({
-        label: nameAmong(gpus, gpu),
-        values: samples.map((sample) => {
-          const then = sample.gpus.find((one) => gpuKey(one) === gpuKey(gpu))
-          return then === undefined ? null : measure.read(then)
-        }),
-      }))}
-      format={measure.format}
+      label={chart.title}
+      times={Array.from({ length }, (_, n) => startS + n * history.stepSeconds)}
+      series={series.map((one) => ({ label: labelOf(one, history, chart), values: one.average.slice(0, length) }))}
+      format={format}
       {...(max === undefined ? {} : { max })}
     />
   )
 }
 
-const cellOf = (value: number | null, format: (value: number) => string): string | null =>
-  value === null ? null : format(value)
+/** Without the newest steps, for which no sample has come yet. */
+function knownLength(series: History['series']): number {
+  const length = series[0]?.average.length ?? 0
+  const known = series.map(({ average }) => average.findLastIndex((value) => value !== null) + 1)
+  return Math.max(...known, length - MAX_PENDING_STEPS, 0)
+}
 
-function columnsOf(gpus: readonly Gpu[]): Columns<Gpu> {
+function labelOf(
+  { metric, machineIndex, gpuIndex }: History['series'][number],
+  history: History,
+  chart: Chart,
+): string {
+  const isAlone = history.series.every((one) => one.machineIndex === machineIndex)
+  const machine = isAlone ? '' : `Machine ${machineIndex} `
+  if (gpuIndex !== null) return `${machine}GPU ${gpuIndex}`
+  return `${machine}${chart.metrics.length > 1 ? metricViews[metric].title.replace('Network ', '') : chart.title}`
+}
+
+function columnsOf(gpus: readonly Gpu[]): ReadonlyArray<Column<Gpu>> {
+  const right = (header: string, cell: (gpu: Gpu) => string): Column<Gpu> => {
+    return { name: header, header, align: 'right', cell }
+  }
   return [
-    textColumn('GPU', (gpu) => nameAmong(gpus, gpu)),
-    ...measures.map(({ title, read, format }) =>
-      textColumn<Gpu>(title, (gpu) => cellOf(read(gpu), format), { align: 'right' }),
-    ),
-    textColumn('Total memory', (gpu) => cellOf(inGib(gpu.memoryTotalMib), gib), { align: 'right' }),
+    { name: 'gpu', header: 'GPU', cell: (gpu) => nameAmong(gpus, gpu) },
+    right('Utilization', (gpu) => metricValue('gpuUtilizationPercent', gpu.utilizationPercent)),
+    right('Memory', (gpu) => usedOf(gpu.memoryUsedMib, gpu.memoryTotalMib) ?? '—'),
+    right('Power', (gpu) => metricValue('gpuPowerWatts', gpu.powerWatts)),
+    right('Temperature', (gpu) => metricValue('gpuTemperatureCelsius', gpu.temperatureCelsius)),
   ]
 }
 
@@ -122,14 +154,4 @@ function gpuKey({ machineId, gpuIndex }: Gpu): string {
 function nameAmong(gpus: readonly Gpu[], { machineId, gpuIndex }: Gpu): string {
   const isAlone = gpus.every((gpu) => gpu.machineId === machineId)
   return isAlone ? `GPU ${gpuIndex}` : `${machineId} GPU ${gpuIndex}`
-}
-
-/** Every sample seen while the page was open, once. */
-function useSamples(metrics: Metrics | undefined): readonly Sample[] {
-  const [samples, setSamples] = useState<readonly Sample[]>([])
-  const gpus = metrics?.gpus ?? []
-  const atS = Math.max(...gpus.map(({ at }) => Date.parse(at))) / 1_000
-  const lastS = samples.at(-1)?.atS ?? 0
-  if (gpus.length > 0 && atS > lastS) setSamples([...samples, { atS, gpus }].slice(-MAX_SAMPLES))
-  return samples
 }

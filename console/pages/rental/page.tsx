@@ -20,6 +20,7 @@ import { TerminateButton, TerminateDialog } from './end.tsx'
 import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
 import { SimulatedNotice } from './simulated-notice.tsx'
 import { RentalReach } from './reach.tsx'
+import { LiveMetrics } from './live-metrics.tsx'
 import { RentalStrip } from './strip.tsx'
 import { PowerButtons } from './power.tsx'
 import { StoppedNotice } from './stopped-notice.tsx'
@@ -92,6 +93,7 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         pricePerHour={machine.pricePerHour}
         startedAt={rental.startedAt}
         endedAt={rental.terminatedAt}
+        {...(status === 'Running' ? { live: <LiveMetrics id={String(rental.id)} /> } : {})}
       />
       <RentalTabs
         noun="rental"

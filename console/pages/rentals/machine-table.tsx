@@ -10,6 +10,7 @@ import { useNow } from '../../ui/now.ts'
 import { Table, VirtualTable } from '../../ui/table.tsx'
 import { shortMoney } from '../rental/cost.tsx'
 import { PowerButtons } from '../rental/power.tsx'
+import { Sparkline, useSparklines } from './sparkline.tsx'
 
 /** Longer lists render only visible rows. */
 const PLAIN_ROWS = 100
@@ -23,11 +24,15 @@ interface MachineTableProps {
 export function MachineTable({ label, machines, empty }: MachineTableProps) {
   const dialog = useDialog()
   const Rows = machines.length > PLAIN_ROWS ? VirtualTable<OwnMachine> : Table<OwnMachine>
+  const lines = useSparklines(machines)
+  const use = textColumn<OwnMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
+    wideOnly: true,
+  })
   return (
     <>
       <Rows
         label={label}
-        columns={[...columns, powerColumn(dialog)]}
+        columns={[...columns.slice(0, 4), use, ...columns.slice(4), powerColumn(dialog)]}
         rows={machines}
         rowKey={({ kind, id }) => `${kind} ${id}`}
         empty={empty}
