@@ -35,3 +35,17 @@ export function encodedLines(text: string): string {
     .toString('base64')
     .replaceAll(new RegExp(`.{${LINE_CHARS}}`, 'g'), '$&\n')
 }
+
+/** For `putFile`. What fails is said, and the others are still written. */
+export const PUT_FUNCTION = String.raw`
+put() {
+  (umask 022; mkdir -p "$(dirname "$1")" 2> /dev/null)
+  if [ -d "$1" ]; then echo "berth: $1 is a folder"; base64 -d > /dev/null; return; fi
+  { base64 -d > "$1.berth-new" && chmod "$2" "$1.berth-new" && mv -f "$1.berth-new" "$1"; } 2> /dev/null ||
+    echo "berth: cannot write $1"
+}
+`
+
+export function putFile(path: string, mode: string, content: string): string {
+  return `put ${shellQuote(path)} ${mode} << 'END'\n${encodedLines(content)}\nEND`
+}

@@ -20,6 +20,7 @@ import {
   type HostInspection,
 } from './host-inspection.ts'
 import { SshHost, Unreachable } from './ssh.ts'
+import { tenantSetup } from './tenant-setup.ts'
 import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
 
 export interface MetalRuntimeOptions {
@@ -93,7 +94,7 @@ class MetalHostRuntime implements MetalRuntime {
     if (phase === 'rebooting') throw new CustomerError('The host is being cleaned.')
     if (phase === 'taken') await this.#checkTakeOver(progress, signal)
     progress('creating the login')
-    await runOn(this.#host, makeScript, this.#tenantInput(workload, spec.sshKeys), signal)
+    await runOn(this.#host, makeScript, this.#tenantInput(workload, spec), signal)
   }
 
   async stop(id: string, signal: AbortSignal): Promise<void> {
@@ -227,7 +228,7 @@ class MetalHostRuntime implements MetalRuntime {
     if (left.length > 0) throw new NeverStarts('not_clean', leftoverSentence(left))
   }
 
-  #tenantInput({ tag, node }: Workload, sshKeys: readonly string[]) {
+  #tenantInput({ tag, node }: Workload, { sshKeys, program }: NonNullable<Workload['spec']>) {
     const { access, clusterSecret } = this.#options
     const peers = node.peers.map(({ hostname, privateIp }, index) => {
       if (!/^[A-Za-z0-9.-]{1,253}$/.test(hostname) || isIP(privateIp) === 0)
@@ -250,6 +251,7 @@ class MetalHostRuntime implements MetalRuntime {
       clusterKey: key?.privateKey ?? '',
       clusterConfig: isCluster ? config.join('\n') : '',
       root: access.tenantRoot ? 'yes' : 'no',
+      ...tenantSetup(program, `/home/${access.tenantUser}`),
     }
   }
 }

@@ -53,7 +53,7 @@ printf 'tag %s\nphase %s\n' "$(field tag)" "$(field phase)"
  */
 export const makeScript = constantScript(
   'set up the tenant',
-  ['user', 'keys', 'peers', 'block', 'clusterKey', 'clusterConfig', 'root'],
+  ['user', 'keys', 'peers', 'block', 'clusterKey', 'clusterConfig', 'root', 'setup', 'scripts'],
   String.raw`
 exclusive
 note phase making
@@ -99,8 +99,20 @@ if [ "$root" = yes ] && [ -d /etc/sudoers.d ]; then
   printf '%s ALL=(ALL) NOPASSWD:ALL\n' "$user" > /etc/sudoers.d/berth-tenant &&
     chmod 440 /etc/sudoers.d/berth-tenant || fail 'cannot grant sudo'
 fi
+# As the tenant, through standard input: nothing of it is visible in the list of processes.
+as_tenant() { HOME=$home su -s /bin/sh -c 'exec /bin/sh -s' "$user"; }
+if [ -n "$setup" ] && [ -z "$(field setup)" ]; then
+  printf '%s\n' "$setup" | as_tenant > "$home/start.log" 2>&1
+  chown "$uid" "$home/start.log"
+  note setup done
+fi
 note boot "$(boot_id)"
 note phase ready
+if [ -n "$scripts" ] && [ -z "$(field scripts)" ]; then
+  note scripts begun
+  printf '%s\n' "$scripts" > "$home/.berth-scripts" && chown "$uid" "$home/.berth-scripts" || fail 'cannot write the scripts'
+  (trap '' HUP; cd "$home" && HOME=$home exec su -s /bin/sh -c 'exec /bin/sh ./.berth-scripts' "$user") >> "$home/start.log" 2>&1 < /dev/null &
+fi
 settle
 `,
 )

@@ -3,7 +3,7 @@
  * root early in the first boot: cloud-init runs it as a boothook, the small image by itself.
  */
 import type { Program } from '../../contract/agent.ts'
-import { encodedLines, environmentLines, exportLines, shellQuote } from '../shell-text.ts'
+import { encodedLines, environmentLines, exportLines, PUT_FUNCTION, putFile, shellQuote } from '../shell-text.ts'
 
 /** On the seed. */
 export const SETUP_FILE = 'berth-setup'
@@ -13,14 +13,6 @@ export const PROFILE = '/etc/profile.d/berth.sh'
 export const RUN_ON_START = `${SETUP_FOLDER}/run-on-start`
 export const USER_DATA = `${SETUP_FOLDER}/user-data`
 const ON_START = `${SETUP_FOLDER}/on-start`
-
-const functions = String.raw`
-put() {
-  (umask 022; mkdir -p "$(dirname "$1")")
-  if [ -d "$1" ]; then echo "berth: $1 is a folder"; base64 -d > /dev/null; return; fi
-  base64 -d > "$1.berth-new" && chmod "$2" "$1.berth-new" && mv -f "$1.berth-new" "$1" || echo "berth: cannot write $1"
-}
-`
 
 /** Cloud-init waits for scripts of this kind, so it goes on in the background. */
 const runOnStart = `#!/bin/sh
@@ -38,12 +30,12 @@ export function setupScript(instance: string, program: Program | undefined, with
   const userData = withUserData ? program.userData : null
   const exports = exportLines(env)
   const steps = [
-    ...(exports === '' ? [] : [put(PROFILE, '0644', exports), append('/etc/environment', environmentLines(env))]),
-    ...files.map(({ path, content, mode }) => put(path, mode, content)),
+    ...(exports === '' ? [] : [putFile(PROFILE, '0644', exports), append('/etc/environment', environmentLines(env))]),
+    ...files.map(({ path, content, mode }) => putFile(path, mode, content)),
     ...(onStart === null
       ? []
-      : [put(ON_START, '0700', `${onStart}\n`), put(RUN_ON_START, '0755', runOnStart), PER_BOOT]),
-    ...(userData === null ? [] : [put(USER_DATA, '0700', userData)]),
+      : [putFile(ON_START, '0700', `${onStart}\n`), putFile(RUN_ON_START, '0755', runOnStart), PER_BOOT]),
+    ...(userData === null ? [] : [putFile(USER_DATA, '0700', userData)]),
   ]
   if (steps.length === 0) return ''
   const done = `${SETUP_FOLDER}/setup`
@@ -52,7 +44,7 @@ export function setupScript(instance: string, program: Program | undefined, with
     'umask 077',
     // Once: later changes of the owner stay.
     `[ "$(cat ${done} 2> /dev/null)" != ${shellQuote(instance)} ] || exit 0`,
-    functions,
+    PUT_FUNCTION,
     `mkdir -p ${SETUP_FOLDER}`,
     ...steps,
     `printf %s ${shellQuote(instance)} > ${done}`,
@@ -64,10 +56,6 @@ const PER_BOOT = `if [ -d /var/lib/cloud ]; then
   mkdir -p /var/lib/cloud/scripts/per-boot
   ln -sf ${RUN_ON_START} /var/lib/cloud/scripts/per-boot/berth-on-start
 fi`
-
-function put(path: string, mode: string, content: string): string {
-  return `put ${shellQuote(path)} ${mode} << 'END'\n${encodedLines(content)}\nEND`
-}
 
 function append(path: string, content: string): string {
   return `(umask 022; base64 -d >> ${path}) << 'END'\n${encodedLines(content)}\nEND`
