@@ -170,7 +170,12 @@ class Agent {
 
   #makeOffer(snapshot: GpuSnapshot): HostOffer {
     const { membership, folder } = this.#options
-    const hardware = { ...readHardware(folder.dir), storageGb: membership.storageGb }
+    const disk = this.#runtime.diskLimit?.()
+    const hardware = {
+      ...readHardware(folder.dir),
+      storageGb: membership.storageGb,
+      ...(disk === undefined ? {} : { disk }),
+    }
     const offer = makeOffer(membership.terms, hardware, snapshot)
     if (offer !== undefined) return offer
     throw new AgentError(`No GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [

@@ -12,6 +12,8 @@ export interface HostHardware {
   readonly virtualCores: number
   readonly ramGb: number
   readonly storageGb: number
+  /** What happens beyond the disk size of a workload, as the runtime says. */
+  readonly disk?: 'enforced' | 'watched'
 }
 
 const GB_BYTES = 1_073_741_824

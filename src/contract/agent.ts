@@ -49,6 +49,8 @@ export const hostOffer = z.object({
     gpuDriver: z.string().max(100).optional(),
     cudaVersion: z.string().max(100).optional(),
     cpuArch: z.enum(['x64', 'arm64']).optional(),
+    /** Beyond its disk size: `enforced`: writes fail. `watched`: the machine is stopped. `shared`: nothing happens. */
+    disk: z.enum(['enforced', 'watched', 'shared']).optional(),
   }),
 })
 export type HostOffer = z.output<typeof hostOffer>

@@ -50,7 +50,7 @@ export const secretEndpoints = {
     path: '/v2/secrets/{name}',
     summary: 'Create a secret, or replace its value',
     description:
-      'Orders refer to it as `{{ secrets.NAME }}` in environment variables, files and scripts. A new value reaches a running machine at its next start. Values are encrypted and never returned.',
+      'Orders refer to it as `{{ secrets.NAME }}` in environment variables, files and scripts. A machine keeps the value that it was created with; start scripts of containers get the current one at every start. Values are encrypted and never returned.',
     errors: [400, 401, 403, 404, 500],
     params: z.object({ name: secretName }),
     body: z.strictObject({ value: secretValue }).meta({ id: 'SetSecret' }),

@@ -12,6 +12,8 @@ export interface MachineHardware {
   readonly gpuDriver?: string | undefined
   readonly cudaVersion?: string | undefined
   readonly cpuArch?: 'x64' | 'arm64' | undefined
+  /** What happens to a machine that uses more disk than it has. */
+  readonly disk?: 'enforced' | 'watched' | 'shared' | undefined
   /** The supplier declared the GPUs; the devices do not exist. */
   readonly simulated?: boolean
 }

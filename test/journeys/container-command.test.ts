@@ -1,5 +1,7 @@
 /** A new user's first commands: a command in a container, an image that only the host has, one that does not exist. */
 import { execFile } from 'node:child_process'
+import { readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { agentProgram } from '../harness/agent-process.ts'
 import { whyNoDockerLab } from '../harness/docker-lab.ts'
@@ -13,6 +15,7 @@ import {
   type Instance,
 } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
+import { tablesWith } from '../harness/planted.ts'
 import { startMachines, type ContainerHost, type Customer, type Machines, type Ran } from '../harness/machines.ts'
 import { waitFor } from '../harness/wait.ts'
 
@@ -22,6 +25,8 @@ const COMMAND_MS = 60_000
 const RUNS = 10
 /** Enough for a busy machine. */
 const GIVE_UP_MS = 40_000
+
+const PLANTED = 'planted-secret-value-7431'
 
 interface Failed {
   readonly type: string
@@ -74,6 +79,51 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
     const { instance_id: name } = await succeed(ada.call, 'POST', `${instancesPath}/create`, body)
     expect((await untilStatus(ada, name, 'online')).portMappings).toHaveLength(1)
     await terminate(ada, name)
+  })
+
+  test('a secret reaches the machines of its orders, and no answer, event, log, row or other customer', async () => {
+    await succeed(ada.call, 'PUT', '/v2/secrets/TOKEN', { value: PLANTED })
+    const { name: image, tag } = machines.registry.images.busybox
+    const order = {
+      env: { TOKEN: '{{ secrets.TOKEN }}', GREETING: 'Bearer {{ secrets.TOKEN }}' },
+      files: [{ path: '/root/.token', content: '{{ secrets.TOKEN }}' }],
+      onStart: 'echo "{{ secrets.TOKEN }}" | tr a-z A-Z',
+      shmGb: 0.0625,
+    }
+    const own = await rentInstance(ada, host, { name: image, tag }, order)
+    const { sshCommand } = await untilStatus(ada, own, 'online')
+    const inside = 'echo "$TOKEN,$GREETING"; cat /root/.token; stat -c %a /root/.token; df -k /dev/shm | tail -n 1'
+    expect((await ada.ssh(sshCommand, inside)).out).toMatch(
+      new RegExp(`^${PLANTED},Bearer ${PLANTED}\\n${PLANTED}600\\nshm +6103\\d `),
+    )
+    const logs = () => ada.call('GET', `/v2/alpha/on-demand/rentals/${own}/logs`)
+    await waitFor('the start script', async () => String((await logs()).body).includes(PLANTED.toUpperCase()))
+    const eve = await machines.customer()
+    const other = await rentInstance(eve, host, { name: image, tag })
+    const { sshCommand: hers } = await untilStatus(eve, other, 'online')
+    const seen = await eve.ssh(hers, 'env; cat /proc/*/environ; ps; ls -aR /root /tmp')
+    expect(seen.out).toContain('BERTH_GPUS')
+    // An order that fails at the engine has it in hand, too.
+    const refused = { ...order, files: [{ path: '/etc/passwd/x', content: '{{ secrets.TOKEN }}' }] }
+    await terminate(eve, other)
+    await untilGone(eve, other)
+    const failed = await rentInstance(ada, host, { name: image, tag }, refused)
+    await untilStatus(ada, failed, 'failed')
+    const answers = await Promise.all(
+      ['/v2/secrets', instancesPath, '/v2/events?limit=1000', `/v2/alpha/on-demand/instances/${own}`].map((path) =>
+        succeed(ada.call, 'GET', path),
+      ),
+    )
+    const told = [seen.out, JSON.stringify(answers), host.agent().output(), (await host.tellAgent('status')).out]
+    for (const text of told) expect(text).not.toContain(PLANTED)
+    expect(JSON.stringify(answers)).toContain('bad_file_path')
+    expect(await tablesWith(machines.server.app.database.db, PLANTED)).toEqual([])
+    const file = path.join(host.dir, 'desired.json')
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(await readFile(file, 'utf8')).toContain(PLANTED)
+    for (const one of [own, failed]) await terminate(ada, one)
+    for (const one of [own, failed]) await untilGone(ada, one)
+    await waitFor('the host to forget it', async () => !(await readFile(file, 'utf8')).includes(PLANTED))
   })
 
   test('a restarted agent keeps the images allowed on its first run', async () => {

@@ -1,7 +1,7 @@
 /** Options of orders: what is stored and shown, what is refused, and that secrets never come back. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { sql } from 'kysely'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
+import { tablesWith } from '../harness/planted.ts'
 import type { Call } from '../harness/server.ts'
 
 const PLANTED = 'planted-secret-value-7431'
@@ -131,13 +131,5 @@ test('no answer and no row of the database contains the value of a secret', asyn
   for (const path of ['/v2/secrets', '/v1/marketplace/instances', '/v2/events', `${rentals}/virtual-machine-rentals`]) {
     expect(JSON.stringify(await succeed(ada.call, 'GET', path))).not.toContain(PLANTED)
   }
-  const { db } = journey.app.database
-  const tables = await sql<{ name: string }>`
-    select quote_ident(table_name) as name from information_schema.tables
-    where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(db)
-  for (const { name } of tables.rows) {
-    const found = await sql<{ n: number }>`
-      select count(*)::integer as n from ${sql.raw(name)} t where t::text like ${`%${PLANTED}%`}`.execute(db)
-    expect([name, found.rows[0]?.n]).toEqual([name, 0])
-  }
+  expect(await tablesWith(journey.app.database.db, PLANTED)).toEqual([])
 })

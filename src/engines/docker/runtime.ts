@@ -144,6 +144,11 @@ class DockerRuntime implements Runtime {
     ]
   }
 
+  diskLimit(): 'enforced' | 'watched' | undefined {
+    if (this.#maker.diskQuota === undefined) return undefined
+    return this.#maker.diskQuota ? 'enforced' : 'watched'
+  }
+
   fault(): HostFault | undefined {
     return this.#fence.fault()
   }

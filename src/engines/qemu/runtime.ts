@@ -68,6 +68,7 @@ export function qemuRuntime(options: QemuOptions): QemuRuntime {
 
 class Qemu implements QemuRuntime {
   readonly kind = 'virtual-machine'
+  readonly diskLimit = (): 'enforced' => 'enforced'
   readonly volumes: QemuRuntime['volumes']
   readonly #options: QemuOptions
   readonly #root: string
