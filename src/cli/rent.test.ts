@@ -128,37 +128,6 @@ describe('rent', () => {
     await json('terminate', 'ports', '--yes')
   })
 
-  test('orders from a template with variables and secrets, and another like it; exports it as a template', async () => {
-    const set = await cli.berth(['secrets', 'set', 'HF_TOKEN'], { BERTH_KEY: key }, { input: 'planted-by-stdin\n' })
-    expect({ code: set.code, error: set.error }).toEqual({ code: 0, error: '' })
-    const options = ['--env', 'MODE=lab', '--secret-env', 'HF_TOKEN', '--args', "start '--port 1'", '--idle', '30:stop']
-    const rented = await json(
-      'rent',
-      '--gpu',
-      'a100',
-      '--template',
-      'tpl_jupyter',
-      ...options,
-      '--label',
-      'lab',
-      '--yes',
-    )
-    const { workload, idle } = await json('show', rented.name)
-    expect(workload).toMatchObject({
-      templateId: 'tpl_jupyter@1',
-      env: { MODE: 'lab', HF_TOKEN: '{{ secrets.HF_TOKEN }}' },
-      args: ['start', '--port 1'],
-      ports: [{ port: 8888, protocol: 'http', access: 'private' }],
-    })
-    expect(idle).toMatchObject({ afterMinutes: 30, action: 'stop' })
-    expect((await berth('secrets', 'rm', 'HF_TOKEN')).code).not.toBe(0)
-    const again = await json('rent', '--like', 'lab', '--label', 'lab-2', '--yes')
-    expect((await json('show', again.name)).workload).toEqual({ ...workload, templateId: null })
-    expect(await json('export', 'lab-2', '--template')).toMatchObject({ args: ['start', '--port 1'] })
-    expect((await berth('export', 'lab-2', '--curl')).out).toContain('/v1/marketplace/instances/create')
-    await json('terminate', 'lab', 'lab-2', '--yes')
-  })
-
   test('rents a virtual machine and bare metal with --json; exec passes exit codes; one command ends both', async () => {
     const vm = await json('rent', '--kind', 'vm', '--gpu', 'h200', '--count', '1', '--label', 'box', '--yes')
     expect(vm).toMatchObject({ kind: 'vm', status: 'Running', sshCommand: expect.stringMatching(/^ssh ubuntu@/) })

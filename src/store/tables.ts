@@ -7,7 +7,6 @@ import type { EventType } from '../contract/event.ts'
 import type { EngineName, ModelFile } from '../contract/model.ts'
 import type { NotificationKind } from '../contract/notification.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
-import type { TemplateBody } from '../contract/template.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { IdleRule } from '../contract/workload.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
@@ -20,6 +19,7 @@ import type { At, AtOrNull, Counted, Json, JsonOr, Nano, NanoOrNull, NanoOrZero,
 import type { HostTables } from './host-tables.ts'
 import type { MetricTables } from './metric-tables.ts'
 import type { NoticeTables } from './notice-tables.ts'
+import type { OptionTables } from './option-tables.ts'
 import type { RequestTables } from './request-tables.ts'
 
 /** Why the last call to its engine failed. */
@@ -35,7 +35,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables extends HostTables, MetricTables, NoticeTables, RequestTables {
+export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTables, RequestTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -83,26 +83,6 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, RequestT
   port_health: { rental_id: number; port: number; healthy: boolean; checked_at: At }
   key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
   ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
-  secret: { account_id: string; name: string; sealed: string; created_at: At; updated_at: At }
-  registry_credential: {
-    id: string
-    account_id: string
-    name: string
-    server: string
-    username: string
-    sealed: string
-    created_at: At
-  }
-  template: {
-    id: string
-    account_id: OrNull<string>
-    name: string
-    visibility: 'private' | 'link'
-    version: Counted
-    created_at: At
-    updated_at: At
-  }
-  template_version: { template_id: string; version: number; body: Json<TemplateBody>; created_at: At }
   idempotency: {
     account_id: string
     key: string

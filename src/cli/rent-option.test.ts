@@ -1,0 +1,42 @@
+/** Templates, variables and secrets of an order, and orders like another. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+
+let cli: CliTest
+let key: string
+beforeAll(async () => {
+  cli = await startCliTest()
+  key = (await cli.server.account({ usd: '1000' })).key
+})
+afterAll(() => cli.close())
+
+function berth(...args: string[]) {
+  return cli.berth(args, { BERTH_KEY: key })
+}
+
+async function json(...args: string[]) {
+  const { code, out, error } = await berth(...args, '--json')
+  expect({ code, error }).toEqual({ code: 0, error: '' })
+  return JSON.parse(out)
+}
+
+test('orders from a template with variables and secrets, and another like it; exports it as a template', async () => {
+  const set = await cli.berth(['secrets', 'set', 'HF_TOKEN'], { BERTH_KEY: key }, { input: 'planted-by-stdin\n' })
+  expect({ code: set.code, error: set.error }).toEqual({ code: 0, error: '' })
+  const options = ['--env', 'MODE=lab', '--secret-env', 'HF_TOKEN', '--args', "start '--port 1'", '--idle', '30:stop']
+  const rented = await json('rent', '--gpu', 'a100', '--template', 'tpl_jupyter', ...options, '--label', 'lab', '--yes')
+  const { workload, idle } = await json('show', rented.name)
+  expect(workload).toMatchObject({
+    templateId: 'tpl_jupyter@1',
+    env: { MODE: 'lab', HF_TOKEN: '{{ secrets.HF_TOKEN }}' },
+    args: ['start', '--port 1'],
+    ports: [{ port: 8888, protocol: 'http', access: 'private' }],
+  })
+  expect(idle).toMatchObject({ afterMinutes: 30, action: 'stop' })
+  expect((await berth('secrets', 'rm', 'HF_TOKEN')).code).not.toBe(0)
+  const again = await json('rent', '--like', 'lab', '--label', 'lab-2', '--yes')
+  expect((await json('show', again.name)).workload).toEqual({ ...workload, templateId: null })
+  expect(await json('export', 'lab-2', '--template')).toMatchObject({ args: ['start', '--port 1'] })
+  expect((await berth('export', 'lab-2', '--curl')).out).toContain('/v1/marketplace/instances/create')
+  await json('terminate', 'lab', 'lab-2', '--yes')
+})
