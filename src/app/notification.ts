@@ -1,6 +1,6 @@
 /** Notifications of a member, and which of them come by e-mail. */
 import type { Mailer } from '../domain/mail.ts'
-import { notificationKinds, type NotificationKind } from '../contract/notification.ts'
+import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
 import { isForOperators } from '../domain/notification.ts'
 import { findMember } from '../store/account.ts'

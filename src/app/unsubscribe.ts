@@ -1,7 +1,7 @@
 /** The token in the unsubscribe link of an e-mail: who stops which kind. Sealed, so that nobody can make one. */
 import { z } from 'zod'
 import type { Vault } from '../base/vault.ts'
-import { notificationKinds, type NotificationKind } from '../contract/notification.ts'
+import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 
 export interface Unsubscribe {
   readonly accountId: string

@@ -1,6 +1,6 @@
 /** `berth notifications`: what the account should know, and what comes by e-mail. */
 import { systemClock } from '../base/instant.ts'
-import { notificationKinds, type NotificationKind } from '../contract/notification.ts'
+import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import { count } from '../view/number.ts'
 import { age } from '../view/time.ts'
 import type { Tone } from '../view/tone.ts'

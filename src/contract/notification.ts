@@ -2,33 +2,8 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { notificationKinds, type NotificationKind } from './notification-kind.ts'
 import { pageQuery } from './shared.ts'
-
-interface KindEntry {
-  /** `operator`: only keys with the scope `operator` see it. */
-  readonly audience: 'account' | 'operator'
-  readonly label: string
-  /** Whether e-mail is on until the member chooses. The console is always on. */
-  readonly email: boolean
-}
-
-/** Every kind of notification. */
-export const notificationKinds = {
-  balance_low: { audience: 'account', label: 'Balance low', email: true },
-  balance_empty: { audience: 'account', label: 'Balance empty', email: true },
-  budget: { audience: 'account', label: 'Budget alerts', email: true },
-  term_expiring: { audience: 'account', label: 'Reserved term expiring', email: true },
-  rental_failed: { audience: 'account', label: 'Rental failed', email: true },
-  rental_lost: { audience: 'account', label: 'Contact with a rental lost', email: false },
-  rental_stuck: { audience: 'account', label: 'Rental stuck', email: false },
-  rental_idle: { audience: 'account', label: 'Rental idle', email: true },
-  rental_stopped: { audience: 'account', label: 'Rental stopped automatically', email: true },
-  volume_problem: { audience: 'account', label: 'Problem with a volume', email: true },
-  operator_stuck: { audience: 'operator', label: 'Stuck work', email: true },
-  operator_engine: { audience: 'operator', label: 'Engine down', email: true },
-  operator_ledger: { audience: 'operator', label: 'Ledger check failed', email: true },
-} as const satisfies Readonly<Record<string, KindEntry>>
-export type NotificationKind = keyof typeof notificationKinds
 
 const kindNames = Object.keys(notificationKinds) as [NotificationKind, ...NotificationKind[]]
 const kind = z.enum(kindNames)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { eventTypes, type EventType } from '../contract/event.ts'
-import { notificationKinds, type NotificationKind } from '../contract/notification.ts'
+import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import { describeNotice, noticeOf } from './notification.ts'
 
 test('ends that nobody asked for are notifications, and others are not', () => {

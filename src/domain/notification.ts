@@ -1,7 +1,8 @@
 /** Which events are notifications, and how a notification reads. E-mail, API, CLI and console show the same texts. */
 import { formatUsdForPeople, parseUsd } from '../base/money.ts'
 import type { EventType } from '../contract/event.ts'
-import { notificationKinds, type NotificationKind, type NotificationRecord } from '../contract/notification.ts'
+import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
+import type { NotificationRecord } from '../contract/notification.ts'
 import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'
 import type { NewEvent } from './event.ts'
 

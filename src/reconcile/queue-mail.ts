@@ -5,7 +5,7 @@
 import { addMs, DAY_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
-import { notificationKinds } from '../contract/notification.ts'
+import { notificationKinds } from '../contract/notification-kind.ts'
 import { mailFreshMs, mailGatherMs } from '../domain/mail.ts'
 import { transact, type Tx } from '../store/database.ts'
 import {

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { randomId } from '../base/id.ts'
 import { toDate, type Instant } from '../base/instant.ts'
-import type { NotificationKind } from '../contract/notification.ts'
+import type { NotificationKind } from '../contract/notification-kind.ts'
 import { at, type Db, type Tx } from './database.ts'
 import { leaseDue, releaseLease, type Leased } from './lease.ts'
 import type { Notification } from './notification.ts'

@@ -2,7 +2,7 @@
 import type { ColumnType, GeneratedAlways } from 'kysely'
 import type { BudgetAction, BudgetScope } from '../contract/budget.ts'
 import type { CostService } from '../contract/cost.ts'
-import type { NotificationKind } from '../contract/notification.ts'
+import type { NotificationKind } from '../contract/notification-kind.ts'
 import type { At, AtOrNull, Counted, Json, Nano, OrNull } from './column.ts'
 
 type Day = ColumnType<string, string, string>

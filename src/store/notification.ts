@@ -5,7 +5,7 @@
 import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import type { NotificationKind } from '../contract/notification.ts'
+import type { NotificationKind } from '../contract/notification-kind.ts'
 import type { Notice } from '../domain/notification.ts'
 import { at, type Db, type Tx } from './database.ts'
 import type { Tables } from './tables.ts'

@@ -222,7 +222,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`usage and billing${browserLeftOut
     await look('notification-settings')
 
     await visit('/billing?tab=budgets', 'Billing')
-    await page.getByRole('button', { name: 'Change' }).click()
+    await page.getByRole('button', { name: 'Change Research' }).click()
     await page.getByLabel('Monthly amount (USD)').fill('9000')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('table', { name: 'Budgets' }).getByText('OK').waitFor()

@@ -64,6 +64,7 @@ export function Budgets() {
       <>
         <Button
           look="quiet"
+          aria-label={`Change ${budget.name}`}
           disabledReason={disabledReason}
           onClick={() => dialog.open((close) => <ChangeDialog budget={budget} onClose={close} />)}
         >
@@ -71,6 +72,7 @@ export function Budgets() {
         </Button>
         <Button
           look="quiet"
+          aria-label={`Delete ${budget.name}`}
           disabledReason={disabledReason}
           onClick={() => dialog.open((close) => <DeleteDialog budget={budget} onClose={close} />)}
         >
