@@ -12,6 +12,7 @@ import { soak } from './gateway/soak.ts'
 import { gatewayStream } from './gateway/stream.ts'
 import type { Bench, Figure } from './harness.ts'
 import { listing } from './listing.ts'
+import { metrics } from './metrics.ts'
 import { rentalOptions } from './rental-options.ts'
 import { rentals } from './rentals.ts'
 
@@ -21,6 +22,7 @@ const usual: readonly Bench[] = [
   listing,
   rentalOptions,
   rentals,
+  metrics,
   gatewayPlain,
   gatewayStream,
   gatewayLongPrompt,

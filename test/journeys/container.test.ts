@@ -363,9 +363,9 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     expect(kept.headers.get('content-disposition')).toBe(`attachment; filename="${online.id}.log"`)
   })
 
-  test('an idle container ends by its rule, but not while somebody is logged in', async () => {
+  test('an idle container is stopped with its disk kept, but not while somebody is logged in', async () => {
     await writeFile(path.join(house.dir, 'use.json'), JSON.stringify([0, 1].map(() => ({ utilizationPercent: 0 }))))
-    const idle = { afterMinutes: 5, action: 'terminate', graceSeconds: 0 }
+    const idle = { afterMinutes: 5, action: 'stop', graceSeconds: 0 }
     const name = await rentInstance(ada, house, endsOnRequest, { idle })
     const online = await untilStatus(ada, name, 'online')
     const { db } = machines.server.app.database
@@ -387,10 +387,13 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await session
     await waitFor('it to be idle', async () => (await stateOf())?.idle_since)
     await makeIdleFor(10)
-    await untilGone(ada, name)
+    await untilStatus(ada, name, 'stopped')
+    expect(await house.ours()).not.toEqual([])
     const events = await eventsOf(ada, online)
-    expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['rental.idle', 'rental.terminated']))
-    expect(await eventData(ada, online, 'rental.terminating')).toMatchObject({ reason: 'idle' })
+    expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['rental.idle', 'rental.stopped']))
+    expect(await eventData(ada, online, 'rental.stopping')).toMatchObject({ reason: 'idle' })
+    await terminate(ada, name)
+    await untilGone(ada, name)
     await rm(path.join(house.dir, 'use.json'))
   })
 
