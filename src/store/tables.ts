@@ -20,6 +20,7 @@ import type { HostTables } from './host-tables.ts'
 import type { MetricTables } from './metric-tables.ts'
 import type { NoticeTables } from './notice-tables.ts'
 import type { OptionTables } from './option-tables.ts'
+import type { PortTables } from './port-tables.ts'
 import type { RequestTables } from './request-tables.ts'
 
 /** Why the last call to its engine failed. */
@@ -35,7 +36,7 @@ interface Leased {
   lease_until: AtOrNull
 }
 
-export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTables, RequestTables {
+export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTables, PortTables, RequestTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -68,19 +69,6 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTa
     revoked_at: AtOrNull
   }
   console_session: { token_hash: Buffer; api_key_id: string; created_at: At; expires_at: At }
-  port_token: {
-    id: string
-    rental_id: number
-    port: number
-    name: string
-    token_hash: Buffer
-    last4: string
-    person_id: string
-    created_at: At
-    expires_at: AtOrNull
-  }
-  port_code: { code_hash: Buffer; rental_id: number; port: number; api_key_id: string; expires_at: At }
-  port_health: { rental_id: number; port: number; healthy: boolean; checked_at: At }
   key_spend: { api_key_id: string; month: ColumnType<string, string, string>; spent_nano: Nano }
   ssh_key: { id: string; account_id: string; name: string; public_key: string; fingerprint: string; created_at: At }
   idempotency: {
