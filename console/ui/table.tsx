@@ -13,6 +13,8 @@ export interface Column<Row> {
   readonly wideOnly?: boolean
   /** Virtual tables: a CSS grid track. Default `1fr`. */
   readonly width?: string
+  /** Virtual tables: stays in view at the right edge. */
+  readonly isPinned?: boolean
   /** Virtual tables with `onSort`. */
   readonly sortable?: boolean
 }
@@ -175,8 +177,12 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   )
 }
 
-function sideOf({ align }: { readonly align?: 'right' }): string {
-  return cx('truncate px-3', align === 'right' && 'text-right tabular-nums')
+function sideOf({ align, isPinned }: { readonly align?: 'right'; readonly isPinned?: boolean }): string {
+  return cx(
+    'truncate px-3',
+    align === 'right' && 'text-right tabular-nums',
+    isPinned === true && 'sticky right-0 flex h-full items-center bg-surface',
+  )
 }
 
 interface HeaderProps<Row> {

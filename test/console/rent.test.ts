@@ -41,7 +41,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const { key, call } = await browser.server.account({ usd: '20' })
     const { page, visit, look, close } = await browser.open(key)
     await visit('/marketplace', 'Marketplace')
-    await page.getByText('28 machines', { exact: true }).waitFor()
+    await page.getByText(/on 28 machines$/).waitFor()
     await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
     const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
     await dialog.getByLabel('GPUs').selectOption('2 GPUs')
@@ -113,6 +113,50 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     expect((await other.call('POST', '/v1/marketplace/instances/create', node)).status).toBe(200)
     await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
     await dialog.getByText('not enough free GPUs').waitFor()
+    await close()
+  })
+
+  test('rents from a template, with its parameters and advanced options', async () => {
+    const { key, call } = await browser.server.account({ usd: '20' })
+    const template = await succeed(call, 'POST', '/v2/templates', {
+      name: 'Trainer',
+      summary: 'Trains until it is told to stop.',
+      icon: 'flame',
+      image: { name: 'example/trainer', tag: '1' },
+      params: [{ name: 'RUN_NAME', description: 'Name of the run' }],
+    })
+    const { page, visit, look, close } = await browser.open(key, { width: 1440, height: 900 })
+    await visit('/templates', 'Templates')
+    await page.getByRole('link', { name: 'Use Trainer' }).click()
+    await page.getByRole('radio', { name: /Trainer/, checked: true }).waitFor()
+    await look('marketplace-template')
+    await page.getByLabel('Search').fill('mock-fra-rtx4090')
+    await page.getByRole('button', { name: /^Rent mock-fra-rtx4090/ }).first().click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
+    await dialog.getByLabel('RUN_NAME').fill('first')
+    await dialog.getByText('Advanced options').click()
+    await dialog.getByLabel('Environment variables').fill('MODE')
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await dialog.getByText('Write NAME=value on each line').waitFor()
+    await dialog.getByLabel('Environment variables').fill('MODE=train\nEPOCHS=3')
+    await dialog.getByLabel('Disk (GB)').fill('50')
+    await dialog.getByLabel('Idle for (minutes)').fill('30')
+    await look('marketplace-rent-advanced')
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    const order = await succeed(call, 'GET', `/v2/alpha/on-demand/rentals/${idIn(page.url())}/order`)
+    expect(order.body).toMatchObject({
+      env: { RUN_NAME: 'first', MODE: 'train', EPOCHS: '3' },
+      diskGb: 50,
+      image: { name: 'example/trainer', tag: '1' },
+    })
+    expect(template.id).toBeTruthy()
+    // On a phone the rent button stays at the bottom of the screen.
+    await page.setViewportSize({ width: 390, height: 780 })
+    await visit(`/rent?template=${template.id}`, 'Rent a machine')
+    const button = await page.getByRole('button', { name: /^Rent for/ }).boundingBox()
+    expect(button !== null && button.y > 700 && button.y + button.height <= 780).toBe(true)
+    await look('rent-phone')
     await close()
   })
 

@@ -5,19 +5,54 @@ import { money } from '../../../src/view/money.ts'
 import { missingScope } from '../../api/me.ts'
 import { Button } from '../../ui/button.tsx'
 import type { Column } from '../../ui/table.tsx'
+import { MAX_COMPARED } from './compare.tsx'
 import type { MachineRow } from './machine.ts'
 
+interface ColumnOptions {
+  readonly onRent: (row: MachineRow) => void
+  readonly mayRent: boolean
+  readonly compared: readonly MachineRow[]
+  readonly onCompare: (row: MachineRow) => void
+}
+
 /** Memoized by the caller, so that visible rows do not render again. */
-export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): ReadonlyArray<Column<MachineRow>> {
+export function columnsOf({
+  onRent,
+  mayRent,
+  compared,
+  onCompare,
+}: ColumnOptions): ReadonlyArray<Column<MachineRow>> {
   return [
-    textColumn('gpu', 'GPU', 'minmax(10rem, 1.5fr)', (row) => <TwoLines first={row.gpu} second={row.id} />),
+    textColumn('gpu', 'GPU', 'minmax(11rem, 1.5fr)', (row) => (
+      <TwoLines
+        first={row.gpu}
+        second={row.identicalMachines === 1 ? row.id : `${row.id} + ${number(row.identicalMachines - 1)} identical`}
+      />
+    )),
     amountColumn('price', <Named name="Price" more=" per GPU-hour" />, '5.25rem', (row) => (
       <span className="font-medium">{money(row.pricePerGpu)}</span>
     )),
     amountColumn('free', 'Free', '5rem', (row) => (
-      <span className={row.gpusFree === 0 ? 'text-muted' : ''}>{`${row.gpusFree} of ${row.gpusTotal}`}</span>
+      <span
+        className={row.gpusFree === 0 ? 'text-muted' : ''}
+        title={row.identicalMachines === 1 ? undefined : `${number(row.identicalGpusFree)} on all of them`}
+      >{`${row.gpusFree} of ${row.gpusTotal}`}</span>
     )),
     amountColumn('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
+    {
+      name: 'uptime',
+      header: <Named name="Reliability" more=": share of the last 30 days online" />,
+      width: '6rem',
+      align: 'right',
+      cell: ({ uptimePercent }) => (uptimePercent === null ? <Unknown /> : `${uptimePercent} %`),
+    },
+    {
+      name: 'cuda',
+      header: 'CUDA',
+      width: '4.5rem',
+      align: 'right',
+      cell: ({ cudaVersion }) => cudaVersion ?? <Unknown />,
+    },
     textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => (
       <TwoLines first={count(row.cpuCores, 'core')} second={row.cpuModel} />
     )),
@@ -30,9 +65,26 @@ export function columnsOf(onRent: (row: MachineRow) => void, mayRent: boolean): 
       <span title={row.supplierId}>{row.supplierId}</span>
     )),
     {
+      name: 'compare',
+      header: <span className="sr-only">Compare</span>,
+      width: '3rem',
+      cell: (row) => (
+        <input
+          type="checkbox"
+          aria-label={`Compare ${row.id}`}
+          title="Compare"
+          checked={compared.some(({ id }) => id === row.id)}
+          disabled={compared.length >= MAX_COMPARED && !compared.some(({ id }) => id === row.id)}
+          onChange={() => onCompare(row)}
+          className="size-4 align-middle accent-accent"
+        />
+      ),
+    },
+    {
       name: 'rent',
       header: <span className="sr-only">Rent</span>,
       width: '5.25rem',
+      isPinned: true,
       cell: (row) => <RentButton row={row} mayRent={mayRent} onRent={onRent} />,
     },
   ]
@@ -61,6 +113,10 @@ function RentButton({ row, mayRent, onRent }: RentButtonProps) {
       Rent
     </Button>
   )
+}
+
+function Unknown() {
+  return <span className="text-muted">—</span>
 }
 
 /** Short on screen, complete for screen readers. */

@@ -36,11 +36,11 @@ export interface Machines {
 export function useMachines(search: z.output<typeof marketplaceSearch>): Machines {
   const [pages, setPages] = useState<readonly number[]>([0])
   const [known, setKnown] = useState<number>()
-  const { sort = 'price', down = false, ...filter } = search
+  const { sort = 'price', down = false, each = false, template: _template, ...filter } = search
   const answers = useQueries({
     queries: pages.map((page) => {
       const input: CallInput<'searchMachines'> = {
-        query: { ...filter, sort, down, offset: page * PAGE_ROWS, limit: PAGE_ROWS },
+        query: { ...filter, sort, down, grouped: !each, offset: page * PAGE_ROWS, limit: PAGE_ROWS },
       }
       return {
         // As `useCall` has it, so that events refresh it.

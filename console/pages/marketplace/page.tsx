@@ -8,11 +8,15 @@ import { useCall } from '../../api/query.ts'
 import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { CheckField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable } from '../../ui/table.tsx'
+import { TemplateGallery, useTemplates } from '../rent/template.tsx'
 import { columnsOf } from './column.tsx'
+import { CompareDialog } from './compare.tsx'
 import { FilterFields, type Change } from './filter.tsx'
+import { GpuCards } from './gpu-card.tsx'
 import { useMachines, type MachineRow } from './machine.ts'
 import { RentDialog } from './rent.tsx'
 
@@ -25,11 +29,19 @@ export function MarketplacePage() {
   const navigate = route.useNavigate()
   const [renting, setRenting] = useState<MachineRow | undefined>()
   const mayRent = useMay('compute:write')
-  const { gpu, free, price, region, text, sort = DEFAULT_SORT, down = false } = search
+  const { gpu, free, price, region, text, sort = DEFAULT_SORT, down = false, each = false } = search
   // A request for each key pressed would only be cancelled by the next one.
   const { rows, error, retry, show } = useMachines(useDeferredValue(search))
   const counts = useCall('countMachines').data
-  const columns = useMemo(() => columnsOf(setRenting, mayRent), [mayRent])
+  const { templates } = useTemplates()
+  const template = templates.find(({ id }) => id === search.template)
+  const [compared, setCompared] = useState<readonly MachineRow[]>([])
+  const [isComparing, setComparing] = useState(false)
+  const columns = useMemo(() => {
+    const toggle = (row: MachineRow): void =>
+      setCompared((all) => (all.some(({ id }) => id === row.id) ? all.filter(({ id }) => id !== row.id) : [...all, row]))
+    return columnsOf({ onRent: setRenting, mayRent, compared, onCompare: toggle })
+  }, [mayRent, compared])
 
   const change: Change = (changed) =>
     void navigate({ search: (before) => ({ ...before, ...changed }), replace: true, resetScroll: false })
@@ -43,7 +55,7 @@ export function MarketplacePage() {
   const isFiltered = [gpu, free, price, region, text].some((value) => value !== undefined)
   return (
     <Page
-      intro="Containers on machines of independent suppliers, priced per GPU-hour. Click a column header to sort."
+      intro="Containers on machines of independent suppliers, priced per GPU-hour."
       actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
     >
       {error !== null && <ErrorNotice error={error} onRetry={retry} isRead />}
@@ -51,13 +63,30 @@ export function MarketplacePage() {
         error === null && <Skeleton rows={14} />
       ) : (
         <>
+          <TemplateGallery
+            templates={templates}
+            chosen={template?.id}
+            onChoose={(id) => change({ template: id })}
+          />
+          <GpuCards
+            counts={counts}
+            chosen={gpu}
+            minVramGb={template?.minVramGb ?? 0}
+            onChoose={(label) => change({ gpu: label })}
+          />
           <FilterFields counts={counts} search={search} onChange={change} />
-          <div className="flex min-h-9 flex-wrap items-center justify-between gap-2">
-            <p role="status" className="text-sm text-muted">
-              {isFiltered && `${number(rows.length)} of `}
-              {count(counts.machines, 'machine')}
+          <div className="flex min-h-9 flex-wrap items-center gap-x-4 gap-y-1">
+            <p role="status" className="flex-1 text-sm text-muted">
+              {each
+                ? `${isFiltered ? `${number(rows.length)} of ` : ''}${count(counts.machines, 'machine')}`
+                : `${count(rows.length, 'offer')} on ${count(counts.machines, 'machine')}`}
             </p>
             {isFiltered && <Button onClick={clear}>Clear filters</Button>}
+            <CheckField
+              label="Group identical machines"
+              checked={!each}
+              onChange={(event) => change({ each: event.target.checked ? undefined : true })}
+            />
           </div>
           <VirtualTable
             label="Machines"
@@ -67,16 +96,42 @@ export function MarketplacePage() {
             onShow={show}
             sorting={{ name: sort, isDown: down }}
             onSort={sortBy}
-            minWidth="63rem"
-            shows={JSON.stringify([gpu, free, price, region, text, sort, down])}
+            minWidth="74rem"
+            shows={JSON.stringify([gpu, free, price, region, text, sort, down, each])}
             empty={<NoMachines isFiltered={isFiltered} onClear={clear} />}
           />
         </>
+      )}
+      {compared.length > 0 && (
+        <div className="sticky bottom-3 z-10 flex flex-wrap items-center gap-3 self-center rounded-lg border border-line bg-surface px-4 py-2 text-sm shadow-raised">
+          {count(compared.length, 'machine')} selected
+          <Button look="primary" disabled={compared.length < 2} onClick={() => setComparing(true)}>
+            Compare
+          </Button>
+          <Button look="quiet" onClick={() => setCompared([])}>
+            Clear selection
+          </Button>
+        </div>
+      )}
+      {isComparing && (
+        <CompareDialog
+          machines={compared}
+          onRent={
+            mayRent
+              ? (machine) => {
+                  setComparing(false)
+                  setRenting(machine)
+                }
+              : undefined
+          }
+          onClose={() => setComparing(false)}
+        />
       )}
       {renting !== undefined && (
         <RentDialog
           // The dialog keeps the chosen machine, with its current price.
           machine={rows?.find((row) => row?.id === renting.id) ?? renting}
+          template={template}
           onClose={() => setRenting(undefined)}
         />
       )}

@@ -1,5 +1,6 @@
 /** Renting GPUs of one marketplace machine. */
 import { useNavigate } from '@tanstack/react-router'
+import { systemClock } from '../../../src/base/instant.ts'
 import { formatUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
 import { shareOfMachine } from '../../../src/domain/machine.ts'
@@ -11,28 +12,33 @@ import { useForm } from '../../form/use-form.ts'
 import { CancelButton, Dialog, DialogButtons, SubmitButton } from '../../ui/dialog.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
+import { AdvancedFields } from '../rent/advanced-fields.tsx'
+import { advancedOf, advancedPaths, checkAdvanced, noAdvanced } from '../rent/advanced.ts'
 import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
 import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
 import { portsHint, portsOf } from '../rent/ports.ts'
 import { isPriceChange, OrderProblems } from '../rent/refusal.tsx'
 import { NoSshKey } from '../rent/ssh.tsx'
+import { ParamFields, type Template } from '../rent/template.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
+import { imageText } from '../templates/text.ts'
 import type { MachineRow } from './machine.ts'
 
 /** The default of suppliers. */
 const DEFAULT_IMAGE = 'debian:12'
 
-const noOrder = { ...noGuards, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
+const noOrder = { ...noGuards, ...noAdvanced, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
 type Order = typeof noOrder
 
 const paths = {
+  ...advancedPaths,
   gpus: 'gpu_count',
   image: 'image.name',
   endsAt: 'auto_terminate_at',
   limitUsd: 'spending_limit_usd',
 } as const
 
-function bodyOf(order: Order, machine: MachineRow) {
+function bodyOf(order: Order, machine: MachineRow, templateId: string | undefined) {
   const image = optionalText(order.image)
   return {
     cluster_name: machine.clusterName,
@@ -45,17 +51,26 @@ function bodyOf(order: Order, machine: MachineRow) {
     label: optionalText(order.label),
     auto_terminate_at: endOf(order),
     spending_limit_usd: optionalText(order.limitUsd),
+    templateId,
+    ...advancedOf(order),
   }
 }
 
-export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose: () => void }) {
+interface RentDialogProps {
+  readonly machine: MachineRow
+  readonly template: Template | undefined
+  readonly onClose: () => void
+}
+
+export function RentDialog({ machine, template, onClose }: RentDialogProps) {
   const navigate = useNavigate()
   const rent = useAction('createInstance', ['searchMachines', 'listInstances', 'getCustomerBalance'])
   const form = useForm({
-    initial: noOrder,
+    // The image of the template, unless another one is typed.
+    initial: template?.image === undefined ? noOrder : { ...noOrder, image: '' },
     schema: api.createInstance.body,
-    body: (order) => bodyOf(order, machine),
-    check: checkEnd,
+    body: (order) => bodyOf(order, machine, template?.id),
+    check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
     paths,
     action: rent,
     send: (body) =>
@@ -81,6 +96,16 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
       <form onSubmit={form.submit} noValidate className="flex flex-col gap-4">
         <AboutMachine machine={machine} gpus={gpus} />
         <NoSshKey />
+        {template !== undefined && (
+          <p className="text-sm">
+            Template <strong>{template.name}</strong>: {template.summary ?? imageText(template)}
+          </p>
+        )}
+        <ParamFields
+          template={template}
+          values={form.values.params}
+          onChange={(params) => form.set({ params })}
+        />
         <div className="grid items-start gap-3 sm:grid-cols-3">
           <SelectField
             label="GPUs"
@@ -98,13 +123,14 @@ export function RentDialog({ machine, onClose }: { machine: MachineRow; onClose:
           />
           <TextField
             label="Image"
-            placeholder="Supplier default"
+            placeholder={template?.image === undefined ? 'Supplier default' : imageText(template)}
             hint="Docker image, as name:tag."
             {...form.text('image')}
           />
           <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         </div>
         <GuardFields form={form} />
+        <AdvancedFields kind="container" form={form} diskGb={shareOfMachine(machine, gpus, machine.gpusTotal).storageGb} />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
           <PriceFacts perHour={perHour} isWide />
         </div>

@@ -12,6 +12,10 @@ export const marketplaceSearch = z.object({
   region: z.string().max(100).optional().catch(undefined),
   /** Every word must occur in the row. */
   text: z.coerce.string().max(200).optional().catch(undefined),
+  /** The template to start with. */
+  template: z.string().max(100).optional().catch(undefined),
+  /** Every machine, instead of one row for identical ones. */
+  each: z.boolean().optional().catch(undefined),
   sort: z.enum(marketplaceSorts).optional().catch(undefined),
   down: z.boolean().optional().catch(undefined),
 })

@@ -8,11 +8,13 @@ import type { Form } from '../../form/use-form.ts'
 import { Card } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { RadioField } from '../../ui/radio-field.tsx'
+import { AdvancedFields } from './advanced-fields.tsx'
 import { GuardFields } from './guards.tsx'
 import type { Choices, Option, Selection } from './option.ts'
 import { cudaVersions, type Order } from './order.ts'
 import { portsHint } from './ports.ts'
 import { StorageFields } from './storage.tsx'
+import { ParamFields, type Template } from './template.tsx'
 
 interface ShapeCardProps {
   readonly kind: RentalType
@@ -108,7 +110,15 @@ export function TermCard({ terms, term, listPrice, form, onDays }: TermCardProps
   )
 }
 
-export function SetUpCard({ kind, region, form }: { kind: RentalType; region: string; form: Form<Order> }) {
+interface SetUpCardProps {
+  readonly kind: RentalType
+  readonly chosen: Choices['chosen']
+  readonly template: Template | undefined
+  readonly form: Form<Order>
+}
+
+export function SetUpCard({ kind, chosen, template, form }: SetUpCardProps) {
+  const { region, nodes } = chosen.option
   return (
     <Card title="Setup">
       <div className="flex flex-col gap-4">
@@ -124,7 +134,9 @@ export function SetUpCard({ kind, region, form }: { kind: RentalType; region: st
             <StorageFields region={region} form={form} />
           </>
         )}
+        <ParamFields template={template} values={form.values.params} onChange={(params) => form.set({ params })} />
         <GuardFields form={form} />
+        <AdvancedFields kind={kind} form={form} diskGb={nodes[0]?.storageGb} />
       </div>
     </Card>
   )

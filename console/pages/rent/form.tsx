@@ -1,4 +1,5 @@
 /** The order of a virtual machine or of bare metal. The chosen offer is in the URL, the rest in this form. */
+import { systemClock } from '../../../src/base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
 import type { RentalType } from '../../../src/contract/rental.ts'
@@ -8,6 +9,7 @@ import { useCall } from '../../api/query.ts'
 import { useForm } from '../../form/use-form.ts'
 import { priceOfVolume, useStorageOption } from '../volumes/price.ts'
 import { SetUpCard, ShapeCard, TermCard } from './card.tsx'
+import { checkAdvanced } from './advanced.ts'
 import { checkEnd } from './guards.tsx'
 import type { Choices, Selection } from './option.ts'
 import { bodyOf, noOrder, orderPaths, useRent, type Order } from './order.ts'
@@ -15,10 +17,12 @@ import { isPriceChange } from './refusal.tsx'
 import { NoSshKey } from './ssh.tsx'
 import { newVolumeGb } from './storage.tsx'
 import { RentSummary } from './summary.tsx'
+import type { Template } from './template.tsx'
 
 interface RentFormProps {
   readonly kind: RentalType
   readonly choices: Choices
+  readonly template: Template | undefined
   readonly onSelect: (selection: Selection) => void
 }
 
@@ -27,7 +31,7 @@ const schemas = {
   'bare-metal': api.createBareMetalRental.body,
 } as const
 
-export function RentForm({ kind, choices, onSelect }: RentFormProps) {
+export function RentForm({ kind, choices, template, onSelect }: RentFormProps) {
   const { chosen } = choices
   const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
   const terms = quoteTerms(reserveOptions, chosen.perHour)
@@ -36,8 +40,8 @@ export function RentForm({ kind, choices, onSelect }: RentFormProps) {
   const form = useForm({
     initial: noOrder,
     schema: schemas[kind],
-    body: (order) => bodyOf(kind, order, chosen, termOf(order)),
-    check: checkEnd,
+    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: template?.id }),
+    check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
     paths: orderPaths,
     action: renting,
     send: renting.order,
@@ -50,7 +54,7 @@ export function RentForm({ kind, choices, onSelect }: RentFormProps) {
     if (isPriceChange(renting.error)) renting.reset()
   }
   return (
-    <form onSubmit={form.submit} noValidate className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
+    <form onSubmit={form.submit} noValidate className="grid items-start gap-4 max-lg:pb-20 lg:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="flex min-w-0 flex-col gap-4">
         <NoSshKey />
         <ShapeCard
@@ -63,7 +67,7 @@ export function RentForm({ kind, choices, onSelect }: RentFormProps) {
           errorAt={form.errorAt}
         />
         <TermCard terms={terms} term={term} listPrice={chosen.perHour} form={form} onDays={forgetPrice} />
-        <SetUpCard kind={kind} region={chosen.option.region} form={form} />
+        <SetUpCard kind={kind} chosen={chosen} template={template} form={form} />
       </div>
       <RentSummary
         chosen={chosen}

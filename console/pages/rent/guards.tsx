@@ -1,6 +1,7 @@
 /** Options of every order: a label, and limits against forgotten machines. */
 import { formatInstant, parseInstant, systemClock } from '../../../src/base/instant.ts'
 import type { Form } from '../../form/use-form.ts'
+import { DateField } from '../../ui/date-field.tsx'
 import { TextField } from '../../ui/field.tsx'
 
 export const noGuards = {
@@ -26,12 +27,7 @@ export function GuardFields({ form }: { form: Pick<Form<Guards>, 'text'> }) {
   return (
     <div className="grid gap-3 sm:grid-cols-3">
       <TextField label="Label" hint="A name for your reference." placeholder="training" {...form.text('label')} />
-      <TextField
-        label="Ends at"
-        hint="Terminates automatically at this time."
-        type="datetime-local"
-        {...form.text('endsAt')}
-      />
+      <DateField label="Ends at" hint="Terminates automatically at this time." {...form.text('endsAt')} />
       <TextField
         label="Spending limit"
         hint="Terminates when its cost reaches this amount (USD)."

@@ -8,6 +8,7 @@ import type { TermQuote } from '../../../src/domain/term.ts'
 import { refresh, useAction } from '../../api/query.ts'
 import { optionalText } from '../../form/read.ts'
 import { toast } from '../../ui/toast.tsx'
+import { advancedOf, advancedPaths, noAdvanced } from './advanced.ts'
 import { endOf, noGuards } from './guards.tsx'
 import type { Choices } from './option.ts'
 import { portsOf } from './ports.ts'
@@ -20,6 +21,7 @@ export const cudaVersions = [
 ] as const
 
 export const noOrder = {
+  ...noAdvanced,
   ...noGuards,
   ...noStorage,
   /** Of the term; empty: on demand. */
@@ -35,6 +37,7 @@ export type Order = typeof noOrder
 
 /** Where fields are in the body, if not under their own name. */
 export const orderPaths = {
+  ...advancedPaths,
   days: 'termPeriodDays',
   cuda: 'cudaVersion',
   endsAt: 'autoTerminateAt',
@@ -47,7 +50,13 @@ export const orderPaths = {
 type VirtualMachineBody = CallInput<'createVirtualMachineRental'>['body']
 type BareMetalBody = CallInput<'createBareMetalRental'>['body']
 
-export function bodyOf(kind: RentalType, order: Order, chosen: Choices['chosen'], term: TermQuote | undefined) {
+interface OrderOf {
+  readonly chosen: Choices['chosen']
+  readonly term: TermQuote | undefined
+  readonly templateId: string | undefined
+}
+
+export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateId }: OrderOf) {
   const { option, gpuCount } = chosen
   const common = {
     gpuCount,
@@ -66,6 +75,8 @@ export function bodyOf(kind: RentalType, order: Order, chosen: Choices['chosen']
     label: optionalText(order.label),
     autoTerminateAt: endOf(order),
     spendingLimitUsd: optionalText(order.limitUsd),
+    templateId,
+    ...advancedOf(order),
   }
   // An offer of a kind only names regions of that kind.
   return kind === 'virtual-machine'

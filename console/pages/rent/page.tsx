@@ -13,6 +13,7 @@ import { Tabs } from '../../ui/tabs.tsx'
 import { RentForm } from './form.tsx'
 import { choose, selectionOf, type Choices, type Option, type Selection } from './option.ts'
 import { ReservationDialog } from './reservation.tsx'
+import { TemplateGallery, useTemplates } from './template.tsx'
 
 const route = getRouteApi('/shell/rent')
 
@@ -22,9 +23,11 @@ const kinds: Readonly<Record<RentalType, string>> = {
 }
 
 export function RentPage() {
-  const { kind = 'virtual-machine', ...selection } = route.useSearch()
+  const { kind = 'virtual-machine', template: templateId, ...selection } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
+  const { templates, isLoading } = useTemplates()
+  const template = templates.find(({ id }) => id === templateId)
   const choices = useChoices(options.data, kind, selection)
   // Loaded before the form is shown, so that nothing moves.
   const mayRead = useMay('compute:read')
@@ -51,9 +54,32 @@ export function RentPage() {
       >
         <Answer of={options} skeleton={<Skeleton rows={12} />}>
           {() => {
-            if (keys.isLoading || terms.isLoading) return <Skeleton rows={12} />
+            if (keys.isLoading || terms.isLoading || isLoading) return <Skeleton rows={12} />
             if (choices === undefined) return <NothingOffered kind={kind} />
-            return <RentForm key={kind} kind={kind} choices={choices} onSelect={change} />
+            return (
+              <div className="flex flex-col gap-4">
+                {kind === 'virtual-machine' && (
+                  <TemplateGallery
+                    templates={templates}
+                    chosen={template?.id}
+                    onChoose={(id) =>
+                      void navigate({
+                        search: (before) => ({ ...before, template: id }),
+                        replace: true,
+                        resetScroll: false,
+                      })
+                    }
+                  />
+                )}
+                <RentForm
+                  key={kind}
+                  kind={kind}
+                  choices={choices}
+                  template={kind === 'virtual-machine' ? template : undefined}
+                  onSelect={change}
+                />
+              </div>
+            )
           }}
         </Answer>
       </Tabs>

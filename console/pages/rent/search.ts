@@ -9,5 +9,7 @@ export const rentSearch = z.object({
   region: region.optional().catch(undefined),
   gpu: gpuType.optional().catch(undefined),
   network: networkType.optional().catch(undefined),
+  /** The template to start with. */
+  template: z.string().max(100).optional().catch(undefined),
   count: z.int().min(1).max(4_096).optional().catch(undefined),
 })

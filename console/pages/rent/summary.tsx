@@ -51,7 +51,7 @@ export function RentSummary({ chosen, term, storage, perHour, asked, form }: Ren
     more.push(['Storage', `${number(storage.sizeGb)} GB, ${hourlyPrice(storage.perHour)}`])
   }
   return (
-    <Card title="Price" className="lg:sticky lg:top-4">
+    <Card title="Price" className="lg:sticky lg:top-18">
       <div className="flex flex-col gap-4">
         <p className="text-sm text-muted">
           {gpusLabel(gpuCount, option.gpuType.toUpperCase())} in {option.region}
@@ -66,9 +66,12 @@ export function RentSummary({ chosen, term, storage, perHour, asked, form }: Ren
         <SimulatedNotice simulated={option.simulated} />
         <TooLittle of={affordable} />
         <OrderProblems form={form} asked={asked} now={term?.perHour ?? chosen.perHour} />
-        <Button type="submit" look="primary" busy={form.isPending} disabledReason={disabledReason}>
-          Rent for {hourlyPrice(perHour)}
-        </Button>
+        {/* On a phone at the bottom of the screen, so that it is always in reach. */}
+        <div className="flex flex-col max-lg:fixed max-lg:inset-x-0 max-lg:bottom-0 max-lg:z-20 max-lg:border-t max-lg:border-line max-lg:bg-surface max-lg:p-3">
+          <Button type="submit" look="primary" busy={form.isPending} disabledReason={disabledReason}>
+            Rent for {hourlyPrice(perHour)}
+          </Button>
+        </div>
       </div>
     </Card>
   )

@@ -4,7 +4,7 @@ import { useMay } from '../../api/me.ts'
 import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
 import { actionColumn, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
-import { Button } from '../../ui/button.tsx'
+import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Code, Facts } from '../../ui/card.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons, useDialog } from '../../ui/dialog.tsx'
@@ -46,6 +46,15 @@ export function TemplatesPage() {
         rowKey="id"
         columns={[
           ...columns,
+          {
+            name: 'use',
+            header: <span className="sr-only">Use</span>,
+            cell: ({ id, name }) => (
+              <ButtonLink to="/marketplace" search={{ template: id }} aria-label={`Use ${name}`}>
+                Use
+              </ButtonLink>
+            ),
+          },
           actionColumn('Details', ({ name }) => name, show),
           actionColumn('Edit', ({ name }) => name, edit, { disabledReason: whyNot }),
           actionColumn('Delete', ({ name }) => name, remove, { disabledReason: whyNot }),

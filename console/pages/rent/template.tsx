@@ -1,0 +1,130 @@
+/** Templates in the rent forms: choose one first, then the machine; its parameters are asked for with the order. */
+import { useId } from 'react'
+import type { Reply } from '../../../src/client/client.ts'
+import { useMay } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
+import { cx } from '../../ui/class.ts'
+import { TextField } from '../../ui/field.tsx'
+import { Icon, type IconName } from '../../ui/icon.tsx'
+import { imageText } from '../templates/text.ts'
+
+export type Template = Reply<'listTemplates'>['templates'][number]
+
+const icons: Readonly<Record<NonNullable<Template['icon']>, IconName>> = {
+  box: 'cube',
+  terminal: 'terminal',
+  flame: 'sparkle',
+  notebook: 'book',
+  message: 'chat',
+  image: 'image',
+  chart: 'chart',
+  code: 'terminal',
+}
+
+export function useTemplates(): { readonly templates: readonly Template[]; readonly isLoading: boolean } {
+  const { data, isLoading } = useCall('listTemplates', undefined, { enabled: useMay('compute:read') })
+  return { templates: data?.templates ?? [], isLoading }
+}
+
+interface TemplateGalleryProps {
+  readonly templates: readonly Template[]
+  /** Its id; undefined: none. */
+  readonly chosen: string | undefined
+  readonly onChoose: (id: string | undefined) => void
+}
+
+/** One row that scrolls sideways. */
+export function TemplateGallery({ templates, chosen, onChoose }: TemplateGalleryProps) {
+  const name = useId()
+  if (templates.length === 0) return null
+  return (
+    <fieldset className="min-w-0">
+      <legend className="mb-1 text-sm font-medium">Template</legend>
+      <div className="grid auto-cols-[13rem] grid-flow-col gap-2 overflow-x-auto p-0.5 pb-2">
+        <TemplateCard
+          name={name}
+          title="No template"
+          text="Choose image and settings yourself."
+          icon="plus"
+          isChosen={chosen === undefined}
+          onChoose={() => onChoose(undefined)}
+        />
+        {templates.map((template) => (
+          <TemplateCard
+            key={template.id}
+            name={name}
+            title={template.name}
+            text={template.summary ?? imageText(template)}
+            note={template.minVramGb === undefined ? undefined : `${template.minVramGb} GB GPU memory or more`}
+            icon={icons[template.icon ?? 'box']}
+            isChosen={chosen === template.id}
+            onChoose={() => onChoose(template.id)}
+          />
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
+interface TemplateCardProps {
+  readonly name: string
+  readonly title: string
+  readonly text: string
+  readonly note?: string | undefined
+  readonly icon: IconName
+  readonly isChosen: boolean
+  readonly onChoose: () => void
+}
+
+function TemplateCard({ name, title, text, note, icon, isChosen, onChoose }: TemplateCardProps) {
+  return (
+    <label
+      className={cx(
+        'relative flex min-w-0 cursor-pointer items-start gap-2.5 rounded-md border px-3 py-2.5 text-sm',
+        'has-focus-visible:outline-2 has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
+        isChosen ? 'border-accent bg-accent-soft' : 'border-line bg-surface hover:border-line-strong',
+      )}
+    >
+      <input
+        type="radio"
+        name={name}
+        checked={isChosen}
+        onChange={onChoose}
+        className="absolute inset-0 cursor-pointer opacity-0"
+      />
+      <Icon name={icon} className={cx('mt-0.5', isChosen ? 'text-accent' : 'text-muted')} />
+      <span className="min-w-0">
+        <span className="block truncate font-medium">{title}</span>
+        <span className="line-clamp-2 text-xs text-muted">{text}</span>
+        {note !== undefined && <span className="block text-xs text-muted">{note}</span>}
+      </span>
+    </label>
+  )
+}
+
+interface ParamFieldsProps {
+  readonly template: Template | undefined
+  readonly values: Readonly<Record<string, string>>
+  readonly onChange: (values: Readonly<Record<string, string>>) => void
+}
+
+/** What the template asks for: environment variables. */
+export function ParamFields({ template, values, onChange }: ParamFieldsProps) {
+  const params = template?.params ?? []
+  if (params.length === 0) return null
+  return (
+    <div className="grid items-start gap-3 sm:grid-cols-2">
+      {params.map(({ name, description, secret, required }) => (
+        <TextField
+          key={name}
+          label={name}
+          required={required}
+          hint={description}
+          placeholder={secret ? '{{ secrets.NAME }}' : undefined}
+          value={values[name] ?? ''}
+          onChange={(event) => onChange({ ...values, [name]: event.target.value })}
+        />
+      ))}
+    </div>
+  )
+}
