@@ -1,15 +1,18 @@
 /** Requests for large reservations, which an operator handles in person. */
+import type { z } from 'zod'
+import type { reservationRequest } from '../contract/reservation.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { insertReservationRequest } from '../store/reservation.ts'
 import type { Actor } from './app.ts'
 
-export async function requestReservation(tx: Tx, actor: Actor, gpuCount: number): Promise<void> {
-  await insertReservationRequest(tx, actor.accountId, gpuCount)
+/** The details are in the event, where operators read them. */
+export async function requestReservation(tx: Tx, actor: Actor, request: z.output<typeof reservationRequest>): Promise<void> {
+  await insertReservationRequest(tx, actor.accountId, request.gpuCount)
   recordEvent(tx, {
     accountId: actor.accountId,
     type: 'reservation.requested',
     subject: { kind: 'account', id: actor.accountId },
-    data: { gpuCount },
+    data: Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined)),
   })
 }

@@ -1,11 +1,12 @@
 /** Virtual-machine and bare-metal rentals (v2). */
 import { z } from 'zod'
-import { limits, MAX_INT32 } from '../base/limits.ts'
+import { limits } from '../base/limits.ts'
 import { commitment, rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { portFields } from './port.ts'
 import { providerData } from './provider-data.ts'
+import { reservationRequest } from './reservation.ts'
 import { metadata, orderedWorkload, orderFields, workloadPorts, idleRule } from './workload.ts'
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
 import {
@@ -393,7 +394,7 @@ export const rentalEndpoints = {
     access: ['compute:write'],
     summary: 'Request a large reservation from the operator',
     errors: [400, 401, 403, 500],
-    body: z.object({ gpuCount: z.number().min(1).max(MAX_INT32) }).meta({ id: 'RequestReservation' }),
+    body: reservationRequest,
     response: message,
   }),
 }

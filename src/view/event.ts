@@ -75,6 +75,18 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
   }
   if (type === 'rental.term_expiring' && typeof data['days'] === 'number')
     return `Ends within ${count(data['days'], 'day')}`
+  if (type === 'reservation.requested' && typeof data['gpuCount'] === 'number') {
+    const from = text('from')?.slice(0, 10)
+    const until = text('until')?.slice(0, 10)
+    const parts = [
+      gpusLabel(data['gpuCount'], text('gpuType')?.toUpperCase() ?? 'GPU'),
+      from === undefined ? undefined : `from ${from}`,
+      until === undefined ? undefined : `until ${until}`,
+      text('contact'),
+      text('note'),
+    ]
+    return parts.filter(Boolean).join(', ')
+  }
   const amount = text('amountUsd')
   if (amount !== undefined) return money(amount)
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')

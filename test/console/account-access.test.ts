@@ -1,5 +1,7 @@
 /** Account access in a real browser: API keys, SSH keys, webhooks and members. */
+import { readFile } from 'node:fs/promises'
 import { fail } from '../../src/contract/result.ts'
+import ssh2 from 'ssh2'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Scope } from '../../src/contract/endpoint.ts'
@@ -122,6 +124,31 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await page.waitForURL(/\/sign-in/)
     const isRefused = async (): Promise<boolean> => (await browser.server.as(key)('GET', '/v2/users/me')).status === 401
     expect(await waitFor('the key to stop', isRefused)).toBe(true)
+    await close()
+  })
+
+  test('generates an SSH key; its private part is downloaded and never sent', async () => {
+    const { key, call } = await browser.server.account({ sshKey: false })
+    const { page, visit, look, close } = await browser.open(key)
+    const sent: string[] = []
+    page.on('request', (request) => sent.push(request.postData() ?? ''))
+    await visit('/ssh-keys', 'SSH keys')
+    await page.getByRole('button', { name: 'Generate key' }).click()
+    await page.getByRole('button', { name: 'Generate and add' }).click()
+    const dialog = page.getByRole('dialog', { name: /Download the private key/ })
+    await dialog.getByRole('button', { name: 'Done' }).click()
+    await look('ssh-keys-generate')
+    const downloading = page.waitForEvent('download')
+    await dialog.getByRole('button', { name: 'Download berth_ed25519' }).click()
+    const parsed = ssh2.utils.parseKey(await readFile(await (await downloading).path()))
+    if (parsed instanceof Error) throw parsed
+    expect(parsed.isPrivateKey()).toBe(true)
+    const { sshKeys } = (await call('GET', '/v2/ssh-keys')).body
+    expect(sshKeys).toHaveLength(1)
+    expect(sshKeys[0].publicKey.split(' ')[1]).toBe(parsed.getPublicSSH().toString('base64'))
+    expect(sent.join('\n')).not.toContain('PRIVATE KEY')
+    await dialog.getByRole('button', { name: 'Done' }).click()
+    await page.getByRole('table', { name: 'SSH keys' }).getByText('Generated in the console').waitFor()
     await close()
   })
 

@@ -66,7 +66,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
   test('starts from the GPU model, groups identical machines, and compares up to four', async () => {
     const { page, visit, look, close } = await browser.open(browser.server.demoKey, { width: 1440, height: 900 })
     await visit('/marketplace', 'Marketplace')
-    const card = page.getByRole('list', { name: 'GPU models' }).getByRole('button', { name: /^RTX 4090/ })
+    const card = page.getByRole('list', { name: 'Models' }).getByRole('button', { name: /^RTX 4090/ })
     await card.click()
     await page.locator('button[aria-pressed=true]').waitFor()
     // Two sites with machines of one shape each, however many copies there are.

@@ -197,7 +197,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       'Total for 30 days': '$9,046.08',
       Hold: '$9,046.08 when you order',
     })
-    await price.getByText(/charged at \$13\.96\/hr, \$9,046\.08 at most/).waitFor()
+    await price.getByText(/you pay \$13\.96\/hr for the time used, at most \$9,046\.08/).waitFor()
     await page.getByRole('checkbox', { name: 'Continue on demand when the term ends' }).uncheck()
     await page.getByLabel('Ports').fill('99999')
     await page.getByLabel('Ends at').fill('2020-01-01T12:00')
@@ -298,7 +298,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
   })
 
   test('explains a low balance, and requests a large reservation', async () => {
-    const { key } = await browser.server.account({ usd: '1' })
+    const { id, key } = await browser.server.account({ usd: '1' })
     const { page, visit, look, close } = await browser.open(key, { width: 390 })
     await visit('/rent', 'Rent a machine')
     await page.getByText('but only $1.00 is').waitFor()
@@ -311,10 +311,28 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await dialog.getByRole('button', { name: 'Send request' }).click()
     await dialog.getByText('Must be a number').waitFor()
     await dialog.getByLabel('GPUs').fill('512')
+    await dialog.getByLabel('Model').selectOption('H200')
+    await dialog.getByLabel('From').fill('2027-03-01')
+    await dialog.getByLabel('Until').fill('2027-02-01')
+    await dialog.getByRole('button', { name: 'Send request' }).click()
+    await dialog.getByText('Must be after the start').waitFor()
+    await dialog.getByLabel('Until').fill('2027-06-01')
+    await dialog.getByLabel('Contact').fill('ops@example.com')
     await look('rent-reservation-390')
     await expectDuring(page.getByText('Requested 512 GPUs from the operator'), () =>
       dialog.getByRole('button', { name: 'Send request' }).click(),
     )
+    const { events } = await succeed(browser.server.operator, 'GET', `/v2/operator/events?accountId=${id}&limit=1`)
+    expect(events[0]).toMatchObject({
+      type: 'reservation.requested',
+      data: {
+        gpuCount: 512,
+        gpuType: 'h200',
+        from: '2027-03-01T00:00:00.000Z',
+        until: '2027-06-01T00:00:00.000Z',
+        contact: 'ops@example.com',
+      },
+    })
     await close()
   })
 

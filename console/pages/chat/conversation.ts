@@ -1,4 +1,4 @@
-/** A conversation with a model, in memory only. Partial answers are kept; turns without an answer are not sent again. */
+/** A conversation with a model. Partial answers are kept; turns without an answer are not sent again. */
 import { useEffect, useRef, useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
@@ -43,9 +43,9 @@ export interface Conversation {
   readonly stop: () => void
 }
 
-export function useConversation(): Conversation {
-  const [turns, setTurns] = useState<readonly Turn[]>([])
-  const lastId = useRef(0)
+export function useConversation(kept: readonly Turn[] = []): Conversation {
+  const [turns, setTurns] = useState(kept)
+  const lastId = useRef(Math.max(0, ...kept.map(({ id }) => id)))
   const running = useRef<AbortController>(undefined)
   const [sessionId, setSessionId] = useState(newSessionId)
   const isBusy = turns.some(({ state }) => state === 'waiting' || state === 'streaming')

@@ -1,14 +1,25 @@
 /** Chat with a model. Conversations stay in the browser; each answer shows its usage and cost. */
 import { getRouteApi } from '@tanstack/react-router'
-import { useCallback, useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
+import {
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useRef,
+  useState,
+  type FormEvent,
+  type KeyboardEvent,
+} from 'react'
 import { count } from '../../../src/view/number.ts'
 import type { Model } from '../../api/inference.ts'
 import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
+import { cx } from '../../ui/class.ts'
 import { Empty } from '../../ui/empty.tsx'
-import { TextArea } from '../../ui/field.tsx'
+import { SelectField, TextArea } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
-import { requestOf, useConversation, type ChatSettings, type Turn } from './conversation.ts'
+import { requestOf, useConversation, type ChatSettings, type Conversation, type Turn } from './conversation.ts'
+import { ChatHistory } from './history.tsx'
+import { turnsOf, useKept, type Kept } from './kept.ts'
 import { ChatParameters, readSampling } from './parameters.tsx'
 import { ChatTurn } from './turn.tsx'
 import { CodeButton } from '../playground/code.tsx'
@@ -27,23 +38,35 @@ const END_PX = 80
 
 export function ChatPage() {
   const { model: wanted } = route.useSearch()
+  const kept = useKept()
   return (
-    <Page intro="Try a model, see what it costs, and copy the request as code. Conversations are not stored.">
+    <Page intro="Try a model, see what it costs, and copy the request as code. Conversations stay in this browser.">
       <WithModel kind="chat" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
-        {(model, models) => <Chat model={model} models={models} />}
+        {(model, models) => <Chat key={kept.current.id} model={model} models={models} kept={kept} />}
       </WithModel>
     </Page>
   )
 }
 
-function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
+interface ChatProps {
+  readonly model: Model
+  readonly models: readonly Model[]
+  readonly kept: Kept
+}
+
+function Chat({ model, models, kept }: ChatProps) {
   const navigate = route.useNavigate()
-  const conversation = useConversation()
+  const second = models.find(({ id }) => id === route.useSearch().with)
+  const conversation = useConversation(turnsOf(kept.current))
+  /** Only of the comparison; it is not kept. */
+  const other = useConversation()
   const [draft, setDraft] = useState('')
-  const [system, setSystem] = useState('')
+  const [system, setSystem] = useState(kept.current.system)
   const [typed, setTyped] = useState<Typed>({})
   const { sampling, faults } = readSampling(typed)
-  const { turns, isBusy } = conversation
+  const { turns } = conversation
+  const isBusy = conversation.isBusy || other.isBusy
+  useKeeping(kept, conversation, system)
   const settings = { model: model.id, system, sampling }
   const isWrong = Object.keys(faults).length > 0
   const edit = (turn: Turn): void => {
@@ -53,6 +76,8 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
   const clear = (): void => {
     const [first] = turns
     if (first !== undefined) conversation.cutAt(first.id)
+    const [otherFirst] = other.turns
+    if (otherFirst !== undefined) other.cutAt(otherFirst.id)
   }
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
@@ -68,18 +93,33 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
             <Button onClick={clear} disabled={isBusy || turns.length === 0}>
               Clear
             </Button>
+            <Button onClick={kept.begin} disabled={isBusy || turns.length === 0}>
+              New
+            </Button>
           </div>
         }
       >
-        <Turns
-          turns={turns}
-          isBusy={isBusy}
-          onEdit={edit}
-          onAgain={(turn) => conversation.askAgain(turn.id, settings)}
-        />
+        <div className={cx('grid min-h-0 min-w-0 flex-1 gap-4', second !== undefined && 'md:grid-cols-2')}>
+          <Turns
+            label="Conversation"
+            turns={turns}
+            isBusy={isBusy}
+            onEdit={edit}
+            onAgain={(turn) => conversation.askAgain(turn.id, settings)}
+          />
+          {second !== undefined && (
+            <Turns
+              label={`Conversation with ${second.id}`}
+              turns={other.turns}
+              isBusy={isBusy}
+              onEdit={edit}
+              onAgain={(turn) => other.askAgain(turn.id, { ...settings, model: second.id })}
+            />
+          )}
+        </div>
         {turns.length > 0 && (
           <p className="py-2 text-right text-xs text-muted tabular-nums">
-            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf(turns)} /> in total
+            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf([...turns, ...other.turns])} /> in total
           </p>
         )}
         <Composer
@@ -87,26 +127,61 @@ function Chat({ model, models }: { model: Model; models: readonly Model[] }) {
           onDraft={setDraft}
           isBusy={isBusy}
           isWrong={isWrong}
-          onStop={conversation.stop}
+          onStop={() => {
+            conversation.stop()
+            other.stop()
+          }}
           onSend={() => {
             conversation.ask(draft, settings)
+            if (second !== undefined) other.ask(draft, { ...settings, model: second.id })
             setDraft('')
           }}
         />
       </Card>
-      <Card title="Model and parameters" className="lg:max-h-[calc(100dvh-11rem)] lg:overflow-y-auto">
-        <div className="flex flex-col gap-4">
-          <ModelField
-            model={model}
-            models={models}
-            disabled={isBusy}
-            onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
-          />
-          <ChatParameters system={system} onSystem={setSystem} typed={typed} onTyped={setTyped} />
-        </div>
-      </Card>
+      <div className="flex min-w-0 flex-col gap-4 lg:max-h-[calc(100dvh-11rem)] lg:overflow-y-auto">
+        <ChatHistory kept={kept} isBusy={isBusy} />
+        <Card title="Model and parameters">
+          <div className="flex flex-col gap-4">
+            <ModelField
+              model={model}
+              models={models}
+              disabled={isBusy}
+              onChoose={(id) => void navigate({ search: (before) => ({ ...before, model: id }), replace: true })}
+            />
+            {models.length > 1 && (
+              <SelectField
+                label="Compare with"
+                value={second?.id ?? ''}
+                disabled={isBusy}
+                choices={[
+                  { value: '', label: 'No other model' },
+                  ...models.filter(({ id }) => id !== model.id).map(({ id }) => ({ value: id, label: id })),
+                ]}
+                onChange={(event) =>
+                  void navigate({
+                    search: (before) => ({ ...before, with: event.target.value || undefined }),
+                    replace: true,
+                  })
+                }
+              />
+            )}
+            <ChatParameters system={system} onSystem={setSystem} typed={typed} onTyped={setTyped} />
+          </div>
+        </Card>
+      </div>
     </div>
   )
+}
+
+/** Keeps the conversation whenever an answer is over. */
+function useKeeping(kept: Kept, { turns, isBusy }: Conversation, system: string): void {
+  const keep = useEffectEvent(() => kept.keep(turns, system))
+  const [seen, setSeen] = useState(turns)
+  useEffect(() => {
+    if (isBusy || turns === seen) return
+    setSeen(turns)
+    keep()
+  }, [turns, isBusy, seen])
 }
 
 /** The request for the draft; without a draft, the last one sent, or an example. */
@@ -121,6 +196,7 @@ function requestIdsOf(turns: readonly Turn[]): string[] {
 }
 
 interface TurnsProps {
+  readonly label: string
   readonly turns: readonly Turn[]
   readonly isBusy: boolean
   readonly onEdit: (turn: Turn) => void
@@ -128,7 +204,7 @@ interface TurnsProps {
 }
 
 /** Follows the answer unless the reader has scrolled up. */
-function Turns({ turns, isBusy, onEdit, onAgain }: TurnsProps) {
+function Turns({ label, turns, isBusy, onEdit, onAgain }: TurnsProps) {
   const box = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   // Stable callbacks, so that finished turns do not render again for each token.
@@ -146,7 +222,7 @@ function Turns({ turns, isBusy, onEdit, onAgain }: TurnsProps) {
     <div
       ref={box}
       role="log"
-      aria-label="Conversation"
+      aria-label={label}
       tabIndex={0}
       className="min-h-64 min-w-0 flex-1 lg:overflow-y-auto lg:pr-1"
       onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {

@@ -28,7 +28,7 @@ interface GpuCardsProps {
 export function GpuCards({ counts, chosen, minVramGb, onChoose }: GpuCardsProps) {
   return (
     <ul
-      aria-label="GPU models"
+      aria-label="Models"
       className="grid auto-cols-[10.5rem] grid-flow-col gap-2 overflow-x-auto p-0.5 pb-1 sm:auto-cols-auto sm:grid-flow-row sm:grid-cols-[repeat(auto-fill,minmax(10.5rem,1fr))] sm:overflow-visible"
     >
       {modelsOf(counts).map((model) => {

@@ -70,7 +70,10 @@ export function RentDialog({ machine, template, onClose }: RentDialogProps) {
     initial: template?.image === undefined ? noOrder : { ...noOrder, image: '' },
     schema: api.createInstance.body,
     body: (order) => bodyOf(order, machine, template?.id),
-    check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
+    check: (order) => ({
+      ...checkEnd(order),
+      ...checkAdvanced(order, systemClock.now()),
+    }),
     paths,
     action: rent,
     send: (body) =>

@@ -9,9 +9,3 @@ export function portsOf(text: string): Array<number | string> | undefined {
   if (words.length === 0) return undefined
   return [...new Set(words.map((word) => (/^\d+$/.test(word) ? Number(word) : word)))]
 }
-
-/** The schema's own words would be those of three forms at once. */
-export function portsFault(text: string): string | undefined {
-  const wrong = text.split(/[\s,;]+/).find((word) => !/^(\d{1,5}(\/(http|tcp|udp))?)?$/.test(word))
-  return wrong === undefined ? undefined : `Write a port such as 8888 or 8888/http, not ${wrong.slice(0, 20)}`
-}

@@ -1,16 +1,30 @@
 /** Asks the operator for more than the page offers. */
+import { formatInstant, parseInstant } from '../../../src/base/instant.ts'
+import { gpuType } from '../../../src/contract/shared.ts'
 import { count } from '../../../src/view/number.ts'
+import { useMe } from '../../api/me.ts'
 import { FormDialog } from '../../form/dialog.tsx'
-import { optionalNumber } from '../../form/read.ts'
+import { optionalNumber, optionalText } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'
-import { TextField } from '../../ui/field.tsx'
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
 
 export function ReservationDialog({ onClose }: { onClose: () => void }) {
+  const { email } = useMe()
   const form = useCallForm('requestReservation', {
     refreshes: [],
-    initial: { gpuCount: '64' },
-    body: ({ gpuCount }) => ({ gpuCount: optionalNumber(gpuCount) }),
+    initial: { gpuCount: '64', gpuType: '', from: '', until: '', contact: email, note: '' },
+    body: ({ gpuCount, gpuType: type, from, until, contact, note }) => ({
+      gpuCount: optionalNumber(gpuCount),
+      gpuType: gpuType.options.find((one) => one === type),
+      from: timeOf(from),
+      until: timeOf(until),
+      contact: optionalText(contact),
+      note: optionalText(note),
+    }),
+    check: ({ from, until }) => ({
+      until: from !== '' && until !== '' && until <= from ? 'Must be after the start' : undefined,
+    }),
     onDone: (_, { gpuCount }) => {
       toast(`Requested ${count(Number(gpuCount), 'GPU')} from the operator`)
       onClose()
@@ -21,7 +35,27 @@ export function ReservationDialog({ onClose }: { onClose: () => void }) {
       <p className="text-sm text-muted">
         The operator will contact you about this request. It orders nothing and costs nothing.
       </p>
-      <TextField label="GPUs" inputMode="numeric" {...form.text('gpuCount')} />
+      <div className="grid grid-cols-2 items-start gap-3">
+        <TextField label="GPUs" inputMode="numeric" {...form.text('gpuCount')} />
+        <SelectField
+          label="Model"
+          choices={[
+            { value: '', label: 'Any' },
+            ...gpuType.options.map((value) => ({ value, label: value.toUpperCase() })),
+          ]}
+          {...form.text('gpuType')}
+        />
+        <TextField label="From" type="date" {...form.text('from')} />
+        <TextField label="Until" type="date" {...form.text('until')} />
+      </div>
+      <TextField label="Contact" maxLength={255} hint="E-mail address or phone number." {...form.text('contact')} />
+      <TextArea label="Note" rows={2} placeholder="What it is for" {...form.text('note')} />
     </FormDialog>
   )
+}
+
+/** Midnight UTC of a day as typed. */
+function timeOf(day: string): string | undefined {
+  const at = day === '' ? undefined : parseInstant(`${day}T00:00:00Z`)
+  return at === undefined ? undefined : formatInstant(at)
 }

@@ -19,6 +19,7 @@ import { ModelField, WithModel } from '../playground/model.tsx'
 import { ParameterFields, readParameters, type Parameter, type Typed } from '../playground/parameter.tsx'
 import { PlaygroundSkeleton } from '../playground/skeleton.tsx'
 import { speechSnippets } from '../playground/snippet.ts'
+import { VoiceField } from './voice.tsx'
 
 const route = getRouteApi('/shell/speech')
 
@@ -109,14 +110,7 @@ function Speech({ model, models }: { model: Model; models: readonly Model[] }) {
             disabled={speech.isBusy}
             onChoose={(id) => void navigate({ search: { model: id }, replace: true })}
           />
-          <TextField
-            label="Voice"
-            value={speaker}
-            maxLength={100}
-            placeholder="Default"
-            hint="The built-in model has neural, slt, rms, awb and kal."
-            onChange={(event) => setSpeaker(event.target.value)}
-          />
+          <VoiceField value={speaker} onChange={setSpeaker} />
           <TextField
             label="Language"
             value={language}

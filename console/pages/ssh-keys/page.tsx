@@ -12,6 +12,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { TextArea, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { toast } from '../../ui/toast.tsx'
+import { GenerateDialog } from './generate-dialog.tsx'
 import { sshKeyComment, sshKeyFault } from './text.ts'
 
 type SshKey = Reply<'listSshKeys'>['sshKeys'][number]
@@ -32,9 +33,25 @@ export function SshKeysPage() {
       Add key
     </Button>
   )
+  const generate = (
+    <Button
+      disabledReason={disabledReason}
+      onClick={() => dialog.open((close) => <GenerateDialog onClose={close} />)}
+    >
+      Generate key
+    </Button>
+  )
   const remove = (key: SshKey): void => dialog.open((close) => <DeleteDialog sshKey={key} onClose={close} />)
   return (
-    <Page intro="New machines accept these keys. Running machines keep the keys they started with." actions={add}>
+    <Page
+      intro="New machines accept these keys. Running machines keep the keys they started with."
+      actions={
+        <>
+          {generate}
+          {add}
+        </>
+      }
+    >
       {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
       <ListTable
         label="SSH keys"

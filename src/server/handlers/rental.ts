@@ -90,7 +90,7 @@ export const rentalHandlers = {
   requestReservation: async (app, { actor, body }) => {
     // The interface accepts fractions; GPUs are whole.
     const gpuCount = Math.ceil(body.gpuCount)
-    await transact(app.database, (tx) => requestReservation(tx, actor, gpuCount))
+    await transact(app.database, (tx) => requestReservation(tx, actor, { ...body, gpuCount }))
     return ok({ message: `Your request for ${gpuCount} GPUs was sent to the operator` })
   },
 } satisfies Partial<Handlers>

@@ -1,0 +1,85 @@
+/** Conversations that this browser keeps, newest first: at most a few dozen, for the signed-in account only. */
+import { useState } from 'react'
+import { z } from 'zod'
+import { useMe } from '../../api/me.ts'
+import { useStored } from '../../ui/stored.ts'
+import type { Turn } from './conversation.ts'
+
+const MAX_KEPT = 30
+/** Browsers give a site about five million characters. */
+const MAX_CHARS = 1_000_000
+const TITLE_CHARS = 80
+
+const turn = z.object({
+  id: z.number(),
+  model: z.string(),
+  prompt: z.string(),
+  state: z.enum(['answered', 'stopped', 'failed']),
+  text: z.string(),
+  requestId: z.string(),
+  finishReason: z.string().nullable(),
+  firstTokenMs: z.number().nullable(),
+  streamMs: z.number().nullable(),
+})
+
+const keptConversation = z.object({ id: z.string(), title: z.string(), system: z.string(), turns: z.array(turn) })
+export type KeptConversation = z.output<typeof keptConversation>
+
+export interface Kept {
+  readonly all: readonly KeptConversation[]
+  /** The one that is shown; a new one has no turns yet. */
+  readonly current: KeptConversation
+  /** Changes with another conversation, and not with its turns. */
+  readonly open: (id: string) => void
+  readonly begin: () => void
+  readonly keep: (turns: readonly Turn[], system: string) => void
+  readonly clearAll: () => void
+}
+
+export function useKept(): Kept {
+  const { account } = useMe()
+  const [all, setAll] = useStored(`berth.chat.${account.id}`, z.array(keptConversation).max(MAX_KEPT), [])
+  const [current, setCurrent] = useState<KeptConversation>(emptyConversation)
+  return {
+    all,
+    current,
+    open: (id) => setCurrent(all.find((one) => one.id === id) ?? emptyConversation()),
+    begin: () => setCurrent(emptyConversation()),
+    keep: (turns, system) => {
+      const others = all.filter(({ id }) => id !== current.id)
+      const over = turns.flatMap((one) => (isOver(one) ? [keptTurn(one)] : []))
+      if (over.length === 0) return setAll(others)
+      const title = (over[0]?.prompt ?? '').slice(0, TITLE_CHARS)
+      setAll(fitting([{ id: current.id, title, system, turns: over }, ...others]))
+    },
+    clearAll: () => {
+      setAll([])
+      setCurrent(emptyConversation())
+    },
+  }
+}
+
+/** As turns of a conversation. Costs are read again; errors and usage are not kept. */
+export function turnsOf({ turns }: KeptConversation): Turn[] {
+  return turns.map((one) => ({ ...one, usage: null, error: null }))
+}
+
+function emptyConversation(): KeptConversation {
+  const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1))
+  return { id: `${Date.now()}-${drawn}`, title: '', system: '', turns: [] }
+}
+
+function isOver({ state }: Turn): boolean {
+  return state !== 'waiting' && state !== 'streaming'
+}
+
+function keptTurn({ usage: _usage, error: _error, ...kept }: Turn): z.output<typeof turn> {
+  return { ...kept, state: kept.state === 'answered' || kept.state === 'failed' ? kept.state : 'stopped' }
+}
+
+/** The oldest go first. */
+function fitting(all: readonly KeptConversation[]): KeptConversation[] {
+  const kept = all.slice(0, MAX_KEPT)
+  while (kept.length > 1 && JSON.stringify(kept).length > MAX_CHARS) kept.pop()
+  return kept
+}

@@ -1,0 +1,40 @@
+/** Chooses a voice. The built-in model has five; other models have names of their own. */
+import { useState } from 'react'
+import { SelectField, TextField } from '../../ui/field.tsx'
+
+const OTHER = 'other'
+const voices = [
+  { value: '', label: 'Default' },
+  { value: 'neural', label: 'neural: natural' },
+  { value: 'slt', label: 'slt: American, female' },
+  { value: 'rms', label: 'rms: American, male' },
+  { value: 'awb', label: 'awb: Scottish, male' },
+  { value: 'kal', label: 'kal: synthetic, fast' },
+  { value: OTHER, label: 'Other …' },
+] as const
+
+export function VoiceField({ value, onChange }: { value: string; onChange: (voice: string) => void }) {
+  const [isOther, setOther] = useState(false)
+  return (
+    <>
+      <SelectField
+        label="Voice"
+        value={isOther ? OTHER : value}
+        choices={voices}
+        hint="Those of the built-in model. Other models have their own."
+        onChange={(event) => {
+          setOther(event.target.value === OTHER)
+          onChange(event.target.value === OTHER ? '' : event.target.value)
+        }}
+      />
+      {isOther && (
+        <TextField
+          label="Name of the voice"
+          value={value}
+          maxLength={100}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </>
+  )
+}
