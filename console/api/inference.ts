@@ -60,8 +60,8 @@ export function newSessionId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** An object URL for base64 data. */
-export function fileOf(base64: string, type: 'image/png' | 'audio/mpeg'): string {
+/** A file of base64 data. */
+export function fileOf(base64: string, type: 'image/png' | 'audio/mpeg'): Blob {
   const bytes = Uint8Array.from(atob(base64), (character) => character.codePointAt(0) ?? 0)
-  return URL.createObjectURL(new Blob([bytes], { type }))
+  return new Blob([bytes], { type })
 }

@@ -1,5 +1,5 @@
 /** A date and time in the browser's time zone, with common choices beside it. */
-import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
+import { addMs, DAY_MS, HOUR_MS, systemClock, toDate } from '../../src/base/instant.ts'
 import { Button } from './button.tsx'
 import { TextField } from './field.tsx'
 
@@ -13,9 +13,9 @@ interface DateFieldProps {
 }
 
 const choices = [
-  { label: '8 h', name: 'In 8 hours', at: () => new Date(Date.now() + 8 * HOUR_MS) },
-  { label: '24 h', name: 'In 24 hours', at: () => new Date(Date.now() + DAY_MS) },
-  { label: '7 d', name: 'In 7 days', at: () => new Date(Date.now() + 7 * DAY_MS) },
+  { label: '8 h', name: 'In 8 hours', ms: 8 * HOUR_MS },
+  { label: '24 h', name: 'In 24 hours', ms: DAY_MS },
+  { label: '7 d', name: 'In 7 days', ms: 7 * DAY_MS },
 ] as const
 
 export function DateField({ value, onChange, ...field }: DateFieldProps) {
@@ -24,8 +24,13 @@ export function DateField({ value, onChange, ...field }: DateFieldProps) {
     <div className="flex flex-col gap-1.5">
       <TextField type="datetime-local" value={value} onChange={onChange} {...field} />
       <div className="flex flex-wrap gap-1">
-        {choices.map(({ label, name, at }) => (
-          <Button key={label} title={name} className="min-h-7 px-2 py-0 text-xs" onClick={() => set(textOf(at()))}>
+        {choices.map(({ label, name, ms }) => (
+          <Button
+            key={label}
+            title={name}
+            className="min-h-7 px-2 py-0 text-xs"
+            onClick={() => set(textOf(toDate(addMs(systemClock.now(), ms))))}
+          >
             <span className="sr-only">{field.label}: in </span>
             {label}
           </Button>

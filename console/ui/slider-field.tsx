@@ -2,7 +2,10 @@
 import type { ComponentProps } from 'react'
 import { TextField } from './field.tsx'
 
-interface SliderFieldProps extends Omit<ComponentProps<typeof TextField>, 'value' | 'onChange' | 'min' | 'max' | 'step'> {
+interface SliderFieldProps extends Omit<
+  ComponentProps<typeof TextField>,
+  'value' | 'onChange' | 'min' | 'max' | 'step'
+> {
   readonly value: string
   readonly onChange: (event: { readonly target: { readonly value: string } }) => void
   readonly min: number

@@ -7,7 +7,11 @@ import { insertReservationRequest } from '../store/reservation.ts'
 import type { Actor } from './app.ts'
 
 /** The details are in the event, where operators read them. */
-export async function requestReservation(tx: Tx, actor: Actor, request: z.output<typeof reservationRequest>): Promise<void> {
+export async function requestReservation(
+  tx: Tx,
+  actor: Actor,
+  request: z.output<typeof reservationRequest>,
+): Promise<void> {
   await insertReservationRequest(tx, actor.accountId, request.gpuCount)
   recordEvent(tx, {
     accountId: actor.accountId,

@@ -82,7 +82,7 @@ export type FoundMachine = Pick<
 }
 
 /** Machines that differ in none of these are the same offer. */
-const offer = sql`gpu_model, gpu_ram_mib, gpus_total, price_nano_per_gpu_hour, region, cluster_name, supplier_id, hardware,
+const offer = sql`gpu_model, gpu_ram_mib, gpus_total, price_nano_per_gpu_hour, region, supplier_id, hardware,
   has_persistent_storage, simulation`
 
 export async function searchMarketplace(

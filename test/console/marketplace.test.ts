@@ -73,9 +73,15 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
     expect(await card.textContent()).toContain(`${(5 * COPIES).toLocaleString('en')} machines`)
     expect(await card.textContent()).toContain('$0.35')
     const table = page.getByRole('table', { name: 'Machines' })
-    await table.getByText(/ identical$/).first().waitFor()
+    await table
+      .getByText(/identical machines$/)
+      .first()
+      .waitFor()
     // The rent button is on screen without scrolling in either direction.
-    const box = await table.getByRole('button', { name: /^Rent / }).first().boundingBox()
+    const box = await table
+      .getByRole('button', { name: /^Rent / })
+      .first()
+      .boundingBox()
     expect(box !== null && box.x + box.width <= 1440 && box.y + box.height <= 900).toBe(true)
     await look('marketplace-1440')
     await visit('/marketplace?each=true', 'Marketplace')
@@ -90,7 +96,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`the marketplace${browserLeftOut}`
     await close()
     const phone = await browser.open(browser.server.demoKey, { width: 390, height: 780 })
     await phone.visit('/marketplace', 'Marketplace')
-    const rent = phone.page.getByRole('table', { name: 'Machines' }).getByRole('button', { name: /^Rent / }).first()
+    const rent = phone.page
+      .getByRole('table', { name: 'Machines' })
+      .getByRole('button', { name: /^Rent / })
+      .first()
     const place = await rent.boundingBox()
     expect(place !== null && place.x >= 0 && place.x + place.width <= 390).toBe(true)
     await phone.look('marketplace-phone')

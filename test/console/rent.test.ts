@@ -131,7 +131,10 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await page.getByRole('radio', { name: /Trainer/, checked: true }).waitFor()
     await look('marketplace-template')
     await page.getByLabel('Search').fill('mock-fra-rtx4090')
-    await page.getByRole('button', { name: /^Rent mock-fra-rtx4090/ }).first().click()
+    await page
+      .getByRole('button', { name: /^Rent mock-fra-rtx4090/ })
+      .first()
+      .click()
     const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
     await dialog.getByLabel('RUN_NAME').fill('first')
     await dialog.getByText('Advanced options').click()

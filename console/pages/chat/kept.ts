@@ -1,6 +1,7 @@
 /** Conversations that this browser keeps, newest first: at most a few dozen, for the signed-in account only. */
 import { useState } from 'react'
 import { z } from 'zod'
+import { systemClock } from '../../../src/base/instant.ts'
 import { useMe } from '../../api/me.ts'
 import { useStored } from '../../ui/stored.ts'
 import type { Turn } from './conversation.ts'
@@ -23,7 +24,7 @@ const turn = z.object({
 })
 
 const keptConversation = z.object({ id: z.string(), title: z.string(), system: z.string(), turns: z.array(turn) })
-export type KeptConversation = z.output<typeof keptConversation>
+type KeptConversation = z.output<typeof keptConversation>
 
 export interface Kept {
   readonly all: readonly KeptConversation[]
@@ -66,7 +67,7 @@ export function turnsOf({ turns }: KeptConversation): Turn[] {
 
 function emptyConversation(): KeptConversation {
   const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1))
-  return { id: `${Date.now()}-${drawn}`, title: '', system: '', turns: [] }
+  return { id: `${systemClock.now()}-${drawn}`, title: '', system: '', turns: [] }
 }
 
 function isOver({ state }: Turn): boolean {

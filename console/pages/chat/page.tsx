@@ -1,14 +1,6 @@
 /** Chat with a model. Conversations stay in the browser; each answer shows its usage and cost. */
 import { getRouteApi } from '@tanstack/react-router'
-import {
-  useCallback,
-  useEffect,
-  useEffectEvent,
-  useRef,
-  useState,
-  type FormEvent,
-  type KeyboardEvent,
-} from 'react'
+import { useCallback, useEffect, useEffectEvent, useRef, useState, type FormEvent, type KeyboardEvent } from 'react'
 import { count } from '../../../src/view/number.ts'
 import type { Model } from '../../api/inference.ts'
 import { Button } from '../../ui/button.tsx'
@@ -119,7 +111,8 @@ function Chat({ model, models, kept }: ChatProps) {
         </div>
         {turns.length > 0 && (
           <p className="py-2 text-right text-xs text-muted tabular-nums">
-            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf([...turns, ...other.turns])} /> in total
+            {count(turns.length, 'question')}, <TotalCost requestIds={requestIdsOf([...turns, ...other.turns])} /> in
+            total
           </p>
         )}
         <Composer

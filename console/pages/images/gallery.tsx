@@ -1,4 +1,4 @@
-/** The image in progress, the selected one, and the others of this session. */
+/** The image in progress, the selected one, and the others that this browser keeps. */
 import { useState } from 'react'
 import { count } from '../../../src/view/number.ts'
 import { Button } from '../../ui/button.tsx'
@@ -46,9 +46,10 @@ interface GalleryProps {
   readonly images: readonly GeneratedImage[]
   readonly isBusy: boolean
   readonly onAgain: (image: GeneratedImage) => void
+  readonly onClear: () => void
 }
 
-export function Gallery({ images, isBusy, onAgain }: GalleryProps) {
+export function Gallery({ images, isBusy, onAgain, onClear }: GalleryProps) {
   const [chosenId, setChosenId] = useState<string>()
   const [newestId, setNewestId] = useState(images[0]?.requestId)
   // A new image is selected.
@@ -76,12 +77,15 @@ export function Gallery({ images, isBusy, onAgain }: GalleryProps) {
               <Button disabled={isBusy} onClick={() => onAgain(chosen)}>
                 Try another seed
               </Button>
+              <Button look="quiet" disabled={isBusy} onClick={onClear}>
+                Delete all
+              </Button>
             </div>
           </div>
         </div>
       </Card>
       {images.length > 1 && (
-        <ul aria-label="Images of this session" className="flex flex-wrap gap-2">
+        <ul aria-label="Images" className="flex flex-wrap gap-2">
           {images.map((image) => (
             <li key={image.requestId}>
               <button

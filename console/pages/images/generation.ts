@@ -1,12 +1,12 @@
-/** Generates one image at a time, with progress, and keeps the images of this session, newest first. */
-import { useEffect, useRef, useState } from 'react'
+/** Generates one image at a time, with progress, and keeps the images in this browser, newest first. */
+import { useEffect, useEffectEvent, useRef, useState } from 'react'
+import { systemClock } from '../../../src/base/instant.ts'
 import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import { client } from '../../api/client.ts'
 import { fileOf, isStopped, noteRequest, problemOf } from '../../api/inference.ts'
-
-/** Each is a file in the browser's memory. */
-const MAX_IMAGES = 24
+import { useMe } from '../../api/me.ts'
+import { clearImages, keepImage, MAX_IMAGES, readImages, type KeptImage } from './history.ts'
 
 export type ImageOrder = CallInput<'generateImage'>['body']
 
@@ -37,9 +37,12 @@ export interface Images {
   readonly isBusy: boolean
   readonly generate: (order: ImageOrder) => void
   readonly stop: () => void
+  /** Forgets all images. */
+  readonly clear: () => void
 }
 
 export function useImages(): Images {
+  const accountId = useMe().account.id
   const [generation, setGeneration] = useState<Generation>()
   const [images, setImages] = useState<readonly GeneratedImage[]>([])
   const running = useRef<AbortController>(undefined)
@@ -52,10 +55,23 @@ export function useImages(): Images {
       for (const url of made) URL.revokeObjectURL(url)
     }
   }, [])
-  const add = (image: GeneratedImage): void => {
-    urls.current.unshift(image.url)
+  const show = ({ file, atMs: _atMs, ...image }: KeptImage): GeneratedImage => {
+    const url = URL.createObjectURL(file)
+    urls.current.unshift(url)
+    return { ...image, url }
+  }
+  const showKept = useEffectEvent((kept: readonly KeptImage[]) => {
+    const shown = kept.toReversed().map(show).toReversed()
+    setImages((all) => [...all, ...shown].slice(0, MAX_IMAGES))
+  })
+  useEffect(() => {
+    void readImages(accountId).then(showKept)
+  }, [accountId])
+  const add = (image: KeptImage): void => {
+    const shown = show(image)
     for (const url of urls.current.splice(MAX_IMAGES)) URL.revokeObjectURL(url)
-    setImages((all) => [image, ...all].slice(0, MAX_IMAGES))
+    setImages((all) => [shown, ...all].slice(0, MAX_IMAGES))
+    void keepImage(accountId, image)
   }
   const generate = async (order: ImageOrder): Promise<void> => {
     const controller = new AbortController()
@@ -77,6 +93,11 @@ export function useImages(): Images {
     isBusy: generation?.state === 'waiting' || generation?.state === 'running',
     generate: (order) => void generate(order),
     stop: () => running.current?.abort(),
+    clear: () => {
+      setImages([])
+      for (const url of urls.current.splice(0)) URL.revokeObjectURL(url)
+      void clearImages(accountId)
+    },
   }
 }
 
@@ -84,7 +105,7 @@ async function follow(
   order: ImageOrder,
   signal: AbortSignal,
   change: (more: Partial<Generation>) => void,
-): Promise<GeneratedImage> {
+): Promise<KeptImage> {
   const stream = await client.stream('generateImage', { body: order, signal })
   const { requestId } = stream
   change({ requestId })
@@ -97,7 +118,8 @@ async function follow(
       return {
         requestId,
         order,
-        url: fileOf(image.image, 'image/png'),
+        file: fileOf(image.image, 'image/png'),
+        atMs: systemClock.now(),
         seed: image.random_seed,
         seconds: event.inference_time,
         notes: event.notes ?? [],

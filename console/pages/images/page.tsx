@@ -48,7 +48,7 @@ const others: readonly Parameter[] = [
 export function ImagesPage() {
   const { model: wanted } = route.useSearch()
   return (
-    <Page intro="Describe the image. Images are lost when you close this page; download the ones you want to keep.">
+    <Page intro="Describe the image. The last 24 images stay in this browser.">
       <WithModel kind="image" wanted={wanted} skeleton={<PlaygroundSkeleton />}>
         {(model, models) => <Generator model={model} models={models} />}
       </WithModel>
@@ -136,7 +136,7 @@ function Generator({ model, models }: { model: Model; models: readonly Model[] }
           />
         )}
         {generator.images.length > 0 ? (
-          <Gallery images={generator.images} isBusy={generator.isBusy} onAgain={again} />
+          <Gallery images={generator.images} isBusy={generator.isBusy} onAgain={again} onClear={generator.clear} />
         ) : (
           generator.generation === undefined && <Empty title="No images yet">Enter a prompt and press Generate.</Empty>
         )}

@@ -16,33 +16,28 @@ interface ColumnOptions {
 }
 
 /** Memoized by the caller, so that visible rows do not render again. */
-export function columnsOf({
-  onRent,
-  mayRent,
-  compared,
-  onCompare,
-}: ColumnOptions): ReadonlyArray<Column<MachineRow>> {
+export function columnsOf({ onRent, mayRent, compared, onCompare }: ColumnOptions): ReadonlyArray<Column<MachineRow>> {
   return [
-    textColumn('gpu', 'GPU', 'minmax(11rem, 1.5fr)', (row) => (
+    textColumn('gpu', 'GPU', 'minmax(10.5rem, 1.5fr)', (row) => (
       <TwoLines
         first={row.gpu}
-        second={row.identicalMachines === 1 ? row.id : `${row.id} + ${number(row.identicalMachines - 1)} identical`}
+        second={row.identicalMachines === 1 ? row.id : `${number(row.identicalMachines)} identical machines`}
       />
     )),
     amountColumn('price', <Named name="Price" more=" per GPU-hour" />, '5.25rem', (row) => (
       <span className="font-medium">{money(row.pricePerGpu)}</span>
     )),
-    amountColumn('free', 'Free', '5rem', (row) => (
+    amountColumn('free', 'Free', '4.75rem', (row) => (
       <span
         className={row.gpusFree === 0 ? 'text-muted' : ''}
         title={row.identicalMachines === 1 ? undefined : `${number(row.identicalGpusFree)} on all of them`}
       >{`${row.gpusFree} of ${row.gpusTotal}`}</span>
     )),
-    amountColumn('vram', 'VRAM', '5rem', (row) => `${number(row.vramGb)} GB`),
+    amountColumn('vram', 'VRAM', '4.75rem', (row) => `${number(row.vramGb)} GB`),
     {
       name: 'uptime',
       header: <Named name="Reliability" more=": share of the last 30 days online" />,
-      width: '6rem',
+      width: '5.75rem',
       align: 'right',
       cell: ({ uptimePercent }) => (uptimePercent === null ? <Unknown /> : `${uptimePercent} %`),
     },
@@ -53,15 +48,15 @@ export function columnsOf({
       align: 'right',
       cell: ({ cudaVersion }) => cudaVersion ?? <Unknown />,
     },
-    textColumn('cpu', 'CPU', 'minmax(7.5rem, 1fr)', (row) => (
+    textColumn('cpu', 'CPU', 'minmax(7rem, 1fr)', (row) => (
       <TwoLines first={count(row.cpuCores, 'core')} second={row.cpuModel} />
     )),
-    amountColumn('ram', 'RAM', '5.5rem', (row) => `${number(row.ramGb)} GB`),
-    amountColumn('disk', 'Disk', '6.25rem', (row) => `${number(row.storageGb)} GB`),
-    textColumn('region', 'Region', 'minmax(6rem, 0.8fr)', (row) => (
+    amountColumn('ram', 'RAM', '6rem', (row) => `${number(row.ramGb)} GB`),
+    amountColumn('disk', 'Disk', '6.75rem', (row) => `${number(row.storageGb)} GB`),
+    textColumn('region', 'Region', 'minmax(5.5rem, 0.8fr)', (row) => (
       <TwoLines first={row.region} second={row.clusterName} />
     )),
-    textColumn('supplier', 'Supplier', 'minmax(7rem, 1fr)', (row) => (
+    textColumn('supplier', 'Supplier', 'minmax(6rem, 1fr)', (row) => (
       <span title={row.supplierId}>{row.supplierId}</span>
     )),
     {

@@ -39,7 +39,9 @@ export function MarketplacePage() {
   const [isComparing, setComparing] = useState(false)
   const columns = useMemo(() => {
     const toggle = (row: MachineRow): void =>
-      setCompared((all) => (all.some(({ id }) => id === row.id) ? all.filter(({ id }) => id !== row.id) : [...all, row]))
+      setCompared((all) =>
+        all.some(({ id }) => id === row.id) ? all.filter(({ id }) => id !== row.id) : [...all, row],
+      )
     return columnsOf({ onRent: setRenting, mayRent, compared, onCompare: toggle })
   }, [mayRent, compared])
 
@@ -63,11 +65,7 @@ export function MarketplacePage() {
         error === null && <Skeleton rows={14} />
       ) : (
         <>
-          <TemplateGallery
-            templates={templates}
-            chosen={template?.id}
-            onChoose={(id) => change({ template: id })}
-          />
+          <TemplateGallery templates={templates} chosen={template?.id} onChoose={(id) => change({ template: id })} />
           <GpuCards
             counts={counts}
             chosen={gpu}
@@ -96,7 +94,7 @@ export function MarketplacePage() {
             onShow={show}
             sorting={{ name: sort, isDown: down }}
             onSort={sortBy}
-            minWidth="74rem"
+            minWidth="75rem"
             shows={JSON.stringify([gpu, free, price, region, text, sort, down, each])}
             empty={<NoMachines isFiltered={isFiltered} onClear={clear} />}
           />

@@ -104,11 +104,7 @@ export function RentDialog({ machine, template, onClose }: RentDialogProps) {
             Template <strong>{template.name}</strong>: {template.summary ?? imageText(template)}
           </p>
         )}
-        <ParamFields
-          template={template}
-          values={form.values.params}
-          onChange={(params) => form.set({ params })}
-        />
+        <ParamFields template={template} values={form.values.params} onChange={(params) => form.set({ params })} />
         <div className="grid items-start gap-3 sm:grid-cols-3">
           <SelectField
             label="GPUs"
@@ -133,7 +129,11 @@ export function RentDialog({ machine, template, onClose }: RentDialogProps) {
           <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         </div>
         <GuardFields form={form} />
-        <AdvancedFields kind="container" form={form} diskGb={shareOfMachine(machine, gpus, machine.gpusTotal).storageGb} />
+        <AdvancedFields
+          kind="container"
+          form={form}
+          diskGb={shareOfMachine(machine, gpus, machine.gpusTotal).storageGb}
+        />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
           <PriceFacts perHour={perHour} isWide />
         </div>

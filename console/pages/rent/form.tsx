@@ -54,7 +54,11 @@ export function RentForm({ kind, choices, template, onSelect }: RentFormProps) {
     if (isPriceChange(renting.error)) renting.reset()
   }
   return (
-    <form onSubmit={form.submit} noValidate className="grid items-start gap-4 max-lg:pb-20 lg:grid-cols-[minmax(0,1fr)_20rem]">
+    <form
+      onSubmit={form.submit}
+      noValidate
+      className="grid items-start gap-4 max-lg:pb-20 lg:grid-cols-[minmax(0,1fr)_20rem]"
+    >
       <div className="flex min-w-0 flex-col gap-4">
         <NoSshKey />
         <ShapeCard

@@ -21,9 +21,11 @@ const icons: Readonly<Record<NonNullable<Template['icon']>, IconName>> = {
   code: 'terminal',
 }
 
+/** Own ones first. */
 export function useTemplates(): { readonly templates: readonly Template[]; readonly isLoading: boolean } {
   const { data, isLoading } = useCall('listTemplates', undefined, { enabled: useMay('compute:read') })
-  return { templates: data?.templates ?? [], isLoading }
+  const own = (template: Template): number => (template.owner === 'account' ? 0 : 1)
+  return { templates: (data?.templates ?? []).toSorted((a, b) => own(a) - own(b)), isLoading }
 }
 
 interface TemplateGalleryProps {

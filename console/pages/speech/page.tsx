@@ -175,7 +175,7 @@ function useSpeech() {
     setError(null)
     try {
       const { requestId, answer } = await client.infer('generateAudio', { body: order, signal: controller.signal })
-      const url = fileOf(answer.audio, 'audio/mpeg')
+      const url = URL.createObjectURL(fileOf(answer.audio, 'audio/mpeg'))
       urls.current.unshift(url)
       for (const old of urls.current.splice(MAX_TAKES)) URL.revokeObjectURL(old)
       const take = { requestId, order, url, seconds: answer.duration, characters: answer.usage }

@@ -34,10 +34,7 @@ export function SshKeysPage() {
     </Button>
   )
   const generate = (
-    <Button
-      disabledReason={disabledReason}
-      onClick={() => dialog.open((close) => <GenerateDialog onClose={close} />)}
-    >
+    <Button disabledReason={disabledReason} onClick={() => dialog.open((close) => <GenerateDialog onClose={close} />)}>
       Generate key
     </Button>
   )

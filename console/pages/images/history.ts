@@ -1,0 +1,57 @@
+/** Images that this browser keeps, newest first. Without storage, as in a private window, they last for the page. */
+import type { GeneratedImage } from './generation.ts'
+
+/** Each is a file of a few hundred kilobytes. */
+export const MAX_IMAGES = 24
+const STORE = 'images'
+
+export interface KeptImage extends Omit<GeneratedImage, 'url'> {
+  readonly file: Blob
+  readonly atMs: number
+}
+
+export async function readImages(accountId: string): Promise<KeptImage[]> {
+  const all = await use(accountId, 'readonly', (store) => store.getAll() as IDBRequest<KeptImage[]>)
+  return (all ?? []).toSorted((a, b) => b.atMs - a.atMs)
+}
+
+/** The oldest ones above the limit go. */
+export async function keepImage(accountId: string, image: KeptImage): Promise<void> {
+  await use(accountId, 'readwrite', (store) => store.put(image))
+  const old = (await readImages(accountId)).slice(MAX_IMAGES)
+  for (const { requestId } of old) await use(accountId, 'readwrite', (store) => store.delete(requestId))
+}
+
+export async function clearImages(accountId: string): Promise<void> {
+  await use(accountId, 'readwrite', (store) => store.clear())
+}
+
+/** undefined: the browser does not store anything. */
+async function use<T>(
+  accountId: string,
+  mode: IDBTransactionMode,
+  act: (store: IDBObjectStore) => IDBRequest<T>,
+): Promise<T | undefined> {
+  try {
+    const opening = indexedDB.open(`berth.images.${accountId}`, 1)
+    opening.addEventListener('upgradeneeded', () => {
+      opening.result.createObjectStore(STORE, { keyPath: 'requestId' })
+    })
+    const database = await outcome(opening)
+    try {
+      return await outcome(act(database.transaction(STORE, mode).objectStore(STORE)))
+    } finally {
+      database.close()
+    }
+  } catch (error) {
+    if (error instanceof DOMException) return undefined
+    throw error
+  }
+}
+
+function outcome<T>(request: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request.addEventListener('success', () => resolve(request.result))
+    request.addEventListener('error', () => reject(request.error ?? new DOMException('storage failed')))
+  })
+}
