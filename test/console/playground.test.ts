@@ -335,7 +335,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`calling models${browserLeftOut}`,
     await page.getByLabel('Speed').fill('9')
     await page.getByText('Must be a number from 0.1 to 5').waitFor()
     await page.getByLabel('Speed').fill('1.25')
-    await page.getByLabel('Voice').selectOption('kal: synthetic, fast')
+    await page.getByLabel('Voice', { exact: true }).selectOption('kal: synthetic, fast')
     voice.upstream.behaviour.fault = { kind: 'status', status: 500 }
     await page.getByRole('button', { name: 'Generate' }).click()
     await page.getByRole('alert').waitFor()
