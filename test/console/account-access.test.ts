@@ -136,7 +136,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browse
     await page.getByRole('button', { name: 'Generate key' }).click()
     await page.getByRole('button', { name: 'Generate and add' }).click()
     const dialog = page.getByRole('dialog', { name: /Download the private key/ })
-    await dialog.getByRole('button', { name: 'Done' }).click()
+    expect(await dialog.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true)
     await look('ssh-keys-generate')
     const downloading = page.waitForEvent('download')
     await dialog.getByRole('button', { name: 'Download berth_ed25519' }).click()

@@ -48,7 +48,8 @@ interface ChatProps {
 
 function Chat({ model, models, kept }: ChatProps) {
   const navigate = route.useNavigate()
-  const second = models.find(({ id }) => id === route.useSearch().with)
+  const { with: secondId } = route.useSearch()
+  const second = models.find(({ id }) => id === secondId)
   const conversation = useConversation(turnsOf(kept.current))
   /** Only of the comparison; it is not kept. */
   const other = useConversation()
@@ -169,12 +170,12 @@ function Chat({ model, models, kept }: ChatProps) {
 /** Keeps the conversation whenever an answer is over. */
 function useKeeping(kept: Kept, { turns, isBusy }: Conversation, system: string): void {
   const keep = useEffectEvent(() => kept.keep(turns, system))
-  const [seen, setSeen] = useState(turns)
+  const seen = useRef(turns)
   useEffect(() => {
-    if (isBusy || turns === seen) return
-    setSeen(turns)
+    if (isBusy || turns === seen.current) return
+    seen.current = turns
     keep()
-  }, [turns, isBusy, seen])
+  }, [turns, isBusy])
 }
 
 /** The request for the draft; without a draft, the last one sent, or an example. */

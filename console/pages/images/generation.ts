@@ -1,14 +1,12 @@
 /** Generates one image at a time, with progress, and keeps the images in this browser, newest first. */
 import { useEffect, useEffectEvent, useRef, useState } from 'react'
 import { systemClock } from '../../../src/base/instant.ts'
-import type { CallInput } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import { client } from '../../api/client.ts'
 import { fileOf, isStopped, noteRequest, problemOf } from '../../api/inference.ts'
 import { useMe } from '../../api/me.ts'
 import { clearImages, keepImage, MAX_IMAGES, readImages, type KeptImage } from './history.ts'
-
-export type ImageOrder = CallInput<'generateImage'>['body']
+import type { GeneratedImage, ImageOrder } from './image.ts'
 
 export interface Generation {
   readonly order: ImageOrder
@@ -19,15 +17,6 @@ export interface Generation {
   readonly step: number
   readonly steps: number | null
   readonly error: ClientError | null
-}
-
-export interface GeneratedImage {
-  readonly requestId: string
-  readonly order: ImageOrder
-  readonly url: string
-  readonly seed: number
-  readonly seconds: number
-  readonly notes: readonly string[]
 }
 
 export interface Images {

@@ -1,5 +1,5 @@
 /** Images that this browser keeps, newest first. Without storage, as in a private window, they last for the page. */
-import type { GeneratedImage } from './generation.ts'
+import type { GeneratedImage } from './image.ts'
 
 /** Each is a file of a few hundred kilobytes. */
 export const MAX_IMAGES = 24

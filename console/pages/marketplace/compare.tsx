@@ -38,7 +38,9 @@ export function CompareDialog({ machines, onRent, onClose }: CompareDialogProps)
         <table className="w-full border-collapse text-sm" aria-label="Comparison">
           <thead>
             <tr className="border-b border-line text-left">
-              <td />
+              <td>
+                <span className="sr-only">Machine</span>
+              </td>
               {machines.map(({ id, gpu }) => (
                 <th key={id} scope="col" className="min-w-36 px-3 py-2 align-top font-semibold">
                   {gpu}
@@ -61,7 +63,9 @@ export function CompareDialog({ machines, onRent, onClose }: CompareDialogProps)
               </tr>
             ))}
             <tr>
-              <td />
+              <td>
+                <span className="sr-only">Machine</span>
+              </td>
               {machines.map((machine) => (
                 <td key={machine.id} className="px-3 pt-3">
                   <Button

@@ -20,7 +20,7 @@ export interface KeyPair {
 /** undefined: this browser cannot, or the page is not served over HTTPS. */
 export async function generateKeyPair(comment: string): Promise<KeyPair | undefined> {
   try {
-    const pair = (await crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])) as CryptoKeyPair
+    const pair = await crypto.subtle.generateKey('Ed25519', true, ['sign', 'verify'])
     const point = new Uint8Array(await crypto.subtle.exportKey('raw', pair.publicKey))
     // PKCS #8 ends with the seed.
     const seed = new Uint8Array(await crypto.subtle.exportKey('pkcs8', pair.privateKey)).slice(-32)

@@ -46,15 +46,7 @@ export function TemplatesPage() {
         rowKey="id"
         columns={[
           ...columns,
-          {
-            name: 'use',
-            header: <span className="sr-only">Use</span>,
-            cell: ({ id, name }) => (
-              <ButtonLink to="/marketplace" search={{ template: id }} aria-label={`Use ${name}`}>
-                Use
-              </ButtonLink>
-            ),
-          },
+          rentColumn,
           actionColumn('Details', ({ name }) => name, show),
           actionColumn('Edit', ({ name }) => name, edit, { disabledReason: whyNot }),
           actionColumn('Delete', ({ name }) => name, remove, { disabledReason: whyNot }),
@@ -81,6 +73,16 @@ const columns: Columns<Template> = [
       : { label: visibility === 'link' ? 'Shared by link' : 'Yours', tone: 'good' },
   ),
 ]
+
+const rentColumn: Columns<Template>[number] = {
+  name: 'use',
+  header: <span className="sr-only">Use</span>,
+  cell: ({ id, name }) => (
+    <ButtonLink to="/marketplace" search={{ template: id }} aria-label={`Use ${name}`}>
+      Use
+    </ButtonLink>
+  ),
+}
 
 function ShowDialog({ template, onClose }: { template: Template; onClose: () => void }) {
   return (
