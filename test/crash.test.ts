@@ -53,7 +53,7 @@ describe(`${KILLS} kills of the whole process tree under load`, () => {
   })
 
   test('every rental that a customer got a success response for exists once', { timeout: 3 * MINUTE_MS }, async () => {
-    const rentals = await waitForStatus(['Running', 'Failed', 'Terminated'])
+    const rentals = await waitForStatus(['Running', 'Stopped', 'Failed', 'Terminated'])
     const known = new Set(rentals.map((rental) => (rental.kind === 'container' ? rental.name : String(rental.id))))
     const created = [...load.results.created.values()]
     expect(created.filter((id) => !known.has(id))).toEqual([])
@@ -61,7 +61,8 @@ describe(`${KILLS} kills of the whole process tree under load`, () => {
   })
 
   test('after all rentals end, no machine is left and every GPU is free', { timeout: 6 * MINUTE_MS }, async () => {
-    for (const rental of await listRentals()) if (rental.status === 'Running') await terminate(rental)
+    for (const rental of await listRentals())
+      if (rental.status === 'Running' || rental.status === 'Stopped') await terminate(rental)
     await waitForStatus(['Failed', 'Terminated'])
     await expect.poll(countMachinesAtEngine, { timeout: MINUTE_MS }).toBe(0)
     await expect.poll(countGpusInUse, { timeout: MINUTE_MS }).toBe(0)

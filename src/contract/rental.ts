@@ -44,7 +44,7 @@ export const rentalState = z.enum([
 ])
 export type RentalState = z.infer<typeof rentalState>
 
-export const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
+const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
 export type RentalAction = z.infer<typeof rentalAction>
 
 /** In every answer about a rental that has room for it. */

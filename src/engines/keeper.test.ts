@@ -31,6 +31,16 @@ class MemoryHost implements Runtime {
     await this.stopOutcome()
     this.things.delete(id)
   }
+  async halt(id: string): Promise<void> {
+    this.calls.push(`halt ${id}`)
+    const found = this.things.get(id)
+    if (found !== undefined) this.things.set(id, { id, tag: found.tag, state: 'ended', disks: [] })
+  }
+  async reboot({ id, reboots = 0 }: Workload): Promise<void> {
+    this.calls.push(`reboot ${id}`)
+    const found = this.things.get(id)
+    if (found !== undefined) this.things.set(id, { ...found, reboots })
+  }
   async setDisks(workload: Workload): Promise<void> {
     const found = this.things.get(workload.id)
     if (found === undefined) throw new Error('not there')
@@ -93,6 +103,52 @@ const until = (id: string, state: string) =>
     await keeper.pass(signal)
     return reported(id)?.state === state && reported(id)
   })
+
+describe('a workload that should be off', () => {
+  it.each(['running', 'failed'] as const)(
+    'is halted when it is %s, counts as running until then, and is kept',
+    async (state) => {
+      host.things.set('a', { id: 'a', tag: 'berth-t-a', state, disks: [] })
+      keeper.desire(want(2, workload('a', { started: true, power: 'off' })))
+      await keeper.pass(signal)
+      expect(reported('a')?.state).toBe('running')
+      await until('a', 'stopped')
+      expect(host.calls).toEqual(['halt a'])
+      await keeper.pass(signal)
+      expect(host.calls).toEqual(['halt a'])
+      keeper.desire(want(3, workload('a', { started: true })))
+      await until('a', 'running')
+      expect(host.calls).toEqual(['halt a', 'start a'])
+    },
+  )
+
+  it('is lost when it is gone, and ends when it should', async () => {
+    keeper.desire(want(2, workload('a', { started: true, power: 'off' })))
+    await keeper.pass(signal)
+    expect(reported('a')).toMatchObject({ state: 'failed', failure: 'vanished' })
+    host.things.set('b', { id: 'b', tag: 'berth-t-b', state: 'ended', disks: [] })
+    keeper.desire(want(3, workload('b', { started: true, power: 'off', want: 'gone' })))
+    await waitFor('b to be gone', async () => {
+      await keeper.pass(signal)
+      return reported('b') === undefined
+    })
+    expect(host.calls).toEqual(['stop b'])
+  })
+})
+
+describe('a reboot', () => {
+  it('is done once for each count, and only of a running workload', async () => {
+    host.things.set('a', { id: 'a', tag: 'berth-t-a', state: 'running', disks: [] })
+    keeper.desire(want(2, workload('a', { started: true, reboots: 2 })))
+    await waitFor('the reboot', async () => {
+      await keeper.pass(signal)
+      return host.things.get('a')?.reboots === 2
+    })
+    await keeper.pass(signal)
+    expect(host.calls).toEqual(['reboot a'])
+    expect(reported('a')?.state).toBe('running')
+  })
+})
 
 describe('a wanted workload', () => {
   it('is started and reported with its generation', async () => {

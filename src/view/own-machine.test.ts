@@ -19,6 +19,8 @@ const rental = {
   name: 'calm-red-fox',
   label: 'training',
   status: 'Running',
+  state: 'Running',
+  actions: ['reboot', 'terminate'],
   gpuCount: 8,
   gpuType: 'h100',
   region: 'us-central-1',
@@ -36,6 +38,8 @@ const instance = {
   sshCommand: 'ssh root@relay.example -p 20001',
   portMappings: [{ domain: 'relay.example', port: 20002 }],
   status_message: 'pulling',
+  state: 'Pending',
+  actions: ['terminate'],
   instance: {
     status: 'starting',
     gpu_count: 2,
@@ -71,7 +75,7 @@ describe('machines', () => {
   })
 
   test('a rental that is not running has no login', () => {
-    expect(machineOfRental({ ...rental, status: 'Pending' }).ssh).toBeUndefined()
+    expect(machineOfRental({ ...rental, state: 'Stopped' }).ssh).toBeUndefined()
   })
 })
 

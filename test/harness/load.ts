@@ -17,6 +17,8 @@ interface LoadResults {
   /** The same for volumes. */
   readonly volumes: Map<string, number>
   refused: number
+  /** Accepted stops. */
+  stopped: number
   answered: number
   /** Responses that no correct server sends. */
   readonly wrong: string[]
@@ -42,7 +44,14 @@ export interface Load {
 }
 
 export function startLoad(target: LoadTarget, workers: number): Load {
-  const results: LoadResults = { created: new Map(), volumes: new Map(), refused: 0, answered: 0, wrong: [] }
+  const results: LoadResults = {
+    created: new Map(),
+    volumes: new Map(),
+    refused: 0,
+    stopped: 0,
+    answered: 0,
+    wrong: [],
+  }
   let stopping = false
   const worker = async (): Promise<void> => {
     while (!stopping) await oneAct(target, results, () => stopping)
@@ -59,7 +68,7 @@ export function startLoad(target: LoadTarget, workers: number): Load {
 
 async function oneAct(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
   const label = labels[randomInt(labels.length)] ?? ''
-  const act = randomInt(10)
+  const act = randomInt(12)
   if (act < 3) {
     // Two in three are reserved: each holds a whole term and ends early.
     const term = act < 2 ? { termType: 'reserved', termPeriodDays: 30, discountPercentage: 10 } : {}
@@ -78,6 +87,7 @@ async function oneAct(target: LoadTarget, results: LoadResults, stopping: () => 
   }
   if (act < 6) return createInstance(target, results, stopping)
   if (act < 9) return endOne(target, results, stopping)
+  if (act < 11) return powerOne(target, results, stopping)
   await until(target, results, 'GET', '/v2/customer/balance', undefined, {}, stopping)
 }
 
@@ -130,6 +140,18 @@ async function createInstance(target: LoadTarget, results: LoadResults, stopping
   else if (reply !== undefined) results.refused += 1
 }
 
+/** Starts, then stops or reboots one of the created rentals. Most refuse: they are starting, reserved or gone. */
+async function powerOne(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
+  const ids = [...results.created.values()]
+  const id = ids[ids.length === 0 ? 0 : randomInt(ids.length)]
+  if (id === undefined) return
+  for (const act of ['start', randomInt(3) === 0 ? 'reboot' : 'stop']) {
+    const body = act === 'start' ? { ifNoGpu: 'wait' } : undefined
+    const reply = await until(target, results, 'POST', `/v2/alpha/on-demand/rentals/${id}/${act}`, body, {}, stopping)
+    if (act === 'stop' && reply?.status === 200) results.stopped += 1
+  }
+}
+
 /** Ends one of the created resources with the matching operation. */
 async function endOne(target: LoadTarget, results: LoadResults, stopping: () => boolean): Promise<void> {
   const ids = [...results.created.values()]
@@ -177,7 +199,11 @@ async function once(
   try {
     const response = await fetch(`${target.url()}${path}`, {
       method,
-      headers: { Authorization: `Bearer ${target.key}`, 'Content-Type': 'application/json', ...headers },
+      headers: {
+        Authorization: `Bearer ${target.key}`,
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(20_000),
     })

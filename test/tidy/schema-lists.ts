@@ -36,7 +36,7 @@ export function readSchemaLists(): Map<string, string[][]> {
   return lists
 }
 
-const replaced = /alter table ([\w.]+) add constraint \w+ check \((\w+) in\s+\(('[^)]*)\)\)/g
+const replaced = /alter table ([\w.]+) add constraint \w+\s+check \((\w+) in\s+\(('[^)]*)\)\)/g
 
 function wordsOf(list: string): string[] {
   return list.split(',').map((word) => word.trim().slice(1, -1))

@@ -1,4 +1,4 @@
-/** The disk limit counts everything that a container writes, wherever it is, and nothing else. */
+/** The disk of a container: what counts against its limit, and that it survives stops, other GPUs and reboots. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
@@ -45,6 +45,9 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
       expect(await waitForState(runtime, 'greedy', 'failed')).toMatchObject({ failure: 'disk_share_exceeded' })
       const container = await client.container('berth-greedy')
       expect(await readFile(`${container?.GraphDriver?.Data['UpperDir']}/root/note`, 'utf8')).toBe('kept\n')
+      // Turned off on request, it can be started again.
+      await runtime.halt('greedy', forever)
+      expect(await waitForState(runtime, 'greedy', 'ended')).toMatchObject({ id: 'greedy' })
       await runtime.stop('greedy', forever)
     },
   )
@@ -65,6 +68,68 @@ describe.skipIf(why !== undefined)(`the disk of a container${leftOut}`, () => {
     await waitFor('a second measurement', async () => (await measured()) > 0)
     expect((await runtime.list(forever)).find(({ id }) => id === 'sparse')?.state).toBe('running')
     for (const id of ['sparse', 'next']) await runtime.stop(id, forever)
+  })
+
+  const listed = async (id: string) => (await runtime.list(forever)).find((one) => one.id === id)
+
+  test('a halted container keeps its files, and starts again on the same or on other GPUs', async () => {
+    const kept = workloadOf('kept')
+    const inside = (script: string) => shell('kept', script)
+    await runtime.start(kept, silent, forever)
+    await inside('echo mine >/root/file')
+    const first = await listed('kept')
+    await runtime.halt('kept', forever)
+    expect(await listed('kept')).toMatchObject({ state: 'ended' })
+    await runtime.halt('kept', forever)
+
+    await runtime.start({ ...kept, started: true }, silent, forever)
+    expect((await inside('cat /root/file; echo $BERTH_GPUS')).trim()).toBe('mine\n0')
+    expect((await listed('kept'))?.incarnation).not.toBe(first?.incarnation)
+
+    await runtime.halt('kept', forever)
+    const moved = { ...kept, started: true, node: { ...kept.node, gpuIndexes: [1] } }
+    await runtime.start(moved, silent, forever)
+    const env = "tr '\\0' '\\n' </proc/1/environ | grep BERTH_GPUS"
+    expect((await inside(`cat /root/file; ${env}`)).trim()).toBe('mine\nBERTH_GPUS=1')
+    // Another agent finds it running, with the same disk.
+    const next = runtimeOn(lab)
+    expect((await next.list(forever)).find(({ id }) => id === 'kept')).toMatchObject({ state: 'running' })
+    await next.close()
+    const images = (await lab.docker('images', '-q', '--no-trunc')).split('\n').length
+    await runtime.stop('kept', forever)
+    expect((await lab.docker('images', '-q', '--no-trunc')).split('\n').length).toBe(images - 1)
+  })
+
+  test('a container that was removed on the way to other GPUs is made from its own disk, and from no other', async () => {
+    const cut = workloadOf('cut')
+    await runtime.start(cut, silent, forever)
+    await shell('cut', 'echo mine >/root/file')
+    await runtime.halt('cut', forever)
+    const moved = { ...cut, started: true, node: { ...cut.node, gpuIndexes: [1] } }
+    // The agent dies after the container was removed: the daemon refuses to create another one.
+    const broken = runtimeOn(lab, { gpus: [] })
+    await expect(broken.start(moved, silent, forever)).rejects.toMatchObject({ reason: 'gpu_missing' })
+    await broken.close()
+    expect(await listed('cut')).toMatchObject({ state: 'ended' })
+    await runtime.start(moved, silent, forever)
+    expect((await shell('cut', 'cat /root/file')).trim()).toBe('mine')
+    // What somebody else removes is lost: the image of its disk is older.
+    await lab.docker('rm', '-f', 'berth-cut')
+    await expect(runtime.start(moved, silent, forever)).rejects.toMatchObject({ reason: 'vanished' })
+    await runtime.stop('cut', forever)
+  })
+
+  test('a reboot restarts the container once, without an exit in between', async () => {
+    const again = workloadOf('again')
+    await runtime.start(again, silent, forever)
+    await shell('again', 'echo mine >/root/file')
+    const before = await listed('again')
+    await runtime.reboot({ ...again, reboots: 1 }, forever)
+    const after = await listed('again')
+    expect(after).toMatchObject({ state: 'running', reboots: 1 })
+    expect(after?.incarnation).not.toBe(before?.incarnation)
+    expect((await shell('again', 'cat /root/file')).trim()).toBe('mine')
+    await runtime.stop('again', forever)
   })
 
   test('two tenants with all GPUs cannot use all processes of the host', async () => {

@@ -105,66 +105,6 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await runtime.stop('broken', forever)
   })
 
-  test('a halted container keeps its files, and starts again on the same or on other GPUs', async () => {
-    const kept = workloadOf('kept')
-    const inside = (script: string) => shell('kept', script)
-    await runtime.start(kept, silent, forever)
-    await inside('echo mine >/root/file')
-    const first = await listed('kept')
-    await runtime.halt('kept', forever)
-    expect(await listed('kept')).toMatchObject({ state: 'ended' })
-    await runtime.halt('kept', forever)
-
-    await runtime.start({ ...kept, started: true }, silent, forever)
-    expect((await inside('cat /root/file; echo $BERTH_GPUS')).trim()).toBe('mine\n0')
-    expect((await listed('kept'))?.incarnation).not.toBe(first?.incarnation)
-
-    await runtime.halt('kept', forever)
-    const moved = { ...kept, started: true, node: { ...kept.node, gpuIndexes: [1] } }
-    await runtime.start(moved, silent, forever)
-    const env = "tr '\\0' '\\n' </proc/1/environ | grep BERTH_GPUS"
-    expect((await inside(`cat /root/file; ${env}`)).trim()).toBe('mine\nBERTH_GPUS=1')
-    // Another agent finds it running, with the same disk.
-    const next = runtimeOn(lab)
-    expect((await next.list(forever)).find(({ id }) => id === 'kept')).toMatchObject({ state: 'running' })
-    await next.close()
-    const images = (await lab.docker('images', '-q', '--no-trunc')).split('\n').length
-    await runtime.stop('kept', forever)
-    expect((await lab.docker('images', '-q', '--no-trunc')).split('\n').length).toBe(images - 1)
-  })
-
-  test('a container that was removed on the way to other GPUs is made from its own disk, and from no other', async () => {
-    const cut = workloadOf('cut')
-    await runtime.start(cut, silent, forever)
-    await shell('cut', 'echo mine >/root/file')
-    await runtime.halt('cut', forever)
-    const moved = { ...cut, started: true, node: { ...cut.node, gpuIndexes: [1] } }
-    // The agent dies after the container was removed: the daemon refuses to create another one.
-    const broken = runtimeOn(lab, { gpus: [] })
-    await expect(broken.start(moved, silent, forever)).rejects.toMatchObject({ reason: 'gpu_missing' })
-    await broken.close()
-    expect(await listed('cut')).toMatchObject({ state: 'ended' })
-    await runtime.start(moved, silent, forever)
-    expect((await shell('cut', 'cat /root/file')).trim()).toBe('mine')
-    // What somebody else removes is lost: the image of its disk is older.
-    await lab.docker('rm', '-f', 'berth-cut')
-    await expect(runtime.start(moved, silent, forever)).rejects.toMatchObject({ reason: 'vanished' })
-    await runtime.stop('cut', forever)
-  })
-
-  test('a reboot restarts the container once, without an exit in between', async () => {
-    const again = workloadOf('again')
-    await runtime.start(again, silent, forever)
-    await shell('again', 'echo mine >/root/file')
-    const before = await listed('again')
-    await runtime.reboot({ ...again, reboots: 1 }, forever)
-    const after = await listed('again')
-    expect(after).toMatchObject({ state: 'running', reboots: 1 })
-    expect(after?.incarnation).not.toBe(before?.incarnation)
-    expect((await shell('again', 'cat /root/file')).trim()).toBe('mine')
-    await runtime.stop('again', forever)
-  })
-
   test('a published port answers HTTP', async () => {
     await runtime.start(workloadOf('web', { ports: [80] }), silent, forever)
     await shell('web', 'mkdir /www && echo hello from inside >/www/index.html && httpd -h /www -p 80')
