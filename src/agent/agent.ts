@@ -177,7 +177,7 @@ class Agent {
       ...(disk === undefined ? {} : { disk }),
     }
     const offer = makeOffer(membership.terms, hardware, snapshot)
-    if (offer !== undefined) return offer
+    if (offer !== undefined) return { ...offer, hasPersistentStorage: this.#runtime.volumes !== undefined }
     throw new AgentError(`No GPU to offer. ${snapshot.notes.join(' ')}`.trim(), [
       'To try Berth without a GPU, simulate some: --simulate-gpus rtx4090:2',
     ])

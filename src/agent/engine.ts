@@ -94,6 +94,7 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
     dockerRuntime({
       socketPath,
       folder: path.join(folder.dir, 'containers'),
+      volumeFolder: path.join(folder.dir, 'volumes'),
       defaultImage: settings.image ?? DEFAULT_IMAGE,
       allowLocalImages: settings.allowLocalImages === true,
       gpus: snapshot.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: snapshot.simulated })),

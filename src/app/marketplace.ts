@@ -12,6 +12,7 @@ import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
 import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
 import { terminateRental } from './rental.ts'
@@ -51,6 +52,12 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   if (!options.ok) return options
   const tooSmall = gpuTooSmall(machine.gpu_ram_mib, minVramGb)
   if (tooSmall !== undefined) return tooSmall
+  const volumes = await lockOrderVolumes(app, tx, actor, 'container', options.value.workload.volumes)
+  if (!volumes.ok) return volumes
+  const { place } = volumes.value
+  const here = { driver: machine.driver, region: machine.region, host: machine.id }
+  const apart = place === undefined ? undefined : refusePlace(place, here)
+  if (apart !== undefined) return apart
   const guards = readGuards(order)
   if (!guards.ok) return guards
   const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
@@ -87,7 +94,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
   const placed = await placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted)
-  return placed.ok ? ok(await keepOptions(tx, placed.value, options.value)) : placed
+  if (!placed.ok) return placed
+  await attachOrdered(tx, placed.value, volumes.value)
+  return ok(await keepOptions(tx, placed.value, options.value))
 }
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
@@ -104,8 +113,12 @@ export async function createCheapestInstance(
   order: CheapestOrder,
 ): Promise<Result<Rental>> {
   const { gpuModel, gpuCount } = order
-  let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where: 'on the marketplace' })
-  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS })) {
+  const volumes = await lockOrderVolumes(app, tx, actor, 'container', order.volumes ?? [])
+  if (!volumes.ok) return volumes
+  const { place: only } = volumes.value
+  const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, where the storage volume is`
+  let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where })
+  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...only })) {
     outcome = await undoOnFailure(tx, () =>
       createInstance(app, tx, actor, {
         ...order,

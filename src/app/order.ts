@@ -20,6 +20,7 @@ import type { Actor, App } from './app.ts'
 import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
 import type { RentalChange } from './own-rental.ts'
 import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
 import { lockVolume } from '../store/volume.ts'
@@ -77,8 +78,13 @@ async function orderFromBook(
   if (!guards.ok) return guards
   const options = await readOrderOptions(tx, actor, kind, body, templateId)
   if (!options.ok) return options
+  const volumes = await lockOrderVolumes(app, tx, actor, kind, options.value.workload.volumes)
+  if (!volumes.ok) return volumes
+  const { place } = volumes.value
 
   const { region, gpuType, networkType, gpuCount } = body
+  const apart = place === undefined ? undefined : refusePlace(place, { ...place, region })
+  if (apart !== undefined) return apart
   const demand: Demand = {
     machineType: kind,
     region,
@@ -88,7 +94,8 @@ async function orderFromBook(
     machineGpus: machineGpusOf(price.value),
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
-  const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where: `in ${region}` }
+  const where = place?.host === undefined ? `in ${region}` : `on ${place.host}, where the storage volume is`
+  const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
   const common = {
     kind,
     region,
@@ -102,7 +109,7 @@ async function orderFromBook(
     monitoringEnabled: body.monitoringEnabled ?? null,
   }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example, places } of await findPlaces(app, tx, demand)) {
+  for (const { example, places } of await findPlaces(app, tx, demand, [], place)) {
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
@@ -110,7 +117,10 @@ async function orderFromBook(
     outcome = await undoOnFailure(tx, () =>
       placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted),
     )
-    if (outcome.ok) return ok(await keepOptions(tx, outcome.value, options.value))
+    if (outcome.ok) {
+      await attachOrdered(tx, outcome.value, volumes.value)
+      return ok(await keepOptions(tx, outcome.value, options.value))
+    }
     if (outcome.kind !== 'no_capacity') return outcome
   }
   return outcome

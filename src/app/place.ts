@@ -25,6 +25,7 @@ import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
 import { moveToPlace, readTerms, type Rental } from '../store/rental.ts'
 import { listAttachments } from '../store/volume.ts'
 import type { App } from './app.ts'
+import type { VolumePlace } from './order-volume.ts'
 
 /** Nearly always the first attempt succeeds: only a concurrent order can take its GPUs. */
 const MAX_ATTEMPTS = 16
@@ -39,13 +40,14 @@ interface Attempt {
 
 /**
  * One attempt per engine and offer; for parts of machines one per kind of hardware, because the spec contains the number
- * of cores and the memory.
+ * of cores and the memory. `only`: where the volumes of the order are.
  */
 export async function findPlaces(
   app: App,
   tx: Tx,
   demand: Demand,
   refusedBy: readonly string[] = [],
+  only?: Pick<VolumePlace, 'driver' | 'host'>,
 ): Promise<Attempt[]> {
   const drivers = new Set(app.drivers.keys())
   const found = await listPlaceable(tx.db, demand)
@@ -56,6 +58,7 @@ export async function findPlaces(
     // Full machines count: a refusal for a reason of the account comes before no_capacity.
     if (rejection !== undefined && !isFull(rejection)) continue
     if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
+    if (only !== undefined && !isAt(machine, only)) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
     groups.set(key, [...(groups.get(key) ?? []), machine])
   }
@@ -67,6 +70,10 @@ export async function findPlaces(
     return example === undefined ? [] : [{ example, places }]
   })
   return (await Promise.all(attempts)).flat()
+}
+
+function isAt(machine: PlaceableMachine, { driver, host }: Pick<VolumePlace, 'driver' | 'host'>): boolean {
+  return machine.driver === driver && (host === undefined || machine.machineId === host)
 }
 
 function isFull({ reason }: Rejection): boolean {
@@ -138,10 +145,11 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
     machineGpus: rental.kind === 'bare-metal' ? rental.gpu_count / Math.max(1, rental.spec.nodes.length) : null,
     pays: await readPays(tx, rental),
   }
-  // A volume cannot follow to another engine.
+  // A volume cannot follow to another engine, nor one on the disk of a host to another host.
   const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
-  for (const { example, places } of await findPlaces(app, tx, demand, refusedBy)) {
-    if (isBound && example.driver !== rental.driver) continue
+  if (isBound && app.drivers.get(rental.driver)?.volumes?.isLocal === true) return false
+  const only = isBound ? { driver: rental.driver, host: undefined } : undefined
+  for (const { example, places } of await findPlaces(app, tx, demand, refusedBy, only)) {
     const claimed = await claimPlace(tx, rental.id, places)
     if (claimed === undefined) continue
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec

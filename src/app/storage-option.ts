@@ -3,7 +3,7 @@ import { instantOf, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { findRental } from '../store/rental.ts'
-import type { Driver } from '../engines/driver.ts'
+import type { Driver, Near } from '../engines/driver.ts'
 import { listEnginesOf } from '../store/machine.ts'
 import { listStoragePrices } from '../store/price.ts'
 import type { App } from './app.ts'
@@ -61,13 +61,17 @@ export interface VolumeRoom {
 /** For an order without a new volume. */
 export const noRoomAsked: VolumeRoom = { askedAt: instantOf(0), roomGb: new Map() }
 
-export async function readVolumeRoom(app: App, region: string, rentalId?: number): Promise<VolumeRoom> {
+/** `of`: the engine that it is for, and where there. */
+export async function readVolumeRoom(
+  app: App,
+  region: string,
+  of?: { readonly driver: ProviderId; readonly near: Near },
+): Promise<VolumeRoom> {
   const askedAt = app.clock.now()
-  const rental = rentalId === undefined ? undefined : await findRental(app.database.db, rentalId)
   const answers = [...app.drivers.values()].map(async ({ id, volumes, callTimeoutMs }) => {
     try {
       const signal = AbortSignal.timeout(callTimeoutMs)
-      const near = rental?.driver === id ? (rental.external_id ?? undefined) : undefined
+      const near = of?.driver === id ? of.near : undefined
       const roomGb = (await volumes?.roomGb?.([region], signal, near))?.get(region)
       return roomGb === undefined ? [] : [[id, roomGb] as const]
     } catch (error) {
@@ -76,6 +80,13 @@ export async function readVolumeRoom(app: App, region: string, rentalId?: number
     }
   })
   return { askedAt, roomGb: new Map((await Promise.all(answers)).flat()) }
+}
+
+/** Room for a volume of this rental. */
+export async function readRoomOfRental(app: App, region: string, rentalId: number | undefined): Promise<VolumeRoom> {
+  const rental = rentalId === undefined ? undefined : await findRental(app.database.db, rentalId)
+  if (rental === undefined || rental.external_id === null) return readVolumeRoom(app, region)
+  return readVolumeRoom(app, region, { driver: rental.driver, near: { machine: rental.external_id } })
 }
 
 /** The engine of its rental; else one with machines in the region; else one for any region. */
@@ -89,7 +100,14 @@ export function chooseVolumeEngine(
   const own = holding.filter(
     ({ id, volumes }) =>
       volumes?.regions === 'own' &&
-      there.some((one) => one.region === order.region && one.driver === id && one.offering === volumes.serves),
+      there.some(
+        ({ region, driver, offering }) =>
+          region === order.region &&
+          driver === id &&
+          // Machines with containers keep their volumes to themselves: such a volume is ordered for one of them.
+          offering !== 'marketplace' &&
+          volumes.serves.includes(offering),
+      ),
   )
   return own[0] ?? holding.find(({ volumes }) => volumes?.regions === 'all')
 }

@@ -5,12 +5,12 @@ import { fail, failField, ok, type Failure, type Result } from '../contract/resu
 import type { EventType } from '../contract/event.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
-import { isLiving } from '../domain/rental.ts'
+import { isLiving, type Mount } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
-import { volumePricePerHour } from '../domain/volume.ts'
+import { isUsableIn, volumePricePerHour } from '../domain/volume.ts'
 import type { Tx } from '../store/database.ts'
-import { findVolumeHost } from '../store/host.ts'
-import { listEnginesOf } from '../store/machine.ts'
+import { findVolumeHosts } from '../store/host-volume.ts'
+import { findMachine, listEnginesOf } from '../store/machine.ts'
 import { recordEvent } from '../store/event.ts'
 import { placeHold } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
@@ -28,6 +28,7 @@ import {
   moveVolume,
   type Volume,
 } from '../store/volume.ts'
+import { listCopied } from '../store/volume-growth.ts'
 import type { Actor, App } from './app.ts'
 import { refuseOverBudget } from './budget.ts'
 import { overKeyBudget } from './place-order.ts'
@@ -38,6 +39,8 @@ export interface VolumeOrder {
   readonly label: string
   readonly sizeGb: number
   readonly room: VolumeRoom
+  /** The machine that it is for. */
+  readonly nodeName?: string | undefined
 }
 
 export async function createVolume(
@@ -52,7 +55,13 @@ export async function createVolume(
   const other = others.find((rental) => rental.driver !== first?.driver)
   if (other !== undefined) return otherEngine(order.rentalIds ?? [], other)
   if (first?.kind === 'virtual-machine' && others.length > 0) return oneMachineOnly()
-  const volume = await insertPaidVolume(app, tx, actor, { ...order, driver: first?.driver })
+  const machine = order.nodeName === undefined ? undefined : await findMachine(tx.db, order.nodeName)
+  if (order.nodeName !== undefined && machine === undefined)
+    return failField(['nodeName'], 'node_not_ready', { node: order.nodeName })
+  if (machine !== undefined && !isUsableIn(order.region, machine.region))
+    return failField(['region'], 'other_node_region', { node: machine.id, region: machine.region })
+  const driver = first?.driver ?? machine?.driver
+  const volume = await insertPaidVolume(app, tx, actor, { ...order, driver, machineId: machine?.id })
   if (!volume.ok) return volume
   for (const rental of rentals.value) await insertAttachment(tx, volume.value.id, rental.id)
   return ok({ volume: volume.value, rentalIds: rentals.value.map((rental) => rental.id) })
@@ -87,11 +96,15 @@ export async function attachToNewRental(
   return volume
 }
 
-async function insertPaidVolume(
+export async function insertPaidVolume(
   app: App,
   tx: Tx,
   actor: Actor,
-  order: VolumeOrder & { readonly driver?: ProviderId | undefined },
+  order: VolumeOrder & {
+    readonly driver?: ProviderId | undefined
+    readonly machineId?: string | undefined
+    readonly copyOf?: number | undefined
+  },
 ): Promise<Result<Volume>> {
   const there = await listEnginesOf(tx.db, [order.region])
   const driver = chooseVolumeEngine(app, there, order)
@@ -120,6 +133,8 @@ async function insertPaidVolume(
     label: order.label,
     sizeGb: order.sizeGb,
     costPerHour,
+    machineId: order.machineId,
+    copyOf: order.copyOf,
   })
   const firstHour = costOfSpan(costPerHour, HOUR_MS)
   const payer = { accountId: actor.accountId, keyId: actor.keyId, label: order.label }
@@ -141,10 +156,10 @@ async function insertPaidVolume(
 }
 
 /** Only existing space is sold: volumes that the engine has not created yet count too. */
-async function refuseWithoutRoom(
+export async function refuseWithoutRoom(
   tx: Tx,
   driver: ProviderId,
-  { region, sizeGb, room }: VolumeOrder,
+  { region, sizeGb, room }: Pick<VolumeOrder, 'region' | 'sizeGb' | 'room'>,
 ): Promise<Failure | undefined> {
   const roomGb = room.roomGb.get(driver)
   if (roomGb === undefined) return undefined
@@ -157,7 +172,7 @@ export async function attachVolume(
   app: App,
   tx: Tx,
   actor: Actor,
-  request: { volumeId: number; rentalIds: readonly number[] },
+  request: { volumeId: number; rentalIds: readonly number[]; mount?: Mount },
 ): Promise<Result<number[]>> {
   // Rentals are locked before volumes, everywhere.
   const rentals = await lockForAttach(app, tx, actor, request.rentalIds, undefined)
@@ -178,20 +193,23 @@ export async function attachVolume(
   if (after.size > limits.attachmentsPerVolume) {
     return failField(['rentalIds'], 'too_many_attachments', { max: limits.attachmentsPerVolume })
   }
-  if (app.drivers.get(volume.value.driver)?.volumes?.serves === 'virtual-machine') {
+  if (app.drivers.get(volume.value.driver)?.volumes?.isLocal === true) {
     if (after.size > 1) return oneMachineOnly()
     const refused = await refuseOtherHost(tx, volume.value, rentals.value)
     if (refused !== undefined) return refused
   }
+  if ((await listCopied(tx.db, [request.volumeId])).size > 0)
+    return failField(['storageVolumeId'], 'volume_being_copied', { id: request.volumeId })
   for (const rental of rentals.value) {
     const already = attached.some((one) => one.rentalId === rental.id && one.state !== 'detaching')
-    if (!already) await insertAttachment(tx, request.volumeId, rental.id)
+    if (!already) await insertAttachment(tx, request.volumeId, rental.id, request.mount)
   }
   tx.wake.add('attachments')
   return ok([...after].sort((a, b) => a - b))
 }
 
 export async function detachVolume(
+  app: App,
   tx: Tx,
   actor: Actor,
   request: { volumeId: number; rentalIds?: readonly number[] | undefined },
@@ -203,6 +221,11 @@ export async function detachVolume(
   if (missing >= 0) {
     return failField(['rentalIds', missing], 'not_attached', { rentalId: request.rentalIds?.[missing] ?? 0 })
   }
+  const attaches = app.drivers.get(volume.value.driver)?.volumes?.attaches ?? []
+  const fixed = attached.find(
+    (one) => !attaches.includes(one.kind) && request.rentalIds?.includes(one.rentalId) !== false,
+  )
+  if (fixed !== undefined) return fail('volume_fixed', { rentalId: fixed.rentalId })
   const going = new Set(
     await detach(tx, {
       volumeId: request.volumeId,
@@ -221,6 +244,7 @@ export async function terminateVolume(tx: Tx, actor: Actor, volumeId: number): P
   if (attached.length > 0) {
     return fail('volume_attached', { rentalIds: attached.map((one) => one.rentalId) })
   }
+  if ((await listCopied(tx.db, [volumeId])).size > 0) return fail('volume_being_copied', { id: volumeId })
   return ok(await deleteVolume(tx, volume.value, 'customer_request'))
 }
 
@@ -279,14 +303,14 @@ function refuseAttachment(
   path: readonly [string, number],
 ): Failure | undefined {
   if (rental === undefined) return failField(path, 'rental_not_found')
-  if (app.drivers.get(rental.driver)?.volumes?.serves !== rental.kind)
+  if (app.drivers.get(rental.driver)?.volumes?.attaches.includes(rental.kind) !== true)
     return failField(path, 'not_bare_metal', { rentalId: id })
   if (!isLiving(rental.status)) return failField(path, 'rental_not_running', { rentalId: id, status: rental.status })
   if (region !== undefined && rental.region !== region) return failField(path, 'other_region', { region, rental })
   return undefined
 }
 
-async function lockOwnVolume(tx: Tx, actor: Actor, id: number): Promise<Result<Volume>> {
+export async function lockOwnVolume(tx: Tx, actor: Actor, id: number): Promise<Result<Volume>> {
   const volume = id <= MAX_INT32 ? await lockVolume(tx, id) : undefined
   if (volume === undefined || volume.account_id !== actor.accountId || volume.state === 'deleted') {
     return fail('volume_not_found', { id, field: ['storageVolumeId'] })
@@ -317,7 +341,8 @@ function oneMachineOnly(): Failure {
 
 /** A disk stays on its host. One that is not created yet goes to the host of its machine. */
 async function refuseOtherHost(tx: Tx, volume: Volume, rentals: readonly Rental[]): Promise<Failure | undefined> {
-  const host = volume.external_id === null ? undefined : await findVolumeHost(tx.db, volume.external_id)
+  const id = volume.external_id ?? ''
+  const host = (await findVolumeHosts(tx.db, [id])).get(id)
   if (host === undefined) return undefined
   const elsewhere = rentals.find((rental) => rental.spec.nodes[0]?.machineId !== host)
   if (elsewhere === undefined) return undefined

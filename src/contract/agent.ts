@@ -64,6 +64,9 @@ const disk = z.object({
     z.object({ kind: z.literal('file') }),
     z.object({ kind: z.literal('nfs'), server: z.string(), path: z.string() }),
   ]),
+  /** Where the machine mounts it. Absent: the host decides, or it is a bare disk. */
+  path: z.string().optional(),
+  readOnly: z.boolean().optional(),
 })
 export type Disk = z.output<typeof disk>
 
@@ -161,8 +164,19 @@ const hostVolume = z.object({
   made: z.boolean().default(false),
   /** All blocks are allocated when it is created. */
   reserved: z.boolean().default(false),
+  /** The volume of this host that it starts as a copy of. */
+  copyOf: id.optional(),
 })
 export type WantedVolume = z.output<typeof hostVolume>
+
+/** A volume as it is on the host. */
+const foundVolume = z.object({
+  id,
+  sizeGb: z.int().min(0),
+  /** null: not known. */
+  usedGb: z.number().min(0).nullable(),
+})
+export type FoundVolume = z.output<typeof foundVolume>
 
 /** The complete desired state of a host. */
 export const desired = z.object({
@@ -191,6 +205,8 @@ const hostReport = z.object({
   fault: hostFault.optional(),
   workloads: z.array(observation).max(1_000),
   volumes: z.array(id).max(1_000),
+  /** Their sizes. A volume whose desired size is larger is grown. Absent: the agent cannot grow volumes. */
+  volumeSizes: z.array(foundVolume).max(1_000).optional(),
   /** Volumes that could not be created or removed, or that are missing. */
   volumeFaults: z
     .array(z.object({ id, message: sentence }))

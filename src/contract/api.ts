@@ -24,6 +24,7 @@ import { rentalPowerEndpoints } from './rental-power.ts'
 import { rentalSessionEndpoints } from './rental-session.ts'
 import { rentalOptionEndpoints } from './rental-option.ts'
 import { rentalEndpoints } from './rental.ts'
+import { rentalVolumeEndpoints } from './rental-volume.ts'
 import { secretEndpoints } from './secret.ts'
 import { supplyEndpoints } from './supply.ts'
 import { templateEndpoints } from './template.ts'
@@ -47,6 +48,7 @@ export const api = {
   ...portEndpoints,
   ...rentalMetricsEndpoints,
   ...volumeEndpoints,
+  ...rentalVolumeEndpoints,
   ...billingEndpoints,
   ...costEndpoints,
   ...budgetEndpoints,

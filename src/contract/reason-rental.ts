@@ -164,14 +164,55 @@ export const rentalReasons = {
         : `Rental ${rental.id} is in ${rental.region}, but the storage volume is in ${region}.`,
     'A volume and its rentals must be in the same region.',
   ),
+  other_node_region: invalid(
+    ({ node, region }: { readonly node: string; readonly region: string }) => `Node ${node} is in ${region}.`,
+  ),
   other_engine: invalid(
     'The storage volume and the rental are on different engines.',
     'Use a volume on the same engine, or rent without it.',
   ),
   other_host: invalid(
-    ({ host, rentalId }: { readonly host: string; readonly rentalId: number }) =>
-      `The disk is on host ${host}, but rental ${rentalId} is not.`,
-    'Rent a virtual machine on that host.',
+    ({ host, rentalId }: { readonly host: string; readonly rentalId?: number }) =>
+      rentalId === undefined
+        ? `The storage volume is on machine ${host}.`
+        : `The disk is on host ${host}, but rental ${rentalId} is not.`,
+    'Rent on that machine.',
+  ),
+  volume_kind: invalid(
+    ({ id, kind }: { readonly id: number; readonly kind: string }) =>
+      `Storage volume ${id} cannot be attached to ${kindPlurals[kind] ?? kind}.`,
+    'Create a volume for the machine that you rent.',
+  ),
+  volume_in_use: invalid(
+    ({ id, rentalIds }: { readonly id: number; readonly rentalIds: readonly number[] }) =>
+      `Storage volume ${id} is attached to rental ${rentalIds.join(', ')}.`,
+    'Only containers can share it, and only if all of them mount it read-only.',
+  ),
+  volume_repeated: invalid(({ id }: { readonly id: number }) => `Storage volume ${id} is listed twice.`),
+  mount_path_taken: invalid(
+    ({ path, other }: { readonly path: string; readonly other: string }) =>
+      `${path} and ${other} overlap: a volume cannot be mounted inside another one.`,
+  ),
+  volume_fixed: conflict(
+    ({ rentalId }: { readonly rentalId: number }) => `The volumes of rental ${rentalId} are fixed when it is ordered.`,
+    'Terminate it, and order the next one with the volumes that it needs.',
+  ),
+  volume_not_larger: invalid(
+    ({ sizeGb }: { readonly sizeGb: number }) => `The storage volume already has ${sizeGb} GB; it can only grow.`,
+  ),
+  volume_growing: conflict(
+    ({ id, sizeGb }: { readonly id: number; readonly sizeGb: number }) =>
+      `Storage volume ${id} is already growing to ${sizeGb} GB.`,
+    'Wait until it has its new size.',
+  ),
+  volume_being_copied: invalid(
+    ({ id }: { readonly id: number }) => `Storage volume ${id} is being copied.`,
+    'Wait until the copy is ready.',
+  ),
+  volume_operation_unsupported: invalid(
+    ({ id, operation }: { readonly id: number; readonly operation: 'grow' | 'clone' }) =>
+      `The engine of storage volume ${id} cannot ${operation} volumes.`,
+    'Create another volume and copy the data.',
   ),
   disk_in_use: invalid('A disk can be attached to only one virtual machine at a time.', 'Detach it first.'),
   too_many_attachments: invalid(

@@ -70,6 +70,10 @@ export const rentalOutcomes = {
     sentence: 'Its host cannot pass the GPU to a virtual machine.',
     next: reportToOperator,
   },
+  volume_unavailable: {
+    sentence: 'Its host could not mount one of its storage volumes.',
+    next: reportToOperator,
+  },
   bad_base_image: { sentence: 'Its host could not use the base image.', next: reportToOperator },
   firmware_missing: { sentence: 'Its host has no firmware for virtual machines.', next: reportToOperator },
   hardware_differs: { sentence: 'The hardware does not match the offer.', next: reportToOperator },

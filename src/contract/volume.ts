@@ -8,6 +8,12 @@ import { beforeQuery, MAX_SAFE, message, positiveId, storagePriceUsdText, volume
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
 
+const volumeMountRecord = z.object({
+  rentalId: z.int().positive(),
+  path: z.string().nullable().describe('null: chosen by the engine, or a disk that the machine mounts itself'),
+  readOnly: z.boolean(),
+})
+
 const volumeRecord = z
   .object({
     id: z.int32(),
@@ -29,17 +35,28 @@ const volumeRecord = z
     attachedRentals: z.array(z.int().positive()),
     sizeInGb: positiveId,
     vip: z.string(),
+    usedGb: z.number().nullable().describe('GB in use; null: not known'),
+    growingToGb: z.int().nullable().describe('The size that it is growing to; null: it is not growing'),
+    nodeName: z.string().nullable().describe('The machine that it is on and can be used on; null: any in its region'),
+    mounts: z.array(volumeMountRecord).describe('Where its rentals mount it'),
   })
   .meta({ id: 'StorageVolume' })
 
 export const volumeSize = { minGb: 256, maxGb: 64_000, stepGb: 256 } as const
 
+export const volumeSizeGb = z.int().min(volumeSize.minGb).max(volumeSize.maxGb).multipleOf(volumeSize.stepGb)
+
 const createVolumeBody = z
   .object({
     region: storageRegion,
     label: volumeLabel,
-    sizeInGb: z.int().min(volumeSize.minGb).max(volumeSize.maxGb).multipleOf(volumeSize.stepGb),
+    sizeInGb: volumeSizeGb,
     rentalIds: z.array(z.int().positive()).max(limits.attachmentsPerVolume).optional(),
+    nodeName: z
+      .string()
+      .max(limits.nameChars)
+      .optional()
+      .describe('The machine that it is for. Volumes of machines with containers are on their own disk and stay there'),
   })
   .meta({ id: 'CreateStorageVolume' })
 

@@ -109,11 +109,20 @@ export const idleRule = z.strictObject({
 })
 export type IdleRule = z.output<typeof idleRule>
 
+/** Folders of the system, and everything in them. */
+const SYSTEM_PATH = /^\/(dev|proc|sys|run)(\/|$)/
+
+/** Part of a command line and of a mount table, so the characters are few. */
+export const mountPath = machinePath
+  .regex(/^[\w./@+-]+$/, 'Must consist of letters, digits and . _ - @ + /')
+  .refine((path) => !SYSTEM_PATH.test(path), 'Must not be in /dev, /proc, /run or /sys')
+
 const volumeMount = z.strictObject({
   volumeId: positiveId,
-  path: machinePath.describe('Where it is mounted'),
+  path: mountPath.describe('Where it is mounted'),
   readOnly: z.boolean().default(false),
 })
+export type VolumeMount = z.output<typeof volumeMount>
 
 export const metadata = z
   .record(z.string(), z.unknown())
@@ -151,7 +160,11 @@ export const orderFields = {
     .optional()
     .describe('Template that the order starts from; fields of the order win, and `env` is merged'),
   ...programFields,
-  volumes: z.array(volumeMount).max(limits.volumesPerRental).optional(),
+  volumes: z
+    .array(volumeMount)
+    .max(limits.volumesPerRental)
+    .optional()
+    .describe('Storage volumes, mounted before the program starts'),
   registryCredentialId: z.string().max(100).optional().describe('Registry login for a private image'),
   idle: idleRule.optional().describe('What happens when the machine is not used'),
   stopAt: timeText.optional().describe('Stops the rental at this time (ISO 8601); its disk is kept'),

@@ -149,8 +149,17 @@ export interface EngineSpec {
   readonly monitoringEnabled: boolean
   /** Absent: none of the options, as in older rows. */
   readonly workload?: WorkloadSpec
+  /** Volumes that the machine has from the start, by their id at the engine. Added when the engine is called. */
+  readonly disks?: ReadonlyArray<Mount & { readonly volumeId: string }>
   /** For units of an offer: an engine whose price has risen since rejects it with `no_capacity`. */
   readonly maxCostUsdPerGpuHour?: string
+}
+
+/** How a machine has a volume. */
+export interface Mount {
+  /** null: the engine decides, or it is a bare disk. */
+  readonly path: string | null
+  readonly readOnly: boolean
 }
 
 /** The total size of all nodes; `resources` is for one. */

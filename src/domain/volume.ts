@@ -1,7 +1,9 @@
 /** The life cycle of a volume, and the API names of its states. */
 import { DAY_MS } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { storageRegion } from '../contract/region.ts'
 import type { VolumeStatus } from '../contract/volume.ts'
+import type { RentalKind } from './rental.ts'
 
 /** `unknown`: the engine no longer reports its data. It is free until the data is reported again. */
 export type VolumeState = 'creating' | 'active' | 'suspended' | 'unknown' | 'deleting' | 'deleted' | 'failed'
@@ -36,4 +38,31 @@ export function volumeStatus(state: VolumeState): VolumeStatus {
 
 export function volumePricePerHour(perGbHour: NanoUsd, sizeGb: number): NanoUsd {
   return nanoUsdOf(perGbHour * BigInt(sizeGb))
+}
+
+/** Machines outside of the regions for storage, such as a supplier's own, have volumes at the price of any of them. */
+export function isUsableIn(volumeRegion: string, machineRegion: string): boolean {
+  return volumeRegion === machineRegion || !storageRegion.safeParse(machineRegion).success
+}
+
+/** The first mount path that equals an earlier one, or is inside or around it. undefined: none. */
+export function overlappingMounts(
+  paths: readonly string[],
+): { readonly index: number; readonly path: string; readonly other: string } | undefined {
+  for (const [index, path] of paths.entries()) {
+    const other = paths.slice(0, index).find((one) => `${path}/`.startsWith(`${one}/`) || one.startsWith(`${path}/`))
+    if (other !== undefined) return { index, path, other }
+  }
+  return undefined
+}
+
+/**
+ * Whether a volume on the disk of a host can be attached to one more machine there: it has one writer, or containers that
+ * all read. A virtual machine never shares a disk.
+ */
+export function isSharedWith(
+  attached: ReadonlyArray<{ readonly kind: RentalKind; readonly readOnly: boolean }>,
+  next: { readonly kind: RentalKind; readonly readOnly: boolean },
+): boolean {
+  return attached.length === 0 || [...attached, next].every((one) => one.kind === 'container' && one.readOnly)
 }

@@ -12,7 +12,7 @@
 import type { Instant } from '../base/instant.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { EngineSpec, NodeClaim, RentalKind } from '../domain/rental.ts'
+import type { EngineSpec, Mount, NodeClaim, RentalKind } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
 
 export interface Driver {
@@ -105,30 +105,48 @@ export interface EngineMachine {
 }
 
 export interface VolumeEngine {
-  /** The kind of rental that its volumes attach to. */
-  readonly serves: 'bare-metal' | 'virtual-machine'
+  /** The kinds of rentals that can have its volumes. */
+  readonly serves: readonly RentalKind[]
+  /** Those of them that can be attached and detached while they run; others have their volumes from the start. */
+  readonly attaches: readonly RentalKind[]
+  /** Each volume is on one host, and only its machines can have it, one at a time or all read-only. */
+  readonly isLocal: boolean
   /** `own`: regions in which the engine has machines that its volumes attach to. */
   readonly regions: 'all' | 'own'
   /**
-   * The largest volume that fits now, by region, net of what is already promised. `near`: on the host of that machine.
+   * The largest volume that fits now, by region, net of what is already promised. `near`: on that host.
    * Absent: no known limit.
    */
-  roomGb?(regions: readonly string[], signal: AbortSignal, near?: string): Promise<ReadonlyMap<string, number>>
+  roomGb?(regions: readonly string[], signal: AbortSignal, near?: Near): Promise<ReadonlyMap<string, number>>
   /**
    * Resolves with `created` only once the data exists, since billing starts then. Resumes an unfinished volume with the
-   * same tag. `near`: the machine that it is for, if known.
+   * same tag. `near`: what it is for, if known. `copyOf`: the volume that it starts as a copy of.
    */
-  create(
-    tag: string,
-    spec: { region: string; label: string; sizeGb: number; near?: string },
-    signal: AbortSignal,
-  ): Promise<VolumeOutcome>
+  create(tag: string, spec: VolumeSpec, signal: AbortSignal): Promise<VolumeOutcome>
+  /** Whether `create` can copy. */
+  readonly copies?: true
+  /** Idempotent; resolves once it has the size. Absent: volumes cannot grow. */
+  grow?(externalId: string, sizeGb: number, signal: AbortSignal): Promise<GrowOutcome>
   destroy(externalId: string, signal: AbortSignal): Promise<void>
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineVolume[]>
-  /** Both are idempotent. */
-  attach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
+  /** Both are idempotent. A machine whose spec has the volume already has it. */
+  attach(externalId: string, machineExternalId: string, signal: AbortSignal, mount?: Mount): Promise<void>
   detach(externalId: string, machineExternalId: string, signal: AbortSignal): Promise<void>
 }
+
+/** Where an engine puts a volume: at the host of a machine, of another volume, or at a named one. */
+export type Near = { readonly machine: string } | { readonly volume: string } | { readonly host: string }
+
+export interface VolumeSpec {
+  readonly region: string
+  readonly label: string
+  readonly sizeGb: number
+  readonly near?: Near
+  readonly copyOf?: string
+}
+
+/** `refused`: it keeps its size. */
+export type GrowOutcome = { readonly kind: 'grown' } | { readonly kind: 'refused'; readonly message: string }
 
 /** `refused`: nothing of the volume is left. */
 export type VolumeOutcome =
@@ -146,6 +164,8 @@ export interface EngineVolume {
   readonly tag: string
   readonly vip: string
   readonly attachedTo: readonly string[]
+  /** GB in use. Absent: not known. */
+  readonly usedGb?: number
 }
 
 export type InventoryItem = InventoryMachine | InventoryOffer

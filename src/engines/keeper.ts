@@ -17,6 +17,7 @@
 import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
 import { SecretMask } from './secret-mask.ts'
+import { VolumeKeeper } from './volume-keeper.ts'
 
 export interface KeeperOptions {
   readonly runtime: Runtime
@@ -29,7 +30,7 @@ export interface KeeperOptions {
   readonly now: () => number
 }
 
-export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes' | 'volumeFaults'>
+export type KeeperReport = Pick<HostReport, 'generation' | 'workloads' | 'volumes' | 'volumeSizes' | 'volumeFaults'>
 
 /** Parallel starts. Stops never wait for starts. */
 const WIDTH = 8
@@ -57,8 +58,7 @@ export class Keeper {
   #report: KeeperReport | undefined
   readonly #tasks = new Map<string, Task>()
   readonly #secrets = new SecretMask()
-  /** Errors of the last pass, by volume id. */
-  #volumeFaults: ReadonlyMap<string, string> = new Map()
+  readonly #volumes: VolumeKeeper | undefined
   #busy = 0
   #passing: Promise<void> | undefined
   #again = false
@@ -66,6 +66,14 @@ export class Keeper {
 
   constructor(options: KeeperOptions) {
     this.#options = options
+    const { runtime, onError } = options
+    if (runtime.volumes === undefined) return
+    this.#volumes = new VolumeKeeper({
+      volumes: runtime.volumes,
+      changed: (signal) => this.#passAgain(signal),
+      onError,
+      messageOf: (error) => this.#messageOf(error),
+    })
   }
 
   /** Replaces the desired state; `pass` acts on it. */
@@ -107,6 +115,10 @@ export class Keeper {
     return this.#passing
   }
 
+  #passAgain(signal: AbortSignal): void {
+    if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('pass', error))
+  }
+
   /** Aborts tasks. Workloads keep running. */
   close(): void {
     this.#closed = true
@@ -117,9 +129,8 @@ export class Keeper {
     const desired = this.#desired
     const { runtime } = this.#options
     const found = new Map((await runtime.list(signal)).map((one) => [one.id, one]))
-    const present = (await runtime.volumes?.list(signal)) ?? []
     if (desired === undefined) return
-    const volumes = await this.#reconcileVolumes(desired, present, signal)
+    const volumes = (await this.#volumes?.reconcile(desired.volumes, signal)) ?? { volumes: [] }
     // The desired state changed meanwhile: do not start a workload that should go.
     if (this.#desired !== desired) {
       this.#again = true
@@ -140,37 +151,6 @@ export class Keeper {
     )
     this.#report = { ...report, workloads }
     if (before !== JSON.stringify(this.#report)) this.#options.changed()
-  }
-
-  async #reconcileVolumes(
-    desired: Desired,
-    present: readonly string[],
-    signal: AbortSignal,
-  ): Promise<Pick<KeeperReport, 'volumes' | 'volumeFaults'>> {
-    const { runtime } = this.#options
-    if (runtime.volumes === undefined) return { volumes: [] }
-    const there = new Set(present)
-    const faults = new Map<string, string>()
-    for (const volume of desired.volumes) {
-      try {
-        if (volume.want === 'there' && !there.has(volume.id)) {
-          // A lost volume is never created again: it would be empty.
-          if (volume.made) throw new Error('The file of the volume disappeared from its host.')
-          await runtime.volumes.create(volume, signal)
-          there.add(volume.id)
-        } else if (volume.want === 'gone' && there.has(volume.id)) {
-          await runtime.volumes.destroy(volume.id, signal)
-          there.delete(volume.id)
-        }
-      } catch (error) {
-        const message = this.#messageOf(error)
-        faults.set(volume.id, message)
-        // Retried on every pass; logged when the cause is new.
-        if (this.#volumeFaults.get(volume.id) !== message) this.#options.onError(`volume ${volume.id}`, error)
-      }
-    }
-    this.#volumeFaults = faults
-    return { volumes: [...there], volumeFaults: [...faults].map(([id, message]) => ({ id, message })) }
   }
 
   #reconcileWorkload(workload: Workload, found: Found | undefined, signal: AbortSignal): void {
@@ -194,7 +174,8 @@ export class Keeper {
     if (isNew || found?.state === 'ended' || found?.state === 'starting') this.#begin(workload, task, 'start', signal)
     else if (found?.state === 'running' && this.#needsReboot(workload, found))
       this.#begin(workload, task, 'reboot', signal)
-    else if (found?.state === 'running' && differs(workload, found)) this.#begin(workload, task, 'disks', signal)
+    else if (found?.state === 'running' && this.#options.runtime.setDisks !== undefined && differs(workload, found))
+      this.#begin(workload, task, 'disks', signal)
   }
 
   #isProvenGone(task: Task | undefined): boolean {
@@ -240,7 +221,7 @@ export class Keeper {
       .finally(() => {
         task.running = undefined
         if (doing === 'start') this.#busy -= 1
-        if (!this.#closed) void this.pass(signal).catch((error: unknown) => this.#options.onError('pass', error))
+        this.#passAgain(signal)
       })
   }
 

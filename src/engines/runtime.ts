@@ -3,7 +3,7 @@
  * drivers, only `list` tells the state.
  */
 import type { Duplex } from 'node:stream'
-import type { HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
+import type { FoundVolume, HostFault, StreamRequest, WantedVolume, Workload } from '../contract/agent.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { RentalKind } from '../domain/rental.ts'
 
@@ -30,7 +30,7 @@ export interface Runtime {
    * Absent: it cannot be rebooted.
    */
   reboot?(workload: Workload, signal: AbortSignal): Promise<void>
-  /** Attaches and detaches disks until they match `workload.disks`. Absent: no disks. */
+  /** Attaches and detaches disks until they match `workload.disks`. Absent: it has those it was created with. */
   setDisks?(workload: Workload, signal: AbortSignal): Promise<void>
   readonly volumes?: RuntimeVolumes
   /** A stream into a running workload. The message of an error is for the person at the other end. */
@@ -49,9 +49,11 @@ export interface Runtime {
 
 /** Volumes that are files on the host. */
 export interface RuntimeVolumes {
-  list(signal: AbortSignal): Promise<string[]>
-  /** Both are idempotent. */
+  list(signal: AbortSignal): Promise<FoundVolume[]>
+  /** All are idempotent. */
   create(volume: WantedVolume, signal: AbortSignal): Promise<void>
+  /** To the size; a volume in use too. */
+  grow(volume: WantedVolume, signal: AbortSignal): Promise<void>
   destroy(id: string, signal: AbortSignal): Promise<void>
 }
 

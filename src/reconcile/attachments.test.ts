@@ -55,7 +55,9 @@ function engineWithDeadHost(called: string[], late: string[]): App {
     destroy: refuse,
     list: refuse,
     volumes: {
-      serves: 'bare-metal',
+      serves: ['bare-metal'],
+      attaches: ['bare-metal'],
+      isLocal: false,
       regions: 'own',
       create: refuse,
       destroy: refuse,

@@ -49,7 +49,9 @@ async function reconcileOne(app: App, attachment: Attachment, token: string, sig
   const outcome = await attempt(app, task, signal, async () => {
     if (rental?.external_id && volume?.external_id && driver?.volumes) {
       const call = callSignal(signal, Math.min(CALL_MS, driver.callTimeoutMs))
-      if (attachment.state === 'attaching') await driver.volumes.attach(volume.external_id, rental.external_id, call)
+      const mount = { path: attachment.path, readOnly: attachment.read_only }
+      if (attachment.state === 'attaching')
+        await driver.volumes.attach(volume.external_id, rental.external_id, call, mount)
       else await driver.volumes.detach(volume.external_id, rental.external_id, call)
       return 'done'
     }

@@ -12,6 +12,7 @@ import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { closeMeter, findOpenSegment } from '../store/segment.ts'
 import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
+import { saveVolumeUse } from '../store/volume-growth.ts'
 import { attempt, noteFailure, volumeTask } from './attempt.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 import { resumeMeter } from './volumes.ts'
@@ -56,6 +57,11 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
       if (volume.state === 'active' && !isThere && isSettled) await lose(app, volume, one, lastGood)
       else if (volume.state === 'unknown' && isThere) await recover(app, volume, signal)
     })
+    const used = volumes.flatMap(({ id, external_id: externalId }): Array<[number, number]> => {
+      const usedGb = shown.get(externalId ?? '')?.usedGb
+      return usedGb === undefined ? [] : [[id, usedGb]]
+    })
+    await saveVolumeUse(db, new Map(used))
   } finally {
     await endTurn(db, loop, token, good ? now : undefined)
   }

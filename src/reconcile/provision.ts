@@ -7,11 +7,13 @@ import { addMs, toDate, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { placeElsewhere } from '../app/place.ts'
 import { failRental, rentalTag } from '../app/rental.ts'
+import type { EngineSpec } from '../domain/rental.ts'
 import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
 import { leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
+import { listAttachments, readVolumes } from '../store/volume.ts'
 import { attempt, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
@@ -66,8 +68,30 @@ async function create(app: App, driver: Driver, rental: Rental, token: string, s
     await releaseEnded(app, rental, token)
     return 'waiting'
   }
-  await saveOutcome(app, rental, token, await driver.create(rentalTag(app, rental), rental.spec, signal))
+  const spec = await withDisks(app, driver, rental)
+  await saveOutcome(app, rental, token, await driver.create(rentalTag(app, rental), spec, signal))
   return 'done'
+}
+
+/** With the volumes of the order, where the machine has them from the start. It never starts without them. */
+async function withDisks(app: App, driver: Driver, rental: Rental): Promise<EngineSpec> {
+  const { db } = app.database
+  const { spec } = rental
+  const ordered = new Set(spec.workload?.volumes.map(({ volumeId }) => volumeId))
+  if (ordered.size === 0 || driver.volumes?.isLocal !== true) return spec
+  const attachments = await listAttachments(db, { rentalIds: [rental.id] })
+  const wanted = attachments.filter((one) => ordered.has(one.volumeId) && one.state !== 'detaching')
+  const volumes = await readVolumes(
+    db,
+    wanted.map(({ volumeId }) => volumeId),
+  )
+  const disks = wanted.map(({ volumeId, path, readOnly }) => {
+    const volume = volumes.get(volumeId)
+    if (volume?.state !== 'active' || volume.external_id === null)
+      throw new Error(`Volume ${volumeId} is ${volume?.state ?? 'missing'}.`)
+    return { volumeId: volume.external_id, path, readOnly }
+  })
+  return { ...spec, disks }
 }
 
 async function findByTag(app: App, driver: Driver, rental: Rental, signal: AbortSignal): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-/** Creates volumes, resumes them when they are paid for again, and deletes them on request or when unpaid. */
+/** Creates and grows volumes, resumes them when they are paid for again, and deletes them on request or when unpaid. */
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import { costOfSpan } from '../base/money.ts'
 import type { App } from '../app/app.ts'
@@ -6,22 +6,24 @@ import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
-import type { VolumeEngine, VolumeOutcome } from '../engines/driver.ts'
+import type { VolumeEngine, VolumeOutcome, VolumeSpec } from '../engines/driver.ts'
 import { transact, type Db, type Tx } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
 import { findRental } from '../store/rental.ts'
-import { closeMeter, holdKey, openSegment } from '../store/segment.ts'
+import { closeMeter, endSegment, holdKey, openSegment } from '../store/segment.ts'
 import {
   deleteAttachments,
   leaseVolumes,
   listAttachments,
   lockVolume,
   moveVolume,
+  readVolumes,
   recordVolumeCreateCall,
   type Volume,
 } from '../store/volume.ts'
+import { endGrowth } from '../store/volume-growth.ts'
 import { attempt, noteFailure, volumeTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
@@ -32,6 +34,8 @@ const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
 /** After this many failed attempts the volume fails for good. */
 const MAX_CREATE_ATTEMPTS = 8
+/** A copy takes longer than one call. */
+const MAX_COPY_ATTEMPTS = 500
 
 export function reconcileVolumes(app: App): Reconciler {
   return {
@@ -57,13 +61,14 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   const outcome = await attempt(app, volumeTask('volumes', volume), signal, async () => {
     if (volume.state === 'creating') return create(app, volume, call)
     if (volume.state === 'deleting') return remove(app, volume, call)
+    if (volume.state === 'active') return grow(app, volume, call)
     await resumeOrDelete(app, volume, token)
     return 'waiting'
   })
   if (outcome !== 'failed') return
   await transact(app.database, async (tx) => {
-    if (volume.state === 'creating' && volume.attempts >= MAX_CREATE_ATTEMPTS)
-      await giveUp(tx, volume, 'engine_failure')
+    const most = volume.copy_of === null ? MAX_CREATE_ATTEMPTS : MAX_COPY_ATTEMPTS
+    if (volume.state === 'creating' && volume.attempts >= most) await giveUp(tx, volume, 'engine_failure')
     else await postpone(tx.db, volume, token, retryAt)
   })
 }
@@ -119,11 +124,17 @@ async function findOrCreate(app: App, volume: Volume, call: Call): Promise<Volum
   return call.engine.create(tag, order, call.signal)
 }
 
-/** The machine that it will be attached to, if any. */
-async function findMachineNear(app: App, volume: Volume): Promise<{ near?: string }> {
+/** What it is for: the volume that it copies, the machine that it was ordered for or will be attached to, or neither. */
+async function findMachineNear(app: App, volume: Volume): Promise<Pick<VolumeSpec, 'near' | 'copyOf'>> {
+  if (volume.copy_of !== null) {
+    const source = (await readVolumes(app.database.db, [volume.copy_of])).get(volume.copy_of)?.external_id
+    if (source === undefined || source === null) throw new Error(`Volume ${volume.copy_of} has no data to copy.`)
+    return { near: { volume: source }, copyOf: source }
+  }
+  if (volume.machine_id !== null) return { near: { host: volume.machine_id } }
   const [attachment] = await listAttachments(app.database.db, { volumeIds: [volume.id] })
   const rental = attachment === undefined ? undefined : await findRental(app.database.db, attachment.rentalId)
-  return rental?.external_id ? { near: rental.external_id } : {}
+  return rental?.external_id ? { near: { machine: rental.external_id } } : {}
 }
 
 async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
@@ -135,6 +146,30 @@ async function startMeter(tx: Tx, volume: Volume, now: Instant): Promise<void> {
     supplier: null,
     dueAt: addMs(now, SETTLE_EVERY_MS),
   })
+}
+
+/** The old price ends and the new one begins at the moment at which the engine has grown it. */
+async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
+  const { external_id: externalId, grow_to_gb: sizeGb } = volume
+  if (externalId === null || sizeGb === null) return 'waiting'
+  const unable = { kind: 'refused', message: 'The engine cannot grow volumes.' } as const
+  const outcome = (await call.engine.grow?.(externalId, sizeGb, call.signal)) ?? unable
+  await transact(app.database, async (tx) => {
+    const locked = await lockVolume(tx, volume.id)
+    if (locked === undefined || locked.lease_token !== call.token || locked.grow_to_gb !== sizeGb) return
+    if (outcome.kind === 'refused') {
+      await endGrowth(tx, locked, false)
+      recordVolumeEvent(tx, locked, 'volume.grow_failed', { sizeInGb: locked.size_gb, refusedGb: sizeGb })
+      return
+    }
+    const now = tx.clock.now()
+    const charged = await endSegment(tx, { rentalId: null, volumeId: volume.id }, now, volumeMemo(locked))
+    const grown = await endGrowth(tx, locked, true)
+    if (charged !== undefined) await startMeter(tx, grown, now)
+    recordVolumeEvent(tx, grown, 'volume.grown', { sizeInGb: sizeGb })
+  })
+  if (outcome.kind === 'refused') await noteFailure(app, volumeTask('volumes', volume), new Error(outcome.message))
+  return outcome.kind === 'refused' ? 'waiting' : 'done'
 }
 
 /** Fails the volume for good: nothing is charged, and its owner gets a reason without the engine's own message. */

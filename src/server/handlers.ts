@@ -19,6 +19,7 @@ import { portHandlers } from './handlers/port.ts'
 import { rentalPowerHandlers } from './handlers/rental-power.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { rentalMetricsHandlers } from './handlers/rental-metrics.ts'
+import { rentalVolumeHandlers } from './handlers/rental-volume.ts'
 import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
@@ -38,6 +39,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...rentalMetricsHandlers,
     ...rentalPowerHandlers,
     ...volumeHandlers,
+    ...rentalVolumeHandlers,
     ...billingHandlers,
     ...costHandlers,
     ...budgetHandlers,

@@ -132,7 +132,9 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
       email: person?.email ?? '',
       picture: person?.picture ?? null,
     },
-    supportsFeature: { attachedStorage: app.drivers.get(rental.driver)?.volumes?.serves === rental.kind },
+    supportsFeature: {
+      attachedStorage: app.drivers.get(rental.driver)?.volumes?.attaches.includes(rental.kind) === true,
+    },
     status: wireStatus(rental.status),
     ...stateFields(app, rental, term),
   }

@@ -77,8 +77,16 @@ export interface HostTables {
     failure: OrNull<string>
     generation: OrNull<bigint>
     created_at: At
+    found_gb: OrNull<number>
+    used_gb: OrNull<number>
+    copy_of: OrNull<string>
   }
-  workload_disk: { workload_id: string; volume_id: string }
+  workload_disk: {
+    workload_id: string
+    volume_id: string
+    path: OrNull<string>
+    read_only: ColumnType<boolean, boolean | undefined, boolean>
+  }
   base_image: {
     name: string
     arch: 'x64' | 'arm64'

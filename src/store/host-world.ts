@@ -7,11 +7,10 @@ import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { Observation } from '../contract/agent.ts'
 import type { HostAddress } from '../domain/host.ts'
-import type { EngineSpec } from '../domain/rental.ts'
+import type { EngineSpec, Mount } from '../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from './database.ts'
 import type { WorkloadWant } from './host-tables.ts'
 import {
-  hostsOf,
   requestReboot,
   requestStart,
   requestStop,
@@ -19,6 +18,17 @@ import {
   whyNot,
   type HostStanding,
 } from './host-power.ts'
+import {
+  addDisks,
+  addVolume,
+  growVolume,
+  lockDisks,
+  readVolumes,
+  requestVolumeDestroy,
+  unwantDisk,
+  wantDisk,
+  type NewVolume,
+} from './host-volume.ts'
 import { bumpHosts } from './host.ts'
 
 type DriverId = 'host' | 'private-cloud'
@@ -80,27 +90,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
       await db.updateTable('host_volume').set({ present: true, made: true }).where('id', '=', id).execute()
     },
 
-    requestVolumeDestroy: (id: string) =>
-      transact(database, async (tx) => {
-        const volume = await tx.db
-          .selectFrom('host_volume')
-          .selectAll()
-          .where('id', '=', id)
-          .forUpdate()
-          .executeTakeFirst()
-        if (volume === undefined || volume.want === 'gone') return true
-        const attached = await tx.db
-          .selectFrom('workload_disk')
-          .select('workload_id')
-          .where('volume_id', '=', id)
-          .executeTakeFirst()
-        if (attached !== undefined) return false
-        const generation =
-          volume.host_id === null ? null : ((await bumpHosts(tx, [volume.host_id])).get(volume.host_id) ?? null)
-        await tx.db.updateTable('host_volume').set({ want: 'gone', generation }).where('id', '=', id).execute()
-        return true
-      }),
-
+    requestVolumeDestroy: (id: string) => transact(database, (tx) => requestVolumeDestroy(tx, id)),
     async forgetVolume(id: string): Promise<void> {
       await db.deleteFrom('host_volume').where('id', '=', id).where('want', '=', 'gone').execute()
     },
@@ -112,46 +102,11 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
       return (await readVolumes(db, sql`v.id = ${id}`))[0]
     },
 
-    wantDisk: (volumeId: string, workloadId: string) =>
-      transact(database, async (tx): Promise<string | undefined> => {
-        const rows = await sql<{ host_id: string | null; volume_want: string; want: string; on_host: boolean }>`
-          select v.host_id, v.want as volume_want, w.want,
-            exists (select 1 from workload_node n where n.workload_id = w.id and n.host_id = v.host_id) as on_host
-          from host_volume v, workload w where v.id = ${volumeId} and w.id = ${workloadId} for update of v, w`.execute(
-          tx.db,
-        )
-        const found = rows.rows[0]
-        if (found === undefined || found.volume_want === 'gone') return 'There is no such volume or no such machine.'
-        if (found.want === 'gone') return 'The machine is ending.'
-        if (found.host_id !== null && !found.on_host) return 'The volume and the machine are on different hosts.'
-        // A file on a host is a disk; a volume on the file server can be shared. Read after the lock was taken.
-        const elsewhere = await tx.db
-          .selectFrom('workload_disk')
-          .select('workload_id')
-          .where('volume_id', '=', volumeId)
-          .where('workload_id', '!=', workloadId)
-          .executeTakeFirst()
-        if (found.host_id !== null && elsewhere !== undefined) return 'The volume is attached to another machine.'
-        const added = await tx.db
-          .insertInto('workload_disk')
-          .values({ workload_id: workloadId, volume_id: volumeId })
-          .onConflict((conflict) => conflict.doNothing())
-          .returning('volume_id')
-          .executeTakeFirst()
-        if (added !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
-        return undefined
-      }),
-
+    growVolume: (id: string, sizeGb: number) => transact(database, (tx) => growVolume(tx, id, sizeGb)),
+    wantDisk: (volumeId: string, workloadId: string, mount?: Mount) =>
+      transact(database, (tx) => wantDisk(tx, volumeId, workloadId, mount)),
     unwantDisk: (volumeId: string, workloadId: string) =>
-      transact(database, async (tx) => {
-        const gone = await tx.db
-          .deleteFrom('workload_disk')
-          .where('workload_id', '=', workloadId)
-          .where('volume_id', '=', volumeId)
-          .returning('volume_id')
-          .executeTakeFirst()
-        if (gone !== undefined) await bumpHosts(tx, await hostsOf(tx, workloadId))
-      }),
+      transact(database, (tx) => unwantDisk(tx, volumeId, workloadId)),
   }
 }
 
@@ -174,6 +129,7 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
     .where('spec', 'is not', null)
     .executeTakeFirst()
   if (known !== undefined) return { kind: 'added', id: known.id }
+  await lockDisks(tx, id, spec.disks ?? [])
   const hostIds = spec.nodes.map((node) => node.machineId)
   const hosts = await sql<HostStanding>`
     select id, state, seen_at, fault from host where driver = ${driver} and id = any (${hostIds}::text[]) order by id for update`.execute(
@@ -209,6 +165,7 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
       .execute()
   }
   for (const target of new Set(workload.relayed)) await assignPort(tx, id, target, ports)
+  await addDisks(tx, id, spec.disks ?? [])
   return { kind: 'added', id }
 }
 
@@ -277,66 +234,4 @@ async function readWorkloads(db: Db, where: ReturnType<typeof sql>) {
       seenAt: node.seenAt === null ? null : (Number.parseInt(node.seenAt, 10) as Instant),
     })),
   }))
-}
-
-interface NewVolume {
-  readonly id: string
-  readonly driver: DriverId
-  readonly tag: string
-  readonly hostId: string | null
-  readonly label: string
-  readonly sizeGb: number
-  readonly isReserved?: boolean
-  readonly vip: string
-}
-
-async function addVolume(tx: Tx, volume: NewVolume): Promise<{ id: string; vip: string }> {
-  const known = await tx.db
-    .selectFrom('host_volume')
-    .select(['id', 'vip'])
-    .where('tag', '=', volume.tag)
-    .executeTakeFirst()
-  if (known !== undefined) return known
-  const { hostId } = volume
-  const generation = hostId === null ? null : ((await bumpHosts(tx, [hostId])).get(hostId) ?? null)
-  await tx.db
-    .insertInto('host_volume')
-    .values({
-      id: volume.id,
-      driver: volume.driver,
-      tag: volume.tag,
-      host_id: hostId,
-      label: volume.label,
-      size_gb: volume.sizeGb,
-      vip: volume.vip,
-      reserved: volume.isReserved ?? false,
-      generation,
-      created_at: toDate(tx.clock.now()),
-    })
-    .execute()
-  return { id: volume.id, vip: volume.vip }
-}
-
-async function readVolumes(db: Db, where: ReturnType<typeof sql>) {
-  const found = await sql<{
-    id: string
-    tag: string
-    hostId: string | null
-    sizeGb: number
-    vip: string
-    want: 'there' | 'gone'
-    present: boolean
-    failure: string | null
-    wantedBy: string[]
-    attachedTo: string[]
-    heldBy: string[]
-  }>`
-    select v.id, v.tag, v.host_id as "hostId", v.size_gb as "sizeGb", v.vip, v.want, v.present, v.failure,
-      array(select d.workload_id from workload_disk d where d.volume_id = v.id order by 1) as "wantedBy",
-      array(select d.workload_id from workload_disk d where d.volume_id = v.id
-            and not exists (select 1 from workload_node n where n.workload_id = d.workload_id and v.id <> all (n.disks))
-            order by 1) as "attachedTo",
-      array(select distinct n.workload_id from workload_node n where v.id = any (n.disks) order by 1) as "heldBy"
-    from host_volume v where ${where} order by v.id`.execute(db)
-  return found.rows
 }

@@ -12,6 +12,7 @@ import type { EngineSpec } from '../domain/rental.ts'
 import { programOf } from '../domain/workload.ts'
 import type { Db, Tx } from './database.ts'
 import type { WorkloadWant } from './host-tables.ts'
+import { saveVolumeReport } from './host-volume-report.ts'
 import type { Tables } from './tables.ts'
 
 export type HostRow = Selectable<Tables['host']>
@@ -137,12 +138,13 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
           'peers', (select jsonb_agg(p.address order by pn.node_index)
                     from workload_node pn join host p on p.id = pn.host_id where pn.workload_id = w.id),
           'disks', (select jsonb_agg(jsonb_build_object('volumeId', v.id, 'label', v.label, 'sizeGb', v.size_gb,
-                                                        'hostId', v.host_id, 'vip', v.vip) order by v.id)
+                                                        'hostId', v.host_id, 'vip', v.vip, 'path', d.path,
+                                                        'readOnly', d.read_only) order by v.id)
                     from workload_disk d join host_volume v on v.id = d.volume_id where d.workload_id = w.id)
         ) order by w.created_at, w.id)
         from workload_node n join workload w on w.id = n.workload_id where n.host_id = h.id), '[]') as workloads,
       coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'sizeGb', v.size_gb, 'want', v.want, 'made', v.made,
-                                                    'reserved', v.reserved) order by v.id)
+                                                    'reserved', v.reserved, 'copyOf', v.copy_of) order by v.id)
         from host_volume v where v.host_id = h.id), '[]') as volumes
     from host h where h.id = ${hostId}`.execute(db)
   const row = found.rows[0]
@@ -152,11 +154,11 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
     generation: asNumber(row.generation),
     state: row.state,
     workloads: row.workloads.map(wantedOf),
-    volumes: row.volumes,
+    volumes: row.volumes.map(({ copyOf, ...one }) => (copyOf === null ? one : { ...one, copyOf })),
   }
 }
 
-type VolumeRow = Desired['volumes'][number]
+type VolumeRow = Omit<Desired['volumes'][number], 'copyOf'> & { readonly copyOf: string | null }
 
 interface WantedRow {
   readonly id: string
@@ -175,6 +177,8 @@ interface WantedRow {
     sizeGb: number
     hostId: string | null
     vip: string
+    path: string | null
+    readOnly: boolean
   }> | null
 }
 
@@ -212,6 +216,8 @@ function wantedOf(row: WantedRow): Desired['workloads'][number] {
       label: one.label,
       sizeGb: one.sizeGb,
       source: one.hostId === null ? { kind: 'nfs', server: one.vip, path: `/${one.volumeId}` } : { kind: 'file' },
+      ...(one.path === null ? {} : { path: one.path }),
+      ...(one.readOnly ? { readOnly: true } : {}),
     })),
     baseImage: row.image,
   }
@@ -263,6 +269,7 @@ export async function saveReport(
     where w.id = n.workload_id and n.workload_id = r.id and n.host_id = ${hostId}`.execute(tx.db)
   await adoptUnknown(tx, host, report, now)
   await forgetGone(tx, hostId, report)
+  await saveVolumeReport(tx, hostId, report)
   tx.wake.add('observe')
   return true
 }
@@ -326,21 +333,6 @@ async function forgetGone(tx: Tx, hostId: string, report: HostReport): Promise<v
   await sql`
     delete from workload w where (w.want = 'gone' or w.spec is null)
       and not exists (select 1 from workload_node n where n.workload_id = w.id)`.execute(tx.db)
-  await sql`
-    delete from host_volume v
-    where v.host_id = ${hostId} and v.want = 'gone' and v.generation <= ${report.generation}
-      and v.id <> all (${report.volumes}::text[])
-      and not exists (select 1 from workload_disk d where d.volume_id = v.id)`.execute(tx.db)
-  await sql`
-    update host_volume v set present = n.present, made = v.made or n.present, failure = n.failure
-    from (select x.id, x.id = any (${report.volumes}::text[]) as present, f.message as failure
-          from host_volume x
-          left join jsonb_to_recordset(${JSON.stringify(report.volumeFaults ?? [])}::jsonb) as f (id text, message text)
-            on f.id = x.id
-          where x.host_id = ${hostId}) n
-    where v.id = n.id and (v.present, v.made, v.failure) is distinct from (n.present, v.made or n.present, n.failure)`.execute(
-    tx.db,
-  )
 }
 
 /** Ports of running workloads on the hosts that are connected to this server. */
@@ -360,12 +352,6 @@ export async function listRelayPorts(
     hostId: row.host_id,
     target: row.target,
   }))
-}
-
-/** undefined: there is no such volume, or it is on the file server. */
-export async function findVolumeHost(db: Db, externalId: string): Promise<string | undefined> {
-  const row = await db.selectFrom('host_volume').select('host_id').where('id', '=', externalId).executeTakeFirst()
-  return row?.host_id ?? undefined
 }
 
 /** Drops a node of a workload whose host was taken out of service. */

@@ -109,9 +109,21 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
 /** Machines on sale with enough free GPUs, cheapest first. */
 export async function listCheapest(
   db: Db,
-  wanted: { gpuModel: string; gpuCount: number; limit: number },
+  wanted: {
+    gpuModel: string
+    gpuCount: number
+    limit: number
+    driver?: ProviderId
+    region?: string
+    host?: string | undefined
+  },
 ): Promise<ListedMachine[]> {
-  return selectListed(db, { gpu_model: wanted.gpuModel, min_gpus_available: wanted.gpuCount, available_only: true })
+  const { gpuModel, gpuCount, driver, region, host } = wanted
+  let select = selectListed(db, { gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
+  if (driver !== undefined) select = select.where('driver', '=', driver)
+  if (region !== undefined) select = select.where('region', '=', region)
+  if (host !== undefined) select = select.where('id', '=', host)
+  return select
     .where('price_nano_per_gpu_hour', 'is not', null)
     .orderBy('price_nano_per_gpu_hour')
     .orderBy('id')

@@ -122,6 +122,12 @@ export function postgresMockWorld(db: Db) {
       })
     },
 
+    async growVolume(externalId: string, sizeGb: number): Promise<boolean> {
+      const grown = await sql`
+        update mock.volume set size_gb = ${sizeGb} where external_id = ${externalId} returning external_id`.execute(db)
+      return grown.rows.length > 0
+    },
+
     async listVolumes(tagPrefix: string, at: Instant): Promise<Volume[]> {
       const found = await sql<Volume>`
         select ${volumeColumns(at)} from mock.volume t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}

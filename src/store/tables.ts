@@ -13,7 +13,6 @@ import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contrac
 import type { ModelKind } from '../domain/inference.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
-import type { VolumeState } from '../domain/volume.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { At, AtOrNull, Counted, Json, JsonOr, Nano, NanoOrNull, NanoOrZero, OrNull } from './column.ts'
 import type { HostTables } from './host-tables.ts'
@@ -22,21 +21,10 @@ import type { NoticeTables } from './notice-tables.ts'
 import type { OptionTables } from './option-tables.ts'
 import type { PortTables } from './port-tables.ts'
 import type { RequestTables } from './request-tables.ts'
+import type { Faulted, Leased, VolumeTables } from './volume-tables.ts'
 
-/** Why the last call to its engine failed. */
-interface Faulted {
-  last_error: OrNull<string>
-  last_error_at: AtOrNull
-}
-
-interface Leased {
-  due_at: At
-  attempts: Counted
-  lease_token: OrNull<string>
-  lease_until: AtOrNull
-}
-
-export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTables, PortTables, RequestTables {
+export interface Tables
+  extends HostTables, MetricTables, NoticeTables, OptionTables, PortTables, RequestTables, VolumeTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -262,36 +250,6 @@ export interface Tables extends HostTables, MetricTables, NoticeTables, OptionTa
     settlements: Counted
     due_at: At
   }
-  volume: {
-    id: GeneratedAlways<number>
-    account_id: string
-    person_id: string
-    api_key_id: OrNull<string>
-    region: string
-    driver: ProviderId
-    label: string
-    size_gb: number
-    cost_nano_per_hour: Nano
-    state: ColumnType<VolumeState, VolumeState | undefined, VolumeState>
-    state_reason: OrNull<string>
-    state_since: At
-    vip: OrNull<string>
-    nonce: GeneratedAlways<string>
-    external_id: OrNull<string>
-    create_asked_at: AtOrNull
-    created_at: At
-    updated_at: AtOrNull
-    started_at: AtOrNull
-    terminated_at: AtOrNull
-  } & Leased &
-    Faulted
-  attachment: {
-    volume_id: number
-    rental_id: number
-    state: ColumnType<'attaching' | 'attached' | 'detaching', 'attaching' | undefined, 'attached' | 'detaching'>
-    asked_at: At
-  } & Leased &
-    Faulted
   event: {
     id: GeneratedAlways<bigint>
     account_id: string

@@ -3,6 +3,7 @@ import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { Mount, RentalKind } from '../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../domain/volume.ts'
 import type { Db, Tx } from './database.ts'
 import { leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
@@ -22,6 +23,8 @@ export async function insertVolume(
     label: string
     sizeGb: number
     costPerHour: NanoUsd
+    machineId?: string | undefined
+    copyOf?: number | undefined
   },
 ): Promise<Volume> {
   const now = toDate(tx.clock.now())
@@ -36,6 +39,8 @@ export async function insertVolume(
       label: volume.label,
       size_gb: volume.sizeGb,
       cost_nano_per_hour: volume.costPerHour,
+      machine_id: volume.machineId ?? null,
+      copy_of: volume.copyOf ?? null,
       state_since: now,
       created_at: now,
       due_at: now,
@@ -60,7 +65,7 @@ export async function listVolumes(
 
 export async function countVolumes(db: Db, accountId: string): Promise<{ volumes: number; gb: number }> {
   const rows = await sql<{ volumes: number; gb: number }>`
-    select count(*)::integer as volumes, coalesce(sum(size_gb), 0)::integer as gb
+    select count(*)::integer as volumes, coalesce(sum(coalesce(grow_to_gb, size_gb)), 0)::integer as gb
     from volume where account_id = ${accountId} and state not in ('deleted', 'failed')`.execute(db)
   return rows.rows[0] ?? { volumes: 0, gb: 0 }
 }
@@ -72,12 +77,12 @@ export async function countVolumes(db: Db, accountId: string): Promise<{ volumes
 export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtext('berth volume room'), hashtext(${driver}))`.execute(tx.db)
   const rows = await sql<{ gb: number }>`
-    select coalesce(sum(v.size_gb), 0)::integer as gb from volume v, installation i
-    where v.driver = ${driver} and (v.state = 'creating' or v.state = 'active' and v.started_at >= ${toDate(since)})
-      and not exists (select 1 from host_volume h
-        where h.tag = 'berth-' || i.id || '-v' || v.id || '-' || v.nonce and h.created_at < ${toDate(since)})`.execute(
-    tx.db,
-  )
+    select (coalesce((select sum(v.size_gb) from volume v, installation i
+        where v.driver = ${driver} and (v.state = 'creating' or v.state = 'active' and v.started_at >= ${toDate(since)})
+          and not exists (select 1 from host_volume h
+            where h.tag = 'berth-' || i.id || '-v' || v.id || '-' || v.nonce and h.created_at < ${toDate(since)})), 0)
+      + coalesce((select sum(v.grow_to_gb - v.size_gb) from volume v
+        where v.driver = ${driver} and v.grow_to_gb is not null), 0))::integer as gb`.execute(tx.db)
   return rows.rows[0]?.gb ?? 0
 }
 
@@ -121,13 +126,14 @@ export async function moveVolume(tx: Tx, id: number, to: VolumeState, change: Ch
     .executeTakeFirst()
 }
 
-/** Due volumes that the loop creates, resumes or deletes. Those of drivers that this server lacks are left to others. */
+/** Due volumes that the loop creates, grows, resumes or deletes. Those of drivers that this server lacks are left to others. */
 export async function leaseVolumes(
   db: Db,
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Volume>> {
-  const where = sql`t.state in ('creating', 'suspended', 'deleting') and t.driver = any (${drivers}::text[])`
+  const where = sql`(t.state in ('creating', 'suspended', 'deleting') or t.state = 'active' and t.grow_to_gb is not null)
+    and t.driver = any (${drivers}::text[])`
   return leaseDue(db, 'volume', where, options)
 }
 
@@ -144,11 +150,16 @@ export async function recordVolumeCreateCall(db: Db, id: number, token: string, 
   return row !== undefined
 }
 
-export async function insertAttachment(tx: Tx, volumeId: number, rentalId: number): Promise<void> {
+export async function insertAttachment(
+  tx: Tx,
+  volumeId: number,
+  rentalId: number,
+  { path, readOnly }: Mount = { path: null, readOnly: false },
+): Promise<void> {
   const now = toDate(tx.clock.now())
   await tx.db
     .insertInto('attachment')
-    .values({ volume_id: volumeId, rental_id: rentalId, asked_at: now, due_at: now })
+    .values({ volume_id: volumeId, rental_id: rentalId, path, read_only: readOnly, asked_at: now, due_at: now })
     .onConflict((conflict) =>
       // Attached again while it was being detached: it stays.
       conflict.columns(['volume_id', 'rental_id']).doUpdateSet({ state: sql`'attaching'`, asked_at: now, due_at: now }),
@@ -187,14 +198,18 @@ export async function deleteAttachments(
   return rows.map((row) => row.volume_id)
 }
 
-/** Attachments with both sides in place. A rental that is ending takes its mounts with it; `observe` clears those rows. */
+/**
+ * Attachments with both sides in place. A rental that is ending takes its mounts with it, and so does a container, which
+ * cannot give up a volume while it runs; `observe` clears those rows.
+ */
 export async function leaseAttachments(db: Db, options: LeaseOptions): Promise<Leased<Attachment>> {
   const where = sql`
     (t.state = 'attaching'
       and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
       and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
     or (t.state = 'detaching'
-      and exists (select 1 from rental r where r.id = t.rental_id and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
+      and exists (select 1 from rental r where r.id = t.rental_id and r.kind <> 'container'
+        and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
   return leaseDue(db, 'attachment', where, options)
 }
 
@@ -217,7 +232,10 @@ export async function lockLeasedAttachment(
 export interface AttachedVolume {
   readonly rentalId: number
   readonly volumeId: number
+  readonly kind: RentalKind
   readonly state: Attachment['state']
+  readonly path: string | null
+  readonly readOnly: boolean
 }
 
 /** Attachments of the rentals or of the volumes. */
@@ -229,12 +247,20 @@ export async function listAttachments(
   if (ids.length === 0) return []
   const rows = await db
     .selectFrom('attachment')
-    .select(['rental_id', 'volume_id', 'state'])
+    .innerJoin('rental', 'rental.id', 'attachment.rental_id')
+    .select(['rental_id', 'volume_id', 'kind', 'state', 'path', 'read_only'])
     .where('rentalIds' in of ? 'rental_id' : 'volume_id', 'in', ids)
     .orderBy('volume_id')
     .orderBy('rental_id')
     .execute()
-  return rows.map((row) => ({ rentalId: row.rental_id, volumeId: row.volume_id, state: row.state }))
+  return rows.map((row) => ({
+    rentalId: row.rental_id,
+    volumeId: row.volume_id,
+    kind: row.kind,
+    state: row.state,
+    path: row.path,
+    readOnly: row.read_only,
+  }))
 }
 
 /** Of all accounts, newest first. `failing`: the volume or one of its attachments has an error. */

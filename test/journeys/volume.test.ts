@@ -78,7 +78,11 @@ test('an engine that cannot report its free space lacks only that number in the 
   const mock = journey.app.drivers.get('mock')
   if (mock?.volumes === undefined) throw new Error('the simulated engine makes volumes')
   const before = await succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')
-  const away = { regions: 'own' as const, roomGb: () => Promise.reject(new Error('the file server is away')) }
+  const away = {
+    serves: ['bare-metal'] as const,
+    regions: 'own' as const,
+    roomGb: () => Promise.reject(new Error('the file server is away')),
+  }
   const there = { roomGb: async (regions: readonly string[]) => new Map(regions.map((region) => [region, 512])) }
   const drivers = new Map<Driver['id'], Driver>([
     ['mock', { ...mock, volumes: { ...mock.volumes, ...away } }],
@@ -138,6 +142,10 @@ test('creating a volume returns immediately; it is active once the engine has cr
     attachedRentals: [],
     sizeInGb: 2048,
     vip: expect.stringMatching(/^198\.51\.100\./),
+    usedGb: null,
+    growingToGb: null,
+    nodeName: null,
+    mounts: [],
   })
 })
 

@@ -1,7 +1,7 @@
 /** Creates and removes a container and its network. */
 import type { Workload } from '../../contract/agent.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
-import { startFault } from './container-end.ts'
+import { fileFault, startFault } from './container-end.ts'
 import {
   chooseCpus,
   containerOrder,
@@ -16,6 +16,7 @@ import {
   type OrderOptions,
   type GpuMode,
 } from './container-order.ts'
+import { fileArchive } from './file-archive.ts'
 import { hostProcesses } from './notes.ts'
 import type { Info } from './reply.ts'
 
@@ -24,6 +25,7 @@ export interface ContainerMakerOptions {
   readonly gpus: readonly DockerGpu[]
   readonly gpuMode?: GpuMode
   readonly portAddress: string
+  readonly volumeFolder?: string
 }
 
 const MAX_GONE_TRIES = 100
@@ -58,6 +60,17 @@ export class ContainerMaker {
     return made
   }
 
+  /** Before the first start: later the files are the customer's. */
+  async putFiles({ id, spec }: Workload, signal: AbortSignal): Promise<void> {
+    const files = spec?.program?.files ?? []
+    if (files.length === 0) return
+    try {
+      await this.#options.client.putFiles(nameOf(id), await fileArchive(files), signal)
+    } catch (error) {
+      throw fileFault(error)
+    }
+  }
+
   async remove(id: string, signal: AbortSignal): Promise<void> {
     const { client } = this.#options
     const label = `${ID_LABEL}=${id}`
@@ -87,7 +100,7 @@ export class ContainerMaker {
   /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
   async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
     const { info } = from
-    const { client, gpus, gpuMode, portAddress } = this.#options
+    const { client, gpus, gpuMode, portAddress, volumeFolder } = this.#options
     const neighbours = await client.containers(TAG_LABEL, signal)
     const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
     const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
@@ -100,6 +113,7 @@ export class ContainerMaker {
       cpus,
       portAddress,
       hostProcesses: await hostProcesses(),
+      volumeFolder,
     })
     try {
       await client.createContainer(nameOf(workload.id), order, signal)

@@ -1,6 +1,6 @@
 /**
- * Builds the container request for one customer: its share of the machine, no host paths, no privileges, a network of
- * its own. With nvidia as the default runtime an image could request GPUs through an environment variable, so that
+ * Builds the container request for one customer: its share of the machine, no host paths but those of its volumes, no
+ * privileges, a network of its own. With nvidia as the default runtime an image could request GPUs through an environment variable, so that
  * variable is always set by us.
  */
 import type { Workload } from '../../contract/agent.ts'
@@ -8,6 +8,7 @@ import { isReservedVariable } from '../../contract/workload.ts'
 import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
 import type { Info } from './reply.ts'
+import { volumeMounts, VOLUMES_LABEL } from './volumes.ts'
 
 export const TAG_LABEL = 'berth.tag'
 export const ID_LABEL = 'berth.id'
@@ -37,6 +38,7 @@ export interface OrderOptions {
   readonly portAddress: string
   /** The kernel's limit for processes and threads. */
   readonly hostProcesses: number
+  readonly volumeFolder?: string | undefined
   /** Volumes of the image that an earlier container of this workload has filled, by path. */
   readonly keptVolumes?: readonly KeptVolume[]
 }
@@ -100,6 +102,9 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       [DISK_LABEL]: String(spec.resources.storageGb),
       [GPUS_LABEL]: gpusText(workload),
       ...(options.cpus === undefined ? {} : { [CPUS_LABEL]: options.cpus.join(',') }),
+      ...(workload.disks.length === 0
+        ? {}
+        : { [VOLUMES_LABEL]: workload.disks.map(({ volumeId }) => volumeId).join(',') }),
     },
     ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
     HostConfig: {
@@ -115,9 +120,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       ...(options.diskQuota
         ? { StorageOpt: { size: String(Math.floor(spec.resources.storageGb * BYTES_PER_GB)) } }
         : {}),
-      ...(options.keptVolumes === undefined
-        ? {}
-        : { Mounts: options.keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path })) }),
+      ...mountsOf(workload, options),
       DeviceRequests: gpus.requests,
       SecurityOpt: ['no-new-privileges'],
       Privileged: false,
@@ -143,6 +146,12 @@ function environmentOf(env: Readonly<Record<string, string>>): string[] {
 function sharedMemoryBytes(shmGb: number | null, memory: number): number {
   const wanted = shmGb === null ? memory * SHARED_MEMORY_PART : shmGb * BYTES_PER_GB
   return Math.floor(Math.min(wanted, memory))
+}
+
+function mountsOf({ disks }: Workload, { keptVolumes = [], volumeFolder = '' }: OrderOptions): { Mounts?: unknown[] } {
+  const kept = keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path }))
+  const mounts = [...kept, ...volumeMounts(disks, volumeFolder)]
+  return mounts.length === 0 ? {} : { Mounts: mounts }
 }
 
 /** Capped at the machine's CPUs: the daemon refuses more. */

@@ -9,14 +9,13 @@ import type { Resolve } from '../../base/outbound.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient } from './client.ts'
-import { endOf, fileFault, lost, startFault } from './container-end.ts'
+import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
 import { ContainerPower } from './container-power.ts'
 import { ID_LABEL, nameOf, TAG_LABEL, type DockerGpu, type GpuMode } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
-import { fileArchive } from './file-archive.ts'
 import { fetchImage, imageOf } from './image-fetch.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
@@ -27,12 +26,15 @@ import { nextRestart } from './restart.ts'
 import { ContainerSsh } from './container-ssh.ts'
 import { StartScripts } from './start-script.ts'
 import { openStream } from './stream.ts'
+import { ContainerVolumes, disksOf, VOLUMES_LABEL, whyNoVolumes, withVolumes } from './volumes.ts'
 import { WorkloadFiles, type WorkloadEnd, type WorkloadFile } from './workload-file.ts'
 
 export interface DockerRuntimeOptions {
   readonly socketPath: string
   /** For state that the daemon does not keep: one small file per container. */
   readonly folder: string
+  /** For volumes. Absent: this host has none. */
+  readonly volumeFolder?: string
   /** For orders without an image. */
   readonly defaultImage: string
   /** Customers may use images that are already on this host. */
@@ -74,6 +76,8 @@ export function dockerRuntime(
 
 class DockerRuntime implements Runtime {
   readonly kind = 'container'
+  readonly volumes?: ContainerVolumes
+  readonly #whyNoVolumes: string | undefined
   readonly #options: DockerRuntimeOptions
   readonly #client: DockerClient
   readonly #files: WorkloadFiles
@@ -109,6 +113,10 @@ class DockerRuntime implements Runtime {
     this.#images = new ImageStore({ ...options, client: this.#client })
     const changed = (): void => this.#events.notify()
     this.#scripts = new StartScripts({ client: this.#client, changed, onError: options.onError })
+    if (options.volumeFolder !== undefined) {
+      this.#whyNoVolumes = whyNoVolumes()
+      if (this.#whyNoVolumes === undefined) this.volumes = new ContainerVolumes(options.volumeFolder)
+    }
     this.#stopDiskWatch = watchDisks({
       client: this.#client,
       everyMs: options.diskWatchMs ?? DISK_WATCH_MS,
@@ -140,6 +148,7 @@ class DockerRuntime implements Runtime {
       `Container engine ${info.ServerVersion}, storage driver ${info.Driver}.`,
       diskNote(this.#maker.diskQuota === true, seconds),
       ...this.#fence.notes(),
+      ...(this.#whyNoVolumes === undefined ? [] : [`This host has no storage volumes: ${this.#whyNoVolumes}.`]),
       ...(simulated === 0 ? [] : [`${simulated} GPUs are simulated: containers get no GPU device.`]),
     ]
   }
@@ -174,6 +183,10 @@ class DockerRuntime implements Runtime {
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
+    await withVolumes(this.volumes, workload.disks, () => this.#start(workload, progress, signal))
+  }
+
+  async #start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
     const name = nameOf(workload.id)
     const found = await this.#client.container(name, signal)
     if (found !== undefined && found.Config.Labels[TAG_LABEL] !== workload.tag) {
@@ -199,7 +212,7 @@ class DockerRuntime implements Runtime {
       await this.#files.keepMade(workload.id)
     }
     const isNew = found === undefined || found.State.Status === 'created'
-    if (isNew && !isMoved && file.disk === undefined) await this.#putFiles(workload, signal)
+    if (isNew && !isMoved && file.disk === undefined) await this.#maker.putFiles(workload, signal)
     else if (found !== undefined) await this.#countRestart(workload.id, file, found)
     progress('starting the container')
     await this.#fence.raise()
@@ -216,17 +229,6 @@ class DockerRuntime implements Runtime {
       throw error
     }
     await this.#runScript(workload, true)
-  }
-
-  /** Before the first start: later the files are the customer's. */
-  async #putFiles({ id, spec }: Workload, signal: AbortSignal): Promise<void> {
-    const files = spec?.program?.files ?? []
-    if (files.length === 0) return
-    try {
-      await this.#client.putFiles(nameOf(id), await fileArchive(files), signal)
-    } catch (error) {
-      throw fileFault(error)
-    }
   }
 
   async #runScript(workload: Workload, isDue: boolean): Promise<void> {
@@ -255,6 +257,7 @@ class DockerRuntime implements Runtime {
     this.#ssh.close(id)
     await this.#maker.remove(id, signal)
     await this.#power.forget(await this.#files.read(id).catch(() => undefined), signal)
+    await this.volumes?.release(async () => (await this.#client.containers(VOLUMES_LABEL, signal)).flatMap(disksOf))
     await this.#files.remove(id)
     this.#scripts.forget(id)
     this.#ends.delete(id)
@@ -335,7 +338,7 @@ class DockerRuntime implements Runtime {
 
   /** undefined: removed during the scan. */
   async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
-    const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: [] }
+    const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: disksOf(listed) }
     if (listed.State === 'removing' || listed.State === 'dead') {
       return { ...base, state: 'failed', failure: 'removed', message: 'The container was removed on the host.' }
     }

@@ -1,11 +1,11 @@
 /**
- * Disks for virtual machines: files on one host, attached to running machines there. A disk is created on the host of the
- * machine that it is for, or on any virtual machine host of its region, and never moves.
+ * Volumes on the disk of one host: attached to its virtual machines as disks, mounted in its containers. A volume is
+ * created on the host that it is for, or on any virtual machine host of its region, and never moves.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
-import type { EngineVolume, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { EngineVolume, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import { pollUntil } from './until.ts'
 import { lastMessageOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
 
@@ -19,8 +19,11 @@ export interface DiskOptions {
 
 export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine {
   return {
-    serves: 'virtual-machine',
+    serves: ['virtual-machine', 'container'],
+    attaches: ['virtual-machine'],
+    isLocal: true,
     regions: 'own',
+    copies: true,
 
     async roomGb(regions, signal, near) {
       signal.throwIfAborted()
@@ -32,7 +35,7 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       )
       return new Map(sizes)
     },
-    async create(tag, { region, label, sizeGb, near }, signal): Promise<VolumeOutcome> {
+    async create(tag, { region, label, sizeGb, near, copyOf }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
       const known = (await world.listVolumes('host', tag)).find((one) => one.tag === tag)
       const places = known === undefined ? await placesFor(world, { region, near }, options) : []
@@ -41,7 +44,16 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
         return { kind: 'refused', reason: 'no_storage_capacity', message: `No host has room for ${sizeGb} GB.` }
       }
       const isReserved = options.overcommit <= 1
-      const order = { driver: 'host', tag, hostId, label, sizeGb, isReserved, vip: hostId } as const
+      const order = {
+        driver: 'host',
+        tag,
+        hostId,
+        label,
+        sizeGb,
+        isReserved,
+        vip: hostId,
+        copyOf: copyOf ?? null,
+      } as const
       const { id, vip } = await world.addVolume({ id: `d-${randomBytes(ID_BYTES).toString('hex')}`, ...order })
       // A disk is not billed before its host has created it.
       await pollUntil('the disk was created', signal, async () => {
@@ -51,6 +63,24 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       })
       return { kind: 'created', externalId: id, vip }
     },
+    async grow(externalId, sizeGb, signal) {
+      signal.throwIfAborted()
+      const known = await world.findVolume(externalId)
+      if (known === undefined) return { kind: 'refused', message: 'There is no such disk.' }
+      // Agents that cannot grow volumes do not report sizes.
+      if (known.foundGb === null) return { kind: 'refused', message: 'The agent of its host is too old.' }
+      const [place] = await placesFor(world, { region: '', near: { volume: externalId } }, options)
+      if (place === undefined || sizeGb - known.sizeGb > place.roomGb) {
+        return { kind: 'refused', message: `Its host has no room for ${sizeGb - known.sizeGb} GB more.` }
+      }
+      await world.growVolume(externalId, sizeGb)
+      await pollUntil('the disk was grown', signal, async () => {
+        const volume = await world.findVolume(externalId)
+        if (volume !== undefined && volume.failure !== null) throw new Error(volume.failure)
+        return (volume?.foundGb ?? 0) >= sizeGb
+      })
+      return { kind: 'grown' }
+    },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
       if (!(await world.requestVolumeDestroy(externalId))) throw new Error('The disk is attached.')
@@ -59,9 +89,9 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       signal.throwIfAborted()
       return (await world.listVolumes('host', tagPrefix)).map(showVolume)
     },
-    async attach(externalId, machineExternalId, signal) {
+    async attach(externalId, machineExternalId, signal, mount) {
       signal.throwIfAborted()
-      const refused = await world.wantDisk(externalId, machineExternalId)
+      const refused = await world.wantDisk(externalId, machineExternalId, mount)
       if (refused !== undefined) throw new Error(refused)
       await pollUntil(
         'the disk was attached',
@@ -90,21 +120,33 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
 }
 
 /** A volume being destroyed is listed until it is gone. */
-export function showVolume({ id, tag, vip, attachedTo, present, failure }: KnownVolume): EngineVolume {
-  if (present) return { externalId: id, tag, vip, attachedTo }
+export function showVolume({ id, tag, vip, attachedTo, present, failure, usedGb }: KnownVolume): EngineVolume {
+  if (present) return { externalId: id, tag, vip, attachedTo, ...(usedGb === null ? {} : { usedGb }) }
   return { externalId: id, tag, vip, attachedTo, ready: false, message: failure ?? 'The host does not list it.' }
 }
 
-/** Hosts with space: that of the machine, else those of the region, least promised first. */
+/** Hosts with space: the one that it is for, else those of the region. */
 async function placesFor(
   world: HostWorld,
-  order: { region: string; near: string | undefined },
+  order: { region: string; near: Near | undefined },
   options: DiskOptions,
 ): Promise<HostRoom[]> {
-  const beside = order.near === undefined ? undefined : await world.findWorkload(order.near)
-  const there = beside?.nodes[0]?.hostId
+  const there = order.near === undefined ? undefined : await hostNear(world, order.near)
   const hosts = await roomOfHosts(world, options)
-  return hosts.filter((host) => (there === undefined ? takesNew(host, order.region) : host.id === there))
+  return hosts.filter((host) =>
+    there === undefined ? takesNew(host, order.region) : host.id === there && canHaveVolumes(host),
+  )
+}
+
+/** Not every host with containers can: the agent reports it. */
+function canHaveVolumes({ offer }: KnownHost): boolean {
+  return offer.offering !== 'marketplace' || offer.hasPersistentStorage
+}
+
+async function hostNear(world: HostWorld, near: Near): Promise<string | undefined> {
+  if ('host' in near) return near.host
+  if ('volume' in near) return (await world.findVolume(near.volume))?.hostId ?? undefined
+  return (await world.findWorkload(near.machine))?.nodes[0]?.hostId
 }
 
 function takesNew({ state, offer }: KnownHost, region: string): boolean {

@@ -5,7 +5,7 @@
 import type { Instant } from '../../base/instant.ts'
 import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { EngineSpec, Mount } from '../../domain/rental.ts'
 import type { StartOutcome } from '../driver.ts'
 
 export type HostDriverId = 'host' | 'private-cloud'
@@ -36,8 +36,10 @@ export interface HostWorld {
   forgetVolume(id: string): Promise<void>
   listVolumes(driver: HostDriverId, tagPrefix: string): Promise<KnownVolume[]>
   findVolume(id: string): Promise<KnownVolume | undefined>
+  /** Records the size that its host should grow it to. */
+  growVolume(id: string, sizeGb: number): Promise<void>
   /** Why it is impossible. undefined: recorded. */
-  wantDisk(volumeId: string, workloadId: string): Promise<string | undefined>
+  wantDisk(volumeId: string, workloadId: string, mount?: Mount): Promise<string | undefined>
   unwantDisk(volumeId: string, workloadId: string): Promise<void>
 }
 
@@ -108,6 +110,8 @@ export interface NewVolume {
   /** Reserve its blocks on creation. */
   readonly isReserved?: boolean
   readonly vip: string
+  /** The volume on the same host that it starts as a copy of. */
+  readonly copyOf?: string | null
 }
 
 export interface KnownVolume {
@@ -120,6 +124,9 @@ export interface KnownVolume {
   readonly present: boolean
   /** Why its host could not create it. */
   readonly failure: string | null
+  /** As its host reports it. null: it has not. */
+  readonly foundGb: number | null
+  readonly usedGb: number | null
   /** Workloads that should have it attached. */
   readonly wantedBy: readonly string[]
   /** Workloads whose hosts all report it. */

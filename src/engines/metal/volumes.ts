@@ -30,7 +30,9 @@ export function folderEngine(world: HostWorld, files: FileServer): FolderEngine 
     return fault === undefined ? MISSING : fault
   }
   return {
-    serves: 'bare-metal',
+    serves: ['bare-metal'],
+    attaches: ['bare-metal'],
+    isLocal: false,
     regions: 'own',
     syncClients,
 

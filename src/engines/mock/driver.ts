@@ -95,7 +95,9 @@ export function mockDriver(options: MockOptions): Driver & Required<Pick<Driver,
 function volumeEngine(engine: Engine): VolumeEngine {
   const { world, clock, seed } = engine
   return {
-    serves: 'bare-metal',
+    serves: ['bare-metal', 'virtual-machine', 'container'],
+    attaches: ['bare-metal'],
+    isLocal: false,
     regions: 'all',
     async create(tag, { region, label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
@@ -109,6 +111,11 @@ function volumeEngine(engine: Engine): VolumeEngine {
         world.addVolume({ ...life, label, region, sizeGb, vip, attachRefusalsLeft, attachedTo: [] }),
       )
       return { kind: 'created', externalId, vip }
+    },
+    async grow(externalId, sizeGb, signal) {
+      signal.throwIfAborted()
+      const isThere = await world.growVolume(externalId, sizeGb)
+      return isThere ? { kind: 'grown' } : { kind: 'refused', message: 'The simulated engine has no such volume.' }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()

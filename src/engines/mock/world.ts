@@ -72,6 +72,8 @@ export interface MockWorld {
   markMachineGone(externalId: string, at: Instant): Promise<void>
 
   addVolume(volume: MockVolume): Promise<boolean>
+  /** False: no such volume. */
+  growVolume(externalId: string, sizeGb: number): Promise<boolean>
   listVolumes(tagPrefix: string, at: Instant): Promise<MockVolume[]>
   /** As with machines, but an attached volume stays. */
   askVolumeDestroy(externalId: string, at: Instant): Promise<MockVolume | undefined>
@@ -137,6 +139,8 @@ export function memoryWorld(): MockWorld {
     },
 
     addVolume: async (volume) => addNew(volumes, volume),
+    growVolume: async (externalId, sizeGb) =>
+      change(volumes, externalId, (volume) => ({ ...volume, sizeGb })) !== undefined,
     listVolumes: async (tagPrefix, at) =>
       living(volumes, tagPrefix, at).map((volume) => withLivingAttachments(volume, at)),
     askVolumeDestroy: async (externalId, at) =>

@@ -140,7 +140,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   test('attaches a volume', async () => {
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
     await runtime.volumes.create({ id: 'vol-1', sizeGb: 1, want: 'there', made: false, reserved: false }, never)
-    expect(await runtime.volumes.list(never)).toEqual(['vol-1'])
+    expect(await runtime.volumes.list(never)).toEqual([{ id: 'vol-1', sizeGb: 1, usedGb: 0 }])
     await runtime.setDisks(lab.workload('one', { disks: [fileDisk('vol-1')] }), never)
     expect(await find('one')).toMatchObject({ state: 'running', disks: ['vol-1'] })
     const shown = await lab.ssh('one', 'cat /sys/block/sda/size; grep -ao vol-1 /sys/block/sda/device/vpd_pg80')
@@ -163,7 +163,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('keeps the data of a volume across machines', { timeout: BOOT_MS }, async () => {
     const two = lab.workload('two', { disks: [fileDisk('vol-1')] })
-    await runtime.start(two, () => {}, never)
+    await runtime.start({ ...two, disks: [] }, () => {}, never)
     // A volume cannot be attached to both.
     await expect(runtime.setDisks(two, never)).rejects.toThrow(/lock/)
     expect(await find('two')).toMatchObject({ state: 'running', disks: [] })
@@ -198,10 +198,32 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     await waitFor('QEMU to be gone', () => lab.pids('one').length === 0)
     runtime = lab.runtime()
     expect(await find('one')).toMatchObject({ state: 'ended' })
-    await runtime.start(lab.workload('one'), () => {}, never)
-    expect(await find('one')).toMatchObject({ state: 'running' })
+    for (const id of ['vol-2', 'vol-3'])
+      await runtime.volumes.create({ id, sizeGb: 1, want: 'there', made: false, reserved: false }, never)
+    const disks = [
+      { ...fileDisk('vol-2'), path: '/data' },
+      { ...fileDisk('vol-3'), readOnly: true },
+    ]
+    await runtime.start(lab.workload('one', { disks }), () => {}, never)
+    expect(await find('one')).toMatchObject({ state: 'running', disks: ['vol-2', 'vol-3'] })
     expect(await lab.ssh('one', 'cat /root/kept')).toBe('mine\n')
     expect(await lab.ssh('one', 'sha256sum /etc/dropbear/ed25519')).toBe(key)
+  })
+
+  test('mounts its volumes when it boots, those that are read-only too, and sees them grow', async () => {
+    expect(await lab.ssh('one', 'grep " /data " /proc/mounts | cut -d" " -f2,3; cat /sys/block/sdb/ro')).toBe(
+      '/data ext4\n1\n',
+    )
+    await lab.ssh('one', 'echo kept > /data/file && sync')
+    await runtime.volumes.grow({ id: 'vol-2', sizeGb: 2, want: 'there', made: true, reserved: false }, never)
+    expect(await runtime.volumes.list(never)).toContainEqual({ id: 'vol-2', sizeGb: 2, usedGb: 0 })
+    await waitFor(
+      'the larger disk',
+      async () => (await lab.ssh('one', 'cat /sys/block/sda/size')) === `${4 * 1024 * 1024}\n`,
+    )
+    const copy = { id: 'vol-4', sizeGb: 2, want: 'there', made: false, reserved: false } as const
+    await expect(runtime.volumes.create({ ...copy, copyOf: 'vol-2' }, never)).rejects.toThrow(/lock/)
+    expect((await runtime.volumes.list(never)).map(({ id }) => id).sort()).toEqual(['vol-1', 'vol-2', 'vol-3'])
   })
 
   test('keeps a machine running that reboots itself', { timeout: BOOT_MS }, async () => {

@@ -17,7 +17,7 @@ import { commandLine, qemuProgram, SSH_PORT } from './command-line.ts'
 import { consoleStream, consoleTail, maintainConsole } from './console-log.ts'
 import { Fence, userOf } from './fence.ts'
 import { connectTo, hasBanner } from './forwarded-port.ts'
-import { guestGpus, type QemuGpu } from './guest-gpu.ts'
+import { gpuNotes, guestGpus, type QemuGpu } from './guest-gpu.ts'
 import { hasSandbox, launch, makeDisk, sizeOf } from './launch.ts'
 import * as machine from './machine-files.ts'
 import { MachineWatch } from './machine-watch.ts'
@@ -27,8 +27,7 @@ import { rebootGuest, shutDownGuest } from './power.ts'
 import { findProgram, ProgramMissing } from '../run-program.ts'
 import { seedOf, writeSeed } from './seed.ts'
 import type { SmallImage } from './small-image.ts'
-import { checkPassthrough } from './vfio.ts'
-import { pluggedVolumes, qemuVolumes, setVolumes, takeBack } from './volumes.ts'
+import { pluggedVolumes, qemuVolumes, resizePlugged, setVolumes, takeBack } from './volumes.ts'
 
 export interface QemuOptions {
   /** Folder for machines, volumes and base images. */
@@ -86,7 +85,10 @@ class Qemu implements QemuRuntime {
     this.#root = path.resolve(options.folder)
     this.#volumeFolder = path.join(this.#root, 'volumes')
     this.#accelerator = chooseAccelerator(options.accel)
-    this.volumes = qemuVolumes(this.#volumeFolder)
+    this.volumes = qemuVolumes(this.#volumeFolder, async (id, bytes) => {
+      const machines = [...(await machine.findProcesses(this.#root)).keys()]
+      return resizePlugged(machines, (one) => this.#watch.monitor(one), id, bytes)
+    })
     this.#watch = new MachineWatch({
       filesOf: (id) => this.#filesOf(id),
       changed: () => this.#changed(),
@@ -219,12 +221,7 @@ class Qemu implements QemuRuntime {
     }
     notes.push(...this.#fence.notes())
     if (this.#isSandboxed === false) notes.push('This QEMU was built without a sandbox (seccomp).')
-    for (const gpu of this.#options.gpus) {
-      const passed = gpu.pciAddress === null ? undefined : checkPassthrough(gpu.pciAddress)
-      if (passed?.ok === false && !passed.isBusy)
-        notes.push(`GPU ${gpu.index} cannot be passed through: ${passed.reason}`)
-    }
-    return notes
+    return [...notes, ...gpuNotes(this.#options.gpus)]
   }
 
   /** Machines keep running. */
@@ -280,10 +277,8 @@ class Qemu implements QemuRuntime {
   ): Promise<void> {
     const { spec, baseImage } = workload
     if (spec === null) throw new NeverStarts('no_spec', 'The specification of this machine is missing.')
-    const { options, simulatedGpus, passthrough } = {
-      options: this.#options,
-      ...guestGpus(workload, this.#options.gpus),
-    }
+    const options = this.#options
+    const { simulatedGpus, passthrough } = guestGpus(workload, options.gpus)
     const sshUser = baseImage?.loginUser ?? SMALL_IMAGE_USER
     const seed = seedOf(workload, sshUser, simulatedGpus)
     for (const folder of [this.#root, path.dirname(files.folder)]) await machine.makeFolder(folder)
@@ -323,6 +318,13 @@ class Qemu implements QemuRuntime {
       if (user !== null) await machine.allowUser(files, user)
       await launch(this.#arch, commandLine({ ...shape, user }), files, () => this.#watch.monitor(workload.id))
     })
+    try {
+      // While the firmware runs: the machine finds them when it boots.
+      if (workload.disks.length > 0) await this.setDisks(workload)
+    } catch (error) {
+      await this.#quit(workload.id)
+      throw error
+    }
     this.#changed()
   }
 

@@ -11,6 +11,7 @@ import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { NeverStarts } from '../runtime.ts'
 import { runProgram } from '../run-program.ts'
 import { encodedLines } from '../shell-text.ts'
+import { MOUNT_FILE, mountScript } from './mount-script.ts'
 import { SETUP_FILE, setupScript } from './setup-script.ts'
 
 const ISO_MS = 30_000
@@ -20,8 +21,9 @@ const NAME_CHARS = 63
 export interface Seed {
   readonly userData: string
   readonly metaData: string
-  /** For the small image. Empty: no options. */
+  /** Both for the small image. Empty: no options. */
   readonly setup: string
+  readonly mounts: string
 }
 
 export function seedOf(workload: Workload, loginUser: string, simulatedGpus: string): Seed {
@@ -48,8 +50,10 @@ export function seedOf(workload: Workload, loginUser: string, simulatedGpus: str
   const metaData = `${meta.join('\n')}\n`
   const hasCloudInit = workload.baseImage !== null
   const setup = setupScript(workload.id, spec?.program, !hasCloudInit)
-  if (!hasCloudInit) return { userData: config, metaData, setup }
-  return { userData: multipart(config, setup, spec?.program?.userData ?? ''), metaData, setup: '' }
+  const mounts = mountScript(workload.disks)
+  if (!hasCloudInit) return { userData: config, metaData, setup, mounts }
+  const userData = multipart(config, [mounts, setup], spec?.program?.userData ?? '')
+  return { userData, metaData, setup: '', mounts: '' }
 }
 
 /**
@@ -58,11 +62,13 @@ export function seedOf(workload: Workload, loginUser: string, simulatedGpus: str
  */
 const MERGE_TYPE = 'list(append)+dict(no_replace,recurse_list)+str()'
 
-function multipart(config: string, setup: string, userData: string): string {
-  if (setup === '' && userData.trim() === '') return config
+/** `hooks`: scripts that run at every boot, in this order. */
+function multipart(config: string, hooks: readonly string[], userData: string): string {
+  const scripts = hooks.filter((script) => script !== '')
+  if (scripts.length === 0 && userData.trim() === '') return config
   const boundary = `berth-${randomBytes(16).toString('hex')}`
   const parts = [
-    ...(setup === '' ? [] : [partOf('text/cloud-boothook', setup)]),
+    ...scripts.map((script) => partOf('text/cloud-boothook', script)),
     ...(userData.trim() === '' ? [] : [isMime(userData) ? userData : partOf('text/plain', userData)]),
     partOf('text/cloud-config', config, `Merge-Type: ${MERGE_TYPE}\n`),
   ]
@@ -91,6 +97,10 @@ export async function writeSeed(file: string, seed: Seed, signal: AbortSignal): 
   if (seed.setup !== '') {
     await fs.writeFile(path.join(folder, SETUP_FILE), seed.setup)
     files.push(SETUP_FILE)
+  }
+  if (seed.mounts !== '') {
+    await fs.writeFile(path.join(folder, MOUNT_FILE), seed.mounts)
+    files.push(MOUNT_FILE)
   }
   const args = ['-quiet', '-o', `${file}.new`, '-volid', 'cidata', '-joliet', '-rock', ...files]
   await runProgram('genisoimage', args, { signal, timeoutMs: ISO_MS, cwd: folder })

@@ -5,6 +5,7 @@
  *
  * A disk that is neither empty nor mountable is never formatted: the machine stops with a message.
  */
+import { MOUNT_FILE } from './mount-script.ts'
 import { PROFILE, RUN_ON_START, SETUP_FILE, USER_DATA } from './setup-script.ts'
 
 export const ROOT_SERIAL = 'berth-root'
@@ -96,6 +97,7 @@ for one in /sys/block/vd* /sys/block/sr*; do
       printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' "$(cat /etc/hostname)" > /etc/hosts
       echo "$instance" > /var/lib/berth/instance
     fi
+    [ ! -f /run/seed/${MOUNT_FILE} ] || sh /run/seed/${MOUNT_FILE} > /dev/console 2>&1
     [ ! -f /run/seed/${SETUP_FILE} ] || sh /run/seed/${SETUP_FILE}
   fi
   umount /run/seed

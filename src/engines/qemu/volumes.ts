@@ -6,39 +6,54 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import type { Disk, WantedVolume } from '../../contract/agent.ts'
+import type { Disk, FoundVolume, WantedVolume } from '../../contract/agent.ts'
 import { within } from '../../base/within.ts'
 import type { RuntimeVolumes } from '../runtime.ts'
 import { DISK_BUS } from './command-line.ts'
 import { isPlainName, isThere, makeFolder, unlessGone } from './machine-files.ts'
 import { queryDevices } from './monitor-query.ts'
+import { serialOf } from './mount-script.ts'
 import type { Monitor } from './monitor.ts'
 import { runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
+/** The data of a whole volume. */
+const COPY_MS = 3_600_000
+/** Of the size in the header of a qcow2 file. */
+const HEADER_SIZE_AT = 24
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512
 const UNPLUG_MS = 20_000
 const DEVICE = 'volume-'
-const SERIAL_CHARS = 20
 const VENDOR = 'BERTH'
 const MODEL_CHARS = 16
 const ENDING = '.qcow2'
 
-export function qemuVolumes(folder: string): RuntimeVolumes {
+/** `resizeInMachine`: false if no machine has the volume. */
+export function qemuVolumes(
+  folder: string,
+  resizeInMachine: (id: string, bytes: number) => Promise<boolean> = async () => false,
+): RuntimeVolumes {
   return {
     list: async () => {
       const names = await fs.readdir(folder).catch(unlessGone<string[]>([]))
-      return names.filter((name) => name.endsWith(ENDING)).map((name) => name.slice(0, -ENDING.length))
+      const ids = names.filter((name) => name.endsWith(ENDING)).map((name) => name.slice(0, -ENDING.length))
+      return Promise.all(ids.map((id) => findVolume(folder, id)))
     },
     create: async (volume: WantedVolume, signal: AbortSignal) => {
       const file = volumeFile(folder, volume.id)
       if (await isThere(file)) return
       await makeFolder(folder)
+      const size = `${volume.sizeGb}G`
       const options = volume.reserved ? ['-o', 'preallocation=falloc'] : []
-      const args = ['create', '-q', '-f', 'qcow2', ...options, `${file}.new`, `${volume.sizeGb}G`]
+      const formats = ['-f', 'qcow2', '-O', 'qcow2']
+      const args =
+        volume.copyOf === undefined
+          ? ['create', '-q', '-f', 'qcow2', ...options, `${file}.new`, size]
+          : ['convert', '-q', ...formats, ...options, volumeFile(folder, volume.copyOf), `${file}.new`]
+      const timeoutMs = volume.copyOf === undefined ? IMAGE_MS : COPY_MS
       try {
-        await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
+        await runProgram('qemu-img', args, { signal, timeoutMs })
         await fs.chmod(`${file}.new`, 0o600)
         await fs.rename(`${file}.new`, file)
       } catch (error) {
@@ -46,6 +61,15 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
         await fs.rm(`${file}.new`, { force: true })
         throw error
       }
+    },
+    grow: async (volume: WantedVolume, signal: AbortSignal) => {
+      const file = volumeFile(folder, volume.id)
+      const size = volume.sizeGb * BYTES_PER_GB
+      // A running machine has the file open: only its QEMU can grow it.
+      if (await resizeInMachine(volume.id, size)) return
+      const options = volume.reserved ? ['--preallocation=falloc'] : []
+      const args = ['resize', '-q', '-f', 'qcow2', ...options, file, String(size)]
+      await runProgram('qemu-img', args, { signal, timeoutMs: IMAGE_MS })
     },
     destroy: async (id: string, signal: AbortSignal) => {
       const file = volumeFile(folder, id)
@@ -60,6 +84,36 @@ export function qemuVolumes(folder: string): RuntimeVolumes {
       await fs.rm(file, { force: true })
     },
   }
+}
+
+/** QEMU stores the size in the header of the file. Blocks that were reserved for it do not count as used. */
+async function findVolume(folder: string, id: string): Promise<FoundVolume> {
+  const file = await fs.open(volumeFile(folder, id), 'r')
+  try {
+    const { buffer } = await file.read({ buffer: Buffer.alloc(8), position: HEADER_SIZE_AT })
+    const sizeGb = Math.floor(Number(buffer.readBigUInt64BE()) / BYTES_PER_GB)
+    const { blocks } = await file.stat()
+    const usedGb = (blocks * STAT_BLOCK_BYTES) / BYTES_PER_GB
+    return { id, sizeGb, usedGb: usedGb >= sizeGb ? null : Math.round(usedGb * 10) / 10 }
+  } finally {
+    await file.close()
+  }
+}
+
+/** In the machine that has it, which sees the new size at once. False: none has. */
+export async function resizePlugged(
+  machines: readonly string[],
+  monitorOf: (machine: string) => Promise<Monitor>,
+  id: string,
+  bytes: number,
+): Promise<boolean> {
+  for (const machine of machines) {
+    const monitor = await monitorOf(machine)
+    if (!(await pluggedVolumes(monitor)).includes(id)) continue
+    await monitor.execute('block_resize', { 'node-name': nodeOf(id), size: bytes })
+    return true
+  }
+  return false
 }
 
 export async function pluggedVolumes(monitor: Monitor): Promise<string[]> {
@@ -88,7 +142,8 @@ export async function setVolumes(socket: Socket, disks: readonly Disk[]): Promis
   }
 }
 
-async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, label, sizeGb }: Disk): Promise<void> {
+async function plugIn({ monitor, from, folder, user }: Socket, disk: Disk): Promise<void> {
+  const { volumeId: id, label, sizeGb, readOnly = false } = disk
   const node = nodeOf(id)
   const file = volumeFile(folder, id)
   await removeNode(monitor, node)
@@ -96,12 +151,13 @@ async function plugIn({ monitor, from, folder, user }: Socket, { volumeId: id, l
   await monitor.execute('blockdev-add', {
     driver: 'qcow2',
     'node-name': node,
+    'read-only': readOnly,
     // Discards of the guest would free the blocks reserved for the volume.
     discard: (await isReserved(file, sizeGb)) ? 'ignore' : 'unmap',
-    file: { driver: 'file', filename: path.relative(from, file) },
+    file: { driver: 'file', filename: path.relative(from, file), 'read-only': readOnly },
   })
   // The label is for its owner; the serial is unique.
-  const shown = { vendor: VENDOR, product: modelOf(label), serial: id.slice(-SERIAL_CHARS) }
+  const shown = { vendor: VENDOR, product: modelOf(label), serial: serialOf(id) }
   const device = { driver: 'scsi-hd', bus: DISK_BUS, drive: node, id: `${DEVICE}${id}`, ...shown }
   try {
     await monitor.execute('device_add', device)

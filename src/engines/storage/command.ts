@@ -14,11 +14,16 @@ export const systemEnv = {
 
 const execute = promisify(execFile)
 
-export async function runCommand(command: string, args: readonly string[], signal?: AbortSignal): Promise<string> {
+export async function runCommand(
+  command: string,
+  args: readonly string[],
+  signal?: AbortSignal,
+  timeoutMs = TIMEOUT_MS,
+): Promise<string> {
   try {
     const { stdout } = await execute(command, [...args], {
       env: systemEnv,
-      timeout: TIMEOUT_MS,
+      timeout: timeoutMs,
       killSignal: 'SIGKILL',
       maxBuffer: MAX_OUTPUT_BYTES,
       ...(signal === undefined ? {} : { signal }),

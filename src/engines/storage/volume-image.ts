@@ -5,11 +5,18 @@
  */
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import type { FoundVolume } from '../../contract/agent.ts'
 import { runCommand } from './command.ts'
 import { removeDurably, syncFolder } from '../durable-file.ts'
 
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512
+const ENDING = '.img'
+/** The data of a whole volume. */
+const COPY_MS = 3_600_000
+const SUPERBLOCK_AT = 1_024
+const SUPERBLOCK_BYTES = 1_024
+const EXT4_MAGIC = 0xef53
 /** Stacked mounts are removed one by one. */
 const MAX_STACKED = 16
 
@@ -24,16 +31,27 @@ export interface VolumeImages {
   /** Ids of mounted volumes. */
   mounted(): Promise<string[]>
   remove(id: string): Promise<void>
+  list(): Promise<FoundVolume[]>
+  /** Mounted or not. */
+  grow(id: string, sizeGb: number, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
+  /** Of one that is not mounted. Shares blocks where the disk can. Throws without leaving anything behind. */
+  copy(from: string, to: string, options: { isReserved: boolean; signal: AbortSignal }): Promise<void>
   /** Free bytes of the disk, and bytes used by images. */
   room(): Promise<{ freeBytes: number; takenBytes: number }>
 }
 
+const MOUNTS = 'mnt'
+
+export function mountPointIn(folder: string, id: string): string {
+  return path.join(folder, MOUNTS, id)
+}
+
 export async function openVolumeImages(folder: string): Promise<VolumeImages> {
   const files = path.join(folder, 'images')
-  const mounts = path.join(folder, 'mnt')
+  const mounts = path.join(folder, MOUNTS)
   for (const one of [files, mounts]) await fs.mkdir(one, { recursive: true, mode: 0o700 })
-  const fileOf = (id: string): string => path.join(files, `${id}.img`)
-  const mountPoint = (id: string): string => path.join(mounts, id)
+  const fileOf = (id: string): string => path.join(files, `${id}${ENDING}`)
+  const mountPoint = (id: string): string => mountPointIn(folder, id)
 
   const unmount = async (id: string): Promise<void> => {
     for (let layer = 0; (await findMounts()).has(mountPoint(id)); layer += 1) {
@@ -101,6 +119,55 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       await removeDurably(fileOf(id))
     },
 
+    async list() {
+      const found: FoundVolume[] = []
+      for (const name of await fs.readdir(files)) {
+        if (!name.endsWith(ENDING)) continue
+        const id = name.slice(0, -ENDING.length)
+        // May be removed concurrently.
+        const file = await fs.stat(fileOf(id)).catch(nullIfGone)
+        if (file === null) continue
+        const usedBytes = await usedIn(fileOf(id), mountPoint(id), (await findMounts()).has(mountPoint(id)))
+        const usedGb = usedBytes === null ? null : Math.round((usedBytes / BYTES_PER_GB) * 10) / 10
+        found.push({ id, sizeGb: Math.floor(file.size / BYTES_PER_GB), usedGb })
+      }
+      return found
+    },
+
+    async grow(id, sizeGb, { isReserved, signal }) {
+      const file = fileOf(id)
+      const { size } = await fs.stat(file)
+      const bytes = bytesOf(sizeGb)
+      if (isReserved) await runCommand('fallocate', ['-l', String(bytes), file], signal)
+      if (size < bytes) await fs.truncate(file, bytes)
+      const device = (await findMounts()).get(mountPoint(id))
+      if (device === undefined) {
+        // Exit status 1: errors were corrected.
+        await runCommand('e2fsck', ['-f', '-p', file], signal).catch((error: unknown) => {
+          if (!isExit(error, 1)) throw error
+        })
+        await runCommand('resize2fs', [file], signal)
+      } else {
+        await runCommand('losetup', ['--set-capacity', device], signal)
+        await runCommand('resize2fs', [device], signal)
+      }
+    },
+
+    async copy(from, to, { isReserved, signal }) {
+      const fresh = `${fileOf(to)}.new`
+      try {
+        await runCommand('cp', ['--reflink=auto', '--sparse=always', fileOf(from), fresh], signal, COPY_MS)
+        const { size } = await fs.stat(fresh)
+        if (isReserved) await runCommand('fallocate', ['-l', String(size), fresh], signal)
+        await runCommand('sync', [fresh], signal, COPY_MS)
+        await fs.rename(fresh, fileOf(to))
+        await syncFolder(files)
+      } catch (error) {
+        await fs.rm(fresh, { force: true })
+        throw error
+      }
+    },
+
     async room() {
       const { bavail, bsize } = await fs.statfs(files)
       let takenBytes = 0
@@ -112,6 +179,33 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       return { freeBytes: bavail * bsize, takenBytes }
     },
   }
+}
+
+/**
+ * Bytes in use. Of a mounted volume the kernel tells; else the superblock, which is current once it was unmounted cleanly.
+ * null: not known.
+ */
+async function usedIn(file: string, mountPoint: string, isMounted: boolean): Promise<number | null> {
+  if (isMounted) {
+    const { blocks, bfree, bsize } = await fs.statfs(mountPoint)
+    return (blocks - bfree) * bsize
+  }
+  const handle = await fs.open(file, 'r')
+  try {
+    const { buffer } = await handle.read({ buffer: Buffer.alloc(SUPERBLOCK_BYTES), position: SUPERBLOCK_AT })
+    const overhead = buffer.readUInt32LE(0x248)
+    if (buffer.readUInt16LE(0x38) !== EXT4_MAGIC || overhead === 0) return null
+    const blocks = buffer.readUInt32LE(0x4) + buffer.readUInt32LE(0x150) * 2 ** 32
+    const free = buffer.readUInt32LE(0xc) + buffer.readUInt32LE(0x158) * 2 ** 32
+    return Math.max(0, blocks - free - overhead) * 2 ** (10 + buffer.readUInt32LE(0x18))
+  } finally {
+    await handle.close()
+  }
+}
+
+function isExit(error: unknown, status: number): boolean {
+  const { cause } = error as { cause?: unknown }
+  return typeof cause === 'object' && cause !== null && 'code' in cause && cause.code === status
 }
 
 function nullIfGone(error: NodeJS.ErrnoException): null {

@@ -8,11 +8,13 @@ import { volumeSize } from '../../contract/volume.ts'
 import type { z } from 'zod'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { listStorageOptions, readVolumeRoom } from '../../app/storage-option.ts'
+import { listStorageOptions, readRoomOfRental, readVolumeRoom } from '../../app/storage-option.ts'
 import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/volume.ts'
 import { tagOf } from '../../domain/rental.ts'
 import { volumeStatus } from '../../domain/volume.ts'
 import { transact } from '../../store/database.ts'
+import { findVolumeHosts } from '../../store/host-volume.ts'
+import { findMachine } from '../../store/machine.ts'
 import { listAttachments, listVolumes, type AttachedVolume, type Volume } from '../../store/volume.ts'
 import type { Handlers } from '../handler.ts'
 
@@ -34,7 +36,11 @@ export const volumeHandlers = {
   },
 
   createVolume: async (app, { actor, body, operation, idempotencyKey }) => {
-    const room = await readVolumeRoom(app, body.region, body.rentalIds?.[0])
+    const machine = body.nodeName === undefined ? undefined : await findMachine(app.database.db, body.nodeName)
+    const room =
+      machine === undefined
+        ? await readRoomOfRental(app, body.region, body.rentalIds?.[0])
+        : await readVolumeRoom(app, body.region, { driver: machine.driver, near: { host: machine.id } })
     return createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
       const created = await createVolume(app, tx, actor, { ...body, sizeGb: body.sizeInGb, room })
       if (!created.ok) return created
@@ -57,7 +63,12 @@ export const volumeHandlers = {
       limit: query.limit ?? limits.plainListRows,
     })
     const attachments = await listAttachments(app.database.db, { volumeIds: volumes.map((volume) => volume.id) })
-    return ok(volumes.map((volume) => volumeRecord(app, volume, attachments)))
+    const onHosts = volumes.filter(({ driver }) => app.drivers.get(driver)?.volumes?.isLocal === true)
+    const hosts = await findVolumeHosts(
+      app.database.db,
+      onHosts.flatMap(({ external_id: id }) => id ?? []),
+    )
+    return ok(volumes.map((volume) => volumeRecord(app, volume, attachments, hosts)))
   },
 
   attachVolume: async (app, { actor, body }) => {
@@ -74,7 +85,7 @@ export const volumeHandlers = {
 
   detachVolume: async (app, { actor, body }) => {
     const left = await transact(app.database, (tx) =>
-      detachVolume(tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
+      detachVolume(app, tx, actor, { volumeId: body.storageVolumeId, rentalIds: body.rentalIds }),
     )
     if (!left.ok) return left
     return ok({
@@ -91,7 +102,13 @@ export const volumeHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function volumeRecord(app: App, volume: Volume, attachments: readonly AttachedVolume[]) {
+function volumeRecord(
+  app: App,
+  volume: Volume,
+  attachments: readonly AttachedVolume[],
+  hosts: ReadonlyMap<string, string>,
+) {
+  const own = attachments.filter((one) => one.volumeId === volume.id)
   return {
     id: volume.id,
     createdAt: formatInstant(volume.created_at),
@@ -109,8 +126,12 @@ function volumeRecord(app: App, volume: Volume, attachments: readonly AttachedVo
     storageVolumeId: volume.id,
     meta: volume.state_reason === null ? {} : { termination_reason: volume.state_reason },
     status: volumeStatus(volume.state),
-    attachedRentals: attachments.filter((one) => one.volumeId === volume.id).map((one) => one.rentalId),
+    attachedRentals: own.map((one) => one.rentalId),
     sizeInGb: volume.size_gb,
     vip: volume.vip ?? '',
+    usedGb: volume.used_gb,
+    growingToGb: volume.grow_to_gb,
+    nodeName: hosts.get(volume.external_id ?? '') ?? volume.machine_id,
+    mounts: own.map(({ rentalId, path, readOnly }) => ({ rentalId, path, readOnly })),
   }
 }
