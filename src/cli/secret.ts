@@ -23,7 +23,7 @@ export const rows: readonly Row[] = [
     examples: ['berth secrets set HF_TOKEN', 'berth secrets set HF_TOKEN < token.txt'],
     done: ({ name, rentals }) => [
       `Saved ${name}.`,
-      rentals.length === 0 ? undefined : `Rental ${rentals.join(', ')} gets the new value at its next start.`,
+      rentals.length === 0 ? undefined : `Rental ${rentals.join(', ')} keeps the value that it was created with.`,
     ],
   }),
   act('secrets rm', 'deleteSecret', 'delete a secret that no rental refers to', {

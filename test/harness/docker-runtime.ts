@@ -80,6 +80,11 @@ export function programOf(changes: Partial<Program>): Program {
   }
 }
 
+export function withProgram(workload: Workload, changes: Partial<Program>): Workload {
+  const { spec } = workload
+  return spec === null ? workload : { ...workload, spec: { ...spec, program: programOf(changes) } }
+}
+
 /** Waits until it is in that state. */
 export function waitForState(runtime: Runtime, id: string, state: Found['state']): Promise<Found> {
   let seen: Found | undefined

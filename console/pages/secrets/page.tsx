@@ -116,7 +116,7 @@ function SetDialog({ name, onClose }: { name?: string; onClose: () => void }) {
             rows={4}
             spellCheck={false}
             autoComplete="off"
-            hint={name === undefined ? undefined : 'Running machines get the new value at their next start.'}
+            hint={name === undefined ? undefined : 'Machines keep the value that they were created with.'}
             {...form.text('value')}
           />
         </>

@@ -1,4 +1,4 @@
-/** SSH into containers with ordinary clients. */
+/** SSH into containers with ordinary clients, and terminals. */
 import { spawn } from 'node:child_process'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import http from 'node:http'
@@ -48,6 +48,7 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
     await lab.close()
   })
 
+  const shell = (id: string, script: string): Promise<string> => lab.docker('exec', `berth-${id}`, 'sh', '-c', script)
   const options = (file: string): string[] => {
     const settings = [
       'IdentitiesOnly=yes',
@@ -107,6 +108,49 @@ describe.skipIf(why !== undefined)(`SSH${leftOut}`, () => {
   test('passes environment variables', async () => {
     const args = [...options(key.file), '-o', 'SendEnv=LC_LAB', '-p', String(relay.port), 'root@127.0.0.1']
     expect(await said(start('ssh', [...args, 'echo "$LC_LAB"']))).toMatchObject({ out: 'from here\n' })
+  })
+
+  test('a terminal runs a shell, follows resizes and reports the exit code', async () => {
+    await runtime.start(workloadOf('term'), () => {}, forever)
+    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
+    const terminal = await runtime.open(request, forever)
+    const codes: unknown[] = []
+    terminal.onSignal?.((value) => codes.push(value))
+    let text = ''
+    terminal.stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    terminal.stream.write('stty size\n')
+    await waitFor(
+      () => `the first size in ${text}`,
+      () => text.includes('30 90'),
+    )
+    terminal.signal?.({ columns: 120, rows: 40 })
+    await waitFor(
+      () => `the second size in ${text}`,
+      async () => {
+        terminal.stream.write('stty size\n')
+        return text.includes('40 120')
+      },
+    )
+    terminal.stream.write('exit 7\n')
+    await waitFor('the end of the stream', () => terminal.stream.readableEnded)
+    expect(codes).toEqual([{ exitCode: 7 }])
+    const command = await runtime.open({ ...request, command: ['echo', 'plain'] }, forever)
+    expect(await readAll(command.stream)).toBe('plain\r\n')
+  })
+
+  test('a closed terminal ends its shell, but not its background processes', async () => {
+    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
+    const { stream } = await runtime.open(request, forever)
+    const inside = (): Promise<string> => shell('term', 'ps -o args')
+    stream.write('setsid sleep 7777 & sleep 8888\n')
+    await waitFor(
+      'both processes',
+      async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()),
+    )
+    stream.destroy()
+    await waitFor('the connection to be closed', async () => !(await inside()).includes('sleep 8888'))
+    expect(await inside()).toContain('sleep 7777')
+    await runtime.stop('term', forever)
   })
 
   test('the environment of the order is the same in the first process, SSH and a terminal', async () => {

@@ -12,6 +12,7 @@ import {
   type DockerRuntime,
 } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { Keeper } from '../keeper.ts'
 import { NeverStarts } from '../runtime.ts'
 
 const why = whyNoDockerLab()
@@ -232,6 +233,43 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await runtime.stop('files', forever)
     const bad = programOf({ files: [{ path: '/etc/passwd/x', content: '', mode: '0644' }] })
     expect((await refusal({ program: bad })).reason).toBe('bad_file_path')
+  })
+
+  test('a program that fails is restarted as often as ordered, with its start script each time', async () => {
+    // Another user than root, whose terminal root cannot open by way of /proc.
+    const script = 'echo "run as $(id -u)"; until [ -e /dev/shm/end ]; do sleep 0.1; done; exit 3'
+    const layers = [lab.registry.busyboxLayer]
+    const image = await lab.registry.push('lab/again', '1', layers, ['/bin/sh', '-c', script], { User: '1000' })
+    const onStart = 'echo "script as $(id -u) with $WORD"; exit 4'
+    const program = programOf({ env: { WORD: 'env' }, onStart, restart: { policy: 'on-failure', maxRetries: 2 } })
+    const keeper = new Keeper({ runtime, changed: silent, onError: silent, now: () => performance.now() })
+    const workloads = [workloadOf('again', { image, program })]
+    keeper.desire({ type: 'desired', generation: 1, state: 'ready', workloads, volumes: [] })
+    const look = async () => {
+      await keeper.pass(forever)
+      const [one] = keeper.report()?.workloads ?? []
+      return one
+    }
+    for (const run of [1, 2, 3]) {
+      await waitFor(`the script of run ${run}`, async () => {
+        const one = await look()
+        const log = await lab.docker('logs', 'berth-again').catch(() => '')
+        const isScriptOver = log.match(/onStart: exited with code 4/g)?.length === run
+        return isScriptOver && log.match(/run as 1000/g)?.length === run && one?.message?.includes('code 4')
+      })
+      await shell('again', 'touch /dev/shm/end')
+    }
+    const failed = await waitFor('the failure', async () => {
+      const one = await look()
+      return one?.state === 'failed' && one
+    })
+    expect(failed).toMatchObject({
+      failure: 'process_exited',
+      message: 'The process exited with code 3 after 2 restarts.',
+    })
+    expect(await lab.docker('logs', 'berth-again')).toContain('script as 0 with env')
+    keeper.close()
+    await runtime.stop('again', forever)
   })
 
   test('aborts and retries a stalled pull', async () => {

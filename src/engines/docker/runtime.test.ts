@@ -6,7 +6,6 @@ import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/ha
 import {
   forever,
   holdRequests,
-  programOf,
   readAll,
   relayTo,
   runtimeOn,
@@ -15,7 +14,6 @@ import {
   type DockerRuntime,
 } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
-import { Keeper } from '../keeper.ts'
 import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
 
@@ -205,49 +203,6 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     await measuring.close()
   })
 
-  test('a terminal runs a shell, follows resizes and reports the exit code', async () => {
-    await runtime.start(workloadOf('term'), silent, forever)
-    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
-    const terminal = await runtime.open(request, forever)
-    const codes: unknown[] = []
-    terminal.onSignal?.((value) => codes.push(value))
-    let text = ''
-    terminal.stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
-    terminal.stream.write('stty size\n')
-    await waitFor(
-      () => `the first size in ${text}`,
-      () => text.includes('30 90'),
-    )
-    terminal.signal?.({ columns: 120, rows: 40 })
-    await waitFor(
-      () => `the second size in ${text}`,
-      async () => {
-        terminal.stream.write('stty size\n')
-        return text.includes('40 120')
-      },
-    )
-    terminal.stream.write('exit 7\n')
-    await waitFor('the end of the stream', () => terminal.stream.readableEnded)
-    expect(codes).toEqual([{ exitCode: 7 }])
-    const command = await runtime.open({ ...request, command: ['echo', 'plain'] }, forever)
-    expect(await readAll(command.stream)).toBe('plain\r\n')
-  })
-
-  test('a closed terminal ends its shell, but not its background processes', async () => {
-    const request = { kind: 'terminal', workloadId: 'term', columns: 90, rows: 30, command: null } as const
-    const { stream } = await runtime.open(request, forever)
-    const inside = (): Promise<string> => shell('term', 'ps -o args')
-    stream.write('setsid sleep 7777 & sleep 8888\n')
-    await waitFor(
-      'both processes',
-      async () => /^sleep 7777$/m.test(await inside()) && /^sleep 8888$/m.test(await inside()),
-    )
-    stream.destroy()
-    await waitFor('the connection to be closed', async () => !(await inside()).includes('sleep 8888'))
-    expect(await inside()).toContain('sleep 7777')
-    await runtime.stop('term', forever)
-  })
-
   test('an exit during the watch fails the workload with its exit code', async () => {
     const script = 'until [ -e /tmp/end ]; do sleep 0.1; done; exit 3'
     const image = await lab.registry.push('lab/brief', '1', [lab.registry.busyboxLayer], ['/bin/sh', '-c', script])
@@ -266,43 +221,6 @@ describe.skipIf(why !== undefined)(`containers${leftOut}`, () => {
     expect((await next.list(forever)).find((one) => one.id === 'brief')).toEqual(found)
     await next.close()
     await runtime.stop('brief', forever)
-  })
-
-  test('a program that fails is restarted as often as ordered, with its start script each time', async () => {
-    // Another user than root, whose terminal root cannot open by way of /proc.
-    const script = 'echo "run as $(id -u)"; until [ -e /dev/shm/end ]; do sleep 0.1; done; exit 3'
-    const layers = [lab.registry.busyboxLayer]
-    const image = await lab.registry.push('lab/again', '1', layers, ['/bin/sh', '-c', script], { User: '1000' })
-    const onStart = 'echo "script as $(id -u) with $WORD"; exit 4'
-    const program = programOf({ env: { WORD: 'env' }, onStart, restart: { policy: 'on-failure', maxRetries: 2 } })
-    const keeper = new Keeper({ runtime, changed: silent, onError: silent, now: () => performance.now() })
-    const workloads = [workloadOf('again', { image, program })]
-    keeper.desire({ type: 'desired', generation: 1, state: 'ready', workloads, volumes: [] })
-    const look = async () => {
-      await keeper.pass(forever)
-      const [one] = keeper.report()?.workloads ?? []
-      return one
-    }
-    for (const run of [1, 2, 3]) {
-      await waitFor(`the script of run ${run}`, async () => {
-        const one = await look()
-        const log = await lab.docker('logs', 'berth-again').catch(() => '')
-        const isScriptOver = log.match(/onStart: exited with code 4/g)?.length === run
-        return isScriptOver && log.match(/run as 1000/g)?.length === run && one?.message?.includes('code 4')
-      })
-      await shell('again', 'touch /dev/shm/end')
-    }
-    const failed = await waitFor('the failure', async () => {
-      const one = await look()
-      return one?.state === 'failed' && one
-    })
-    expect(failed).toMatchObject({
-      failure: 'process_exited',
-      message: 'The process exited with code 3 after 2 restarts.',
-    })
-    expect(await lab.docker('logs', 'berth-again')).toContain('script as 0 with env')
-    keeper.close()
-    await runtime.stop('again', forever)
   })
 
   test('a container over its memory limit is killed, with the reason', async () => {

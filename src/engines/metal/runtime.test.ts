@@ -7,8 +7,9 @@ import { promisify } from 'node:util'
 import ssh2 from 'ssh2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Workload } from '../../contract/agent.ts'
-import { programOf } from '../../../test/harness/docker-runtime.ts'
+import { withProgram } from '../../../test/harness/docker-runtime.ts'
 import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
+import { tenantProgram } from '../../../test/harness/tenant-program.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { NeverStarts } from '../runtime.ts'
 import { metalAccess, type MetalDeclared } from './access.ts'
@@ -19,20 +20,6 @@ const reason = whyNoMetalLab()
 /** A reboot takes a second here, more on a busy machine: only a dead host may be power-cycled. */
 const limits = { rebootMs: 60_000, switchAfterMs: 5_000 }
 const SCRATCH = '/srv/scratch'
-
-const withProgram = (workload: Workload): Workload => {
-  const program = programOf({
-    env: { WORD: "it's" },
-    files: [
-      { path: '/home/tenant/it', content: 'x', mode: '0600' },
-      { path: '/tmp/there', content: 'content', mode: '0644' },
-      { path: '/etc/not-mine', content: '', mode: '0644' },
-    ],
-    onStart: 'echo "started with $WORD"; exit 4',
-    userData: '#!/bin/sh\necho "user data with $WORD"\n',
-  })
-  return workload.spec === null ? workload : { ...workload, spec: { ...workload.spec, program } }
-}
 
 describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (left out: ${reason})`}`, () => {
   let lab: MetalLab
@@ -85,7 +72,7 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
     const runtime = runtimeOf(host, { onStep: (step) => steps.push(step) })
     expect(await runtime.check(signal)).toEqual([])
     expect(await runtime.list(signal)).toEqual([])
-    const workload = withProgram(workloadOf('m-1', keys.public, [host]))
+    const workload = withProgram(workloadOf('m-1', keys.public, [host]), tenantProgram)
     await runtime.start(workload, () => {}, signal)
     const incarnation = (await host.exec(['cat', '/proc/sys/kernel/random/boot_id'])).trim()
     const running = { id: 'm-1', tag: workload.tag, state: 'running', incarnation, sshUser: 'tenant', disks: [] }

@@ -3,11 +3,10 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { programOf } from '../../../test/harness/docker-runtime.ts'
+import { withProgram } from '../../../test/harness/docker-runtime.ts'
 import { killProcess } from '../../../test/harness/leftover.ts'
 import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/harness/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
-import type { Workload } from '../../contract/agent.ts'
 import type { Found } from '../runtime.ts'
 import type { QemuRuntime } from './runtime.ts'
 
@@ -17,17 +16,14 @@ const BOOT_MS = 180_000
 
 const WORD = `it's "quoted" $HOME\nand long`
 /** Options that all tests with machine `one` can see. */
-const withProgram = (workload: Workload): Workload => {
-  const program = programOf({
-    env: { WORD, PLAIN: 'yes', BERTH_GPUS: 'mine' },
-    files: [
-      { path: "/opt/it's/a", content: 'content\n\u00e4\n', mode: '0640' },
-      { path: '/etc/motd', content: 'hello', mode: '0644' },
-    ],
-    onStart: 'echo "started with $PLAIN"; echo start >> /root/starts; exit 4',
-    userData: '#!/bin/sh\necho "user data once"; echo once >> /root/once\n',
-  })
-  return workload.spec === null ? workload : { ...workload, spec: { ...workload.spec, program } }
+const program = {
+  env: { WORD, PLAIN: 'yes', BERTH_GPUS: 'mine' },
+  files: [
+    { path: "/opt/it's/a", content: 'content\n\u00e4\n', mode: '0640' },
+    { path: '/etc/motd', content: 'hello', mode: '0644' },
+  ],
+  onStart: 'echo "started with $PLAIN"; echo start >> /root/starts; exit 4',
+  userData: '#!/bin/sh\necho "user data once"; echo once >> /root/once\n',
 }
 
 describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : ` (skipped: ${why})`}`, () => {
@@ -46,7 +42,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
 
   test('boots a machine with its name, keys and GPU description', { timeout: BOOT_MS }, async () => {
     const said: string[] = []
-    const one = withProgram(lab.workload('one'))
+    const one = withProgram(lab.workload('one'), program)
     await runtime.start({ ...one, node: { ...one.node, gpuIndexes: [0] } }, (message) => said.push(message), never)
     expect(await find('one')).toEqual({
       id: 'one',
