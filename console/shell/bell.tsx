@@ -1,11 +1,9 @@
 /** The bell: how many notifications are unread, and the newest of them. */
-import { Link, useRouter } from '@tanstack/react-router'
-import { useEffect, useId, useRef, useState } from 'react'
+import { useRouter } from '@tanstack/react-router'
+import { useEffect, useId, useRef, useState, type ComponentType } from 'react'
 import { limits } from '../../src/base/limits.ts'
-import { useAction, useCall } from '../api/query.ts'
-import { Ago } from '../list/column.tsx'
-import { NotificationLink, SeverityMark } from '../pages/notifications/parts.tsx'
-import { Button } from '../ui/button.tsx'
+import { useCall } from '../api/query.ts'
+import { toast } from '../ui/toast.tsx'
 
 /** Those of operators raise no event. */
 const EVERY_MS = 60_000
@@ -13,6 +11,8 @@ const SHOWN = 6
 
 export function Bell() {
   const [isOpen, setOpen] = useState(false)
+  // Its code is loaded when it is first opened.
+  const [Latest, setLatest] = useState<ComponentType<{ shown: number }>>()
   const frame = useRef<HTMLDivElement>(null)
   const button = useRef<HTMLButtonElement>(null)
   const panelId = useId()
@@ -37,6 +37,14 @@ export function Bell() {
       document.removeEventListener('keydown', escape)
     }
   }, [isOpen])
+  const toggle = (): void => {
+    setOpen(!isOpen)
+    if (isOpen || Latest !== undefined) return
+    import('./latest-notifications.tsx').then(
+      ({ LatestNotifications }) => setLatest(() => LatestNotifications),
+      () => toast('Could not reach the server. Try again.', 'bad'),
+    )
+  }
   return (
     <div ref={frame} className="relative">
       <button
@@ -46,7 +54,7 @@ export function Bell() {
         aria-controls={panelId}
         aria-label={unread === 0 ? 'Notifications' : `Notifications, ${countOf(unread)} unread`}
         className="relative inline-flex size-9 items-center justify-center rounded-md text-muted hover:bg-sunken hover:text-ink"
-        onClick={() => setOpen(!isOpen)}
+        onClick={toggle}
       >
         <BellIcon />
         {unread > 0 && (
@@ -65,42 +73,7 @@ export function Bell() {
         hidden={!isOpen}
         className="absolute right-0 z-30 mt-1 w-80 max-w-[calc(100vw-2rem)] rounded-md border border-line bg-surface p-3 shadow-lg"
       >
-        {isOpen && <Latest />}
-      </div>
-    </div>
-  )
-}
-
-function Latest() {
-  const { data } = useCall('listNotifications', { query: { limit: SHOWN } })
-  const read = useAction('readNotifications', ['listNotifications'])
-  const [newest] = data?.notifications ?? []
-  if (data === undefined) return <p className="text-sm text-muted">Loading …</p>
-  return (
-    <div className="flex flex-col gap-3">
-      {newest === undefined ? (
-        <p className="text-sm text-muted">No notifications yet.</p>
-      ) : (
-        <ul className="flex flex-col gap-2 text-sm">
-          {data.notifications.map((one) => (
-            <li key={one.id}>
-              <SeverityMark notification={one} /> <NotificationLink notification={one} />
-              <span className="block text-muted">
-                <Ago at={one.at} />
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
-      <div className="flex items-center justify-between gap-2">
-        <Link to="/notifications" className="text-sm text-accent hover:underline">
-          All notifications
-        </Link>
-        {newest !== undefined && data.unread > 0 && (
-          <Button look="quiet" busy={read.isPending} onClick={() => read.mutate({ body: { upTo: newest.id } })}>
-            Mark all as read
-          </Button>
-        )}
+        {isOpen && Latest !== undefined && <Latest shown={SHOWN} />}
       </div>
     </div>
   )
