@@ -8,7 +8,8 @@ import { useCall } from '../api/query.ts'
 import { Answer } from '../ui/answer.tsx'
 import { Pager, usePages, PAGE_ROWS } from '../ui/pager.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
-import { Table, VirtualTable, type TableProps } from '../ui/table.tsx'
+import { Table, type TableProps } from '../ui/table.tsx'
+import { VirtualTable } from '../ui/virtual-table.tsx'
 
 interface ReadProps<Op extends CallableId, Row> extends Omit<TableProps<Row>, 'rows'> {
   readonly call: Op

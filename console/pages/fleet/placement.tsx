@@ -18,7 +18,8 @@ import { Button, TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { Table, VirtualTable } from '../../ui/table.tsx'
+import { Table } from '../../ui/table.tsx'
+import { VirtualTable } from '../../ui/virtual-table.tsx'
 
 const route = getRouteApi('/shell/operator/fleet')
 

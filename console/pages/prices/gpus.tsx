@@ -9,7 +9,7 @@ import { choicesOf } from '../../list/filter.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
-import { VirtualTable } from '../../ui/table.tsx'
+import { VirtualTable } from '../../ui/virtual-table.tsx'
 import { beforeColumn, saleColumn } from './column.tsx'
 import {
   draftOf,

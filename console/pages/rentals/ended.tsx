@@ -7,7 +7,7 @@ import { Button, ButtonLink } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
-import { VirtualTable } from '../../ui/table.tsx'
+import { VirtualTable } from '../../ui/virtual-table.tsx'
 import { useEventPages } from '../events/pages.ts'
 import { MachineLink } from './machine-table.tsx'
 

@@ -1,5 +1,5 @@
 /** Machines of all kinds in one table. */
-import type { ReactNode } from 'react'
+import { lazy, Suspense, type ReactNode } from 'react'
 import { span } from '../../../src/view/time.ts'
 import { displayName, maxCost, type OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels, rentalTones } from '../../../src/view/rental.ts'
@@ -7,13 +7,17 @@ import { actionsColumn, badgeColumn, moneyColumn, textColumn, type Columns } fro
 import { TextLink } from '../../ui/button.tsx'
 import { useDialog, type OpenDialog } from '../../ui/dialog.tsx'
 import { useNow } from '../../ui/now.ts'
-import { Table, VirtualTable } from '../../ui/table.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { Table } from '../../ui/table.tsx'
 import { shortMoney } from '../rental/cost.tsx'
 import { PowerButtons } from '../rental/power.tsx'
 import { Sparkline, useSparklines } from './sparkline.tsx'
 
-/** Longer lists render only visible rows. */
+/** Longer lists render only visible rows, with code that the overview does not load otherwise. */
 const PLAIN_ROWS = 100
+const LongTable = lazy(async () => ({
+  default: (await import('../../ui/virtual-table.tsx')).VirtualTable<OwnMachine>,
+}))
 
 interface MachineTableProps {
   readonly label: string
@@ -23,13 +27,13 @@ interface MachineTableProps {
 
 export function MachineTable({ label, machines, empty }: MachineTableProps) {
   const dialog = useDialog()
-  const Rows = machines.length > PLAIN_ROWS ? VirtualTable<OwnMachine> : Table<OwnMachine>
+  const Rows = machines.length > PLAIN_ROWS ? LongTable : Table<OwnMachine>
   const lines = useSparklines(machines)
   const use = textColumn<OwnMachine>('GPU use, 1 h', ({ id }) => <Sparkline values={lines.get(id)} />, {
     wideOnly: true,
   })
   return (
-    <>
+    <Suspense fallback={<Skeleton rows={8} />}>
       <Rows
         label={label}
         columns={[...columns.slice(0, 4), use, ...columns.slice(4), powerColumn(dialog)]}
@@ -38,7 +42,7 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
         empty={empty}
       />
       {dialog.shown}
-    </>
+    </Suspense>
   )
 }
 
