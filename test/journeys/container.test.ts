@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { addMs, systemClock, toDate } from '../../src/base/instant.ts'
 import { usd, type NanoUsd } from '../../src/base/money.ts'
+import { watchIdle } from '../../src/reconcile/idle.ts'
 import { whyNoDockerLab } from '../harness/docker-lab.ts'
 import {
   charged,
@@ -370,7 +371,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const online = await untilStatus(ada, name, 'online')
     const { db } = machines.server.app.database
     const id = await rentalIdOf(ada, online)
-    const stateOf = () => db.selectFrom('rental_idle').selectAll().where('rental_id', '=', id).executeTakeFirst()
+    // Samples come every ten seconds; the loop itself would look every fifteen.
+    const stateOf = async () => {
+      await watchIdle(machines.server.app).run(new AbortController().signal)
+      return db.selectFrom('rental_idle').selectAll().where('rental_id', '=', id).executeTakeFirst()
+    }
     // Five minutes are too long for a test: the wait is moved to the past.
     const makeIdleFor = async (minutes: number): Promise<unknown> => {
       const since = toDate(addMs(systemClock.now(), -minutes * 60_000))
@@ -387,6 +392,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await session
     await waitFor('it to be idle', async () => (await stateOf())?.idle_since)
     await makeIdleFor(10)
+    await waitFor('the action', async () => (await stateOf(), (await findInstance(ada, name))?.state !== 'Running'))
     await untilStatus(ada, name, 'stopped')
     expect(await house.ours()).not.toEqual([])
     const events = await eventsOf(ada, online)
@@ -395,7 +401,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await terminate(ada, name)
     await untilGone(ada, name)
     await rm(path.join(house.dir, 'use.json'))
-  })
+  }, 180_000)
 
   async function untilFree(host: ContainerHost): Promise<void> {
     await waitFor('its GPUs to be free', async () => (await listingOf(machines.server, host))?.gpus_reserved === 0)
