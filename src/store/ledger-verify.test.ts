@@ -12,6 +12,7 @@ import {
   settle,
   startRental,
   startVolume,
+  stopRental,
   type TestLedger,
 } from '../../test/harness/ledger.ts'
 import { makeTreasury } from '../app/treasury.ts'
@@ -46,9 +47,10 @@ async function recordOperatorPostings(): Promise<void> {
   const ended = await startRental(ledger, actor, { pricePerHour: usd('1.337'), supplier })
   const lost = await startRental(ledger, actor, { pricePerHour: usd('3') })
   const broken = await startRental(ledger, actor, { pricePerHour: usd('3') })
+  const stopped = await startRental(ledger, actor, { pricePerHour: usd('2.49'), supplier })
   const broke = await startRental(ledger, poor, { pricePerHour: usd('6') })
   const volume = await startVolume(ledger, actor, usd('0.000097'), 1_024)
-  for (const [name, id] of Object.entries({ running, ended, lost, broken, volume })) ids.set(name, id)
+  for (const [name, id] of Object.entries({ running, ended, lost, broken, stopped, volume })) ids.set(name, id)
   for (const { id, rental_id } of await database.db.selectFrom('segment').select(['id', 'rental_id']).execute()) {
     if (rental_id === running) ids.set('running meter', id)
     if (rental_id === ended) ids.set('ended meter', id)
@@ -63,6 +65,7 @@ async function recordOperatorPostings(): Promise<void> {
   clock.advance(11 * MINUTE_MS + 17)
   await transact(database, (tx) => moveRental(tx, lost, 'Unknown', { seen_at: seen }))
   await breakRental(ledger, broken)
+  await stopRental(ledger, stopped)
   clock.advance(MINUTE_MS)
   for (const rentalId of [lost, broken, ended]) await endRental(ledger, rentalId)
   await refund(ledger, actor.accountId, ended, usd('0.1'))
@@ -194,6 +197,10 @@ describe('a planted fault', () => {
     bill_ends_with_the_rental | it went on             | rental {ended}           | update rental set terminate_requested_at = terminate_requested_at - interval '1 ms' where id = {ended}
     bill_ends_with_the_rental | it stopped early       | rental {ended}           | update rental set terminate_requested_at = terminate_requested_at + interval '1 ms' where id = {ended}
     bill_ends_with_the_rental | it failed, and went on | rental {broken}          | update rental set status = 'Failed', status_since = status_since - interval '1 hour' where id = {broken}
+    stopped_rentals_pay_for_their_disk_only | the machine is paid for | rental {stopped} | update segment set while_stopped = false where rental_id = {stopped} and ended_at is null
+    stopped_rentals_pay_for_their_disk_only | at another price  | rental {stopped} | update rental set stopped_nano_per_hour = 1 where id = {stopped}
+    stopped_rentals_pay_for_their_disk_only | it keeps its GPUs | rental {stopped} | insert into gpu_claim values ('m1', 7, {stopped}, now())
+    stopped_rentals_pay_for_their_disk_only | what runs pays too little | rental {running} | update segment set while_stopped = true where id = {running meter}
     what_runs_is_metered     | a rental                | rental {running}         | update segment set ended_at = settled_until where id = {running meter}
     what_runs_is_metered     | a volume                | volume {volume}          | update segment set ended_at = settled_until where volume_id = {volume}
     what_ended_costs_nothing | a meter runs on         | rental {ended}           | update segment set ended_at = null where id = {ended meter}

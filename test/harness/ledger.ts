@@ -8,6 +8,7 @@ import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Actor, App } from '../../src/app/app.ts'
 import { failRental, terminateRental } from '../../src/app/rental.ts'
+import { beginStop, finishStop } from '../../src/app/rental-power.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
 import { commitmentOf, grantTerm, type ReserveOption, type Term, type TermRequest } from '../../src/domain/term.ts'
@@ -208,7 +209,7 @@ async function insertBareRental(tx: Tx, rental: Partial<Insertable<Tables['renta
   const values = {
     ...rental,
     name: randomName(),
-    spec: '{"nodes":[]}',
+    spec: JSON.stringify({ nodes: [], resources: { cpuModel: 'any', cpuCount: 1, ramGb: 1, storageGb: 100 } }),
     status_since: now,
     created_at: now,
     due_at: now,
@@ -248,6 +249,16 @@ export async function endRental(ledger: TestLedger, rentalId: number): Promise<v
     const rental = await lockRental(tx, rentalId)
     if (rental === undefined) throw new Error('no such rental')
     await terminateRental(tx, rental, 'customer_request', tx.clock.now())
+  })
+}
+
+/** The customer stops a rental, and its engine shows it off at once. */
+export async function stopRental(ledger: TestLedger, rentalId: number): Promise<void> {
+  await transact(ledger.database, async (tx) => {
+    const rental = await lockRental(tx, rentalId)
+    if (rental === undefined) throw new Error('no such rental')
+    const stopping = await beginStop(ledger.app, tx, rental, { reason: 'stop_requested' })
+    await finishStop(tx, stopping, tx.clock.now(), tx.clock.now())
   })
 }
 
