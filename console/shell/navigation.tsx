@@ -32,7 +32,7 @@ export function Navigation({ me, isNarrow, onNarrow }: NavigationProps) {
     setClosed(closed.includes(section) ? closed.filter((one) => one !== section) : [...closed, section])
   return (
     <nav id="navigation" aria-label="Console" className="flex min-h-full flex-col px-2 py-3">
-      {sections.map((section) => (
+      {orderOf(me).map((section) => (
         <Group
           key={section}
           title={section === 'Home' || isNarrow ? undefined : section}
@@ -53,6 +53,12 @@ export function Navigation({ me, isNarrow, onNarrow }: NavigationProps) {
       </button>
     </nav>
   )
+}
+
+/** Operators find their own pages first. */
+function orderOf(me: Me): ReadonlyArray<(typeof sections)[number]> {
+  if (!mayUse(me, 'operator')) return sections
+  return ['Home', 'Operator', ...sections.filter((section) => section !== 'Home' && section !== 'Operator')]
 }
 
 interface GroupProps {

@@ -222,5 +222,7 @@ async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> 
 async function saveScreenshot(page: Page, name: string): Promise<void> {
   const folder = process.env['BERTH_SCREENSHOTS']
   if (folder === undefined) return
+  // The bar at the top stays in view; in a picture of the whole page it would cover what is scrolled to.
+  await page.evaluate('scrollTo(0, 0)')
   await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage: true })
 }

@@ -36,7 +36,7 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
     <Suspense fallback={<Skeleton rows={8} />}>
       <Rows
         label={label}
-        columns={[...columns.slice(0, 4), use, ...columns.slice(4), powerColumn(dialog)]}
+        columns={[...columns.slice(0, 3), use, ...columns.slice(3), powerColumn(dialog)]}
         rows={machines}
         rowKey={({ kind, id }) => `${kind} ${id}`}
         empty={empty}
@@ -49,9 +49,13 @@ export function MachineTable({ label, machines, empty }: MachineTableProps) {
 const columns: Columns<OwnMachine> = [
   textColumn('Name', (machine) => <MachineLink machine={machine} />, { width: 'minmax(0, 2fr)' }),
   badgeColumn('State', ({ status }) => [status, rentalTones[status]]),
-  textColumn('Kind', ({ kind }) => rentalKindLabels[kind], { className: 'whitespace-nowrap' }),
-  textColumn('GPUs', 'gpus', { className: 'whitespace-nowrap' }),
-  textColumn('Region', 'region', { wideOnly: true }),
+  textColumn('Machine', ({ gpus, kind }) => (
+    <span className="block leading-tight whitespace-nowrap">
+      <span className="block">{gpus}</span>
+      <span className="block text-xs text-muted">{rentalKindLabels[kind]}</span>
+    </span>
+  )),
+  textColumn('Region', 'region', { wideOnly: true, className: 'whitespace-nowrap' }),
   moneyColumn('Per hour', 'pricePerHour'),
   textColumn('Age', ({ createdAt }) => <Age since={createdAt} />, { align: 'right' }),
   textColumn('Cost (estimate)', (machine) => <EstimatedCost machine={machine} />, { align: 'right' }),
@@ -73,11 +77,11 @@ export function MachineLink({ machine }: { machine: Pick<OwnMachine, 'kind' | 'i
   const name = displayName(machine)
   const to = machine.kind === 'container' ? '/rentals/containers/$id' : '/rentals/$id'
   return (
-    <span className="whitespace-nowrap">
+    <span className="block leading-tight whitespace-nowrap">
       <TextLink to={to} params={{ id: machine.id }}>
         {name}
       </TextLink>
-      {name !== machine.name && <span className="ml-2 text-muted">{machine.name}</span>}
+      {name !== machine.name && <span className="block text-xs text-muted">{machine.name}</span>}
     </span>
   )
 }
