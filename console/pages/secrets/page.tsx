@@ -1,6 +1,7 @@
 /** Secrets and registry logins that orders refer to. Values go in and never come out. */
 import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
+import { useCall } from '../../api/query.ts'
 import { CallDialog, ConfirmCall } from '../../form/dialog.tsx'
 import { actionColumn, agoColumn, dateColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
@@ -18,11 +19,13 @@ const WHY_NOT = 'Your key is read-only. Changing secrets requires the scope comp
 
 export function SecretsPage() {
   const disabledReason = useMay('compute:write') ? undefined : WHY_NOT
+  // The second table waits for the first, so that nothing moves when its rows arrive.
+  const { isPending } = useCall('listSecrets')
   return (
     <Page intro="Orders refer to secrets as {{ secrets.NAME }}. Values are encrypted and shown to nobody; only the machine gets them.">
       {disabledReason !== undefined && <p className="text-sm text-muted">{disabledReason}</p>}
       <Secrets disabledReason={disabledReason} />
-      <RegistryLogins disabledReason={disabledReason} />
+      {!isPending && <RegistryLogins disabledReason={disabledReason} />}
     </Page>
   )
 }
