@@ -392,7 +392,10 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await session
     await waitFor('it to be idle', async () => (await stateOf())?.idle_since)
     await makeIdleFor(10)
-    await waitFor('the action', async () => (await stateOf(), (await findInstance(ada, name))?.state !== 'Running'))
+    await waitFor(
+      'the action',
+      async () => (await stateOf(), (await findInstance(ada, name))?.instance.status !== 'online'),
+    )
     await untilStatus(ada, name, 'stopped')
     expect(await house.ours()).not.toEqual([])
     const events = await eventsOf(ada, online)
