@@ -24,7 +24,7 @@ import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { nextRestart } from './restart.ts'
 import { ContainerSsh } from './container-ssh.ts'
-import { StartScripts } from './start-script.ts'
+import { scriptOf, StartScripts } from './start-script.ts'
 import { openStream } from './stream.ts'
 import { ContainerVolumes, disksOf, VOLUMES_LABEL, whyNoVolumes, withVolumes } from './volumes.ts'
 import { WorkloadFiles, type WorkloadEnd, type WorkloadFile } from './workload-file.ts'
@@ -394,8 +394,4 @@ class DockerRuntime implements Runtime {
       this.#options.onError(`cannot store the exit of ${nameOf(id)}`, error)
     }
   }
-}
-
-function scriptOf({ spec }: Workload): string | null {
-  return spec?.program?.onStart ?? null
 }

@@ -4,6 +4,7 @@
  * events, and the script may contain secrets.
  */
 import type { Socket } from 'node:net'
+import type { Workload } from '../../contract/agent.ts'
 import type { DockerClient } from './client.ts'
 import { readOutput, startExecution, type Execution } from './execution.ts'
 
@@ -27,6 +28,10 @@ exit "$code"`
  * write to one. The script itself does not run in this group, which its files would inherit.
  */
 const SINK = { command: ['/bin/sh', '-c', 'exec cat >/dev/console'], user: '0:5' } as const
+
+export function scriptOf({ spec }: Workload): string | null {
+  return spec?.program?.onStart ?? null
+}
 
 export class StartScripts {
   readonly #options: StartScriptOptions

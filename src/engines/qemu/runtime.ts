@@ -71,6 +71,7 @@ class Qemu implements QemuRuntime {
   readonly volumes: QemuRuntime['volumes']
   readonly #options: QemuOptions
   readonly #root: string
+  readonly #shutdownMs: number
   readonly #volumeFolder: string
   readonly #arch: 'x64' | 'arm64' = process.arch === 'arm64' ? 'arm64' : 'x64'
   readonly #accelerator: Accelerator
@@ -83,6 +84,7 @@ class Qemu implements QemuRuntime {
   constructor(options: QemuOptions) {
     this.#options = options
     this.#root = path.resolve(options.folder)
+    this.#shutdownMs = options.shutdownMs ?? SHUTDOWN_MS
     this.#volumeFolder = path.join(this.#root, 'volumes')
     this.#accelerator = chooseAccelerator(options.accel)
     this.volumes = qemuVolumes(this.#volumeFolder, async (id, bytes) => {
@@ -150,10 +152,6 @@ class Qemu implements QemuRuntime {
     await machine.writeWhole(this.#filesOf(id).reboots, String(reboots))
     await this.#watch.expecting(id, (monitor) => rebootGuest(monitor, this.#shutdownMs, signal))
     this.#changed()
-  }
-
-  get #shutdownMs(): number {
-    return this.#options.shutdownMs ?? SHUTDOWN_MS
   }
 
   async #endProcess(id: string, signal: AbortSignal): Promise<void> {
