@@ -5,11 +5,13 @@
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tagOf, tagPrefix } from '../domain/rental.ts'
-import type { EngineVolume, VolumeEngine } from './driver.ts'
+import type { EngineVolume, Near, VolumeEngine } from './driver.ts'
 
 export interface VolumeHarness {
   readonly engine: VolumeEngine
   readonly region: string
+  /** For engines that need to know. */
+  readonly near?: Near
   /** At least two of this size fit at once. */
   readonly sizeGb: number
   /** Waits for the list lag. */
@@ -40,8 +42,8 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
 
     const newTag = (): string => tagOf(installation, 'volume', { id: (tags += 1), nonce: 'c0ffee00' })
     const order = (tag: string, label = 'plain') => {
-      const { engine, region, sizeGb } = harness
-      return engine.create(tag, { region, label, sizeGb }, signal)
+      const { engine, region, sizeGb, near } = harness
+      return engine.create(tag, { region, label, sizeGb, ...(near === undefined ? {} : { near }) }, signal)
     }
     const create = async (tag = newTag()): Promise<string> => {
       const outcome = await order(tag)
@@ -52,7 +54,8 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
     const list = (): Promise<EngineVolume[]> => harness.engine.list(tagPrefix(installation), signal)
     const isReady = async (externalId: string): Promise<boolean> =>
       (await list()).some((one) => one.externalId === externalId && one.ready !== false)
-    const roomGb = async () => (await harness.engine.roomGb?.([harness.region], signal))?.get(harness.region)
+    const roomGb = async () =>
+      (await harness.engine.roomGb?.([harness.region], signal, harness.near))?.get(harness.region)
 
     it('creates a volume on disk, lists it and subtracts it from the free space', async () => {
       const before = await roomGb()
@@ -114,6 +117,42 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       for (const { externalId } of await list()) await harness.engine.destroy(externalId, signal)
       await harness.settle()
       expect(await list()).toEqual([])
+    })
+
+    it('grows a volume, again without effect, and refuses to without space', async ({ skip }) => {
+      const { engine, sizeGb } = harness
+      if (engine.grow === undefined) return skip('the engine cannot grow volumes')
+      const externalId = await create()
+      const before = await roomGb()
+      expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
+      expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
+      await harness.settle()
+      expect(await isReady(externalId)).toBe(true)
+      // undefined: the engine knows no limit.
+      if (before === undefined) return
+      expect(before - ((await roomGb()) ?? before)).toBeGreaterThanOrEqual(1)
+      await harness.fill()
+      expect(await engine.grow(externalId, sizeGb + 2, signal)).toEqual({
+        kind: 'refused',
+        message: expect.stringMatching(/^[A-Z].*\.$/),
+      })
+      expect(await isReady(externalId)).toBe(true)
+    })
+
+    it('copies a volume, and the copy stays without the original', async ({ skip }) => {
+      const { engine, region, sizeGb } = harness
+      if (engine.copies !== true) return skip('the engine cannot copy volumes')
+      const original = await create()
+      const near = { volume: original }
+      const order = { region, label: 'copy', sizeGb, near, copyOf: original }
+      const copy = await engine.create(newTag(), order, signal)
+      if (copy.kind === 'refused') throw new Error(copy.message)
+      await harness.settle()
+      expect([await isReady(original), await isReady(copy.externalId)]).toEqual([true, true])
+      await engine.destroy(original, signal)
+      await harness.settle()
+      expect((await list()).map((one) => one.externalId)).toEqual([copy.externalId])
+      expect(await isReady(copy.externalId)).toBe(true)
     })
 
     it('lists a volume without its data as not ready, keeps the others, and destroys it', async () => {

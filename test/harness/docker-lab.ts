@@ -222,7 +222,8 @@ async function isAnswering(socketPath: string): Promise<boolean> {
 }
 
 /** Unmounts the daemon's mounts first. */
-async function unmountAndRemove(folder: string): Promise<void> {
+/** With everything that is mounted below it. */
+export async function unmountAndRemove(folder: string): Promise<void> {
   const mounts = (await readFile('/proc/self/mounts', 'utf8'))
     .split('\n')
     .map((line) => line.split(' ')[1] ?? '')

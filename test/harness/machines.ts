@@ -7,10 +7,9 @@ import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { agentProgram, startAgentProcess, type AgentProcess } from './agent-process.ts'
-import { startDockerLab, type DockerLab } from './docker-lab.ts'
+import { startDockerLab, unmountAndRemove, type DockerLab } from './docker-lab.ts'
 import { startHostNetwork, type HostNetwork } from './host-network.ts'
 import { succeed } from './journey.ts'
-import { removeFolder } from './leftover.ts'
 import { relayPorts } from './own-port.ts'
 import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
 import { testServer, type Call, type TestServer } from './server.ts'
@@ -106,7 +105,8 @@ export async function startMachinesOf<Server extends MachineServer & { close(): 
     })
     undo.push(() => server.close())
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-machines-'))
-    undo.push(() => removeFolder(folder))
+    // Volumes of a test that failed may still be mounted.
+    undo.push(() => unmountAndRemove(folder))
     let names = 0
     const addHost = (more: HostOptions = {}): Promise<ContainerHost> => {
       const gpus = more.gpus ?? options.gpus ?? 'rtx4090:2'

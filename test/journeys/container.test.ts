@@ -3,6 +3,7 @@
  * are billed. The engine, the registry, the agents and the SSH client are real; only the GPUs are declared.
  */
 import { rm, writeFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -39,6 +40,7 @@ import { waitFor } from '../harness/wait.ts'
 import { askWebApp, pushWebApp, talkToWebApp } from '../harness/web-app.ts'
 
 const rentals = '/v2/alpha/on-demand/rentals'
+const volumesPath = '/v2/alpha/on-demand/storage-volumes'
 const PAGE = 'a page from the inside\n'
 const PORT = 8080
 const APPS_DOMAIN = 'apps.example.test'
@@ -59,7 +61,10 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
   let endsOnRequest: LabImage
 
   beforeAll(async () => {
-    machines = await startMachines({ hosts: 1, env: { BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}` } })
+    machines = await startMachines({
+      hosts: 1,
+      env: { BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}`, BERTH_STORAGE_OVERCOMMIT: '1000' },
+    })
     const { server, registry } = machines
     supplier = await server.account({ platformFeePercentage: FEE_PERCENT })
     const { token } = await succeed(supplier.call, 'POST', '/v2/supply/join-tokens', {})
@@ -313,6 +318,60 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await terminate(ada, name)
     await waitFor('its end', async () => (await askWebApp(server.url, url, asKey)).status === 503)
     await untilGone(ada, name)
+  })
+
+  test('a volume keeps its data from one container to the next, has one writer or readers, and grows', async () => {
+    const storage = [{ region: 'us-central-1', perGbHourUsd: '0.0001', enabled: true }]
+    await succeed(machines.server.operator, 'PUT', '/v2/operator/price-book', { storage, reason: 'for the test' })
+    const order = { region: 'us-central-1', label: 'datasets', sizeInGb: 256, nodeName: house.id }
+    const { storageVolumeId: id } = await succeed(ada.call, 'POST', volumesPath, order)
+    const volume = async () =>
+      (await succeed(ada.call, 'GET', volumesPath)).find((one: { id: number }) => one.id === id)
+    await waitFor('the volume', async () => (await volume()).status === 'active')
+    expect(await volume()).toMatchObject({ nodeName: house.id, mounts: [] })
+    const mount = (readOnly: boolean) => ({ volumes: [{ volumeId: id, path: '/data/sets', readOnly }] })
+    const refusalOf = async (host: ContainerHost, readOnly: boolean) => {
+      const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, image: null, ...mount(readOnly) }
+      return (await ada.call('POST', `${instancesPath}/create`, body)).body.reason
+    }
+    const rent = async (readOnly: boolean) =>
+      untilStatus(ada, await rentInstance(ada, house, site, mount(readOnly)), 'online')
+    const inside = (instance: Instance, script: string) => ada.ssh(instance.sshCommand, script)
+
+    expect(await refusalOf(supplied, false)).toBe('other_host')
+    const writer = await rent(false)
+    expect((await inside(writer, 'echo kept >/data/sets/file; ls /data/sets')).out).toBe('file\n')
+    expect(await refusalOf(house, true)).toBe('volume_in_use')
+    const refused = await ada.call('POST', `${volumesPath}/terminate`, { storageVolumeId: id })
+    expect(refused.body.reason).toBe('volume_attached')
+    await succeed(ada.call, 'PATCH', `${volumesPath}/${id}`, { sizeInGb: 512 })
+    await terminate(ada, writer.id)
+    await untilGone(ada, writer.id)
+    // At once, where the kernel can grow a file system in use.
+    await waitFor('the larger volume', async () => (await volume()).sizeInGb === 512)
+
+    const [reader, other] = await Promise.all([rent(true), rent(true)])
+    const size = (await inside(reader, "df -k /data/sets | tail -1 | awk '{ print $2 }'")).out
+    expect(Number.parseInt(size, 10)).toBeGreaterThan(450 * 1024 * 1024)
+    expect(await inside(reader, 'cat /data/sets/file; touch /data/sets/more')).toMatchObject({
+      out: 'kept\n',
+      error: expect.stringContaining('Read-only file system'),
+    })
+    expect(await refusalOf(house, false)).toBe('volume_in_use')
+    await terminate(ada, reader.id)
+    await untilGone(ada, reader.id)
+    expect((await inside(other, 'cat /data/sets/file')).out).toBe('kept\n')
+    await terminate(ada, other.id)
+    await untilGone(ada, other.id)
+    expect(readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(path.join(house.dir, 'volumes'))
+
+    const { storageVolumeId: copy } = await succeed(ada.call, 'POST', `${volumesPath}/${id}/clone`, { label: 'copied' })
+    const statusOf = async () =>
+      (await succeed(ada.call, 'GET', volumesPath)).find((one: { id: number }) => one.id === copy).status
+    await waitFor('the copy', async () => (await statusOf()) === 'active')
+    for (const storageVolumeId of [id, copy])
+      await succeed(ada.call, 'POST', `${volumesPath}/terminate`, { storageVolumeId })
+    await waitFor('the files to be gone', () => readdirSync(path.join(house.dir, 'volumes', 'images')).length === 0)
   })
 
   test('a missing image fails with a reason, is free, and releases the GPU', async () => {

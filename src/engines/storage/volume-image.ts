@@ -124,12 +124,13 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
       for (const name of await fs.readdir(files)) {
         if (!name.endsWith(ENDING)) continue
         const id = name.slice(0, -ENDING.length)
+        const device = (await findMounts()).get(mountPoint(id))
         // May be removed concurrently.
-        const file = await fs.stat(fileOf(id)).catch(nullIfGone)
-        if (file === null) continue
-        const usedBytes = await usedIn(fileOf(id), mountPoint(id), (await findMounts()).has(mountPoint(id)))
+        const system = await readFileSystem(device ?? fileOf(id)).catch(nullIfGone)
+        if (system === null) continue
+        const usedBytes = device === undefined ? system.usedBytes : await usedIn(mountPoint(id))
         const usedGb = usedBytes === null ? null : Math.round((usedBytes / BYTES_PER_GB) * 10) / 10
-        found.push({ id, sizeGb: Math.floor(file.size / BYTES_PER_GB), usedGb })
+        found.push({ id, sizeGb: Math.floor(system.bytes / BYTES_PER_GB), usedGb })
       }
       return found
     },
@@ -182,25 +183,28 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
 }
 
 /**
- * Bytes in use. Of a mounted volume the kernel tells; else the superblock, which is current once it was unmounted cleanly.
- * null: not known.
+ * The size of the file system, which is less than that of its file while it grows, and the bytes in use, which are current
+ * once it was unmounted cleanly. null: not known.
  */
-async function usedIn(file: string, mountPoint: string, isMounted: boolean): Promise<number | null> {
-  if (isMounted) {
-    const { blocks, bfree, bsize } = await fs.statfs(mountPoint)
-    return (blocks - bfree) * bsize
-  }
+async function readFileSystem(file: string): Promise<{ bytes: number; usedBytes: number | null }> {
   const handle = await fs.open(file, 'r')
   try {
     const { buffer } = await handle.read({ buffer: Buffer.alloc(SUPERBLOCK_BYTES), position: SUPERBLOCK_AT })
-    const overhead = buffer.readUInt32LE(0x248)
-    if (buffer.readUInt16LE(0x38) !== EXT4_MAGIC || overhead === 0) return null
+    if (buffer.readUInt16LE(0x38) !== EXT4_MAGIC) return { bytes: 0, usedBytes: null }
+    const blockBytes = 2 ** (10 + buffer.readUInt32LE(0x18))
     const blocks = buffer.readUInt32LE(0x4) + buffer.readUInt32LE(0x150) * 2 ** 32
     const free = buffer.readUInt32LE(0xc) + buffer.readUInt32LE(0x158) * 2 ** 32
-    return Math.max(0, blocks - free - overhead) * 2 ** (10 + buffer.readUInt32LE(0x18))
+    const overhead = buffer.readUInt32LE(0x248)
+    const usedBytes = overhead === 0 ? null : Math.max(0, blocks - free - overhead) * blockBytes
+    return { bytes: blocks * blockBytes, usedBytes }
   } finally {
     await handle.close()
   }
+}
+
+async function usedIn(mountPoint: string): Promise<number> {
+  const { blocks, bfree, bsize } = await fs.statfs(mountPoint)
+  return (blocks - bfree) * bsize
 }
 
 function isExit(error: unknown, status: number): boolean {
