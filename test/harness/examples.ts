@@ -28,6 +28,7 @@ export interface Owned {
   readonly volume: number
   readonly volumeToDetach: number
   readonly volumeToDelete: number
+  readonly volumeToClone: number
   readonly instance: string
   readonly instanceToEnd: string
   readonly machine: string
@@ -128,7 +129,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   attachRentalVolume: (its) => owned({ id: its.bareMetal }, { storageVolumeId: its.volume, readOnly: false }),
   detachRentalVolume: (its) => owned({ id: its.bareMetal, storageVolumeId: its.volumeToDetach }),
   growVolume: (its) => owned({ id: its.volume }, { sizeInGb: 63_744 }),
-  cloneVolume: (its) => owned({ id: its.volume }, exampleBodies.cloneVolume),
+  cloneVolume: (its) => owned({ id: its.volumeToClone }, exampleBodies.cloneVolume),
   getRequestCost: withBody(exampleBodies.getRequestCost),
   getUsageSummary: () => ({ query: { from: `${MONTH}-01`, to: `${MONTH}-31`, by: 'rental' } }),
   getCustomerBalance: none,
@@ -281,6 +282,7 @@ export const absent: Owned = {
   volume: 2_000_000_001,
   volumeToDetach: 2_000_000_001,
   volumeToDelete: 2_000_000_001,
+  volumeToClone: 2_000_000_001,
   instance: 'absent-absent-absent',
   instanceToEnd: 'absent-absent-absent',
   machine: 'absent-01',
@@ -372,6 +374,7 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     volume: await volume([]),
     volumeToDetach: await volume([metalRental]),
     volumeToDelete: await volume([]),
+    volumeToClone: await volume([]),
     instance: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     instanceToEnd: (await make('/v1/marketplace/instances/create', { ...NODE, gpu_count: 1 })).instance_id,
     machine,

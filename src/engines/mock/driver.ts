@@ -99,6 +99,7 @@ function volumeEngine(engine: Engine): VolumeEngine {
     attaches: ['bare-metal'],
     isLocal: false,
     regions: 'all',
+    copies: true,
     async create(tag, { region, label, sizeGb }, signal): Promise<VolumeOutcome> {
       signal.throwIfAborted()
       const faults = faultsOf(label)
