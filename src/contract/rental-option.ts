@@ -1,5 +1,6 @@
 /** What can be rented, and the terms on offer (v2). */
 import { z } from 'zod'
+import { rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { region } from './region.ts'
 import { nodeResources, rentalType } from './rental.ts'
@@ -47,5 +48,18 @@ export const rentalOptionEndpoints = {
     summary: 'List reserved terms and their discounts',
     errors: [400, 401, 403, 500],
     response: z.array(z.object({ termPeriodDays: z.number(), discountPercentage: z.number() })),
+  }),
+  quoteRental: endpoint({
+    method: 'GET',
+    path: '/v2/rental-quote',
+    family: 'v2',
+    tag: 'Rentals',
+    access: ['compute:read'],
+    summary: 'Quote an order: price, hold, and cost of ending early',
+    description:
+      'Does not place an order. A reserved order holds the price of its whole term and is charged from that hold. If it ends early, the time used is charged at the price of the longest term completed by then, never more than the total; the rest of the hold is released immediately.',
+    errors: [400, 401, 403, 500],
+    query: rentalQuoteQuery.extend({ rentalType }),
+    response: rentalQuote,
   }),
 }

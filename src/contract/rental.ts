@@ -1,7 +1,7 @@
 /** Virtual-machine and bare-metal rentals (v2). */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
-import { commitment, rentalQuote, rentalQuoteQuery } from './commitment.ts'
+import { commitment } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { eventRecord } from './event.ts'
 import { portFields } from './port.ts'
@@ -372,19 +372,6 @@ export const rentalEndpoints = {
       .strictObject({ ...changeFields, convertToOnDemandOnExpiry: z.boolean().optional() })
       .meta({ id: 'ChangeRental' }),
     response: rentalDetail,
-  }),
-  quoteRental: endpoint({
-    method: 'GET',
-    path: '/v2/rental-quote',
-    family: 'v2',
-    tag: 'Rentals',
-    access: ['compute:read'],
-    summary: 'Quote an order: price, hold, and cost of ending early',
-    description:
-      'Does not place an order. A reserved order holds the price of its whole term and is charged from that hold. If it ends early, the time used is charged at the price of the longest term completed by then, never more than the total; the rest of the hold is released immediately.',
-    errors: [400, 401, 403, 500],
-    query: rentalQuoteQuery.extend({ rentalType }),
-    response: rentalQuote,
   }),
   requestReservation: endpoint({
     method: 'POST',
