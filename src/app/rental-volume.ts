@@ -1,4 +1,5 @@
 /** Volumes of one rental: attached at a path, read-only, detached. Bare metal follows the rules of the interface. */
+import { MAX_INT32 } from '../base/limits.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { isSharedWith, overlappingMounts } from '../domain/volume.ts'
 import type { Mount } from '../domain/rental.ts'
@@ -34,6 +35,7 @@ export async function attachRentalVolume(
   request: { rental: string; volumeId: number; mount: Mount },
 ): Promise<Result<RentalVolume>> {
   const { volumeId, mount } = request
+  if (volumeId > MAX_INT32) return fail('volume_not_found', { id: volumeId, field: ['storageVolumeId'] })
   const rental = await findAnyRental(tx.db, actor, request.rental)
   if (!rental.ok) return rental
   const { id, kind } = rental.value

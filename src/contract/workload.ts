@@ -33,12 +33,16 @@ const environment = z
     { message: `Must have at most ${limits.environmentBytes} bytes in total` },
   )
 
+function hasNoDots(path: string): boolean {
+  return !path.split('/').some((part) => part === '..' || part === '.')
+}
+
 /** A path inside the machine. */
 const machinePath = z
   .string()
   .max(1_000)
   .regex(/^(\/[^/\0]+)+$/, 'Must be an absolute path without a trailing slash')
-  .refine((path) => !path.split('/').some((part) => part === '..' || part === '.'), 'Must not contain . or ..')
+  .refine(hasNoDots, 'Must not contain . or ..')
 
 export const secretName = z
   .string()
@@ -113,8 +117,11 @@ export type IdleRule = z.output<typeof idleRule>
 const SYSTEM_PATH = /^\/(dev|proc|sys|run)(\/|$)/
 
 /** Part of a command line and of a mount table, so the characters are few. */
-export const mountPath = machinePath
-  .regex(/^[\w./@+-]+$/, 'Must consist of letters, digits and . _ - @ + /')
+export const mountPath = z
+  .string()
+  .max(1_000)
+  .regex(/^(\/[\w.@+-]+)+$/, 'Must be an absolute path of letters, digits and . _ - @ +')
+  .refine(hasNoDots, 'Must not contain . or ..')
   .refine((path) => !SYSTEM_PATH.test(path), 'Must not be in /dev, /proc, /run or /sys')
 
 const volumeMount = z.strictObject({

@@ -119,7 +119,7 @@ describe('v2', () => {
     const rentals = await succeed(ada.call, 'GET', `${onDemand}/bare-metal-rentals`)
     expect(rentals).toHaveLength(2)
     const { meta, ...rental } = rentals.find((one: { id: number }) => one.id === metalId)
-    expect(fieldsOf(rental)).toEqual(named(activeFields))
+    expect(fieldsOf(rental)).toEqual(named(`${activeFields} state actions`))
     const attached = {
       id: volumeId,
       cost_per_hour: 0.0256,
@@ -170,7 +170,7 @@ describe('v2', () => {
     await journey.pass()
     const volumes = await succeed(ada.call, 'GET', `${onDemand}/storage-volumes`)
     expect(volumes).toHaveLength(2)
-    for (const volume of volumes) expect(fieldsOf(volume)).toEqual(named(volumeFields))
+    for (const volume of volumes) expect(fieldsOf(volume)).toEqual(named(`${volumeFields} growingToGb mounts nodeName usedGb`))
     expect(volumes.find((one: { id: number }) => one.id === created.storageVolumeId)).toMatchObject({
       sizeGb: 64_000,
       sizeInGb: 64_000,
@@ -231,7 +231,7 @@ describe('v1', () => {
     expect(listed).toEqual(await succeed(ada.call, 'GET', '/v1/marketplace/instances'))
     expect(listed.instances).toHaveLength(1)
     expect(fieldsOf(listed.instances[0])).toEqual(
-      named('id created start end sshCommand portMappings userMetadata instance'),
+      named('id created start end sshCommand portMappings userMetadata instance state actions'),
     )
     expect(fieldsOf(listed.instances[0].instance)).toEqual(named(`${machineFields} gpu_count owner`))
     expect(listed.instances[0]).toMatchObject({ id: instance, start: TIME, end: null, instance: { status: 'online' } })
