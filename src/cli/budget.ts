@@ -45,7 +45,7 @@ export const rows: readonly Row[] = [
       scope: '--for <scope>  the whole account, one API key, or a label',
       scopeValue: '--value <text>  public ID of the key, or the label',
     },
-    examples: [ADD_EXAMPLE, 'berth budgets add Training --for label --value training --monthly 200 --alert 50 90'],
+    examples: [ADD_EXAMPLE, 'berth budgets add Training --for label --value training --monthly 200'],
     done: (made) => `Created ${made.name}: ${money(made.monthlyUsd)} per month, ${money(made.spentUsd)} spent so far.`,
   }),
   act('budgets change', 'changeBudget', 'change a budget; raising it above what is spent lifts the block', {

@@ -18,6 +18,8 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   listInstancesByPost: 'the second name of listInstances, which berth ls calls',
   listInstanceHistory: 'berth ls --ended lists ended machines of all kinds',
   createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
+  listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
+  exportMetrics: 'for Prometheus, which scrapes it',
   listSupply: 'berth supply machines and berth supply hosts list the two in full',
   searchMachines: 'berth offers filters the whole listing itself',
   countMachines: 'counts for the filters of the console',

@@ -42,6 +42,13 @@ export const rows: readonly Row[] = [
   }),
   act('reserve', 'requestReservation', 'ask the operator for a large reservation', {
     args: { '<gpus>': { help: 'number of GPUs', field: 'gpuCount' } },
+    flags: {
+      gpuType: '--gpu <type>  GPU type',
+      from: 'first day',
+      until: 'last day',
+      contact: 'how to reach you',
+      note: 'anything else that the operator should know',
+    },
     examples: ['berth reserve 512'],
     done: ({ message }) => message,
   }),

@@ -41,7 +41,7 @@ export const rows: readonly Row[] = [
     only: ['server', 'username'],
     flags: { server: 'host of the registry, as in the names of its images', username: 'user name' },
     prepare: async (call) => withBody(call.input, { password: await readHidden(call, 'Password or access token') }),
-    examples: ['berth registries add team --server registry.example.com --username ada < token.txt'],
+    examples: ['berth registries add team --server reg.example.com --username ada'],
     done: ({ id, name }) => [`Added ${name}: ${id}.`, `To use it: berth rent --registry ${id}`],
   }),
   act('registries rm', 'deleteRegistryCredential', 'delete a registry login that no rental uses', {

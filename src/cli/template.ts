@@ -56,7 +56,7 @@ export const rows: readonly Row[] = [
     },
     options: FILE,
     prepare: withFile,
-    examples: ['berth export brave-teal-otter --template | berth templates create Notebook --file -'],
+    examples: ['berth templates create Notebook --file notebook.json'],
     done: (made) => [`Created ${made.id}.`, `To use it: berth rent --template ${made.id}`],
   }),
   act<'changeTemplate', { file?: string }, Template>(

@@ -6,7 +6,7 @@ import { number } from '../view/number.ts'
 import { volumeLabels, volumeState } from '../view/volume.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
-import { listOwn, NAME_HELP, pickOwn } from './own-machine.ts'
+import { listOwn, NAME_HELP, ownMachine, pickOwn } from './own-machine.ts'
 import { act, list, withBody } from './row.ts'
 import { toned, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -106,6 +106,37 @@ export const rows: readonly Row[] = [
     prepare: withRentalIds,
     done: ({ attachedRentalIds: rest }, { found }) =>
       `Detaching ${found.label}${rest.length === 0 ? '' : `; it stays attached to ${rentals(rest)}`}.`,
+  }),
+  act('volumes grow', 'growVolume', 'make a volume larger; its price follows its size', {
+    target: { ...volume, field: 'id' },
+    args: { '<gb>': { help: `new size, in steps of ${STEP_GB} GB`, field: 'sizeInGb' } },
+    examples: ['berth volumes grow datasets 1024'],
+    done: ({ growingToGb }, { found }) => `Growing ${found.label} to ${growingToGb} GB.`,
+  }),
+  act('volumes clone', 'cloneVolume', 'copy a volume; the copy costs the same', {
+    target: { ...volume, field: 'id' },
+    args: { '<label>': 'label of the copy' },
+    examples: ['berth volumes clone datasets datasets-2'],
+    done: ({ storageVolumeId, label }) => `Copying to ${label}: volume ${storageVolumeId}.`,
+  }),
+  list('volumes of', 'listRentalVolumes', 'list the volumes of one machine, and where they are mounted', {
+    target: ownMachine,
+    noun: 'volume',
+    columns: ['storageVolumeId:ID', 'label', 'sizeInGb:GB', 'path', 'readOnly', 'state'],
+    examples: ['berth volumes of web'],
+  }),
+  act('volumes mount', 'attachRentalVolume', 'mount a volume in a machine', {
+    target: ownMachine,
+    args: { '<id>': { help: 'id of the volume', field: 'storageVolumeId' } },
+    flags: { path: 'where to mount it', readOnly: 'without write access' },
+    examples: ['berth volumes mount box 3 --path /data'],
+    done: (_, { found }) => `Attaching it to ${found.name}.`,
+  }),
+  act('volumes unmount', 'detachRentalVolume', 'remove a volume from a machine', {
+    target: { ...ownMachine, field: 'id' },
+    args: { '<volume>': { help: 'id of the volume', field: 'storageVolumeId' } },
+    examples: ['berth volumes unmount box 3'],
+    done: (_, { found }) => `Detaching it from ${found.name}.`,
   }),
   act('volumes rm', 'terminateVolume', 'delete a volume and its data; asks first', {
     target: volume,

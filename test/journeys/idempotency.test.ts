@@ -17,7 +17,7 @@ let ada: { id: string; key: string; call: Call }
 let its: Owned
 beforeAll(async () => {
   journey = await startJourney()
-  const scopes = ['compute:read', 'compute:write', 'billing:read', 'keys', 'supply'] as const
+  const scopes = ['compute:read', 'compute:write', 'billing:read', 'billing:write', 'keys', 'supply'] as const
   ada = await journey.account({ usd: '5000', scopes: [...scopes], platformFeePercentage: 10 })
   its = await makeOwned(journey, ada)
 })
