@@ -53,7 +53,7 @@ describe.each(Object.entries(asks))('%s', (shell, ask) => {
     expect(offered('volumes', '')).toEqual(['attach', 'create', 'detach', 'ls', 'prices', 'rm'])
     expect(offered('operator', 'accounts', 'c')).toEqual(['change', 'create'])
     expect(offered('--url', 'http://127.0.0.1', 'profiles', 'u')).toEqual(['use'])
-    expect(offered('rent', '--m')).toEqual(['--machine', '--max-price'])
+    expect(offered('rent', '--m')).toEqual(['--machine', '--max-price', '--metadata', '--mount'])
     expect(offered('rentals', '--wi')).toEqual(['--wide'])
     expect(offered('rent', '--js')).toEqual(['--json'])
     expect(offered('rent', '--kind', '')).toEqual(['container', 'metal', 'vm'])
