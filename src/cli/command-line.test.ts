@@ -61,7 +61,10 @@ describe('unknown commands', () => {
 
 test('every group with a list shows it by default', async () => {
   const groups = (await listGroups()).filter(([path, { commands }]) =>
-    path.length > 0 ? commands.some((one) => one.name() === 'ls') : false,
+    // A list that needs an argument has no default.
+    path.length > 0
+      ? commands.some((one) => one.name() === 'ls' && !one.registeredArguments.some(({ required }) => required))
+      : false,
   )
   expect(groups.length).toBeGreaterThan(8)
   for (const [path] of groups) {

@@ -24,7 +24,7 @@ export const rows: readonly Row[] = [
         ? `${displayName(found)} is stopped.${cost}`
         : `${displayName(found)} is shutting down. Its full price is charged until it is off.${cost}`
     },
-    notes: 'To start it again: berth start NAME. To delete it with its disk: berth terminate NAME.',
+    notes: 'To start it again: berth start NAME. To delete its disk: berth terminate NAME.',
     examples: ['berth stop web', 'berth stop web --yes'],
   }),
   act<'startRental', StartOptions, OwnMachine>('start', 'startRental', 'start a stopped machine on its disk', {

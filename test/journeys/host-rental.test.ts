@@ -161,6 +161,8 @@ test('a container on a joined machine: wait reason, ports, log, GPU metrics, end
       },
     ],
     reason: null,
+    machines: [],
+    simulated: false,
   })
   const { hosts } = await succeed(server.operator, 'GET', '/v2/supply/hosts')
   expect(hosts).toMatchObject([{ id: 'pier-1', tenants: 1, isSilent: false, metrics: { gpus, cpuPercent: 3 } }])
