@@ -35,9 +35,12 @@ export async function attachRentalVolume(
   request: { rental: string; volumeId: number; mount: Mount },
 ): Promise<Result<RentalVolume>> {
   const { volumeId, mount } = request
-  if (volumeId > MAX_INT32) return fail('volume_not_found', { id: volumeId, field: ['storageVolumeId'] })
   const rental = await findAnyRental(tx.db, actor, request.rental)
   if (!rental.ok) return rental
+  // Before anything is said about it: whose it is, and who uses it, concerns its account alone.
+  const volume = volumeId > MAX_INT32 ? undefined : (await readVolumes(tx.db, [volumeId])).get(volumeId)
+  if (volume?.account_id !== actor.accountId)
+    return failField(['storageVolumeId'], 'volume_not_found', { id: volumeId })
   const { id, kind } = rental.value
   const engine = app.drivers.get(rental.value.driver)?.volumes
   if (engine?.attaches.includes(kind) !== true) {

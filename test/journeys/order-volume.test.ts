@@ -145,3 +145,13 @@ test('a volume grows: the old price ends and the new one begins at the same inst
   await journey.pass()
   await checkLedgerAndEngines(journey)
 })
+
+test('attaching the volume of another account tells nothing about it, nor does an id that cannot exist', async () => {
+  const id = await make()
+  const machine = { region: 'mock-region', gpuCount: 1 }
+  const { id: own } = await succeed(eve.call, 'POST', `${base}/virtual-machine-rentals`, machine)
+  for (const storageVolumeId of [id, 2_147_483_648]) {
+    const { status, body } = await eve.call('POST', `${base}/rentals/${own}/volumes`, { storageVolumeId })
+    expect([status, body.reason]).toEqual([400, 'volume_not_found'])
+  }
+})
