@@ -3,7 +3,7 @@ import { parseInstant, type Instant } from '../base/instant.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
-import { portsOf, secretsIn, secretTexts, workloadOf, type WorkloadSpec } from '../domain/workload.ts'
+import { portInputOf, portsOf, secretsIn, secretTexts, workloadOf, type WorkloadSpec } from '../domain/workload.ts'
 import type { Tx } from '../store/database.ts'
 import { setOrderOptions, type Rental } from '../store/rental.ts'
 import { findRegistryCredential, findSecrets } from '../store/secret.ts'
@@ -83,10 +83,7 @@ export function withOptions<Spec extends Pick<EngineSpec, 'resources' | 'ports'>
     return failField(['diskGb'], 'disk_too_large', { diskGb, maxGb: resources.storageGb })
   }
   // The engine publishes TCP ports by number; those of the interface become options too.
-  const ports = portsOf([
-    ...spec.ports,
-    ...workload.ports.map(({ healthPath, ...port }) => ({ ...port, ...(healthPath === null ? {} : { healthPath }) })),
-  ])
+  const ports = portsOf([...spec.ports, ...workload.ports.map(portInputOf)])
   const published = ports.filter(({ protocol }) => protocol !== 'udp').map(({ port }) => port)
   return ok({
     ...spec,

@@ -61,14 +61,18 @@ function refuseOrder(app: App, { spec, term, guards }: Order, facts: OrderFacts,
   if (guards.maxCostPerHour !== null && costPerHour > guards.maxCostPerHour) {
     return failField(['maxCostPerHourUsd'], 'price_changed', { perHour: costPerHour, max: guards.maxCostPerHour })
   }
-  const quota = quotaOf(facts.quota)
-  if (facts.gpus_in_use + spec.gpuCount > quota.gpus) {
-    return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
-  }
+  const overQuota = overGpuQuota(facts, spec.gpuCount)
+  if (overQuota !== undefined) return overQuota
   if (facts.ssh_keys.length === 0 && app.drivers.get(spec.driver)?.traits.ssh === true) {
     return fail('no_ssh_key')
   }
   return limitBelowTerm(guards.spendingLimit, commitment) ?? overKeyBudget(facts, holdOf(term))
+}
+
+export function overGpuQuota(facts: OrderFacts, gpuCount: number): Failure | undefined {
+  const quota = quotaOf(facts.quota)
+  if (facts.gpus_in_use + gpuCount <= quota.gpus) return undefined
+  return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
 }
 
 export function overKeyBudget(facts: OrderFacts, hold: NanoUsd): Failure | undefined {

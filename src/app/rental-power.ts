@@ -12,7 +12,6 @@ import { formatInstant } from '../base/instant.ts'
 import { costOfSpan, formatUsd, type NanoUsd } from '../base/money.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
-import { quotaOf } from '../domain/quota.ts'
 import { keepsDisk, wholeOf, type EngineSpec, type Powers } from '../domain/rental.ts'
 import { stoppedPricePerHour, type Term } from '../domain/term.ts'
 import { offerOfUnit } from '../domain/unit.ts'
@@ -25,7 +24,7 @@ import { moveRental, readTerms, updateRental, type Rental } from '../store/renta
 import { endSegment, findOpenSegment, holdKey, openSegment, supplierOfSegment } from '../store/segment.ts'
 import type { App } from './app.ts'
 import { refuseOverBudget } from './budget.ts'
-import { overKeyBudget } from './place-order.ts'
+import { overGpuQuota, overKeyBudget } from './place-order.ts'
 import { recordRentalEvent, rentalMemo, segmentMemo } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
 
@@ -118,7 +117,7 @@ export async function finishStop(tx: Tx, rental: Rental, off: Instant, now: Inst
   const moved = await moveRental(tx, rental.id, 'Stopped', { seen_at: now, missing_since: null })
   if (moved === undefined) return
   await releaseGpus(tx, rental.id)
-  const price = await priceOfDisk(moved)
+  const price = priceOfDisk(moved)
   await releaseExcess(tx, {
     holdKey: holdKey(meteredOf(rental)),
     accountId: rental.account_id,
@@ -134,7 +133,7 @@ export async function finishStop(tx: Tx, rental: Rental, off: Instant, now: Inst
   })
 }
 
-async function priceOfDisk(rental: Rental): Promise<NanoUsd> {
+function priceOfDisk(rental: Rental): NanoUsd {
   if (rental.stopped_nano_per_hour === null) throw new Error(`the disk of rental ${rental.id} has no price`)
   return rental.stopped_nano_per_hour
 }
@@ -153,7 +152,7 @@ async function payForDiskOnly(tx: Tx, rental: Rental, off: Instant): Promise<Ren
     metered,
     accountId: rental.account_id,
     startedAt: closed?.until ?? off,
-    pricePerHour: await priceOfDisk(rental),
+    pricePerHour: priceOfDisk(rental),
     whileStopped: true,
     supplier: supplierOfSegment(open),
     dueAt: tx.clock.now(),
@@ -175,9 +174,8 @@ export async function beginStart(
   const refused = whyNotStoppable(app, rental, term)
   if (refused !== undefined) return refused
   const facts = await lockOrderFacts(tx, rental.account_id, rental.api_key_id ?? '')
-  const quota = quotaOf(facts.quota)
-  if (facts.gpus_in_use + rental.gpu_count > quota.gpus)
-    return fail('quota_exceeded', { quota: `${quota.gpus} GPUs`, used: String(facts.gpus_in_use) })
+  const overQuota = overGpuQuota(facts, rental.gpu_count)
+  if (overQuota !== undefined) return overQuota
   const hold = costOfSpan(term.costPerHour, HOLD_COVERS_MS)
   const payer = { accountId: rental.account_id, keyId: rental.api_key_id, label: rental.label }
   const overBudget = overKeyBudget(facts, hold) ?? (await refuseOverBudget(tx.db, payer, tx.clock.now()))

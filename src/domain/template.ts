@@ -2,7 +2,7 @@
 import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from './rental.ts'
-import { emptyWorkload } from './workload.ts'
+import { emptyWorkload, portInputOf } from './workload.ts'
 
 type OrderImage = { readonly name: string; readonly tag?: string | undefined } | null
 
@@ -48,7 +48,7 @@ function optionsOf({ workload = emptyWorkload, image }: Pick<EngineSpec, 'worklo
     ...(ports.length === 0
       ? {}
       : {
-          ports: ports.map(({ healthPath, ...port }) => ({ ...port, ...(healthPath === null ? {} : { healthPath }) })),
+          ports: ports.map(portInputOf),
         }),
     ...(restart.policy === 'never' ? {} : { restart }),
   }

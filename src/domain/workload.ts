@@ -58,6 +58,11 @@ export function portsOf(given: readonly WorkloadPortInput[]): WorkloadPort[] {
   return [...new Map(ports.map((one) => [`${one.port}/${one.protocol === 'udp' ? 'udp' : 'tcp'}`, one])).values()]
 }
 
+/** A port as an order gives it. */
+export function portInputOf({ healthPath, ...port }: WorkloadPort): WorkloadPortInput {
+  return { ...port, ...(healthPath === null ? {} : { healthPath }) }
+}
+
 function portOf(given: WorkloadPortInput): WorkloadPort {
   if (typeof given === 'number') return { port: given, protocol: 'tcp', access: 'public', healthPath: null }
   if (typeof given === 'string') {

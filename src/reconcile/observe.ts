@@ -6,10 +6,11 @@
  * never charges past it. So an unreachable engine stops the bills of its machines without further code.
  */
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import { zeroUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
 import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
+import { readTerm } from '../app/rental-power.ts'
 import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
@@ -245,7 +246,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     metered: { rentalId: rental.id, volumeId: null },
     accountId: rental.account_id,
     startedAt: started,
-    pricePerHour: await readPrice(tx, rental.id),
+    pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
     supplier: await supplierOf(tx, rental),
     // At once: the meter then works out how far money and limits reach, and when it is due next.
     dueAt: started,
@@ -286,15 +287,9 @@ async function leaveOut(
   await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
   await endSegment(tx, metered, now, rentalMemo(rental))
   await passTermEnd(tx, rental, now)
-  const pricePerHour = await readPrice(tx, rental.id)
+  const { costPerHour: pricePerHour } = await readTerm(tx, rental.id)
   await openSegment(tx, { ...common, startedAt: now, pricePerHour })
   return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
-}
-
-async function readPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
-  const term = (await readTerms(tx.db, [rentalId])).get(rentalId)
-  if (term === undefined) throw new Error(`rental ${rentalId} has no term`)
-  return term.costPerHour
 }
 
 /** Whether it ends with its term, and the term is over: then it does not come back. */
