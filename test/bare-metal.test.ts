@@ -62,7 +62,7 @@ driverConformance(
     }
   },
   {
-    parts: ['machines'],
+    parts: ['machines', 'reboot'],
     cannot: {
       'list-lag': 'what is wanted is in the database that the list is read from',
       'boot-fails': 'a host that cannot be taken over is tested with its reason in the journey',

@@ -58,7 +58,7 @@ driverConformance(
     }
   },
   {
-    parts: ['machines', 'power'],
+    parts: ['machines', 'power', 'reboot'],
     cannot: {
       'list-lag': 'what is wanted is in the database that the list is read from',
     },

@@ -137,6 +137,9 @@ const workload = z.object({
 })
 export type Workload = z.output<typeof workload>
 
+/** The message of a running workload that is being rebooted. */
+export const REBOOTING = 'rebooting'
+
 const observation = z.object({
   id,
   tag: z.string().min(1).max(200),

@@ -30,6 +30,10 @@ export const rentalOutcomes = {
   idle: { sentence: 'It was not used for as long as its idle rule allows.' },
   start_timed_out: { sentence: 'It did not start in time.', next: rentElsewhere },
   machine_lost: { sentence: 'Its engine lost the machine.', next: rentAgain },
+  reboot_unfinished: {
+    sentence: 'It has not come back from its reboot.',
+    next: 'Nothing is charged meanwhile. Wait for it, or terminate it and rent again.',
+  },
   no_capacity: {
     sentence: 'No machine was available after all.',
     next: 'Terminate it, then try another region, size or GPU.',

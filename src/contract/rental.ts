@@ -183,7 +183,10 @@ export const detailFields = {
   idle: idleRule.nullable().describe('What happens when the machine is not used'),
   workload: orderedWorkload.describe('Options of the order'),
   costSoFarUsd: z.string(),
-  statusMessage: z.string().nullable().describe('Progress while Pending, or the cause when Failed, as a sentence'),
+  statusMessage: z
+    .string()
+    .nullable()
+    .describe('Progress while Pending, `rebooting`, or the cause when Failed, as a sentence'),
   portMappings: z
     .array(z.object({ port: z.number(), host: z.string(), publicPort: z.number() }))
     .describe('Public address of each port while it is running'),

@@ -92,7 +92,10 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
   rental_lost: (notice) => ({
     severity: 'warning',
     title: `Contact with ${nameOf(notice)} lost`,
-    text: 'Its engine does not report the machine at the moment. Billing is paused until it is back.',
+    text: outcomeText(
+      notice.data,
+      'Its engine does not report the machine at the moment. Billing is paused until it is back.',
+    ),
   }),
   rental_stuck: (notice) => ({
     severity: 'warning',

@@ -54,8 +54,8 @@ export interface ElasticHarness {
 export interface ConformanceOptions {
   /** Faults that the engine cannot have, with the reason. */
   readonly cannot?: Readonly<Partial<Record<FaultName, string>>>
-  /** Defaults to all. An engine may need other machines for its volumes, or have no power to turn off. */
-  readonly parts?: ReadonlyArray<'machines' | 'volumes' | 'power'>
+  /** Defaults to all. An engine may need other machines for its volumes, or reboot machines but not turn them off. */
+  readonly parts?: ReadonlyArray<'machines' | 'volumes' | 'power' | 'reboot'>
   /** The driver has offers (`DriverTraits.elastic`), and its harness an `ElasticHarness`. */
   readonly elastic?: boolean
   /** Its volumes are disks: attached to one machine at a time. */

@@ -1,7 +1,7 @@
 /** The conformance of an engine that stops, starts and reboots machines; see conformance.ts. */
 import { expect, it } from 'vitest'
 import type { Bench } from './conformance-bench.ts'
-import type { PowerEngine } from './driver.ts'
+import type { EngineMachine, PowerEngine } from './driver.ts'
 
 export function powerTests(get: () => Bench): void {
   it('declares what it can do, and does that for the kinds it declares', () => {
@@ -27,17 +27,6 @@ export function powerTests(get: () => Bench): void {
     expect(await bench.listedIds()).toEqual([externalId])
   })
 
-  it('reboots a machine, which stays under its id, and accepts the same count again', async () => {
-    const bench = get()
-    const { externalId } = await bench.create()
-    await bench.untilState(externalId, 'running')
-    await powerOf(bench).reboot(externalId, 1, bench.signal)
-    await powerOf(bench).reboot(externalId, 1, bench.signal)
-    await bench.advance(1_000)
-    await bench.untilState(externalId, 'running')
-    expect(await bench.listedIds()).toEqual([externalId])
-  })
-
   it('destroys a machine that is off, and does not start one that is going', async () => {
     const bench = get()
     const spec = bench.spec()
@@ -55,8 +44,40 @@ export function powerTests(get: () => Bench): void {
   })
 }
 
+export function rebootTests(get: () => Bench): void {
+  it('reboots a machine once for each count; it stays under its id and in another run', async () => {
+    const bench = get()
+    const { driver } = bench
+    const { externalId } = await bench.create()
+    const before = await bench.untilState(externalId, 'running')
+    await powerOf(bench).reboot(externalId, 1, bench.signal)
+    await powerOf(bench).reboot(externalId, 1, bench.signal)
+    await bench.advance(1_000)
+    const after = await bench.eventually('the machine runs again', async () => {
+      const machines = await driver.list(bench.prefix, bench.signal)
+      const isBack = ({ state, incarnation }: EngineMachine): boolean =>
+        state === 'running' && (before.incarnation === undefined || incarnation !== before.incarnation)
+      return machines.find(isBack)
+    })
+    await powerOf(bench).reboot(externalId, 1, bench.signal)
+    await bench.advance(1_000)
+    expect(await bench.untilState(externalId, 'running')).toEqual(after)
+    expect(await bench.listedIds()).toEqual([externalId])
+  })
+
+  it('destroys a machine that was just told to reboot', async () => {
+    const bench = get()
+    const { externalId } = await bench.create()
+    await bench.untilState(externalId, 'running')
+    await powerOf(bench).reboot(externalId, 1, bench.signal)
+    await bench.driver.destroy(externalId, bench.signal)
+    await bench.untilAbsent(externalId)
+    expect(await bench.listedIds()).toEqual([])
+  })
+}
+
 function powerOf(bench: Bench): PowerEngine {
   const { power } = bench.driver
-  if (power === undefined) throw new Error(`${bench.driver.id} cannot stop machines`)
+  if (power === undefined) throw new Error(`${bench.driver.id} has no power control`)
   return power
 }

@@ -16,12 +16,17 @@ import {
   type FaultName,
 } from './conformance-bench.ts'
 import { elasticTests } from './conformance-elastic.ts'
-import { powerTests } from './conformance-power.ts'
+import { powerTests, rebootTests } from './conformance-power.ts'
 
 export function driverConformance(
   name: string,
   make: () => Promise<ConformanceHarness>,
-  { cannot = {}, parts = ['machines', 'volumes', 'power'], volumesAreDisks, elastic = false }: ConformanceOptions = {},
+  {
+    cannot = {},
+    parts = ['machines', 'volumes', 'power', 'reboot'],
+    volumesAreDisks,
+    elastic = false,
+  }: ConformanceOptions = {},
 ): void {
   describe(`${name} conforms to the driver port`, () => {
     let bench: Bench
@@ -53,6 +58,11 @@ export function driverConformance(
     if (parts.includes('power')) {
       describe('power', () => {
         powerTests(() => bench)
+      })
+    }
+    if (parts.includes('reboot')) {
+      describe('reboot', () => {
+        rebootTests(() => bench)
       })
     }
     if (elastic) {

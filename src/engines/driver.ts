@@ -92,7 +92,7 @@ export interface EngineMachine {
    * reported since `seenAt`; the machine may still be running.
    */
   readonly state: 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'unreachable'
-  /** Reason in snake_case, for `failed`. */
+  /** Reason in snake_case, for `failed`, and for `unreachable` where one is known. */
   readonly failure?: string
   /** The reason as a sentence, or the progress of a start. */
   readonly message?: string

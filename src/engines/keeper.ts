@@ -14,7 +14,7 @@
  *   gone     any      -         stop
  *   gone     nothing  -         gone; if the runtime leaves traces, only after a successful stop
  */
-import type { Desired, HostReport, Observation, Workload } from '../contract/agent.ts'
+import { REBOOTING, type Desired, type HostReport, type Observation, type Workload } from '../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
 import { SecretMask } from './secret-mask.ts'
 import { VolumeKeeper } from './volume-keeper.ts'
@@ -82,6 +82,8 @@ export class Keeper {
     this.#secrets.learn(desired.workloads)
     for (const workload of desired.workloads) {
       if (workload.want === 'gone' || workload.power === 'off') this.#abort(workload.id, 'start')
+      // A host may take minutes to boot; what should go does not wait for it.
+      if (workload.want === 'gone') this.#abort(workload.id, 'reboot')
     }
   }
 
@@ -291,7 +293,7 @@ export class Keeper {
     if (found === undefined && workload.started) return lostOf(workload)
     // Off and on again on request is no outage.
     const isRebooting = task?.doing === 'reboot' && task.running !== undefined
-    if (found !== undefined && isRebooting) return { ...observationOf(found), state: 'running', message: 'rebooting' }
+    if (found !== undefined && isRebooting) return { ...observationOf(found), state: 'running', message: REBOOTING }
     if (found === undefined || found.state === 'starting' || found.state === 'ended') {
       const message = task?.message ?? found?.message
       return {

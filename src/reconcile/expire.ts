@@ -76,7 +76,8 @@ export function expireStates(app: App): Reconciler {
           transact(app.database, async (tx) => {
             const rental = await lockRental(tx, id)
             if (rental === undefined || rental.status !== status) return
-            if (limit.past === 'fail') await failRental(tx, rental, limit.reason)
+            // A lost machine fails for the reason that it was lost for.
+            if (limit.past === 'fail') await failRental(tx, rental, rental.status_reason ?? limit.reason)
             else if (limit.past === 'stop')
               await beginStop(app, tx, rental, { reason: limit.reason, event: 'rental.start_failed' })
             else await flagStuck(tx, rental, limit.reason)

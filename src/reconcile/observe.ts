@@ -110,7 +110,8 @@ type Step =
       readonly id: number
       readonly machine: EngineMachine
     }
-  | { readonly kind: 'lost' | 'unseen'; readonly id: number; readonly seenAt?: Instant }
+  | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string | undefined }
+  | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant }
   | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** The step that a row and its machine at the engine call for. undefined: none. */
@@ -130,7 +131,8 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
     }
     if (row.status === 'Running' && machine.state === 'failed') return { kind: 'failed', id, machine }
     if (row.status === 'Running' && machine.state === 'unreachable') {
-      return { kind: 'lost', id, ...(machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }) }
+      const seenAt = machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }
+      return { kind: 'lost', id, ...seenAt, reason: machine.failure }
     }
     // Stopped because its host or the engine restarted. Whether it comes back is not known yet.
     if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
@@ -211,7 +213,7 @@ async function takeStep(
       await updateRental(tx, rental.id, { missing_since: now })
       return
     case 'lost':
-      return becomeUnknown(tx, rental, step.seenAt ?? lastGood)
+      return becomeUnknown(tx, rental, step.seenAt ?? lastGood, step.reason)
     case 'never_came':
       if (rental.status === 'Pending' || keepsDisk(rental.status))
         await failRental(tx, rental, 'machine_lost', `${driver.id} no longer lists the machine`)
@@ -232,7 +234,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   if (rental.status === 'Unknown') {
     if (await endedWithTerm(tx, rental, now)) return
     const restarted = hasRestarted(rental, machine)
-    const moved = await moveRental(tx, rental.id, 'Running', change)
+    const moved = await moveRental(tx, rental.id, 'Running', { ...change, status_reason: null })
     if (moved === undefined) return
     // Unless it restarted, it kept running, and its open segment covers that time.
     const free = restarted ? await leaveOut(tx, moved, rental.seen_at, now) : {}
@@ -308,11 +310,12 @@ async function supplierOf(tx: Tx, rental: Rental): Promise<{ accountId: string; 
 }
 
 /** No longer listed. The bill stops at the last time it was listed, or where it has been settled up to. */
-async function becomeUnknown(tx: Tx, rental: Rental, shownAt: Instant | null): Promise<void> {
+async function becomeUnknown(tx: Tx, rental: Rental, shownAt: Instant | null, reason?: string): Promise<void> {
   if (rental.status !== 'Running' || rental.started_at === null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })
   const seenAt = later(segment?.settled_until ?? rental.started_at, shownAt ?? rental.started_at)
-  if ((await moveRental(tx, rental.id, 'Unknown', { seen_at: seenAt, missing_since: tx.clock.now() })) === undefined)
-    return
-  recordRentalEvent(tx, rental, 'rental.unknown', { lastSeenAt: new Date(seenAt).toISOString() })
+  const change = { seen_at: seenAt, missing_since: tx.clock.now(), status_reason: reason ?? null }
+  if ((await moveRental(tx, rental.id, 'Unknown', change)) === undefined) return
+  const lastSeenAt = new Date(seenAt).toISOString()
+  recordRentalEvent(tx, rental, 'rental.unknown', { lastSeenAt, ...(reason === undefined ? {} : { reason }) })
 }

@@ -4,6 +4,7 @@
  */
 import { earlier, type Instant } from '../base/instant.ts'
 import { nanoUsdOf } from '../base/money.ts'
+import type { RentalState } from '../contract/rental.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { planEnding, usageOf } from '../domain/commitment.ts'
@@ -19,6 +20,8 @@ import { readPublicPorts, readWorkloadMessages } from '../store/workload.ts'
 import type { DetailFacts } from './rental-view.ts'
 
 const MAX_EVENTS = 100
+/** States in which the message of a host is for the customer (`statusMessage`). */
+const sayingStates: ReadonlySet<RentalState> = new Set(['Pending', 'Starting', 'Running'])
 
 export async function readDetailFacts(app: App, rental: Rental): Promise<DetailFacts> {
   const { db } = app.database
@@ -28,7 +31,7 @@ export async function readDetailFacts(app: App, rental: Rental): Promise<DetailF
     listEvents(db, rental.account_id, { subject: { kind: 'rental', id: String(rental.id) }, limit: MAX_EVENTS }),
     readCost(db, rental, app.clock.now()),
     readRelayedPorts(app, [rental]),
-    readWorkloadMessages(db, rental.status === 'Pending' || rental.status === 'Starting' ? [tag] : []),
+    readWorkloadMessages(db, sayingStates.has(rental.status) ? [tag] : []),
     readMachines(db, machineId === undefined ? [] : [machineId]),
     readPortHealth(db, rental),
   ])

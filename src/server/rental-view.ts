@@ -2,6 +2,7 @@
 import { formatInstant, formatInstantOrNull } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsd, nanoUsdOf, usdToNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { REBOOTING } from '../contract/agent.ts'
 import type { EventRecord } from '../contract/event.ts'
 import type { PortRecord } from '../contract/port.ts'
 import { providerData, type ProviderData, type ProviderId } from '../contract/provider-data.ts'
@@ -276,6 +277,7 @@ const detailEvents: Readonly<Partial<Record<RentalState, readonly EventRecord['t
 
 function statusMessage(rental: Rental, doing: string | undefined, events: readonly EventRecord[]): string | null {
   if (rental.status === 'Pending' || rental.status === 'Starting') return doing ?? null
+  if (rental.status === 'Running') return doing === REBOOTING ? doing : null
   const types = detailEvents[rental.status]
   const detail = events.find((event) => types?.includes(event.type) === true)?.data['detail']
   return typeof detail === 'string' ? detail : null

@@ -29,6 +29,8 @@ interface Rental {
   readonly id: number
   readonly status: string
   readonly statusReason: string | null
+  readonly statusMessage: string | null
+  readonly actions: readonly string[]
   readonly startedAt: string
   readonly terminateRequestedAt: string
   readonly costSoFarUsd: string
@@ -299,6 +301,49 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
         'rental.terminated',
       ])
     })
+  })
+
+  test('a reboot keeps tenant, files and bill; a host that does not come back is Unknown for that reason', async () => {
+    const host = hostOf(0)
+    await onlyOn(host, async () => {
+      const rental = await run(ada)
+      expect(rental.actions).toEqual(['reboot', 'terminate'])
+      await ssh(ada, rental, 'echo kept > file')
+      const boots = host.boots()
+      const reboot = () => succeed(ada.call, 'POST', `/v2/alpha/on-demand/rentals/${rental.id}/reboot`)
+      expect(await reboot()).toMatchObject({ state: 'Running', actions: ['reboot', 'terminate'] })
+      await waitFor('the host is rebooted', () => host.boots() === boots + 1)
+      await waitFor('the tenant gets in', () => ssh(ada, rental, 'cat file').catch(() => undefined))
+      await waitFor('the reboot is over', async () => (await detail(ada, rental.id)).statusMessage === null)
+
+      await host.exec(['sh', '-c', 'mkdir -p /usr/local/sbin && cp /usr/sbin/poweroff /usr/local/sbin/reboot'])
+      await reboot()
+      await waitFor('it reboots', async () => (await detail(ada, rental.id)).statusMessage === 'rebooting')
+      await waitFor('the host is off', () =>
+        host.exec(['true']).then(
+          () => false,
+          () => true,
+        ),
+      )
+      // The next server does not wait: it only knows what was reported last.
+      await machines.restart(() => {})
+      const unknown = await until(ada, rental.id, 'Unknown', UNKNOWN_MS)
+      expect([unknown.statusReason, unknown.actions]).toEqual(['reboot_unfinished', ['terminate']])
+      await host.powerOn()
+      await host.exec(['rm', '/usr/local/sbin/reboot'])
+      const again = await until(ada, rental.id, 'Running')
+      expect([again.statusReason, await ssh(ada, again, 'cat file')]).toEqual([null, 'kept\n'])
+      await end(ada, again)
+      const types = await eventTypesOf(ada.call, `rental:${rental.id}`)
+      expect(types.filter((type) => !/created|terminat/.test(type))).toEqual([
+        'rental.running',
+        'rental.rebooted',
+        'rental.rebooted',
+        'rental.unknown',
+        'rental.recovered',
+      ])
+    })
+    expect(await checkLedgerAndEngines(machines.server)).toEqual([])
   })
 
   test('a server that stops in the middle of a cleaning: the next one continues it', async () => {

@@ -19,7 +19,7 @@ import { Skeleton } from '../../ui/skeleton.tsx'
 import { ChangeButton, ChangeInstanceDialog } from '../rental/change.tsx'
 import { CostSoFar } from '../rental/cost.tsx'
 import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
-import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
+import { FailureNotice, showsProgress, StuckNotice, UnreachableNotice, unreachableSince } from '../rental/failure.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { RentalReach } from '../rental/reach.tsx'
 import { LiveMetrics } from '../rental/live-metrics.tsx'
@@ -82,7 +82,9 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
       {status === 'Failed' && (
         <FailureNotice reason={instance.statusReason ?? 'engine_failure'} message={instance.statusMessage} />
       )}
-      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(instance.events)} />}
+      {status === 'Unknown' && (
+        <UnreachableNotice since={unreachableSince(instance.events)} reason={instance.statusReason} />
+      )}
       <StoppedNotice rental={instance} />
       {instance.stuckSince !== null && <StuckNotice since={instance.stuckSince} />}
       <SimulatedNotice simulated={instance.simulated} />
@@ -144,7 +146,7 @@ function StatePanel({ instance, cost }: { instance: Instance; cost: ReactNode })
         ports={instance.ports}
       />
       <Card title="State" actions={<RentalBadge status={status} />}>
-        {(status === 'Pending' || status === 'Starting') && statusMessage !== null && (
+        {showsProgress(status) && statusMessage !== null && (
           <p role="status" className="mb-3 text-sm">
             {statusMessage}
           </p>

@@ -1,6 +1,7 @@
 /** Why a machine failed, is stuck or unreachable, and the next step. */
 import type { ReactNode } from 'react'
 import type { EventRecord } from '../../../src/contract/event.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { rentalReasonNextStep, rentalReasonSentence } from '../../../src/view/rental.ts'
 
@@ -17,15 +18,21 @@ export function FailureNotice({ reason, message }: { reason: string; message: st
   )
 }
 
-export function UnreachableNotice({ since }: { since: string | undefined }) {
+export function UnreachableNotice({ since, reason }: { since: string | undefined; reason: string | null }) {
+  const why = reason === null ? '' : `. ${rentalReasonSentence(reason)}`
   return (
-    <Notice title="Contact with this machine was lost" look="border-warn bg-warn-soft" titleLook="text-warn">
+    <Notice title={`Contact with this machine was lost${why}`} look="border-warn bg-warn-soft" titleLook="text-warn">
       <p>
         {since === undefined ? '' : `Last seen before ${localTime(since)}. `}Billing is paused while contact is lost. If
         the machine returns and kept running, the gap is billed; if it does not return within an hour, the rental fails.
       </p>
     </Notice>
   )
+}
+
+/** States in which the status message is progress; in others it is a cause, which a notice shows. */
+export function showsProgress(state: RentalState): boolean {
+  return state === 'Pending' || state === 'Starting' || state === 'Running'
 }
 
 /** When contact was last lost. */

@@ -17,7 +17,7 @@ import { Skeleton } from '../../ui/skeleton.tsx'
 import { ChangeButton, ChangeRentalDialog } from './change.tsx'
 import { CostSoFar } from './cost.tsx'
 import { TerminateButton, TerminateDialog } from './end.tsx'
-import { FailureNotice, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
+import { FailureNotice, showsProgress, StuckNotice, UnreachableNotice, unreachableSince } from './failure.tsx'
 import { SimulatedNotice } from './simulated-notice.tsx'
 import { RentalReach } from './reach.tsx'
 import { LiveMetrics } from './live-metrics.tsx'
@@ -83,7 +83,9 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
       {status === 'Failed' && (
         <FailureNotice reason={rental.statusReason ?? 'engine_failure'} message={rental.statusMessage} />
       )}
-      {status === 'Unknown' && <UnreachableNotice since={unreachableSince(rental.events)} />}
+      {status === 'Unknown' && (
+        <UnreachableNotice since={unreachableSince(rental.events)} reason={rental.statusReason} />
+      )}
       <StoppedNotice rental={rental} />
       {rental.stuckSince !== null && <StuckNotice since={rental.stuckSince} />}
       <SimulatedNotice simulated={rental.simulated} />
@@ -147,7 +149,7 @@ function StatePanel({ rental, cost }: { rental: Rental; cost: ReactNode }) {
       />
       <div className="flex min-w-0 flex-col gap-4">
         <Card title="State" actions={<RentalBadge status={rental.state} />}>
-          {(rental.state === 'Pending' || rental.state === 'Starting') && rental.statusMessage !== null && (
+          {showsProgress(rental.state) && rental.statusMessage !== null && (
             <p role="status" className="mb-3 text-sm">
               {rental.statusMessage}
             </p>

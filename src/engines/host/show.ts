@@ -1,6 +1,8 @@
 /** The state of a workload from the reports of its hosts. */
 import { addMs, type Instant } from '../../base/instant.ts'
+import { REBOOTING } from '../../contract/agent.ts'
 import type { ProviderData } from '../../contract/provider-data.ts'
+import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import { isSilent, SILENT_MS } from '../../domain/host.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import type { EngineMachine } from '../driver.ts'
@@ -38,7 +40,14 @@ export function showWorkload(
   const silent = nodes.filter((node) => node.started && isSilent(node.seenAt, now))
   if (silent.length > 0) {
     const seenAt = silent.reduce<Instant | null>((first, { seenAt }) => earlier(first, seenAt), null)
-    return { externalId, tag, state: 'unreachable', ...(seenAt === null ? {} : { seenAt }) }
+    const isRebooting = silent.some(({ message }) => message === REBOOTING)
+    return {
+      externalId,
+      tag,
+      state: 'unreachable',
+      ...(isRebooting ? { failure: 'reboot_unfinished' satisfies RentalOutcome } : {}),
+      ...(seenAt === null ? {} : { seenAt }),
+    }
   }
   if (workload.want === 'stopped' && nodes.length > 0 && nodes.every((node) => node.state === 'stopped')) {
     return { externalId, tag, state: 'stopped' }

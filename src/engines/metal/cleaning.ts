@@ -12,9 +12,7 @@
  * An unreachable host is retried. A failed step is not: `CleaningFailed` puts the host into quarantine until a person
  * has looked at it.
  */
-import { setTimeout as pause } from 'node:timers/promises'
-import type { MetalAccess, MetalDeclared } from './access.ts'
-import type { PowerSwitch } from './bmc.ts'
+import type { MetalDeclared } from './access.ts'
 import { lockScript, rebootScript, releaseScript, removeScript, unmountAllScript } from './cleaning-script.ts'
 import {
   compareHardware,
@@ -24,7 +22,8 @@ import {
   ScriptFailed,
   type HostInspection,
 } from './host-inspection.ts'
-import { Unreachable, type SshHost } from './ssh.ts'
+import { restartHost, waitForHost, type RestartTools } from './restart.ts'
+import { Unreachable } from './ssh.ts'
 
 export type CleaningStep = 'lock' | 'unmount' | 'remove' | 'reboot' | 'check' | 'release'
 
@@ -36,29 +35,14 @@ export class CleaningFailed extends Error {
   }
 }
 
-export interface CleaningLimits {
-  /** Reboot timeout. */
-  readonly rebootMs: number
-  /** When power control is used. */
-  readonly switchAfterMs: number
-}
-
-/** Servers with much memory and many devices boot slowly. */
-export const cleaningLimits: CleaningLimits = { rebootMs: 20 * 60_000, switchAfterMs: 8 * 60_000 }
-
-export interface CleaningTools {
-  readonly host: SshHost
-  readonly access: MetalAccess
+export interface CleaningTools extends RestartTools {
   /** The rental being cleaned up; a missing marker is written again. */
   readonly id: string
   readonly declared: MetalDeclared
-  readonly power: PowerSwitch | undefined
-  readonly limits: CleaningLimits
   readonly onStep: (step: CleaningStep) => void
 }
 
 const REMOVE_MS = 30 * 60_000
-const POLL_MS = 500
 const MAX_NAMED_LEFTOVERS = 5
 
 export async function cleanHost(tools: CleaningTools, signal: AbortSignal): Promise<void> {
@@ -95,14 +79,8 @@ async function step(tools: CleaningTools, name: CleaningStep, work: () => Promis
   }
 }
 
-async function reboot(tools: CleaningTools, from: string, signal: AbortSignal): Promise<void> {
-  try {
-    await runOn(tools.host, rebootScript, { id: tools.id }, signal)
-  } catch (error) {
-    // The connection may drop before the script ends.
-    if (!(error instanceof Unreachable)) throw error
-  }
-  await waitForHost(tools, (inspection) => inspection.bootId !== from, signal)
+function reboot(tools: CleaningTools, from: string, signal: AbortSignal): Promise<void> {
+  return restartHost(tools, from, () => runOn(tools.host, rebootScript, { id: tools.id }, signal), signal)
 }
 
 /** A tenant may have stopped the SSH server: power control brings it back. */
@@ -112,40 +90,5 @@ async function reach(tools: CleaningTools, signal: AbortSignal): Promise<HostIns
   } catch (error) {
     if (!(error instanceof Unreachable) || tools.power === undefined) throw error
     return waitForHost(tools, () => true, signal)
-  }
-}
-
-async function waitForHost(
-  tools: CleaningTools,
-  isExpected: (inspection: HostInspection) => boolean,
-  signal: AbortSignal,
-): Promise<HostInspection> {
-  const { host, access, power, limits } = tools
-  const since = performance.now()
-  let isSwitched = power === undefined
-  let last: unknown
-  for (;;) {
-    signal.throwIfAborted()
-    try {
-      if (!(await host.isPortOpen())) throw new Unreachable(`${access.address} does not answer`)
-      const inspection = await inspectHost(host, access, signal)
-      if (isExpected(inspection)) return inspection
-      last = new Error('it has not restarted yet')
-    } catch (error) {
-      if (!(error instanceof Unreachable) && !(error instanceof ScriptFailed)) throw error
-      last = error
-    }
-    const waitedMs = performance.now() - since
-    if (!isSwitched && waitedMs > limits.switchAfterMs) {
-      isSwitched = true
-      await power?.reset(signal)
-    }
-    if (waitedMs > limits.rebootMs) {
-      const reason = last instanceof Error ? last.message : String(last)
-      throw new Unreachable(`the host has not come back in ${Math.round(limits.rebootMs / 1_000)} s: ${reason}`)
-    }
-    // Connections from before the reboot would hang.
-    host.disconnect()
-    await pause(POLL_MS, undefined, { signal })
   }
 }

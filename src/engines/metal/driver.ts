@@ -35,7 +35,7 @@ export function metalDriver({ world, clock, volumes }: MetalDriverOptions): Driv
       terminal: false,
       metrics: true,
       ports: 'direct',
-      power: { stop: [], reboot: [] },
+      power: { stop: [], reboot: ['bare-metal'] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,

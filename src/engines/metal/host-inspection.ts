@@ -20,6 +20,8 @@ export interface HostMarker {
   readonly uid: string
   readonly phase: string
   readonly rebootFrom: string
+  /** Reboots on request of the tenant. */
+  readonly reboots: number
 }
 
 /** A script failed. `message` is its last output. */
@@ -61,6 +63,7 @@ export async function inspectHost(host: SshHost, access: MetalAccess, signal: Ab
     uid: one('marker.uid'),
     phase: one('marker.phase'),
     rebootFrom: one('marker.rebootfrom'),
+    reboots: Number.parseInt(one('marker.reboots'), 10) || 0,
   }
   const isMarked = one('marker') === 'yes'
   if (one('boot') === '') throw new Error('the host did not report its boot id')

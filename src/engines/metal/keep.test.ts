@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
-import type { Desired, HostReport, Workload } from '../../contract/agent.ts'
+import { REBOOTING, type Desired, type HostReport, type Workload } from '../../contract/agent.ts'
 import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { metalAccess } from './access.ts'
@@ -23,13 +23,13 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await lab?.close()
   })
 
-  function keepingOf(ledger: TestLedger, log: string[] = []): MetalKeeping {
+  function keepingOf(ledger: TestLedger, log: string[] = [], rebootMs = 60_000): MetalKeeping {
     const warn = (facts: object, message: string): void => void log.push(`${message}: ${JSON.stringify(facts)}`)
     const keeping = keepMetal({
       world: ledger,
       clusterSecret: 'a secret of tests',
       log: { warn },
-      limits: { rebootMs: 60_000, switchAfterMs: 5_000 },
+      limits: { rebootMs, switchAfterMs: 5_000 },
       guardEveryMs: 200,
     })
     keepings.push(keeping)
@@ -71,6 +71,66 @@ describe.skipIf(reason !== null)(`keeping bare-metal hosts${reason === null ? ''
     await until(other, 'the workload is gone', () => ledger.reports.get(host.id)?.workloads.length === 0)
     await other.close()
     expect(ledger.moves).toEqual([`${host.id} ready`])
+  })
+
+  test('reboots a host for its tenant, who stays and is shown running all the while', async () => {
+    const host = at(lab, 0)
+    const ledger = new TestLedger([host])
+    const keeping = keepingOf(ledger)
+    await until(keeping, 'the host is ready', () => ledger.stateOf(host.id) === 'ready')
+    ledger.want(host.id, [workloadOf('m-4', host)])
+    const before = await until(keeping, 'the workload runs', () => ledger.seen(host.id, 'm-4', 'running'))
+    const boots = host.boots()
+    ledger.want(host.id, [{ ...workloadOf('m-4', host), started: true, reboots: 1 }])
+    const after = await until(keeping, 'the workload is in another run', () => {
+      const seen = ledger.seen(host.id, 'm-4', 'running')
+      return seen?.incarnation !== before.incarnation && seen?.message === undefined && seen
+    })
+    expect(after).toMatchObject({ sshUser: 'tenant' })
+    expect(ledger.everSaid(host.id, 'm-4')).toContain(REBOOTING)
+    expect(ledger.statesSince(host.id, 'm-4', 'running')).toEqual(['running'])
+    // Another server knows that it has had this reboot, and does the next.
+    await keeping.close()
+    const other = keepingOf(ledger)
+    ledger.want(host.id, [{ ...workloadOf('m-4', host), started: true, reboots: 1 }])
+    await until(other, 'a report', () => ledger.reports.get(host.id)?.generation === ledger.generationOf(host.id))
+    expect(host.boots()).toBe(boots + 1)
+    ledger.want(host.id, [{ ...workloadOf('m-4', host), started: true, reboots: 2 }])
+    await until(other, 'the second reboot', () => host.boots() === boots + 2)
+    // What should go does not wait for the reboot.
+    ledger.want(host.id, [{ ...workloadOf('m-4', host), want: 'gone', started: true, reboots: 2 }])
+    await until(other, 'the workload is gone', () => ledger.reports.get(host.id)?.workloads.length === 0)
+    await other.close()
+  })
+
+  test('no longer reports a host that does not come back from a reboot, until it does', async () => {
+    // Busybox would prefer its own `reboot` to ours.
+    const host = at(lab, 0)
+    const ledger = new TestLedger([host])
+    const keeping = keepingOf(ledger, [], 2_000)
+    await until(keeping, 'the host is ready', () => ledger.stateOf(host.id) === 'ready')
+    ledger.want(host.id, [workloadOf('m-5', host)])
+    const before = await until(keeping, 'the workload runs', () => ledger.seen(host.id, 'm-5', 'running'))
+    await host.exec(['sh', '-c', 'mkdir -p /usr/local/sbin && cp /usr/sbin/poweroff /usr/local/sbin/reboot'])
+    const log: string[] = []
+    await keeping.close()
+    const impatient = keepingOf(ledger, log, 2_000)
+    ledger.want(host.id, [{ ...workloadOf('m-5', host), started: true, reboots: 1 }])
+    await until(impatient, 'it gives up', () => log.some((line) => line.includes('has not come back in 2 s')))
+    await until(impatient, 'it cannot check the host', () => log.some((line) => line.includes('could not check')))
+    // The last that it said.
+    expect(ledger.reports.get(host.id)?.workloads).toMatchObject([{ id: 'm-5', state: 'running', message: REBOOTING }])
+    await host.powerOn()
+    await host.exec(['rm', '/usr/local/sbin/reboot'])
+    await until(impatient, 'it runs again', () => {
+      const seen = ledger.seen(host.id, 'm-5', 'running')
+      return seen?.incarnation !== before.incarnation && seen?.message === undefined
+    })
+    await impatient.close()
+    const last = keepingOf(ledger)
+    ledger.want(host.id, [{ ...workloadOf('m-5', host), want: 'gone', started: true, reboots: 1 }])
+    await until(last, 'the workload is gone', () => ledger.reports.get(host.id)?.workloads.length === 0)
+    await last.close()
   })
 
   test('quarantines a host whose cleaning fails, and only locks tenants out until it is released', async () => {
@@ -174,6 +234,13 @@ class TestLedger implements MetalWorld {
     return this.#saved.flatMap(({ id: of, report }) =>
       of === id ? report.workloads.flatMap((one) => (one.id === workloadId ? [one.message ?? ''] : [])) : [],
     )
+  }
+  /** The states of its reports from the first with this one, without repeats. */
+  statesSince(id: string, workloadId: string, first: string): string[] {
+    const states = this.#saved.flatMap(({ id: of, report }) =>
+      of === id ? report.workloads.flatMap((one) => (one.id === workloadId ? [one.state] : [])) : [],
+    )
+    return [...new Set(states.slice(states.findIndex((state) => state === first)))]
   }
   /** Whether any report of the current generation lacked it. */
   everGone(id: string, workloadId: string): boolean {

@@ -14,7 +14,8 @@
 import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
 import { Keeper } from '../keeper.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
-import { CleaningFailed, type CleaningLimits, type CleaningStep } from './cleaning.ts'
+import { CleaningFailed, type CleaningStep } from './cleaning.ts'
+import type { RestartLimits } from './restart.ts'
 import { metalRuntime, type MetalRuntime } from './runtime.ts'
 
 export interface MetalHost {
@@ -53,7 +54,7 @@ export interface KeepMetalOptions {
   readonly everyMs?: number
   /** Interval for locking tenants out of a quarantined host. */
   readonly guardEveryMs?: number
-  readonly limits?: CleaningLimits
+  readonly limits?: RestartLimits
 }
 
 /** Has the shape of a `Reconciler`. */

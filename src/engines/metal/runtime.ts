@@ -8,7 +8,7 @@ import { CustomerError, NeverStarts, type Found, type Runtime } from '../runtime
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
 import { lockOutScript } from './cleaning-script.ts'
-import { cleanHost, CleaningFailed, cleaningLimits, type CleaningLimits, type CleaningStep } from './cleaning.ts'
+import { cleanHost, CleaningFailed, type CleaningStep } from './cleaning.ts'
 import { deriveClusterKey } from './cluster-key.ts'
 import {
   BrokenMark,
@@ -19,9 +19,10 @@ import {
   ScriptFailed,
   type HostInspection,
 } from './host-inspection.ts'
+import { restartHost, restartLimits, type RestartLimits, type RestartTools } from './restart.ts'
 import { SshHost, Unreachable } from './ssh.ts'
 import { tenantSetup } from './tenant-setup.ts'
-import { makeScript, mountScript, takeScript, unmountScript } from './tenant-script.ts'
+import { makeScript, mountScript, takeScript, tenantRebootScript, unmountScript } from './tenant-script.ts'
 
 export interface MetalRuntimeOptions {
   readonly access: MetalAccess
@@ -33,10 +34,11 @@ export interface MetalRuntimeOptions {
   /** The host needs a person before it can be rented again. */
   readonly onQuarantine?: (workloadId: string, failure: CleaningFailed) => void
   readonly onStep?: (step: CleaningStep) => void
-  readonly limits?: CleaningLimits
+  readonly limits?: RestartLimits
 }
 
 export interface MetalRuntime extends Runtime {
+  reboot(workload: Workload, signal: AbortSignal): Promise<void>
   setDisks(workload: Workload, signal: AbortSignal): Promise<void>
   /** Reasons not to rent out the host, as sentences: differing hardware, leftovers. */
   check(signal: AbortSignal): Promise<string[]>
@@ -63,8 +65,8 @@ class MetalHostRuntime implements MetalRuntime {
   readonly leavesTraces = true
   readonly #options: MetalRuntimeOptions
   readonly #host: SshHost
-  /** The workload being cleaned; the host reboots meanwhile and is not queried. */
-  #cleaning: Found | undefined
+  /** The workload being cleaned or rebooted; the host is not queried meanwhile. */
+  #restarting: Found | undefined
   readonly #unowned = new Set<string>()
 
   constructor(options: MetalRuntimeOptions) {
@@ -73,7 +75,7 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async list(signal: AbortSignal): Promise<Found[]> {
-    if (this.#cleaning !== undefined) return [this.#cleaning]
+    if (this.#restarting !== undefined) return [this.#restarting]
     const inspection = await this.#inspect(signal)
     return inspection.marker === undefined
       ? []
@@ -116,7 +118,7 @@ class MetalHostRuntime implements MetalRuntime {
       throw this.#refuseToClean(id, `The host has the marker of another tenant: ${other}.`)
     }
     // Also without a marker: the tenant may have removed it and left other things.
-    this.#cleaning =
+    this.#restarting =
       inspection?.marker === undefined
         ? { id, tag: id, state: 'failed', failure: 'cleaned', disks: [] }
         : foundOf(inspection, inspection.marker, this.#options.access.tenantUser)
@@ -126,7 +128,24 @@ class MetalHostRuntime implements MetalRuntime {
       if (error instanceof CleaningFailed) this.#options.onQuarantine?.(id, error)
       throw error
     } finally {
-      this.#cleaning = undefined
+      this.#restarting = undefined
+    }
+  }
+
+  /** Until the host is back or has taken too long, its tenant is listed as before. */
+  async reboot(workload: Workload, signal: AbortSignal): Promise<void> {
+    const reboots = workload.reboots ?? 0
+    const { id } = markOf(workload)
+    const inspection = await this.#inspect(signal)
+    const { marker, bootId } = inspection
+    if (marker?.id !== id) throw new Error('the tenant is not on the host')
+    if (marker.reboots >= reboots) return
+    this.#restarting = foundOf(inspection, marker, this.#options.access.tenantUser)
+    try {
+      const order = () => runOn(this.#host, tenantRebootScript, { id, reboots: String(reboots) }, signal)
+      await restartHost(this.#restartTools(), bootId, order, signal)
+    } finally {
+      this.#restarting = undefined
     }
   }
 
@@ -188,10 +207,9 @@ class MetalHostRuntime implements MetalRuntime {
   }
 
   async #clean(id: string, signal: AbortSignal): Promise<void> {
-    const { access, declared, limits = cleaningLimits, onStep = () => {} } = this.#options
-    const power = access.bmc === undefined ? undefined : powerSwitch(access.bmc)
+    const { declared, onStep = () => {} } = this.#options
     try {
-      await cleanHost({ host: this.#host, access, id, declared, power, limits, onStep }, signal)
+      await cleanHost({ ...this.#restartTools(), id, declared, onStep }, signal)
     } catch (error) {
       if (!(error instanceof CleaningFailed)) throw error
       // Unmounting and the reboot reveal a hidden home again.
@@ -202,6 +220,11 @@ class MetalHostRuntime implements MetalRuntime {
       if (open === undefined) throw error
       throw new CleaningFailed(error.step, `${error.message}; ${open}`, { cause: error })
     }
+  }
+
+  #restartTools(): RestartTools {
+    const { access, limits = restartLimits } = this.#options
+    return { host: this.#host, access, power: access.bmc === undefined ? undefined : powerSwitch(access.bmc), limits }
   }
 
   close(): void {
@@ -257,9 +280,10 @@ class MetalHostRuntime implements MetalRuntime {
 }
 
 function foundOf(inspection: HostInspection, marker: NonNullable<HostInspection['marker']>, sshUser: string): Found {
-  const { id, tag, phase } = marker
+  const { id, tag, phase, reboots } = marker
   if (phase === 'ready' && inspection.hasTenantUser) {
-    return { id, tag, state: 'running', incarnation: inspection.bootId, sshUser, disks: inspection.disks }
+    const had = reboots === 0 ? {} : { reboots }
+    return { id, tag, state: 'running', incarnation: inspection.bootId, sshUser, ...had, disks: inspection.disks }
   }
   if (phase !== 'rebooting') return { id, tag, state: 'starting', disks: inspection.disks }
   return {

@@ -3,7 +3,7 @@
  * this source; values come on standard input (ssh.ts). The scripts run on Debian and busybox: no bash, no GNU options.
  *
  * The state is on the host: `/var/lib/berth/tenant` (the marker) has a line for each fact of its tenant (tag, id, user,
- * uid, boot, phase), and `disks/<volume>` the mount point of each volume. Phases:
+ * uid, boot, phase, reboots), and `disks/<volume>` the mount point of each volume. Phases:
  *
  *   taken       reserved, nothing created yet
  *   making      user and keys are being created

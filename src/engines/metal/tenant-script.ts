@@ -117,6 +117,20 @@ settle
 `,
 )
 
+/** For the tenant, who stays. The count is stored first, so that a crash can lose a reboot but not repeat it. */
+export const tenantRebootScript = constantScript(
+  'reboot',
+  ['id', 'reboots'],
+  String.raw`
+exclusive
+[ "$(field id)" = "$id" ] && [ "$(field phase)" = ready ] || fail 'the tenant is not on the host'
+note reboots "$reboots"
+settle
+rm -rf "$held"
+reboot || shutdown -r now || fail 'cannot reboot'
+`,
+)
+
 /** Mounts an NFS volume, without mount.nfs if it is not installed. */
 export const mountScript = constantScript(
   'mount',
