@@ -41,7 +41,7 @@ describe('machines of each kind', () => {
       expect(rented.out.match(/^Note .*simulated/gm)).toHaveLength(2)
       expect(rented.out).not.toContain('berth ssh')
       // Bare metal takes no ports.
-      const ports = [...rented.out.matchAll(/^Port +8080 → 198\.18\.\d+\.\d+:8080$/gm)]
+      const ports = [...rented.out.matchAll(/^Port +8080\/tcp → 198\.18\.\d+\.\d+:8080$/gm)]
       expect(ports).toHaveLength(kind === 'metal' ? 0 : 1)
 
       const shown = await cli.berth(['show', 'box', '--key', key])

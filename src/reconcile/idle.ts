@@ -128,14 +128,16 @@ async function isStillIdle(app: App, rental: Rental, rule: IdleRule, state: Idle
   if (simulationOf(app, rental) !== undefined) return true
   const now = app.clock.now()
   const machines = await listRentedMachines(app.database.db, [rental.id])
-  const unseenMs = now - (state.seenUntil ?? now)
   return (
     machines.length === rental.spec.nodes.length &&
     machines.every((machine) => {
       const { measured } = machine
       const own = measured?.metrics.workloads?.find(({ id }) => id === machine.workloadId)
       if (measured === null || own === undefined || now - measured.at > MAX_MESSAGE_AGE_MS) return false
-      return own.quietSeconds * SECOND_MS >= unseenMs && isIdle(sampleOf(machine, measured.metrics, measured.at), rule)
+      const quietSince = measured.at - own.quietSeconds * SECOND_MS
+      return (
+        quietSince <= (state.seenUntil ?? measured.at) && isIdle(sampleOf(machine, measured.metrics, measured.at), rule)
+      )
     })
   )
 }

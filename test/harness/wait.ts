@@ -7,17 +7,17 @@ const SELDOM_MS = 250
 const PAUSE_FACTOR = 8
 const MAX_WAIT_MS = 90_000
 
-/** Polls until the result is neither undefined nor false; on timeout it names the condition. */
+/** Polls until the result is neither undefined, null nor false; on timeout it names the condition. */
 export async function waitFor<T>(
   what: string | (() => string),
-  ask: () => Promise<T | undefined | false> | T | undefined | false,
+  ask: () => Promise<T | undefined | null | false> | T | undefined | null | false,
   timeoutMs = MAX_WAIT_MS,
 ): Promise<T> {
   const until = performance.now() + timeoutMs
   for (;;) {
     const askedAt = performance.now()
     const answer = await ask()
-    if (answer !== undefined && answer !== false) return answer
+    if (answer !== undefined && answer !== null && answer !== false) return answer
     const answeredAt = performance.now()
     if (answeredAt > until) {
       throw new Error(`timed out after ${timeoutMs} ms waiting for: ${typeof what === 'string' ? what : what()}`)

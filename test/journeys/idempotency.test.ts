@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { api, type OperationId } from '../../src/contract/api.ts'
 import type { Endpoint } from '../../src/contract/endpoint.ts'
-import { examples, makeOwned, type Owned } from '../harness/examples.ts'
+import { examples, makeOwned, type Example, type Owned } from '../harness/examples.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import { send } from '../harness/send.ts'
@@ -101,18 +101,29 @@ test.each(creates)('%s: sent twice with one key, it happens once', async (operat
   // Payments report that they were already made; everything else is identical, including secrets shown only once.
   expect(second.body).toEqual('replayed' in first.body ? { ...first.body, replayed: true } : first.body)
   expect(await fingerprint(journey.app)).toEqual(before)
-  const body = { ...(example.body as object), ...otherBody[operation] }
-  expect(body, `otherBody needs a change for ${operation}`).not.toEqual(example.body)
-  const reused = await send(journey.url, endpoint, { ...example, body }, headers)
+  const other = otherRequest(operation, example)
+  expect(other, `otherBody needs a change for ${operation}`).not.toEqual(example)
+  const reused = await send(journey.url, endpoint, other, headers)
   expect([reused.status, reused.body.reason]).toEqual([400, 'idempotency_key_reused'])
   expect(await fingerprint(journey.app)).toEqual(before)
 })
+
+function otherRequest(operation: OperationId, example: Example): Example {
+  // It has no body: what differs is the machine.
+  if (operation === 'rebootRental') return { ...example, params: { id: its.instance } }
+  return { ...example, body: { ...(example.body as object), ...otherBody[operation] } }
+}
 
 /** Turns it into a different request. */
 const otherBody: { readonly [Op in OperationId]?: object } = {
   createBareMetalRental: { label: 'other' },
   createVirtualMachineRental: { label: 'other' },
   createVolume: { label: 'other' },
+  cloneVolume: { label: 'other' },
+  createPortToken: { name: 'other' },
+  createTemplate: { name: 'Other' },
+  addRegistryCredential: { name: 'other' },
+  createBudget: { name: 'Other' },
   createInstance: { gpu_count: 2 },
   createCheapestInstance: { gpuCount: 2 },
   addMember: { role: 'viewer' },

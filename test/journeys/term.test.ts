@@ -98,6 +98,7 @@ describe('a reserved term', () => {
     expect(await eventTypesOf(ada.call, `rental:${rental.id}`)).toEqual([
       'rental.created',
       'rental.running',
+      'rental.term_expiring',
       'rental.term_converted',
       'rental.terminating',
       'rental.terminated',
