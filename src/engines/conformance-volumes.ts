@@ -29,7 +29,17 @@ export interface VolumeHarness {
   dispose(): Promise<void>
 }
 
-export function volumeConformance(name: string, make: () => Promise<VolumeHarness>): void {
+/** What engines may leave out. */
+interface Abilities {
+  readonly grows: boolean
+  readonly copies: boolean
+}
+
+export function volumeConformance(
+  name: string,
+  make: () => Promise<VolumeHarness>,
+  { grows, copies }: Abilities = { grows: true, copies: true },
+): void {
   describe(`${name} conforms to the volume engine port`, () => {
     const { signal } = new AbortController()
     const installation = randomBytes(5).toString('hex')
@@ -119,41 +129,47 @@ export function volumeConformance(name: string, make: () => Promise<VolumeHarnes
       expect(await list()).toEqual([])
     })
 
-    it('grows a volume, again without effect, and refuses to without space', async ({ skip }) => {
-      const { engine, sizeGb } = harness
-      if (engine.grow === undefined) return skip('the engine cannot grow volumes')
-      const externalId = await create()
-      const before = await roomGb()
-      expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
-      expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
-      await harness.settle()
-      expect(await isReady(externalId)).toBe(true)
-      // undefined: the engine knows no limit.
-      if (before === undefined) return
-      expect(before - ((await roomGb()) ?? before)).toBeGreaterThanOrEqual(1)
-      await harness.fill()
-      expect(await engine.grow(externalId, sizeGb + 2, signal)).toEqual({
-        kind: 'refused',
-        message: expect.stringMatching(/^[A-Z].*\.$/),
-      })
-      expect(await isReady(externalId)).toBe(true)
+    it('offers growth and copies only where it can', () => {
+      const { engine } = harness
+      expect([engine.grow !== undefined, engine.copies === true]).toEqual([grows, copies])
     })
 
-    it('copies a volume, and the copy stays without the original', async ({ skip }) => {
-      const { engine, region, sizeGb } = harness
-      if (engine.copies !== true) return skip('the engine cannot copy volumes')
-      const original = await create()
-      const near = { volume: original }
-      const order = { region, label: 'copy', sizeGb, near, copyOf: original }
-      const copy = await engine.create(newTag(), order, signal)
-      if (copy.kind === 'refused') throw new Error(copy.message)
-      await harness.settle()
-      expect([await isReady(original), await isReady(copy.externalId)]).toEqual([true, true])
-      await engine.destroy(original, signal)
-      await harness.settle()
-      expect((await list()).map((one) => one.externalId)).toEqual([copy.externalId])
-      expect(await isReady(copy.externalId)).toBe(true)
-    })
+    if (grows)
+      it('grows a volume, again without effect, and refuses to without space', async () => {
+        const { engine, sizeGb } = harness
+        if (engine.grow === undefined) throw new Error('it cannot grow')
+        const externalId = await create()
+        const before = await roomGb()
+        expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
+        expect(await engine.grow(externalId, sizeGb + 1, signal)).toEqual({ kind: 'grown' })
+        await harness.settle()
+        expect(await isReady(externalId)).toBe(true)
+        // undefined: the engine knows no limit.
+        if (before === undefined) return
+        expect(before - ((await roomGb()) ?? before)).toBeGreaterThanOrEqual(1)
+        await harness.fill()
+        expect(await engine.grow(externalId, sizeGb + 2, signal)).toEqual({
+          kind: 'refused',
+          message: expect.stringMatching(/^[A-Z].*\.$/),
+        })
+        expect(await isReady(externalId)).toBe(true)
+      })
+
+    if (copies)
+      it('copies a volume, and the copy stays without the original', async () => {
+        const { engine, region, sizeGb } = harness
+        const original = await create()
+        const near = { volume: original }
+        const order = { region, label: 'copy', sizeGb, near, copyOf: original }
+        const copy = await engine.create(newTag(), order, signal)
+        if (copy.kind === 'refused') throw new Error(copy.message)
+        await harness.settle()
+        expect([await isReady(original), await isReady(copy.externalId)]).toEqual([true, true])
+        await engine.destroy(original, signal)
+        await harness.settle()
+        expect((await list()).map((one) => one.externalId)).toEqual([copy.externalId])
+        expect(await isReady(copy.externalId)).toBe(true)
+      })
 
     it('lists a volume without its data as not ready, keeps the others, and destroys it', async () => {
       const [lost, kept] = [await create(), await create()]

@@ -33,7 +33,7 @@ export function MarketplacePage() {
   // A request for each key pressed would only be cancelled by the next one.
   const { rows, error, retry, show } = useMachines(useDeferredValue(search))
   const counts = useCall('countMachines').data
-  const { templates } = useTemplates()
+  const { templates, isLoading } = useTemplates()
   const template = templates.find(({ id }) => id === search.template)
   const [compared, setCompared] = useState<readonly MachineRow[]>([])
   const [isComparing, setComparing] = useState(false)
@@ -61,7 +61,7 @@ export function MarketplacePage() {
       actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
     >
       {error !== null && <ErrorNotice error={error} onRetry={retry} isRead />}
-      {rows === undefined || counts === undefined ? (
+      {rows === undefined || counts === undefined || isLoading ? (
         error === null && <Skeleton rows={14} />
       ) : (
         <>

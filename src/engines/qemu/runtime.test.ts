@@ -207,15 +207,26 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   })
 
   test('mounts its volumes when it boots, those that are read-only too, and sees them grow', async () => {
-    expect(await lab.ssh('one', 'grep " /data " /proc/mounts | cut -d" " -f2,3; cat /sys/block/sdb/ro')).toBe(
-      '/data ext4\n1\n',
+    // A kernel names disks in the order in which it finds them.
+    const [device = '', type] = (await lab.ssh('one', 'grep " /data " /proc/mounts | cut -d" " -f1,3'))
+      .trim()
+      .split(' ')
+    expect(type).toBe('ext4')
+    const disk = path.basename(device)
+    const readOnly = await lab.ssh('one', 'for d in /sys/block/sd*; do echo "${d##*/} $(cat $d/ro)"; done')
+    const flags = new Map(
+      readOnly
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ') as [string, string]),
     )
+    expect([flags.get(disk), [...flags.values()].toSorted()]).toEqual(['0', ['0', '1']])
     await lab.ssh('one', 'echo kept > /data/file && sync')
     await runtime.volumes.grow({ id: 'vol-2', sizeGb: 2, want: 'there', made: true, reserved: false }, never)
     expect(await runtime.volumes.list(never)).toContainEqual({ id: 'vol-2', sizeGb: 2, usedGb: 0 })
     await waitFor(
       'the larger disk',
-      async () => (await lab.ssh('one', 'cat /sys/block/sda/size')) === `${4 * 1024 * 1024}\n`,
+      async () => (await lab.ssh('one', `cat /sys/block/${disk}/size`)) === `${4 * 1024 * 1024}\n`,
     )
     const copy = { id: 'vol-4', sizeGb: 2, want: 'there', made: false, reserved: false } as const
     await expect(runtime.volumes.create({ ...copy, copyOf: 'vol-2' }, never)).rejects.toThrow(/lock/)
