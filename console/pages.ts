@@ -20,6 +20,7 @@ import { rentalSearch } from './pages/rental/search.ts'
 import { rentalsSearch } from './pages/rentals/search.ts'
 import { requestsSearch } from './pages/requests/search.ts'
 import { usageSearch } from './pages/usage/search.ts'
+import { volumesSearch } from './pages/volumes/search.ts'
 
 /** Pages in `Home` have no heading above them. */
 export const sections = ['Home', 'Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
@@ -115,7 +116,15 @@ export const pages = [
     icon: 'disk',
     in: 'Machines',
     scopes: compute,
+    search: volumesSearch,
     load: async () => (await import('./pages/volumes/page.tsx')).VolumesPage,
+  }),
+  page({
+    path: '/volumes/$id',
+    title: 'Volume',
+    in: '/volumes',
+    scopes: compute,
+    load: async () => (await import('./pages/volume/page.tsx')).VolumePage,
   }),
   page({
     path: '/templates',

@@ -4,6 +4,7 @@ import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { isSharedWith, overlappingMounts } from '../domain/volume.ts'
 import type { Mount } from '../domain/rental.ts'
 import type { Db, Tx } from '../store/database.ts'
+import type { Rental } from '../store/rental.ts'
 import { listAttachments, readVolumes, type AttachedVolume, type Volume } from '../store/volume.ts'
 import type { Actor, App } from './app.ts'
 import { findAnyRental } from './own-rental.ts'
@@ -14,18 +15,21 @@ export interface RentalVolume {
   readonly attachment: AttachedVolume
 }
 
-export async function listRentalVolumes(db: Db, actor: Actor, id: string): Promise<Result<RentalVolume[]>> {
+export async function listRentalVolumes(
+  db: Db,
+  actor: Actor,
+  id: string,
+): Promise<Result<{ rental: Rental; volumes: RentalVolume[] }>> {
   const rental = await findAnyRental(db, actor, id)
   if (!rental.ok) return rental
   const attachments = await listAttachments(db, { rentalIds: [rental.value.id] })
   const ids = attachments.map(({ volumeId }) => volumeId)
   const volumes = await readVolumes(db, ids)
-  return ok(
-    attachments.flatMap((attachment) => {
-      const volume = volumes.get(attachment.volumeId)
-      return volume === undefined ? [] : [{ volume, attachment }]
-    }),
-  )
+  const found = attachments.flatMap((attachment) => {
+    const volume = volumes.get(attachment.volumeId)
+    return volume === undefined ? [] : [{ volume, attachment }]
+  })
+  return ok({ rental: rental.value, volumes: found })
 }
 
 export async function attachRentalVolume(
@@ -86,6 +90,6 @@ async function findOne(
 ): Promise<Result<RentalVolume>> {
   const all = await listRentalVolumes(tx.db, actor, rental)
   if (!all.ok) return all
-  const one = all.value.find(({ volume }) => volume.id === volumeId)
+  const one = all.value.volumes.find(({ volume }) => volume.id === volumeId)
   return one === undefined ? fail('volume_not_found', { id: volumeId }) : ok(one)
 }

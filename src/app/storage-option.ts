@@ -3,7 +3,7 @@ import { instantOf, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { findRental } from '../store/rental.ts'
-import type { Driver, Near } from '../engines/driver.ts'
+import type { Driver, Near, VolumeEngine } from '../engines/driver.ts'
 import { listEnginesOf } from '../store/machine.ts'
 import { listStoragePrices } from '../store/price.ts'
 import type { App } from './app.ts'
@@ -14,6 +14,8 @@ interface StorageOption {
   readonly perGbHour: NanoUsd
   /** null: the engine has no limit or did not answer, or there is no engine for volumes. */
   readonly availableGb: number | null
+  /** undefined: there is none, or the region is disabled. */
+  readonly engine: VolumeEngine | undefined
 }
 
 /** From the price book: a region without a price is not offered. */
@@ -33,6 +35,7 @@ export async function listStorageOptions(app: App): Promise<StorageOption[]> {
     enabled: makers.has(region),
     perGbHour: nano_per_gb_hour,
     availableGb: roomGb.get(region) ?? null,
+    engine: makers.get(region)?.volumes,
   }))
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { providerId } from './provider-data.ts'
 import { simulation } from './shared.ts'
 
 export const marketplaceSorts = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const
@@ -50,6 +51,7 @@ export const marketplaceSearchEndpoints = {
       machines: z.array(
         z.object({
           id: z.string(),
+          providerId: providerId.describe('The engine that it is on; volumes have to be on the same one'),
           clusterName: z.string(),
           region: z.string(),
           supplierId: z.string().describe("`house` for the operator's own machines"),

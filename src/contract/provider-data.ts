@@ -18,7 +18,8 @@ const providerIds = [
   'private-cloud',
   'mock',
 ] as const
-export type ProviderId = (typeof providerIds)[number]
+export const providerId = z.enum(providerIds)
+export type ProviderId = z.infer<typeof providerId>
 
 const common = {
   externalId: z.string().optional(),

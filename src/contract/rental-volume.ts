@@ -30,7 +30,16 @@ export const rentalVolumeEndpoints = {
     access: ['compute:read'],
     summary: 'List the storage volumes of a rental',
     params: idOrNameParams,
-    response: z.object({ volumes: z.array(rentalVolume) }),
+    response: z.object({
+      volumes: z.array(rentalVolume),
+      supports: z
+        .object({
+          order: z.boolean().describe('A rental like this one can be ordered with volumes'),
+          attach: z.boolean().describe('Volumes can be attached to it and detached from it while it runs'),
+          mount: z.boolean().describe('They are mounted at a path of your choice, also read-only'),
+        })
+        .describe('What its engine can do'),
+    }),
   }),
   attachRentalVolume: endpoint({
     ...shared,

@@ -2,17 +2,34 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { providerId } from './provider-data.ts'
 import { storageRegion } from './region.ts'
 import { beforeQuery, MAX_SAFE, message, positiveId, storagePriceUsdText, volumeLabel } from './shared.ts'
 
 const volumeStatus = z.enum(['active', 'inactive', 'unknown'])
 export type VolumeStatus = z.infer<typeof volumeStatus>
 
+const rentalKind = z.enum(['virtual-machine', 'bare-metal', 'container'])
+
 const volumeMountRecord = z.object({
   rentalId: z.int().positive(),
+  kind: rentalKind,
+  name: z.string().describe('Name of the rental'),
+  label: z.string().nullable().describe('Label of the rental'),
+  state: z.enum(['attaching', 'attached', 'detaching']),
   path: z.string().nullable().describe('null: chosen by the engine, or a disk that the machine mounts itself'),
   readOnly: z.boolean(),
 })
+
+const volumeSupport = z
+  .object({
+    kinds: z.array(rentalKind).describe('Rentals that can be ordered with it, or have it attached'),
+    attach: z.array(rentalKind).describe('Those that can have it attached and detached while they run'),
+    shared: z.boolean().describe('Whether several rentals can write to it at the same time'),
+    grow: z.boolean(),
+    clone: z.boolean(),
+  })
+  .meta({ id: 'StorageVolumeSupport' })
 
 const volumeRecord = z
   .object({
@@ -39,6 +56,8 @@ const volumeRecord = z
     growingToGb: z.int().nullable().describe('The size that it is growing to; null: it is not growing'),
     nodeName: z.string().nullable().describe('The machine that it is on and can be used on; null: any in its region'),
     mounts: z.array(volumeMountRecord).describe('Where its rentals mount it'),
+    providerId: providerId.describe('The engine that it is on; its rentals are on the same one'),
+    supports: volumeSupport.describe('What its engine can do'),
   })
   .meta({ id: 'StorageVolume' })
 
@@ -68,6 +87,7 @@ const storageOption = z
     minSizeInGb: z.int().positive(),
     maxSizeInGb: z.int().positive(),
     availableGb: z.int().min(0).nullable().describe('Largest volume that fits right now; null: no known limit'),
+    supports: volumeSupport.nullable().describe('What the engine of its volumes can do; null: there is none'),
   })
   .meta({ id: 'StorageOption' })
 

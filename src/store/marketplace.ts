@@ -64,6 +64,7 @@ function matching({ gpu, free: atLeast, price, region, text = '' }: MachineSearc
 export type FoundMachine = Pick<
   ListedMachine,
   | 'id'
+  | 'driver'
   | 'cluster_name'
   | 'region'
   | 'supplier_id'
@@ -103,7 +104,7 @@ export async function searchMarketplace(
   const [machines, counted] = await Promise.all([
     sql<FoundMachine>`
       select shown.*, ${uptimeOf(sql`shown.id`)} as uptime_percent from (
-        select id, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
+        select id, driver, cluster_name, region, supplier_id, gpu_model, gpu_ram_mib, gpus_total, free,
           price_nano_per_gpu_hour, has_persistent_storage, hardware, simulation,
           alike::integer, alike_free::integer, row_number() over (order by ${sorts[page.sort]} ${direction}, id collate "C") as nth
         from (${found}) as machine where place = 1

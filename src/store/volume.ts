@@ -161,8 +161,14 @@ export async function insertAttachment(
     .insertInto('attachment')
     .values({ volume_id: volumeId, rental_id: rentalId, path, read_only: readOnly, asked_at: now, due_at: now })
     .onConflict((conflict) =>
-      // Attached again while it was being detached: it stays.
-      conflict.columns(['volume_id', 'rental_id']).doUpdateSet({ state: sql`'attaching'`, asked_at: now, due_at: now }),
+      // Attached again while it was being detached: it stays, at its new path.
+      conflict.columns(['volume_id', 'rental_id']).doUpdateSet({
+        state: sql`'attaching'`,
+        path,
+        read_only: readOnly,
+        asked_at: now,
+        due_at: now,
+      }),
     )
     .execute()
 }
@@ -233,6 +239,9 @@ export interface AttachedVolume {
   readonly rentalId: number
   readonly volumeId: number
   readonly kind: RentalKind
+  /** Name and label of the rental. */
+  readonly name: string
+  readonly label: string | null
   readonly state: Attachment['state']
   readonly path: string | null
   readonly readOnly: boolean
@@ -248,7 +257,7 @@ export async function listAttachments(
   const rows = await db
     .selectFrom('attachment')
     .innerJoin('rental', 'rental.id', 'attachment.rental_id')
-    .select(['rental_id', 'volume_id', 'kind', 'state', 'path', 'read_only'])
+    .select(['rental_id', 'volume_id', 'kind', 'name', 'label', 'state', 'path', 'read_only'])
     .where('rentalIds' in of ? 'rental_id' : 'volume_id', 'in', ids)
     .orderBy('volume_id')
     .orderBy('rental_id')
@@ -257,6 +266,8 @@ export async function listAttachments(
     rentalId: row.rental_id,
     volumeId: row.volume_id,
     kind: row.kind,
+    name: row.name,
+    label: row.label,
     state: row.state,
     path: row.path,
     readOnly: row.read_only,

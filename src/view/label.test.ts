@@ -7,7 +7,6 @@ import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'
 import { checkLabel, findingLabel, houseAccountLabel } from './ledger.ts'
 import { nextStatesHint, rentalReasonNextStep, rentalReasonSentence } from './rental.ts'
 import { duration, operationLabel, requestUsage } from './request.ts'
-import { volumeState, whyNotAttach, whyNotDelete, whyNotDetach, type Volume } from './volume.ts'
 
 describe('events', () => {
   test('every type has a title of its own', () => {
@@ -84,28 +83,5 @@ describe('requests', () => {
   test('durations and operations', () => {
     expect([duration(340.2), duration(2_540)]).toEqual(['340 ms', '2.5 s'])
     expect([operationLabel('image'), operationLabel('video')]).toEqual(['Image', 'video'])
-  })
-})
-
-describe('volumes', () => {
-  const volume = (status: string, reason?: string, attachedRentals: number[] = []): Volume =>
-    ({ status, meta: reason === undefined ? {} : { termination_reason: reason }, attachedRentals }) as unknown as Volume
-
-  test.each([
-    [volume('active'), 'active'],
-    [volume('unknown'), 'unknown'],
-    [volume('inactive'), 'creating'],
-    [volume('inactive', 'balance_empty'), 'suspended'],
-    [volume('inactive', 'engine_failure'), 'failed'],
-    [volume('inactive', 'customer_request'), 'deleting'],
-  ])('%j is %s', (one, state) => expect(volumeState(one)).toBe(state))
-
-  test('actions not allowed in a state give the reason', () => {
-    expect(whyNotAttach(volume('inactive'))).toBeUndefined()
-    expect(whyNotAttach(volume('inactive', 'balance_empty'))).toBe('The volume is suspended')
-    expect(whyNotDetach(volume('active'))).toBe('The volume is not attached')
-    expect(whyNotDelete(volume('active', undefined, [7]))).toBe('Detach the volume first')
-    expect(whyNotDelete(volume('inactive', 'customer_request'))).toBe('The volume is deleting')
-    expect(whyNotDelete(volume('active'))).toBeUndefined()
   })
 })

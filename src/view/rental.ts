@@ -12,6 +12,20 @@ export const rentalKindLabels = {
   container: 'Container',
 } as const satisfies Record<RentalKind, string>
 
+const pluralKinds: Readonly<Record<RentalKind, string>> = {
+  container: 'containers',
+  'virtual-machine': 'virtual machines',
+  'bare-metal': 'bare metal',
+}
+
+/** `containers, virtual machines and bare metal` */
+export function kindList(kinds: readonly RentalKind[]): string {
+  const names = Object.entries(pluralKinds).flatMap(([kind, name]) =>
+    kinds.includes(kind as RentalKind) ? [name] : [],
+  )
+  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`
+}
+
 /** Short forms for flags and narrow columns. */
 export const shortRentalKinds = {
   'virtual-machine': 'vm',

@@ -1,6 +1,7 @@
 /** Renting of every kind, and volumes, in a real browser. */
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { saveVolumeUse } from '../../src/store/volume-growth.ts'
 import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
@@ -175,10 +176,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await choose(page, 'mock-region')
     await choose(page, 'H200')
     await choose(page, 'Ethernet')
-    await page
-      .getByRole('group', { name: 'GPUs', exact: true })
-      .getByRole('radio', { name: /^4 GPUs/ })
-      .check()
+    await choose(page.getByRole('group', { name: 'GPUs', exact: true }), /^4 GPUs/)
     await price.getByText('$12.76', { exact: true }).waitFor()
     await choose(page, 'InfiniBand')
     // 4 × ($3.19 + $0.30); $10,000 lasts for 716.3 hours.
@@ -378,16 +376,13 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     // 512 × $0.0001 for 720 hours.
     await datasets.getByText('$0.0512/hr').waitFor()
     await datasets.getByText('$36.86 per 30 days').waitFor()
-    expect(await page.getByRole('button', { name: 'Delete datasets' }).getAttribute('title')).toBe(
-      'Detach the volume first',
-    )
 
     await page.getByRole('button', { name: 'Create volume' }).click()
     const create = page.getByRole('dialog', { name: 'Create volume' })
     await create.getByLabel('Region').selectOption('us-central-1')
+    await create.getByText('For containers, virtual machines and bare metal in this region.').waitFor()
+    await create.getByText('it can grow later', { exact: false }).waitFor()
     await create.getByLabel('Label').fill('scratch')
-    await create.getByLabel('Size (GB)').fill('300')
-    await create.getByText('In steps of 256', { exact: false }).first().waitFor()
     await create.getByLabel('Size (GB)').fill('1024')
     expect(await factsOf(create)).toEqual({ 'Per hour': '$0.1024', 'Per day': '$2.46', 'Per 30 days': '$73.73' })
     await look('volumes-create')
@@ -395,41 +390,152 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     const scratch = page.getByRole('row', { name: /scratch/ })
     await scratch.getByText('active').waitFor()
 
-    await page.getByRole('button', { name: 'Attach scratch' }).click()
+    await datasets.getByRole('link', { name: 'datasets' }).click()
+    await page.getByRole('heading', { level: 1, name: 'datasets' }).waitFor()
+    expect(await page.getByRole('button', { name: 'Delete' }).getAttribute('title')).toBe('Detach the volume first')
+    expect(await page.getByRole('button', { name: 'Clone' }).getAttribute('title')).toBe('Detach the volume first')
+    expect(await page.getByLabel('Open the folder').inputValue()).toBe('cd /mnt/datasets')
+    await page.getByText(/^198\.51\.100\.\d+$/).waitFor()
+
+    await visit('/volumes', 'Volumes')
+    await scratch.getByRole('link', { name: 'scratch' }).click()
+    await page.getByRole('button', { name: 'Attach' }).click()
     const attach = page.getByRole('dialog', { name: 'Attach scratch' })
     await attach.getByRole('checkbox', { name: 'cluster' }).check()
     await look('volumes-attach')
     await attach.getByRole('button', { name: 'Attach' }).click()
-    await scratch.getByRole('link', { name: 'cluster' }).waitFor()
-    await look('volumes')
-    await page.getByRole('button', { name: 'Mount scratch' }).click()
-    const use = page.getByRole('dialog', { name: 'Mount scratch' })
-    expect(await use.getByLabel('Open the folder').inputValue()).toBe('cd /mnt/scratch')
-    await use.getByText(/^198\.51\.100\.\d+$/).waitFor()
-    await look('volumes-use')
-    await use.getByRole('button', { name: 'Close' }).click()
-
-    await page.getByRole('button', { name: 'Detach scratch' }).click()
-    await page.getByRole('dialog', { name: 'Detach scratch' }).getByRole('button', { name: 'Detach' }).click()
-    await scratch.getByText('—').waitFor()
-    await page.getByRole('button', { name: 'Delete scratch' }).click()
+    const users = page.getByRole('table', { name: 'Rentals with this volume' })
+    await users.getByRole('row', { name: /cluster.*attached/ }).waitFor()
+    await look('volume')
+    await users.getByRole('button', { name: 'Detach from cluster' }).click()
+    await page.getByRole('dialog', { name: 'Detach scratch?' }).getByRole('button', { name: 'Detach' }).click()
+    await page.getByText('Nothing uses it').waitFor()
+    await page.getByRole('button', { name: 'Delete' }).click()
     const remove = page.getByRole('dialog', { name: 'Delete scratch' })
     expect(await remove.getByRole('button', { name: 'Delete volume' }).isDisabled()).toBe(true)
     await remove.getByLabel('Type scratch to confirm').fill('scratch')
     await remove.getByRole('button', { name: 'Delete volume' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Volumes' }).waitFor()
     await scratch.waitFor({ state: 'detached' })
     expect((await call('GET', '/v2/alpha/on-demand/storage-volumes')).body).toMatchObject([
       { label: 'datasets', attachedRentals: [rentalId] },
     ])
+    await close()
+  })
+
+  test('rents machines with volumes; shows their use, grows and clones them', async () => {
+    const { key, call } = await browser.server.account({ usd: '100' })
+    const volumes = '/v2/alpha/on-demand/storage-volumes'
+    const make = async (label: string, more: object): Promise<number> => {
+      const { storageVolumeId } = await succeed(call, 'POST', volumes, { label, sizeInGb: 512, ...more })
+      return storageVolumeId
+    }
+    const models = await make('models', { region: 'mock-region' })
+    const data = await make('data', { region: 'mock-region' })
+    const elsewhere = await make('elsewhere', { region: 'us-central-1' })
+    await waitFor('the volumes are active', async () => {
+      const { body } = await call('GET', volumes)
+      return body.every(({ status }: { status: string }) => status === 'active')
+    })
+    const { page, visit, look, close } = await browser.open(key)
+
+    // Only the volumes of the region are offered.
+    await visit('/rent?region=mock-region&gpu=h100&count=1', 'Rent a machine')
+    await page.getByRole('button', { name: 'Add a volume' }).click()
+    const volume = page.getByLabel('Volume', { exact: true })
+    expect(await volume.locator('option').allTextContents()).toEqual(['data, 512 GB', 'models, 512 GB'])
+    await volume.selectOption('models, 512 GB')
+    expect(await page.getByLabel('Mount path').inputValue()).toBe('/mnt/models')
+    await page.getByLabel('Mount path').fill('data')
+    await page.getByLabel('Read-only').check()
+    await page.getByRole('button', { name: 'Add another volume' }).click()
+    await page.getByRole('button', { name: 'Rent for' }).click()
+    await page.getByText('Must be an absolute path').waitFor()
+    await look('rent-volumes')
+    await page.getByLabel('Mount path', { exact: true }).fill('/models')
+    await page.getByLabel('Label', { exact: true }).fill('trainer')
+    await page.getByRole('button', { name: 'Rent for' }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    const rentalId = idIn(page.url())
+    await waitForRental(call, rentalId, 'Running')
+    await page.getByRole('tab', { name: 'Volumes' }).click()
+    const own = page.getByRole('table', { name: 'Volumes of this machine' })
+    await own.getByRole('row', { name: /models.*\/models.*Read-only.*attached/ }).waitFor()
+    await own.getByRole('row', { name: /data.*\/mnt\/data.*Read-write.*attached/ }).waitFor()
+    // The engine attaches volumes of virtual machines only when they are ordered.
+    expect(await page.getByRole('button', { name: /tach/ }).count()).toBe(0)
+    await look('rental-volumes-fixed')
+
+    // The engine of this server does not measure them.
+    await saveVolumeUse(browser.server.app.database.db, new Map([[models, 466]]))
+    await own.getByRole('link', { name: 'models' }).click()
+    await page.getByRole('heading', { level: 1, name: 'models' }).waitFor()
+    await page.getByRole('meter', { name: 'Used on models' }).waitFor()
+    await page.getByText('466 of 512 GB').waitFor()
+    await page.getByRole('row', { name: /trainer.*Virtual machine.*\/models.*Read-only/ }).waitFor()
+    expect(await page.getByRole('button', { name: 'Clone' }).getAttribute('title')).toMatch(/^Terminate trainer first/)
+
+    await page.getByRole('button', { name: 'Grow' }).click()
+    const grow = page.getByRole('dialog', { name: 'Grow models' })
+    await grow.getByLabel('New size (GB)').fill('512')
+    await grow.getByRole('button', { name: 'Grow volume' }).click()
+    await grow.getByText('Must be more than 512').waitFor()
+    await grow.getByLabel('New size (GB)').fill('1024')
+    expect(await factsOf(grow)).toMatchObject({ 'Per hour': '$0.1024' })
+    await look('volume-grow')
+    await grow.getByRole('button', { name: 'Grow volume' }).click()
+    await page.getByText('466 of 1,024 GB').waitFor()
+    await look('volume-used')
+
+    await visit(`/volumes/${elsewhere}`, 'elsewhere')
+    await page.getByRole('button', { name: 'Clone' }).click()
+    const clone = page.getByRole('dialog', { name: 'Clone elsewhere' })
+    await clone.getByLabel('Label of the copy').fill('copy of it')
+    await clone.getByRole('button', { name: 'Clone volume' }).click()
+    await clone.getByText('Must be letters, digits, underscores and hyphens').waitFor()
+    await clone.getByLabel('Label of the copy').fill('elsewhere-2')
+    await look('volume-clone')
+    await clone.getByRole('button', { name: 'Clone volume' }).click()
+    await page.getByRole('heading', { level: 1, name: 'elsewhere-2' }).waitFor()
+    await page.getByText('active', { exact: true }).waitFor()
+
+    // A container takes volumes of its engine. Two rentals share one where the engine can.
+    await visit('/marketplace?text=mock-fra-rtx4090-01&each=true', 'Marketplace')
+    await page.getByRole('button', { name: 'Rent mock-fra-rtx4090-01', exact: true }).click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
+    await dialog.getByRole('button', { name: 'Add a volume' }).click()
+    await dialog.getByLabel('Volume', { exact: true }).selectOption('models, 1,024 GB')
+    await dialog.getByLabel('Mount path').fill('/models')
+    await look('marketplace-rent-volume')
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    await page.getByRole('tab', { name: 'Volumes' }).click()
+    await own.getByRole('row', { name: /models.*\/models/ }).waitFor()
+    await visit('/volumes', 'Volumes')
+    await page
+      .getByRole('row', { name: /models/ })
+      .getByRole('listitem')
+      .nth(1)
+      .waitFor()
+    await look('volumes')
+    const mounts = (await call('GET', volumes)).body.find(({ id }: { id: number }) => id === models).mounts
+    expect(mounts).toMatchObject([
+      { rentalId: Number(rentalId), path: '/models', readOnly: true },
+      { kind: 'container', name: expect.stringMatching(/^[a-z-]+$/), path: '/models', readOnly: false },
+    ])
+    expect(data).toBeGreaterThan(0)
     await page.setViewportSize({ width: 390, height: 800 })
     expect(await isTooWide(page)).toBe(false)
     await look('volumes-390')
+    await visit(`/volumes/${models}`, 'models')
+    expect(await isTooWide(page)).toBe(false)
+    await look('volume-390')
     await close()
   })
 })
 
 /** Choices are in the URL, so a radio is checked only after the navigation. */
-async function choose(page: Page, name: string): Promise<void> {
+async function choose(page: Page | Locator, name: string | RegExp): Promise<void> {
   await page.getByRole('radio', { name }).click()
   await page.getByRole('radio', { name, checked: true }).waitFor()
 }

@@ -186,11 +186,11 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     expect(page.url()).toContain('type=rental.failed')
 
     await visit(`/rentals/${metal.id}?tab=volumes`, 'cluster-a')
-    await page.getByRole('cell', { name: 'datasets', exact: true }).waitFor()
+    await page.getByRole('row', { name: /datasets.*\/mnt\/datasets.*attached/ }).waitFor()
     await look('rental-volumes')
     await page.getByRole('button', { name: 'Detach datasets' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Detach' }).click()
-    await page.getByText('No volumes attached').waitFor()
+    await page.getByText('No volumes', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Attach volume' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Attach' }).click()
     await page.getByRole('cell', { name: 'datasets', exact: true }).waitFor()

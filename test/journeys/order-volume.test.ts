@@ -77,7 +77,14 @@ test('a volume is attached with its order, cannot be deleted or detached, and su
   const rentalId: number = (await succeed(ada.call, 'GET', `${base}/instances/${name}`)).rentalId
   expect(await find(id)).toMatchObject({
     attachedRentals: [rentalId],
-    mounts: [{ rentalId, path: '/data', readOnly: true }],
+    mounts: [{ rentalId, kind: 'container', name, path: '/data', readOnly: true }],
+    supports: {
+      kinds: ['bare-metal', 'virtual-machine', 'container'],
+      attach: ['bare-metal'],
+      shared: true,
+      grow: true,
+      clone: true,
+    },
   })
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
@@ -85,6 +92,7 @@ test('a volume is attached with its order, cannot be deleted or detached, and su
     volumes: [
       { storageVolumeId: id, label: 'datasets', sizeInGb: 512, path: '/data', readOnly: true, state: 'attached' },
     ],
+    supports: { order: true, attach: false, mount: true },
   })
   const refusals = [
     await ada.call('POST', `${volumes}/terminate`, { storageVolumeId: id }),

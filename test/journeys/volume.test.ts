@@ -45,11 +45,20 @@ const find = async (id: number, by: Call = ada.call) => {
   return all.find((volume) => volume.id === id)
 }
 
+/** What the simulated engine can do. */
+const supports = {
+  kinds: ['bare-metal', 'virtual-machine', 'container'],
+  attach: ['bare-metal'],
+  shared: true,
+  grow: true,
+  clone: true,
+}
+
 test('options show regions and prices without a key, and orders follow them', async () => {
   const read = () => succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/storage-options')
   const before = await read()
   expect(before.map((one: { region: string }) => one.region).sort()).toEqual([...storageRegion.options].sort())
-  const option = { enabled: true, minSizeInGb: 256, maxSizeInGb: 64_000, availableGb: null }
+  const option = { enabled: true, minSizeInGb: 256, maxSizeInGb: 64_000, availableGb: null, supports }
   expect(before).toContainEqual({ region: 'jp-east-1', costPerGbHourUsd: '0.000100000', ...option })
   const change = async (perGbHourUsd: string, enabled: boolean) =>
     succeed(journey.operator, 'PUT', '/v2/operator/price-book', {
@@ -67,6 +76,7 @@ test('options show regions and prices without a key, and orders follow them', as
     costPerGbHourUsd: '0.000123456',
     ...option,
     enabled: false,
+    supports: null,
   })
   const refused = await ada.call('POST', path, { ...order, region: 'jp-east-1' })
   expect([refused.status, refused.body.reason]).toEqual([400, 'region_disabled'])
@@ -146,6 +156,8 @@ test('creating a volume returns immediately; it is active once the engine has cr
     growingToGb: null,
     nodeName: null,
     mounts: [],
+    providerId: 'mock',
+    supports,
   })
 })
 

@@ -28,6 +28,7 @@ import { PowerButtons } from '../rental/power.tsx'
 import { StoppedNotice } from '../rental/stopped-notice.tsx'
 import { RentalTabs } from '../rental/tabs.tsx'
 import { RentalTimeline } from '../rental/timeline.tsx'
+import { RentalVolumes } from '../rental/volumes.tsx'
 
 const route = getRouteApi('/shell/rentals/containers/$id')
 
@@ -102,6 +103,17 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
         status={status}
         events={instance.events}
         state={<StatePanel instance={instance} cost={cost} />}
+        volumes={
+          <RentalVolumes
+            id={instance.name}
+            rentalId={instance.rentalId}
+            name={name}
+            kind="container"
+            state={status}
+            region={machine.region}
+            providerId={undefined}
+          />
+        }
         tab={tab}
         onChoose={(search) => void navigate({ search, replace: true })}
       />

@@ -12,6 +12,7 @@ import { CheckField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable } from '../../ui/virtual-table.tsx'
+import { useOwnVolumes } from '../rent/mounts.tsx'
 import { TemplateGallery, useTemplates } from '../rent/template.tsx'
 import { columnsOf } from './column.tsx'
 import { CompareDialog } from './compare.tsx'
@@ -34,6 +35,7 @@ export function MarketplacePage() {
   const { rows, error, retry, show } = useMachines(useDeferredValue(search))
   const counts = useCall('countMachines').data
   const { templates, isLoading } = useTemplates()
+  useOwnVolumes()
   const template = templates.find(({ id }) => id === search.template)
   const [compared, setCompared] = useState<readonly MachineRow[]>([])
   const [isComparing, setComparing] = useState(false)

@@ -15,6 +15,7 @@ import { toast } from '../../ui/toast.tsx'
 import { AdvancedFields } from '../rent/advanced-fields.tsx'
 import { advancedOf, advancedPaths, checkAdvanced, noAdvanced } from '../rent/advanced.ts'
 import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
+import { MountFields, mountPaths, noMounts, volumesOf } from '../rent/mounts.tsx'
 import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
 import { portsHint, portsOf } from '../rent/ports.ts'
 import { isPriceChange, OrderProblems } from '../rent/refusal.tsx'
@@ -27,11 +28,12 @@ import type { MachineRow } from './machine.ts'
 /** The default of suppliers. */
 const DEFAULT_IMAGE = 'debian:12'
 
-const noOrder = { ...noGuards, ...noAdvanced, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
+const noOrder = { ...noGuards, ...noAdvanced, ...noMounts, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
 type Order = typeof noOrder
 
 const paths = {
   ...advancedPaths,
+  ...mountPaths,
   gpus: 'gpu_count',
   image: 'image.name',
   endsAt: 'auto_terminate_at',
@@ -52,6 +54,7 @@ function bodyOf(order: Order, machine: MachineRow, templateId: string | undefine
     auto_terminate_at: endOf(order),
     spending_limit_usd: optionalText(order.limitUsd),
     templateId,
+    volumes: volumesOf(order),
     ...advancedOf(order),
   }
 }
@@ -128,6 +131,7 @@ export function RentDialog({ machine, template, onClose }: RentDialogProps) {
           />
           <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
         </div>
+        <MountFields place={{ kind: 'container', region: machine.region, machine }} form={form} />
         <GuardFields form={form} />
         <AdvancedFields
           kind="container"

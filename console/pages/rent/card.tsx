@@ -11,6 +11,7 @@ import { RadioField } from '../../ui/radio-field.tsx'
 import { AdvancedFields } from './advanced-fields.tsx'
 import { GuardFields } from './guards.tsx'
 import type { Choices, Option, Selection } from './option.ts'
+import { MountFields } from './mounts.tsx'
 import { cudaVersions, type Order } from './order.ts'
 import { portsHint } from './ports.ts'
 import { StorageFields } from './storage.tsx'
@@ -123,7 +124,10 @@ export function SetUpCard({ kind, chosen, template, form }: SetUpCardProps) {
     <Card title="Setup">
       <div className="flex flex-col gap-4">
         {kind === 'virtual-machine' ? (
-          <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
+          <>
+            <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />
+            <MountFields place={{ kind, region }} form={form} />
+          </>
         ) : (
           <>
             <SelectField

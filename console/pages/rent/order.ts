@@ -10,6 +10,7 @@ import { optionalText } from '../../form/read.ts'
 import { toast } from '../../ui/toast.tsx'
 import { advancedOf, advancedPaths, noAdvanced } from './advanced.ts'
 import { endOf, noGuards } from './guards.tsx'
+import { mountPaths, noMounts, volumesOf } from './mounts.tsx'
 import type { Choices } from './option.ts'
 import { portsOf } from './ports.ts'
 import { isPriceChange } from './refusal.tsx'
@@ -23,6 +24,7 @@ export const cudaVersions = [
 export const noOrder = {
   ...noAdvanced,
   ...noGuards,
+  ...noMounts,
   ...noStorage,
   /** Of the term; empty: on demand. */
   days: '',
@@ -38,6 +40,7 @@ export type Order = typeof noOrder
 /** Where fields are in the body, if not under their own name. */
 export const orderPaths = {
   ...advancedPaths,
+  ...mountPaths,
   days: 'termPeriodDays',
   cuda: 'cudaVersion',
   endsAt: 'autoTerminateAt',
@@ -80,7 +83,12 @@ export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateI
   }
   // An offer of a kind only names regions of that kind.
   return kind === 'virtual-machine'
-    ? { ...common, region: option.region as VirtualMachineBody['region'], ports: portsOf(order.ports) }
+    ? {
+        ...common,
+        region: option.region as VirtualMachineBody['region'],
+        ports: portsOf(order.ports),
+        volumes: volumesOf(order),
+      }
     : {
         ...common,
         region: option.region as BareMetalBody['region'],

@@ -11,6 +11,7 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { RentForm } from './form.tsx'
+import { useOwnVolumes } from './mounts.tsx'
 import { choose, selectionOf, type Choices, type Option, type Selection } from './option.ts'
 import { ReservationDialog } from './reservation.tsx'
 import { TemplateGallery, useTemplates } from './template.tsx'
@@ -33,6 +34,7 @@ export function RentPage() {
   const mayRead = useMay('compute:read')
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
   const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
+  const volumes = useOwnVolumes()
   const [isAsking, setAsking] = useState(false)
   const mayRent = useMay('compute:write')
   const change = (changed: Selection): void =>
@@ -54,7 +56,7 @@ export function RentPage() {
       >
         <Answer of={options} skeleton={<Skeleton rows={12} />}>
           {() => {
-            if (keys.isLoading || terms.isLoading || isLoading) return <Skeleton rows={12} />
+            if (keys.isLoading || terms.isLoading || volumes.isLoading || isLoading) return <Skeleton rows={12} />
             if (choices === undefined) return <NothingOffered kind={kind} />
             return (
               <div className="flex flex-col gap-4">

@@ -1,5 +1,6 @@
 /** The volume of a bare-metal order: none, a new one, or an existing one in the region. */
 import { number } from '../../../src/view/number.ts'
+import { isUsableAt } from '../../../src/view/volume.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { optionalNumber } from '../../form/read.ts'
@@ -32,7 +33,7 @@ export function StorageFields({
   form: Pick<Form<Storage>, 'text' | 'values' | 'set'>
 }) {
   const volumes = useCall('listVolumes')
-  const here = (volumes.data ?? []).filter((volume) => volume.region === region && volume.status === 'active')
+  const here = (volumes.data ?? []).filter((volume) => isUsableAt(volume, { kind: 'bare-metal', region }))
   const { values } = form
   const option = useStorageOption(region)
   const { isSuccess: isKnown } = useCall('listStorageOptions')

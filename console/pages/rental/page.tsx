@@ -103,7 +103,17 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
         status={status}
         events={rental.events}
         state={<StatePanel rental={rental} cost={cost} />}
-        volumes={<RentalVolumes rental={rental} />}
+        volumes={
+          <RentalVolumes
+            id={String(rental.id)}
+            rentalId={rental.id}
+            name={name}
+            kind={rental.rentalType}
+            state={status}
+            region={rental.region}
+            providerId={rental.providerData.providerId}
+          />
+        }
         tab={tab}
         onChoose={(search) => void navigate({ search, replace: true })}
       />

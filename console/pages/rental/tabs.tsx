@@ -25,8 +25,7 @@ interface RentalTabsProps {
   readonly status: RentalState
   readonly events: readonly EventRecord[]
   readonly state: ReactNode
-  /** Omitted for machines without volumes. */
-  readonly volumes?: ReactNode
+  readonly volumes: ReactNode
   /** From the URL. */
   readonly tab: RentalTab | undefined
   readonly onChoose: (search: { tab?: RentalTab }) => void
@@ -42,17 +41,14 @@ export function RentalTabs({ noun, id, status, events, state, volumes, tab = 'st
     volumes,
     events: <EventList label={`Events of this ${noun}`} events={events} empty={null} hideSubject />,
   }
-  const offered = Object.entries(labels).filter(([name]) => panels[name as RentalTab] !== undefined)
-  const tabs = Object.fromEntries(offered) as typeof labels
-  const chosen = panels[tab] === undefined ? 'state' : tab
   return (
     <Tabs
       label={`About this ${noun}`}
-      tabs={tabs}
-      chosen={chosen}
+      tabs={labels}
+      chosen={tab}
       onChoose={(next) => onChoose(next === 'state' ? {} : { tab: next })}
     >
-      {panels[chosen]}
+      {panels[tab]}
     </Tabs>
   )
 }

@@ -1,64 +1,90 @@
-/** The volumes attached to a machine. Only bare metal supports them. */
+/** The volumes of a machine: where they are mounted, and attaching and detaching where its engine can. */
 import type { Reply } from '../../../src/client/client.ts'
-import { isLiving } from '../../../src/domain/rental.ts'
+import type { RentalState } from '../../../src/contract/rental.ts'
+import { isLiving, type RentalKind } from '../../../src/domain/rental.ts'
 import { number } from '../../../src/view/number.ts'
-import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
-import { useMay } from '../../api/me.ts'
+import { whyNotAttach } from '../../../src/view/volume.ts'
+import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { ConfirmCall, FormFrame } from '../../form/dialog.tsx'
-import { useCallForm } from '../../form/use-form.ts'
-import { actionsColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { actionsColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
-import { Button, ButtonLink } from '../../ui/button.tsx'
-import { Dialog, useDialog } from '../../ui/dialog.tsx'
+import { Button, ButtonLink, TextLink } from '../../ui/button.tsx'
+import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
-import { SelectField } from '../../ui/field.tsx'
 import { Table } from '../../ui/table.tsx'
-import { toast } from '../../ui/toast.tsx'
+import { AttachToRentalDialog, DetachDialog } from '../volume/attach.tsx'
 
-type Rental = Reply<'getRental'>
-type Attached = NonNullable<Rental['attachedStorage']>[number]
+interface RentalVolumesProps {
+  /** As the API of its kind takes it. */
+  readonly id: string
+  readonly rentalId: number
+  readonly name: string
+  readonly kind: RentalKind
+  readonly state: RentalState
+  readonly region: string
+  /** undefined: not known, which only containers have: nothing is attached to them. */
+  readonly providerId: string | undefined
+}
 
-export function RentalVolumes({ rental }: { rental: Rental }) {
+type Own = Reply<'listRentalVolumes'>
+type Attached = Own['volumes'][number]
+
+export function RentalVolumes(rental: RentalVolumesProps) {
+  const volumes = useCall('listRentalVolumes', { params: { id: rental.id } })
+  return <Answer of={volumes}>{(own) => <VolumeTable rental={rental} own={own} />}</Answer>
+}
+
+function VolumeTable({ rental, own }: { rental: RentalVolumesProps; own: Own }) {
   const dialog = useDialog()
-  const mayChange = useMay('compute:write') && isLiving(rental.status)
-  if (!rental.supportsFeature.attachedStorage) {
-    return (
-      <Empty title="Volumes are not supported" action={<ButtonLink to="/volumes">Volumes</ButtonLink>}>
-        Only bare metal supports volumes. The disk of a virtual machine is deleted with it.
-      </Empty>
-    )
-  }
-  const attach = (
+  const mayWrite = useMay('compute:write')
+  const whyNot = mayWrite
+    ? isLiving(rental.state)
+      ? undefined
+      : `The machine is ${rental.state}`
+    : missingScope('compute:write')
+  const { order, attach: canAttach, mount: hasPath } = own.supports
+  const attach = canAttach ? (
     <Button
       look="primary"
-      disabled={!mayChange}
-      onClick={() => dialog.open((close) => <AttachDialog rental={rental} onClose={close} />)}
+      disabledReason={whyNot}
+      onClick={() => dialog.open((close) => <AttachDialog rental={rental} own={own} onClose={close} />)}
     >
       Attach volume
     </Button>
-  )
+  ) : undefined
   const detach = (volume: Attached) => (
     <Button
-      disabled={!mayChange}
+      disabledReason={whyNot ?? (volume.state === 'detaching' ? 'The volume is being detached' : undefined)}
       aria-label={`Detach ${volume.label}`}
-      onClick={() => dialog.open((close) => <DetachDialog rental={rental} volume={volume} onClose={close} />)}
+      onClick={() =>
+        dialog.open((close) => (
+          <DetachDialog
+            volume={{ id: volume.storageVolumeId, label: volume.label }}
+            rental={{ id: rental.id, name: rental.name }}
+            onClose={close}
+          />
+        ))
+      }
     >
       Detach
     </Button>
   )
-  const attached = rental.attachedStorage ?? []
   return (
     <div className="flex flex-col gap-3">
-      {attached.length > 0 && <div>{attach}</div>}
+      {own.volumes.length > 0 &&
+        (attach === undefined ? <p className="text-sm text-muted">{FIXED}</p> : <div>{attach}</div>)}
       <Table
-        label="Attached volumes"
-        columns={[...columns, actionsColumn(detach)]}
-        rows={attached}
-        rowKey="id"
+        label="Volumes of this machine"
+        columns={[...columnsOf(hasPath), ...(canAttach ? [actionsColumn(detach)] : [])]}
+        rows={own.volumes}
+        rowKey="storageVolumeId"
         empty={
-          <Empty title="No volumes attached" action={attach}>
-            A volume keeps its data when the machine is terminated.
+          <Empty title="No volumes" action={attach ?? <ButtonLink to="/volumes">Volumes</ButtonLink>}>
+            {canAttach
+              ? 'A volume keeps its data when the machine is terminated.'
+              : order
+                ? `This machine was ordered without volumes. ${FIXED}`
+                : 'The engine of this machine has no volumes. Its disk is deleted with it.'}
           </Empty>
         }
       />
@@ -67,79 +93,47 @@ export function RentalVolumes({ rental }: { rental: Rental }) {
   )
 }
 
-const columns: Columns<Attached> = [
-  textColumn('Volume', 'label', { className: 'font-medium' }),
-  textColumn('Size', ({ size_in_gb }) => `${number(size_in_gb)} GB`, { align: 'right' }),
-  moneyColumn('Per hour', 'cost_per_hour'),
-  textColumn('Address', ({ vip }) => vip || '—', { className: 'font-mono' }),
-]
+const FIXED = 'Volumes of this machine are chosen when it is ordered and stay until it ends.'
 
-function AttachDialog({ rental, onClose }: { rental: Rental; onClose: () => void }) {
-  const volumes = useCall('listVolumes')
-  return (
-    <Dialog title={`Attach volume to ${displayName(machineOfRental(rental))}`} onClose={onClose}>
-      <Answer of={volumes}>
-        {(all) => {
-          const fitting = all.filter(
-            ({ region, status, attachedRentals }) =>
-              region === rental.region && status === 'active' && !attachedRentals.includes(rental.id),
-          )
-          return fitting.length === 0 ? (
-            <Empty title="No volume available" action={<ButtonLink to="/volumes">Create volume</ButtonLink>}>
-              The volume must be active and in the region {rental.region}.
-            </Empty>
-          ) : (
-            <AttachForm rental={rental} volumes={fitting} onClose={onClose} />
-          )
-        }}
-      </Answer>
-    </Dialog>
-  )
+function columnsOf(hasPath: boolean): Columns<Attached> {
+  return [
+    textColumn('Volume', ({ storageVolumeId, label }) => (
+      <TextLink to="/volumes/$id" params={{ id: String(storageVolumeId) }}>
+        {label}
+      </TextLink>
+    )),
+    textColumn('Size', ({ sizeInGb }) => `${number(sizeInGb)} GB`, { align: 'right', className: 'whitespace-nowrap' }),
+    textColumn('Mounted at', ({ path, label }) => path ?? (hasPath ? null : `/mnt/${label}`), {
+      className: 'font-mono',
+    }),
+    textColumn('Access', ({ readOnly }) => (readOnly ? 'Read-only' : 'Read-write'), { className: 'whitespace-nowrap' }),
+    textColumn('State', 'state'),
+  ]
 }
 
-interface AttachFormProps {
-  readonly rental: Rental
-  readonly volumes: Reply<'listVolumes'>
+interface AttachDialogProps {
+  readonly rental: RentalVolumesProps
+  readonly own: Own
   readonly onClose: () => void
 }
 
-function AttachForm({ rental, volumes, onClose }: AttachFormProps) {
-  const form = useCallForm('attachVolume', {
-    refreshes: ['getRental', 'listVolumes'],
-    initial: { storageVolumeId: String(volumes[0]?.id ?? '') },
-    body: ({ storageVolumeId }) => ({ storageVolumeId: Number(storageVolumeId), rentalIds: [rental.id] }),
-    onDone: () => {
-      toast('Attaching the volume')
-      onClose()
-    },
-  })
-  return (
-    <FormFrame form={form} action="Attach" onClose={onClose}>
-      <SelectField
-        label="Volume"
-        choices={volumes.map(({ id, label, sizeGb }) => ({
-          value: String(id),
-          label: `${label}, ${number(sizeGb)} GB`,
-        }))}
-        {...form.text('storageVolumeId')}
-      />
-    </FormFrame>
+function AttachDialog({ rental, own, onClose }: AttachDialogProps) {
+  const all = useCall('listVolumes').data ?? []
+  const volumes = all.filter(
+    (volume) =>
+      volume.region === rental.region &&
+      volume.providerId === rental.providerId &&
+      volume.supports.attach.includes(rental.kind) &&
+      whyNotAttach(volume) === undefined &&
+      !own.volumes.some(({ storageVolumeId }) => storageVolumeId === volume.id),
   )
-}
-
-function DetachDialog({ rental, volume, onClose }: { rental: Rental; volume: Attached; onClose: () => void }) {
   return (
-    <ConfirmCall
-      title={`Detach ${volume.label}?`}
-      action="Detach"
-      operation="detachVolume"
-      input={{ body: { storageVolumeId: volume.id, rentalIds: [rental.id] } }}
-      refreshes={['getRental', 'listVolumes']}
-      done="Detaching the volume"
+    <AttachToRentalDialog
+      rentalId={rental.rentalId}
+      rentalName={rental.name}
+      hasPath={own.supports.mount}
+      volumes={volumes}
       onClose={onClose}
-    >
-      The data stays on the volume. Close open files first: the volume is removed from{' '}
-      {displayName(machineOfRental(rental))} immediately.
-    </ConfirmCall>
+    />
   )
 }

@@ -1,4 +1,5 @@
 /** Creating a volume. */
+import { kindList } from '../../../src/view/rental.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import type { z } from 'zod'
@@ -9,17 +10,26 @@ import { useCall } from '../../api/query.ts'
 import { FormDialog } from '../../form/dialog.tsx'
 import { optionalNumber } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'
-import { Facts } from '../../ui/card.tsx'
+import { Code, Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { SelectField, TextField } from '../../ui/field.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { MONTH_DAYS, TooLittle, useAffordable } from '../rent/money.tsx'
-import { MAX_GB, priceOfVolume, STEP_GB, useStorageOption } from './price.ts'
+import { MAX_GB, priceOfVolume, STEP_GB, useStorageOption, type StorageOption } from './price.ts'
 
-export function CreateDialog({ onClose }: { onClose: () => void }) {
+interface CreateProps {
+  /** The region to start with. */
+  readonly region?: string | undefined
+  /** The marketplace machine that it is for. */
+  readonly machine?: string | undefined
+  readonly onClose: () => void
+}
+
+export function CreateDialog({ region: wanted = '', machine, onClose }: CreateProps) {
   const regions = useRegions()
-  const regionOf = ({ region }: { region: string }): string => region || (regions[0] ?? '')
+  const first = regions.find((name) => name === wanted) ?? regions[0] ?? ''
+  const regionOf = (values: { region: string }): string => values.region || first
   const form = useCallForm('createVolume', {
     refreshes: ['listVolumes', 'getCustomerBalance'],
     initial: { region: '', label: '', sizeInGb: String(STEP_GB) },
@@ -27,6 +37,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
       region: regionOf(values) as z.output<typeof storageRegion>,
       label: values.label.trim(),
       sizeInGb: optionalNumber(values.sizeInGb),
+      nodeName: machine,
     }),
     onDone: ({ label }) => {
       toast(`Creating ${label}`)
@@ -46,21 +57,32 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
       disabledReason={affordable.isEnough === false ? 'Your balance does not cover the first hour' : undefined}
       onClose={onClose}
     >
+      {machine !== undefined && (
+        <p className="text-sm text-muted">
+          For the machine <Code text={machine} />. If the machine keeps volumes on its own disk, only rentals on it can
+          use the volume.
+        </p>
+      )}
       <SelectField
         label="Region"
         choices={regions.map((name) => ({ value: name, label: name }))}
-        hint="Can only be attached to machines in this region."
+        hint={machine === undefined ? regionHint(option) : 'Sets the price.'}
         {...form.text('region')}
         value={region}
       />
-      <TextField label="Label" placeholder="datasets" hint="Mounted at /mnt/LABEL." {...form.text('label')} />
+      <TextField
+        label="Label"
+        placeholder="datasets"
+        hint="Mounted at /mnt/LABEL unless you choose another path."
+        {...form.text('label')}
+      />
       <TextField
         label="Size (GB)"
         type="number"
         min={STEP_GB}
         max={MAX_GB}
         step={STEP_GB}
-        hint={`In steps of ${STEP_GB}; cannot be changed later.${availabilityHint(option?.availableGb)}`}
+        hint={machine === undefined ? sizeHint(option) : `In steps of ${STEP_GB}.`}
         {...form.text('sizeInGb')}
       />
       {price !== undefined && <VolumePrice perHour={price} />}
@@ -70,7 +92,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
   )
 }
 
-function VolumePrice({ perHour }: { perHour: NanoUsd }) {
+export function VolumePrice({ perHour }: { perHour: NanoUsd }) {
   return (
     <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
       <Facts
@@ -84,9 +106,18 @@ function VolumePrice({ perHour }: { perHour: NanoUsd }) {
   )
 }
 
-function availabilityHint(availableGb: number | null | undefined): string {
-  if (availableGb === null || availableGb === undefined || availableGb >= MAX_GB) return ''
-  return ` ${number(availableGb)} GB available.`
+function sizeHint(option: StorageOption | undefined): string {
+  const steps = `In steps of ${STEP_GB}`
+  if (option === undefined) return `${steps}.`
+  const { availableGb, supports } = option
+  const later = supports?.grow === true ? 'it can grow later' : 'it cannot grow later'
+  const isShort = availableGb !== null && availableGb < MAX_GB
+  return `${steps}; ${later}.${isShort ? ` ${number(availableGb)} GB available.` : ''}`
+}
+
+function regionHint(option: StorageOption | undefined): string {
+  const kinds = option?.supports?.kinds ?? []
+  return kinds.length === 0 ? 'For machines in this region.' : `For ${kindList(kinds)} in this region.`
 }
 
 /** Regions with storage; those with bare metal to attach a volume to come first. */

@@ -1,61 +1,42 @@
 /** Storage volumes of the account. */
+import { getRouteApi } from '@tanstack/react-router'
 import { DAY_MS } from '../../../src/base/instant.ts'
-import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { costOfSpan, usdFromNumber, zeroUsd } from '../../../src/base/money.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
-import { number } from '../../../src/view/number.ts'
-import {
-  volumeLabels,
-  volumeState,
-  whyNotAttach,
-  whyNotDelete,
-  whyNotDetach,
-  type Volume,
-} from '../../../src/view/volume.ts'
+import { volumeLabels, volumeState, type Volume } from '../../../src/view/volume.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
-import { ConfirmCall } from '../../form/dialog.tsx'
-import { actionsColumn, textColumn, type Columns } from '../../list/column.tsx'
+import { textColumn, type Columns } from '../../list/column.tsx'
 import { ListTable } from '../../list/table.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Button, TextLink } from '../../ui/button.tsx'
-import { useDialog } from '../../ui/dialog.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { Page } from '../../ui/page.tsx'
 import { MONTH_DAYS } from '../rent/money.tsx'
-import { AttachDialog, DetachDialog } from './attach.tsx'
 import { CreateDialog } from './create.tsx'
-import { MountDialog } from './mount.tsx'
-import { nameOf, useCarriers } from './rental.ts'
+import { MountLink } from './mount-link.tsx'
+import { Usage } from './usage.tsx'
+
+const route = getRouteApi('/shell/volumes')
 
 export function VolumesPage() {
+  const { create: isCreating = false, region, machine } = route.useSearch()
+  const navigate = route.useNavigate()
   const isEmpty = useCall('listVolumes').data?.length === 0
-  const carriers = useCarriers()
-  const noScope = useMay('compute:write') ? undefined : missingScope('compute:write')
-  const dialog = useDialog()
+  const mayWrite = useMay('compute:write')
+  const open = (isOpen: boolean): void => void navigate({ search: isOpen ? { create: true } : {}, replace: true })
   const create = (
     <Button
       look="primary"
-      disabledReason={noScope}
-      onClick={() => dialog.open((close) => <CreateDialog onClose={close} />)}
+      disabledReason={mayWrite ? undefined : missingScope('compute:write')}
+      onClick={() => open(true)}
     >
       Create volume
     </Button>
   )
-  const buttons = (volume: Volume) =>
-    actions.map(({ label, whyNot, needsScope, Dialog }) => (
-      <Button
-        key={label}
-        look="quiet"
-        aria-label={`${label} ${volume.label}`}
-        disabledReason={(needsScope ? noScope : undefined) ?? whyNot(volume)}
-        onClick={() => dialog.open((close) => <Dialog volume={volume} carriers={carriers} onClose={close} />)}
-      >
-        {label}
-      </Button>
-    ))
   return (
     <Page
-      intro="Storage that outlives your machines. A volume can be mounted on several bare-metal rentals in its region."
+      intro="Storage that outlives your machines. Order a machine with a volume, or attach it later where its engine can."
       actions={isEmpty ? undefined : create}
     >
       <ListTable
@@ -63,66 +44,53 @@ export function VolumesPage() {
         call="listVolumes"
         rows={(volumes) => volumes}
         rowKey="id"
-        columns={[...columns, actionsColumn(buttons)]}
+        columns={columns}
         skeleton={5}
         empty={
           <Empty title="No volumes yet" action={create}>
-            Create one for datasets and checkpoints and attach it to your machines. It is billed by size from when it is
+            Create one for datasets and checkpoints and use it on your machines. It is billed by size from when it is
             ready until you delete it.
           </Empty>
         }
       />
-      {dialog.shown}
+      {isCreating && mayWrite && <CreateDialog region={region} machine={machine} onClose={() => open(false)} />}
     </Page>
-  )
-}
-
-function DeleteDialog({ volume, onClose }: { volume: Volume; onClose: () => void }) {
-  return (
-    <ConfirmCall
-      title={`Delete ${volume.label}`}
-      action="Delete volume"
-      word={volume.label}
-      operation="terminateVolume"
-      input={{ body: { storageVolumeId: volume.id } }}
-      refreshes={['listVolumes', 'getCustomerBalance']}
-      done={`Deleting ${volume.label}`}
-      onClose={onClose}
-    >
-      Deletes all {number(volume.sizeGb)} GB of data. This cannot be undone. Billing stops immediately.
-    </ConfirmCall>
   )
 }
 
 const columns: Columns<Volume> = [
   textColumn('Volume', ({ id, label }) => (
     <>
-      <span className="block max-w-56 truncate font-medium" title={label}>
+      <TextLink to="/volumes/$id" params={{ id: String(id) }} className="block max-w-56 truncate" title={label}>
         {label}
-      </span>
+      </TextLink>
       <span className="block text-xs whitespace-nowrap text-muted">ID {id}</span>
     </>
   )),
-  textColumn('State', (volume) => <State volume={volume} />),
-  textColumn('Size', ({ sizeGb }) => `${number(sizeGb)} GB`, { align: 'right', className: 'whitespace-nowrap' }),
-  textColumn('Region', 'region', { className: 'whitespace-nowrap' }),
-  textColumn('Price', (volume) => <Price perHour={priceOf(volume)} />, { align: 'right' }),
-  textColumn('Attached to', (volume) => <Attached volume={volume} />),
+  textColumn('State', (volume) => <VolumeBadge volume={volume} />),
+  textColumn('Size', (volume) => <Usage volume={volume} />),
+  textColumn('Region', ({ region, nodeName }) => (
+    <>
+      <span className="block whitespace-nowrap">{region}</span>
+      {nodeName !== null && <span className="block text-xs text-muted">on {nodeName}</span>}
+    </>
+  )),
+  textColumn('Price', (volume) => <Price volume={volume} />, { align: 'right' }),
+  textColumn('Used by', ({ mounts }) => {
+    if (mounts.length === 0) return null
+    return (
+      <ul>
+        {mounts.map((mount) => (
+          <li key={mount.rentalId}>
+            <MountLink mount={mount} />
+          </li>
+        ))}
+      </ul>
+    )
+  }),
 ]
 
-const actions = [
-  {
-    label: 'Mount',
-    whyNot: ({ vip }: Volume) => (vip === '' ? 'The volume is not ready yet' : undefined),
-    needsScope: false,
-    Dialog: MountDialog,
-  },
-  { label: 'Attach', whyNot: whyNotAttach, needsScope: true, Dialog: AttachDialog },
-  { label: 'Detach', whyNot: whyNotDetach, needsScope: true, Dialog: DetachDialog },
-  { label: 'Delete', whyNot: whyNotDelete, needsScope: true, Dialog: DeleteDialog },
-] as const
-
-function State({ volume }: { volume: Volume }) {
+export function VolumeBadge({ volume }: { volume: Volume }) {
   const state = volumeState(volume)
   const { tone, hint } = volumeLabels[state]
   return (
@@ -133,7 +101,8 @@ function State({ volume }: { volume: Volume }) {
   )
 }
 
-function Price({ perHour }: { perHour: NanoUsd }) {
+function Price({ volume }: { volume: Volume }) {
+  const perHour = usdFromNumber(volume.costPerHour) ?? zeroUsd
   return (
     <span className="whitespace-nowrap">
       {hourlyPrice(perHour)}
@@ -141,28 +110,5 @@ function Price({ perHour }: { perHour: NanoUsd }) {
         {money(costOfSpan(perHour, MONTH_DAYS * DAY_MS))} per {MONTH_DAYS} days
       </span>
     </span>
-  )
-}
-
-function priceOf({ costPerHour }: Volume): NanoUsd {
-  return usdFromNumber(costPerHour) ?? zeroUsd
-}
-
-function Attached({ volume }: { volume: Volume }) {
-  const carriers = useCarriers()
-  if (volume.attachedRentals.length === 0) return <span className="text-muted">—</span>
-  return (
-    <ul>
-      {volume.attachedRentals.map((id) => {
-        const carrier = carriers?.find((one) => one.id === id)
-        return (
-          <li key={id}>
-            <TextLink to="/rentals/$id" params={{ id: String(id) }}>
-              {carrier === undefined ? `Rental ${id}` : nameOf(carrier)}
-            </TextLink>
-          </li>
-        )
-      })}
-    </ul>
   )
 }

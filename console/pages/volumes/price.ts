@@ -8,7 +8,7 @@ import { useCall } from '../../api/query.ts'
 export const STEP_GB = volumeSize.stepGb
 export const MAX_GB = volumeSize.maxGb
 
-type StorageOption = Reply<'listStorageOptions'>[number]
+export type StorageOption = Reply<'listStorageOptions'>[number]
 
 /** undefined: not available there, or not known yet. */
 export function useStorageOption(region: string): StorageOption | undefined {

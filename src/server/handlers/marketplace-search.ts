@@ -19,6 +19,7 @@ export const marketplaceSearchHandlers = {
       matches,
       machines: machines.map(({ hardware, ...machine }) => ({
         id: machine.id,
+        providerId: machine.driver,
         clusterName: machine.cluster_name,
         region: machine.region,
         supplierId: shownSupplier(machine),

@@ -19,7 +19,17 @@ import type { Handlers } from '../handler.ts'
 export const rentalVolumeHandlers = {
   listRentalVolumes: async (app, { actor, params }) => {
     const found = await listRentalVolumes(app.database.db, actor, params.id)
-    return found.ok ? ok({ volumes: found.value.map(onWire) }) : found
+    if (!found.ok) return found
+    const { rental, volumes } = found.value
+    const engine = app.drivers.get(rental.driver)?.volumes
+    return ok({
+      volumes: volumes.map(onWire),
+      supports: {
+        order: engine?.serves.includes(rental.kind) === true,
+        attach: engine?.attaches.includes(rental.kind) === true,
+        mount: rental.kind !== 'bare-metal',
+      },
+    })
   },
 
   attachRentalVolume: async (app, { actor, params, body }) => {

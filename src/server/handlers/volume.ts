@@ -12,6 +12,7 @@ import { listStorageOptions, readRoomOfRental, readVolumeRoom } from '../../app/
 import { attachVolume, createVolume, detachVolume, terminateVolume } from '../../app/volume.ts'
 import { tagOf } from '../../domain/rental.ts'
 import { volumeStatus } from '../../domain/volume.ts'
+import type { VolumeEngine } from '../../engines/driver.ts'
 import { transact } from '../../store/database.ts'
 import { findVolumeHosts } from '../../store/host-volume.ts'
 import { findMachine } from '../../store/machine.ts'
@@ -24,13 +25,14 @@ export const volumeHandlers = {
   listStorageOptions: async (app) => {
     const options = await listStorageOptions(app)
     return ok(
-      options.map(({ region, enabled, perGbHour, availableGb }) => ({
+      options.map(({ region, enabled, perGbHour, availableGb, engine }) => ({
         region: region as StorageRegion,
         enabled,
         costPerGbHourUsd: formatUsd(perGbHour),
         minSizeInGb: volumeSize.minGb,
         maxSizeInGb: volumeSize.maxGb,
         availableGb,
+        supports: engine === undefined ? null : supportOf(engine),
       })),
     )
   },
@@ -109,6 +111,7 @@ function volumeRecord(
   hosts: ReadonlyMap<string, string>,
 ) {
   const own = attachments.filter((one) => one.volumeId === volume.id)
+  const engine = app.drivers.get(volume.driver)?.volumes
   return {
     id: volume.id,
     createdAt: formatInstant(volume.created_at),
@@ -132,6 +135,26 @@ function volumeRecord(
     usedGb: volume.used_gb,
     growingToGb: volume.grow_to_gb,
     nodeName: hosts.get(volume.external_id ?? '') ?? volume.machine_id,
-    mounts: own.map(({ rentalId, path, readOnly }) => ({ rentalId, path, readOnly })),
+    mounts: own.map(({ rentalId, kind, name, label, state, path, readOnly }) => ({
+      rentalId,
+      kind,
+      name,
+      label,
+      state,
+      path,
+      readOnly,
+    })),
+    providerId: volume.driver,
+    supports: supportOf(engine),
+  }
+}
+
+function supportOf(engine: VolumeEngine | undefined) {
+  return {
+    kinds: [...(engine?.serves ?? [])],
+    attach: [...(engine?.attaches ?? [])],
+    shared: engine?.isLocal === false,
+    grow: engine?.grow !== undefined,
+    clone: engine?.copies === true,
   }
 }
