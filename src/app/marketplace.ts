@@ -2,6 +2,7 @@
 import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { OrderOptions } from '../contract/workload.ts'
+import { hasDisk } from '../domain/machine.ts'
 import type { OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
@@ -83,6 +84,10 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
     options.value,
   )
   if (!spec.ok) return spec
+  const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
+  if (!hasDisk(machine.disk_gb_per_gpu, gpuCount, whole, options.value.workload.diskGb)) {
+    return fail('no_capacity', { ...wanted, where: `${wanted.where}, where stopped rentals have the disk space` })
+  }
   if (spec.value.ports.length > MAX_PORTS) return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
   const term: OrderTerm = {
     termType: 'on-demand',
@@ -126,7 +131,8 @@ export async function createCheapestInstance(
         nodeName: machine.id,
       }),
     )
-    if (outcome.ok || outcome.kind !== 'no_capacity') return outcome
+    // Another machine may have a larger disk.
+    if (outcome.ok || (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large')) return outcome
   }
   return outcome
 }

@@ -92,6 +92,7 @@ async function orderFromBook(
     networkType,
     gpuCount,
     machineGpus: machineGpusOf(price.value),
+    diskGb: options.value.workload.diskGb,
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
   const where = place?.host === undefined ? `in ${region}` : `on ${place.host}, where the storage volume is`
@@ -113,7 +114,11 @@ async function orderFromBook(
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
-    if (!spec.ok) return spec
+    if (!spec.ok) {
+      // Other machines may have a larger disk.
+      outcome = spec
+      continue
+    }
     outcome = await undoOnFailure(tx, () =>
       placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted),
     )

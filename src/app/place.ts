@@ -60,7 +60,8 @@ export async function findPlaces(
     if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
     if (only !== undefined && !isAt(machine, only)) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
-    groups.set(key, [...(groups.get(key) ?? []), machine])
+    const shown = rejection?.reason === 'no_disk' ? { ...machine, gpusFree: 0 } : machine
+    groups.set(key, [...(groups.get(key) ?? []), shown])
   }
   const ranked = [...groups.values()].flatMap((machines) => rankMachines(machines, demand))
   const withRoom = ranked.filter(({ places }) => places.length > 0)
@@ -77,7 +78,7 @@ function isAt(machine: PlaceableMachine, { driver, host }: Pick<VolumePlace, 'dr
 }
 
 function isFull({ reason }: Rejection): boolean {
-  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus'
+  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus' || reason === 'no_disk'
 }
 
 interface Ranked {
@@ -116,7 +117,7 @@ export function partOfSpec(
   return {
     gpuModel: machine.gpu_model,
     gpuFormFactor: machine.gpu_form_factor,
-    resources: shareOfMachine(machine.hardware, gpusOfNode, machine.gpus_total),
+    resources: shareOfMachine(machine.hardware, gpusOfNode, machine.gpus_total, machine.disk_gb_per_gpu),
     ...(machine.offer_id === null || pays === null ? {} : { maxCostUsdPerGpuHour: formatUsd(pays) }),
   }
 }
@@ -143,6 +144,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
     networkType: rental.network_type,
     gpuCount: rental.gpu_count,
     machineGpus: rental.kind === 'bare-metal' ? rental.gpu_count / Math.max(1, rental.spec.nodes.length) : null,
+    diskGb: rental.spec.workload?.diskGb ?? null,
     pays: await readPays(tx, rental),
   }
   // A volume cannot follow to another engine, nor one on the disk of a host to another host.
@@ -150,13 +152,15 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   if (isBound && app.drivers.get(rental.driver)?.volumes?.isLocal === true) return false
   const only = isBound ? { driver: rental.driver, host: undefined } : undefined
   for (const { example, places } of await findPlaces(app, tx, demand, refusedBy, only)) {
-    const claimed = await claimPlace(tx, rental.id, places)
-    if (claimed === undefined) continue
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
+    const part = partOfSpec(example, demand)
+    const resources = { ...part.resources, storageGb: demand.diskGb ?? part.resources.storageGb }
+    const claimed = await claimPlace(tx, rental.id, places, resources.storageGb)
+    if (claimed === undefined) continue
     await moveToPlace(tx, rental.id, {
       driver: example.driver,
       clusterName: claimed.clusterName,
-      spec: { ...spec, ...partOfSpec(example, demand), ...claimed },
+      spec: { ...spec, ...part, resources, ...claimed },
       refusedBy,
     })
     tx.wake.add('provision')

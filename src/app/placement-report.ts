@@ -28,14 +28,14 @@ const MAX_SHOWN = 200
 
 export async function explainPlacement(
   app: App,
-  order: Omit<Demand, 'machineGpus' | 'pays'>,
+  order: Omit<Demand, 'machineGpus' | 'pays' | 'diskGb'>,
 ): Promise<PlacementReport> {
   const { db } = app.database
   const prices = await findGpuPrices(db, order)
   const serves = (price: GpuPrice): boolean => isPricedBy(price.gpu_count, order)
   const row = prices.find((price) => price.enabled && serves(price))
   const machineGpus = order.machineType === 'bare-metal' ? (row?.gpu_count ?? null) : null
-  const demand: Demand = { ...order, machineGpus, pays: row?.nano_per_gpu_hour ?? null }
+  const demand: Demand = { ...order, machineGpus, diskGb: null, pays: row?.nano_per_gpu_hour ?? null }
   const drivers = new Set(app.drivers.keys())
   const fit: PlacementMachine[] = []
   const rejected: Array<Rejection & { machine: PlacementMachine }> = []

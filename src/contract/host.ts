@@ -177,6 +177,7 @@ export const placementReason = z.enum([
   'not_whole',
   'too_few_free',
   'sick_gpus',
+  'no_disk',
   'cluster_too_small',
 ])
 export type PlacementReason = z.output<typeof placementReason>

@@ -37,7 +37,7 @@ export const rentalPowerEndpoints = {
     path: `${base}/stop`,
     summary: 'Stop a rental and keep its disk',
     description:
-      'Releases the GPUs, and keeps the disk, the name and the addresses. From the moment the machine is off, only the disk is charged (`stoppedCostPerHourUsd`). Its GPUs may be rented to others meanwhile. Stopping a stopped rental succeeds and ends a wait for GPUs. Reserved rentals cannot be stopped (`reserved_not_stoppable`).',
+      'Releases the GPUs, and keeps the disk, the name and the addresses. From the moment the machine is off, only the disk is charged (`stoppedCostPerHourUsd`). Its GPUs may be rented to others meanwhile. The disk is kept for as long as the balance pays for it. Stopping a stopped rental succeeds and ends a wait for GPUs. Reserved rentals cannot be stopped (`reserved_not_stoppable`).',
   }),
   startRental: endpoint({
     ...power,

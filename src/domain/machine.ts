@@ -18,17 +18,32 @@ export interface MachineHardware {
   readonly simulated?: boolean
 }
 
-/** CPU, memory and disk in proportion to the GPUs. */
+/** A machine is not sold with less disk, unless its own share of the GPUs is smaller. */
+export const MIN_DISK_GB = 20
+
+/** Whether free GPUs come with enough disk; stopped rentals may have it. `diskGb`: what the order asks for. */
+export function hasDisk(
+  diskGbPerGpu: number,
+  gpus: number,
+  whole: { storageGb: number; gpusTotal: number },
+  diskGb: number | null,
+): boolean {
+  const least = diskGb ?? Math.min(MIN_DISK_GB, Math.floor((whole.storageGb * gpus) / whole.gpusTotal))
+  return Math.floor(diskGbPerGpu * gpus) >= least
+}
+
+/** CPU and memory in proportion to the GPUs; disk too, unless rentals that are stopped have it (`diskGbPerGpu`). */
 export function shareOfMachine(
   hardware: Pick<MachineHardware, 'cpuModel' | 'virtualCores' | 'ramGb' | 'storageGb'>,
   gpus: number,
   gpusTotal: number,
+  diskGbPerGpu = hardware.storageGb / gpusTotal,
 ) {
   const share = gpus / gpusTotal
   return {
     cpuModel: hardware.cpuModel,
     cpuCount: Math.max(1, Math.floor(hardware.virtualCores * share)),
     ramGb: Math.floor(hardware.ramGb * share),
-    storageGb: Math.floor(hardware.storageGb * share),
+    storageGb: Math.floor(Math.min(hardware.storageGb * share, diskGbPerGpu * gpus)),
   }
 }

@@ -100,6 +100,8 @@ describe('why a machine does not match', () => {
     status: 'node_ready',
     listed: true,
     gpusClaimed: 0,
+    storageGb: 8_000,
+    diskGbPerGpu: 1_000,
   }
   const part: Demand = {
     machineType: 'virtual-machine',
@@ -108,6 +110,7 @@ describe('why a machine does not match', () => {
     networkType: 'ethernet',
     gpuCount: 4,
     machineGpus: null,
+    diskGb: null,
     pays: usd('2'),
   }
   const whole: Demand = { ...part, machineType: 'bare-metal', gpuCount: 16, machineGpus: 8 }
@@ -129,6 +132,9 @@ describe('why a machine does not match', () => {
     [{ gpusTotal: 2, gpusFree: 2 }, 'other_size'],
     [{ gpusClaimed: 5, gpusFree: 3 }, 'too_few_free'],
     [{ gpusClaimed: 2, gpusFree: 3 }, 'sick_gpus'],
+    [{ diskGbPerGpu: 5 }, undefined],
+    [{ diskGbPerGpu: 4 }, 'no_disk'],
+    [{ diskGbPerGpu: 4, storageGb: 32 }, undefined],
   ])('for a part: %j is %s', (change, reason) => {
     expect(rejectionOf({ ...free, ...change }, part, drivers)?.reason).toBe(reason)
   })

@@ -7,6 +7,7 @@ import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import type { PlacementReason } from '../contract/host.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
+import { hasDisk } from './machine.ts'
 
 export interface Candidate {
   readonly machineId: string
@@ -46,6 +47,8 @@ export interface Demand {
   readonly gpuCount: number
   /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
   readonly machineGpus: number | null
+  /** Size of the disk. null: the share of the GPUs. */
+  readonly diskGb: number | null
   /** The customer's price per GPU-hour; offers that cost more do not match. null: any price. */
   readonly pays: NanoUsd | null
 }
@@ -67,6 +70,9 @@ export interface PlacementMachine extends Candidate {
   readonly status: 'node_ready' | 'node_draining' | 'node_lost' | 'node_cleaning' | 'node_quarantined'
   readonly listed: boolean
   readonly gpusClaimed: number
+  readonly storageGb: number
+  /** Of free GPUs: less than their part of `storageGb` if stopped rentals have disks here. */
+  readonly diskGbPerGpu: number
 }
 
 export interface Rejection {
@@ -106,13 +112,15 @@ export function rejectionOf(
   return demand.machineType === 'bare-metal' ? whyNotWhole(machine, demand) : whyNotInPart(machine, demand)
 }
 
-function whyNotInPart(
-  { gpusTotal, gpusFree, gpusClaimed, soldWhole }: PlacementMachine,
-  { gpuCount }: Demand,
-): Rejection | undefined {
+function whyNotInPart(machine: PlacementMachine, { gpuCount, diskGb }: Demand): Rejection | undefined {
+  const { gpusTotal, gpusFree, gpusClaimed, soldWhole } = machine
   if (gpusTotal < gpuCount || (soldWhole && gpusTotal !== gpuCount))
     return { reason: 'other_size', detail: `has ${gpusTotal} GPUs` }
-  if (gpusFree >= gpuCount) return undefined
+  if (gpusFree >= gpuCount) {
+    if (hasDisk(machine.diskGbPerGpu, gpuCount, machine, diskGb)) return undefined
+    const leftGb = Math.floor(machine.diskGbPerGpu * gpuCount)
+    return { reason: 'no_disk', detail: `${leftGb} GB of disk are left for ${gpuCount} GPUs` }
+  }
   const unfit = gpusTotal - gpusClaimed - gpusFree
   const detail = `${gpusFree} of ${gpusTotal} GPUs are free, ${unfit} cannot be sold`
   return { reason: gpusFree + unfit >= gpuCount ? 'sick_gpus' : 'too_few_free', detail }

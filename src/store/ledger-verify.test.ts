@@ -223,6 +223,7 @@ describe('a planted fault', () => {
     account_spend_is_its_charges | it grew             | acc_verify 2026-01       | update account_spend set spent_nano = spent_nano + 1 where account_id = 'acc_verify'
     credit_is_repaid_first   | money beside a debt     | acc_bound                | update ledger_account set balance_nano = 1 where account_id = 'acc_bound' and kind = 'available'
     gpus_claimed_are_counted | one too few             | machine m1               | update machine set gpus_claimed = gpus_claimed - 1
+    disks_are_counted        | some is missing         | machine m1               | update machine set disk_claimed_gb = disk_claimed_gb + 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0
     key_spend_is_its_charges | it grew                 | key verifykey 2026-01    | update key_spend set spent_nano = spent_nano + 1 where api_key_id = 'verifykey'
     requests_are_what_is_charged | one cost more       | acc_verify key verifykey model model-a | update request_cost set cost_nano = cost_nano + 1 where request_id = 'r1'

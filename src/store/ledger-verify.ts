@@ -298,6 +298,16 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       where m.gpus_claimed <> coalesce(c.n, 0)`,
   },
   {
+    name: 'disks_are_counted',
+    over: sql`machine`,
+    offending: sql`
+      select 'machine ' || m.id as subject, format('%s GB recorded, %s GB rented', m.disk_claimed_gb, coalesce(d.gb, 0)) as detail
+      from machine m left join (
+        select machine_id, sum(disk_gb(r.spec)) as gb from rental r, machines_of(r.spec) machine_id
+        where r.released_at is null group by machine_id) d on d.machine_id = m.id
+      where m.disk_claimed_gb <> coalesce(d.gb, 0)`,
+  },
+  {
     name: 'gpus_claimed_are_in_use',
     over: sql`gpu_claim`,
     offending: sql`

@@ -5,7 +5,7 @@ import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceFilters } from '../contract/marketplace.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType, Simulation } from '../contract/shared.ts'
-import type { MachineHardware } from '../domain/machine.ts'
+import { MIN_DISK_GB, type MachineHardware } from '../domain/machine.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -42,6 +42,10 @@ export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   tx.wake.add(CAPACITY_WAKE)
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
 }
+
+/** As `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
+export const hasDisk = sql<boolean>`(floor(disk_gb_per_gpu * gpus_free)
+  >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total)))`
 
 /** The columns of the listing. Pages are read often, so the rest of a row is not read. */
 const listedColumns = [
@@ -86,7 +90,8 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
     select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
   }
   if (filters.min_gpus_available !== undefined) select = select.where('gpus_free', '>=', filters.min_gpus_available)
-  if (filters.available_only) select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready')
+  if (filters.available_only)
+    select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready').where(hasDisk)
   if (filters.max_price !== undefined) {
     select = select.where(
       'price_nano_per_gpu_hour',

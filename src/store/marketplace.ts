@@ -6,7 +6,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceSort } from '../contract/marketplace-search.ts'
 import type { Db } from './database.ts'
-import { isPresent, type ListedMachine } from './machine.ts'
+import { hasDisk, isPresent, type ListedMachine } from './machine.ts'
 import { uptimeOf } from './machine-uptime.ts'
 
 export interface MachineSearch {
@@ -21,7 +21,7 @@ const MAX_WORDS = 20
 
 /** As `gpuLabel` of view/gpu.ts. */
 const gpuName = sql<string>`regexp_replace(replace(gpu_model, '-', ' '), '^(NVIDIA )?(GeForce )?', '', 'i')`
-const free = sql<number>`(case when status = 'node_ready' then gpus_free else 0 end)`
+const free = sql<number>`(case when status = 'node_ready' and ${hasDisk} then gpus_free else 0 end)`
 const supplier = sql<string>`coalesce(supplier_id, 'house')`
 const hardware = (name: string): RawBuilder<number> => sql`(hardware ->> ${sql.lit(name)})::numeric`
 const searched = sql<string>`lower(concat_ws(' ', ${gpuName}, hardware ->> 'cpuModel', id, cluster_name, region, ${supplier}))`

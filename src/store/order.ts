@@ -28,18 +28,20 @@ export async function lockOrderFacts(tx: Tx, accountId: string, keyId: string): 
   return facts
 }
 
-/** Claims the GPUs of the first place that has them all. undefined: none has. */
+/** Claims the GPUs of the first place that has them all, and a disk on each machine. undefined: none has. */
 export async function claimPlace(
   tx: Tx,
   rentalId: number,
   places: readonly Place[],
+  diskGb: number,
 ): Promise<Pick<EngineSpec, 'clusterName' | 'nodes'> | undefined> {
   const at = toDate(tx.clock.now())
   for (const { clusterName, machines } of places) {
     const nodes: Array<EngineSpec['nodes'][number]> = []
     for (const { machineId, gpus } of machines) {
       const { rows } = await sql<{ indexes: number[] | null }>`
-        select claim_gpus(${machineId}, ${gpus}::integer, ${rentalId}::integer, ${at}) as indexes`.execute(tx.db)
+        select claim_share(${machineId}, ${gpus}::integer, ${diskGb}::double precision, ${rentalId}::integer, ${at})
+          as indexes`.execute(tx.db)
       const gpuIndexes = rows[0]?.indexes
       if (gpuIndexes === undefined || gpuIndexes === null) break
       nodes.push({ machineId, gpuIndexes })

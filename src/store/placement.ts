@@ -15,7 +15,11 @@ export async function listPlaceable(
   demand: Pick<Demand, 'machineType' | 'region' | 'gpuType' | 'networkType'>,
 ): Promise<PlaceableMachine[]> {
   const rows = await selectMachines(db)
-    .select(sql<string>`md5(concat_ws('|', gpu_model, gpu_form_factor, gpus_total, hardware::text))`.as('shape'))
+    .select(
+      sql<string>`md5(concat_ws('|', gpu_model, gpu_form_factor, gpus_total, disk_gb_per_gpu, hardware::text))`.as(
+        'shape',
+      ),
+    )
     .where('offering', '=', demand.machineType)
     .where('region', '=', demand.region)
     .where('gpu_type', '=', demand.gpuType)
@@ -49,7 +53,9 @@ function selectMachines(db: Db) {
       'offer_id',
       'sold_whole',
       'cost_nano_per_gpu_hour',
+      'disk_gb_per_gpu',
     ])
+    .select(sql<number>`(hardware ->> 'storageGb')::double precision`.as('storage_gb'))
 }
 
 type Row = Awaited<ReturnType<ReturnType<typeof selectMachines>['execute']>>[number]
@@ -72,5 +78,7 @@ function machineOf(row: Row): PlacementMachine {
     gpusTotal: row.gpus_total,
     gpusFree: row.gpus_free,
     gpusClaimed: row.gpus_claimed,
+    storageGb: row.storage_gb,
+    diskGbPerGpu: row.disk_gb_per_gpu,
   }
 }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { NanoUsd } from '../base/money.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../contract/shared.ts'
-import type { MachineHardware } from '../domain/machine.ts'
+import { MIN_DISK_GB, type MachineHardware } from '../domain/machine.ts'
 import type { Db } from './database.ts'
 
 export interface OptionRow {
@@ -22,6 +22,8 @@ export interface OptionRow {
   readonly simulated: Simulation | null
 }
 
+const fullDisk = sql`(hardware ->> 'storageGb')::double precision / gpus_total`
+
 /**
  * Prices without a machine are left out: a price alone is not an offer. Machines are counted by shape and free GPUs in
  * one pass over the table; joining them to the price book one by one took 47 s for 100,000 machines, this takes 0.1 s.
@@ -32,18 +34,23 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
       select offering, region, gpu_type, network_type, gpus_total,
         case when status = 'node_ready' and listed then gpus_free else 0 end as free,
         sold_whole or offering = 'bare-metal' as is_whole, cost_nano_per_gpu_hour as cost,
+        -- Both only where stopped rentals have some of the disk.
+        case when disk_gb_per_gpu < ${fullDisk} then disk_gb_per_gpu end as disk_left,
+        case when disk_gb_per_gpu < ${fullDisk} then ${fullDisk} end as disk_full,
         count(*) as machines, min(id) as first_id,
         min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
         bool_and(coalesce(simulation = 'machine', false)) as is_simulated_machine,
         bool_and(simulation is not null) as is_simulated
       from machine where offering <> 'marketplace'
-      group by 1, 2, 3, 4, 5, 6, 7, 8)
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     select o.*, m.hardware
     from (
       select p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count, p.nano_per_gpu_hour, p.enabled,
         min(s.gpu_form_factor) as gpu_form_factor, min(s.ethernet_variant) as ethernet_variant,
         min(s.gpus_total) as gpus_total, min(s.first_id) as first_id,
-        sum(s.machines * (s.free / p.gpu_count))::integer as available,
+        coalesce(sum(s.machines * (s.free / p.gpu_count)) filter (where s.disk_left is null
+          or floor(s.disk_left * p.gpu_count) >= least(${sql.lit(MIN_DISK_GB)}, floor(s.disk_full * p.gpu_count))), 0)::integer
+          as available,
         case when bool_and(s.is_simulated_machine) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
       from gpu_price p
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type

@@ -132,6 +132,8 @@ export interface Tables
     gpus_sick: ColumnType<number[], number[] | undefined, number[]>
     gpus_withdrawn: ColumnType<number[], number[] | undefined, number[]>
     gpus_free: GeneratedAlways<number>
+    disk_claimed_gb: GeneratedAlways<number>
+    disk_gb_per_gpu: GeneratedAlways<number>
     price_nano_per_gpu_hour: NanoOrNull
     has_persistent_storage: ColumnType<boolean, boolean | undefined, boolean>
     hardware: Json<MachineHardware>

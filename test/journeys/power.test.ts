@@ -37,8 +37,8 @@ const diskPriceOf = (made: Reply['body']): NanoUsd =>
 const balanceOf = async (by: Call): Promise<NanoUsd> =>
   usd((await succeed(by, 'GET', '/v2/customer/balance')).balanceUsd)
 
-async function rentInstance(by: Call, node = NODE, label?: string): Promise<Reply['body']> {
-  const body = { ...node, gpu_count: 1, ...(label === undefined ? {} : { label }) }
+async function rentInstance(by: Call, node = NODE, more: object = {}): Promise<Reply['body']> {
+  const body = { ...node, gpu_count: 1, ...more }
   const { instance_id } = await succeed(by, 'POST', '/v1/marketplace/instances/create', body)
   await journey.pass()
   await journey.advance(LIST_LAG_MS)
@@ -186,11 +186,79 @@ describe('a stopped rental', () => {
   })
 })
 
+describe('the disk of a stopped rental', () => {
+  const end = async (by: Call, ...made: Reply['body'][]): Promise<void> => {
+    for (const { name } of made) await succeed(by, 'POST', '/v1/marketplace/instances/terminate', { id: name })
+    await journey.pass()
+    await journey.advance(MINUTE_MS)
+  }
+  const diskOf = async (by: Call, more: object = {}): Promise<number> => {
+    const made = await rentInstance(by, NODE, more)
+    await end(by, made)
+    return made.resources.storageGb
+  }
+
+  test('is not sold again: free GPUs come with a share of what is left, and it starts beside them', async () => {
+    const ada = await journey.account({ usd: '200' })
+    const quarter = await diskOf(ada.call)
+    const half = await rentInstance(ada.call, NODE, { gpu_count: 2 })
+    expect(half.resources.storageGb).toBe(2 * quarter)
+    await act(ada.call, half.name, 'stop')
+    // Four free GPUs and half of the disk.
+    const next = await rentInstance(ada.call)
+    expect(next.resources.storageGb).toBe(Math.floor(quarter / 2))
+    const large = await ada.call('POST', '/v1/marketplace/instances/create', { ...NODE, gpu_count: 1, diskGb: quarter })
+    expect([large.status, large.body.reason]).toEqual([400, 'disk_too_large'])
+    await act(ada.call, half.name, 'start')
+    expect((await instance(ada.call, half.name)).state).toBe('Running')
+    // One free GPU, and more than its quarter is left.
+    expect(await diskOf(ada.call)).toBe(quarter)
+    await end(ada.call, half, next)
+    expect(await diskOf(ada.call)).toBe(quarter)
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
+  })
+
+  test('takes its machine off sale when nothing is left, until it is deleted', async () => {
+    const ada = await journey.account({ usd: '200' })
+    const whole = await rentInstance(ada.call, SMALL)
+    await act(ada.call, whole.name, 'stop')
+    const refused = await ada.call('POST', '/v1/marketplace/instances/create', { ...SMALL, gpu_count: 1 })
+    expect([refused.status, refused.body.reason]).toEqual([400, 'no_capacity'])
+    const onSale = async (): Promise<boolean> => {
+      const filters = { filters: { available_only: true } }
+      const { instances } = await succeed(journey.anonymous, 'POST', '/v1/marketplace', filters)
+      return instances.some(({ id }: { id: string }) => id === SMALL.node_name)
+    }
+    expect(await onSale()).toBe(false)
+    await act(ada.call, whole.name, 'start')
+    expect((await instance(ada.call, whole.name)).state).toBe('Running')
+    await end(ada.call, whole)
+    expect(await onSale()).toBe(true)
+  })
+
+  test('sends orders for virtual machines to other machines, and the report says why', async () => {
+    const ada = await journey.account({ usd: '200' })
+    const made = await journey.rentVirtualMachine(ada.call, { gpuCount: 8 })
+    await act(ada.call, made.id, 'stop')
+    const kind = { machineType: 'virtual-machine', gpuType: 'h100', networkType: 'ethernet' }
+    const order = { ...kind, region: 'mock-region', gpuCount: 1 }
+    const report = () => succeed(journey.operator, 'POST', '/v2/operator/placement', order)
+    const short = (await report()).rejected.filter((one: { reason: string }) => one.reason === 'no_disk')
+    expect(short).toHaveLength(1)
+    await succeed(ada.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: made.id })
+    await journey.pass()
+    await journey.advance(MINUTE_MS)
+    const after = await report()
+    expect(after.candidates.map((one: { machineId: string }) => one.machineId)).toContain(short[0].machineId)
+    expect(await checkLedgerAndEngines(journey)).toEqual([])
+  })
+})
+
 describe('when the GPUs are taken', () => {
   test('a start fails at once and names the way to wait, and a waiting rental starts when they are free', async () => {
     const ada = await journey.account({ usd: '10' })
     const ben = await journey.account({ usd: '10' })
-    const made = await rentInstance(ada.call, SMALL)
+    const made = await rentInstance(ada.call, SMALL, { diskGb: 50 })
     await act(ada.call, made.name, 'stop')
     const other = await rentInstance(ben.call, SMALL)
     expect(other.state).toBe('Running')
@@ -217,9 +285,9 @@ describe('when the GPUs are taken', () => {
 
   test('a stop ends the wait', async () => {
     const ada = await journey.account({ usd: '10' })
-    const made = await rentInstance(ada.call, SMALL)
+    const made = await rentInstance(ada.call, SMALL, { diskGb: 50 })
     await act(ada.call, made.name, 'stop')
-    const other = await rentInstance(ada.call, SMALL)
+    const other = await rentInstance(ada.call, SMALL, { diskGb: 50 })
     await act(ada.call, made.name, 'start', { ifNoGpu: 'wait' })
     expect(await act(ada.call, made.name, 'stop')).toMatchObject({ state: 'Stopped', startRequestedAt: null })
     for (const { name } of [made, other])
@@ -232,7 +300,7 @@ describe('when the GPUs are taken', () => {
 describe('an engine that does not do as it is told', () => {
   test('a stop whose answer is lost is a stop', async () => {
     const ada = await journey.account({ usd: '20' })
-    const made = await rentInstance(ada.call, NODE, 'fault-stop-timeout')
+    const made = await rentInstance(ada.call, NODE, { label: 'fault-stop-timeout' })
     await act(ada.call, made.name, 'stop')
     await journey.advance(MINUTE_MS)
     expect((await instance(ada.call, made.name)).state).toBe('Stopped')
@@ -243,7 +311,7 @@ describe('an engine that does not do as it is told', () => {
     ['fault-start-fails', 'boot_failed'],
   ])('%s: the disk is kept, and the rental is stopped with the reason', async (label, reason) => {
     const ada = await journey.account({ usd: '20' })
-    const made = await rentInstance(ada.call, NODE, label)
+    const made = await rentInstance(ada.call, NODE, { label })
     await act(ada.call, made.name, 'stop')
     await act(ada.call, made.name, 'start')
     await journey.advanceBy(MINUTE_MS, 2)
@@ -257,7 +325,7 @@ describe('an engine that does not do as it is told', () => {
 
   test('a disk that is not listed costs nothing until it is seen again, and is not given up within a day', async () => {
     const ada = await journey.account({ usd: '20' })
-    const made = await rentInstance(ada.call, NODE, 'fault-vanish')
+    const made = await rentInstance(ada.call, NODE, { label: 'fault-vanish' })
     await act(ada.call, made.name, 'stop')
     await journey.advance(2 * MINUTE_MS)
     const lost = await instance(ada.call, made.name)

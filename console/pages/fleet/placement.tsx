@@ -176,6 +176,7 @@ const reasonLabels: Readonly<Record<PlacementReason, string>> = {
   not_whole: 'Partly rented',
   too_few_free: 'Too few free GPUs',
   sick_gpus: 'Faulty GPUs',
+  no_disk: 'Too little free disk',
   costs_too_much: 'Above the maximum price',
   cluster_too_small: 'Cluster too small',
 }
