@@ -2,9 +2,10 @@
 import type { Client } from '../client/client.ts'
 import type { NetworkType } from '../contract/shared.ts'
 import { ApiError } from '../client/error.ts'
+import { orderedOf, type WorkloadFields } from '../view/ordered.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import type { OfferKind } from './offer.ts'
 import { listOwn, noMachine } from './own-machine.ts'
-import type { WorkloadFields } from './rent-option.ts'
 
 interface Like {
   readonly kind: OfferKind
@@ -18,22 +19,14 @@ interface Like {
   readonly workload: WorkloadFields
 }
 
-const kinds = { createInstance: 'container', createVirtualMachineRental: 'vm', createBareMetalRental: 'metal' } as const
-
 export async function readLike(client: Client, name: string): Promise<Like> {
-  const { operation, body } = await readOrder(client, name)
-  const { cluster_name: _, node_name: machine, gpu_count: gpuCount, image, label, ...rest } = body
-  const { gpuType, gpuCount: count, region, networkType: network, cudaVersion: __, ...workload } = rest
-  const kind = kinds[operation]
+  const { kind, gpuCount, gpuType, networkType, cudaVersion: _, ...ordered } = orderedOf(await readOrder(client, name))
   return {
-    kind,
-    count: Number(gpuCount ?? count),
-    ...(kind === 'container'
-      ? { machine: machine as string }
-      : { gpu: gpuType as string, region: region as string, network: network as NetworkType }),
-    ...(image === undefined ? {} : { image: imageText(image as { name: string; tag?: string }) }),
-    ...(label === undefined ? {} : { label: label as string }),
-    workload,
+    ...ordered,
+    kind: shortRentalKinds[kind],
+    count: gpuCount,
+    ...(gpuType === undefined ? {} : { gpu: gpuType }),
+    ...(networkType === undefined ? {} : { network: networkType }),
   }
 }
 
@@ -46,8 +39,4 @@ async function readOrder(client: Client, wanted: string) {
     if (error instanceof ApiError && error.status === 404) throw noMachine(wanted)
     throw error
   }
-}
-
-function imageText({ name, tag }: { name: string; tag?: string }): string {
-  return tag === undefined ? name : `${name}:${tag}`
 }

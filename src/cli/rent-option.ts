@@ -1,33 +1,12 @@
 /** Options of `berth rent` for what runs on the machine. They become the options of the order (contract/workload.ts). */
 import { timeText } from '../contract/shared.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
-import type { CallInput } from '../client/client.ts'
+import type { WorkloadFields } from '../view/ordered.ts'
 import { parseWhole } from './flag.ts'
 import { parseJson } from './json-file.ts'
 import { addPort } from './port.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 import type { Options } from './row-type.ts'
-
-/** The fields that every create takes under the same names. */
-export type WorkloadFields = Pick<
-  CallInput<'createCheapestInstance'>['body'],
-  | 'templateId'
-  | 'env'
-  | 'files'
-  | 'command'
-  | 'args'
-  | 'onStart'
-  | 'userData'
-  | 'diskGb'
-  | 'shmGb'
-  | 'ports'
-  | 'volumes'
-  | 'registryCredentialId'
-  | 'restart'
-  | 'idle'
-  | 'stopAt'
-  | 'metadata'
->
 
 export interface WorkloadFlags {
   readonly template?: string

@@ -8,7 +8,7 @@ import type { TermQuote } from '../domain/term.ts'
 import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import type { Offer, OfferKind } from './offer.ts'
 import { readDetail, sshText, type MachineDetail } from './own-machine.ts'
-import type { WorkloadFields } from './rent-option.ts'
+import type { WorkloadFields } from '../view/ordered.ts'
 import { CliError, exitCodes } from './shell.ts'
 
 /** The server gives up after 30 minutes; its answer is known here a little later. */

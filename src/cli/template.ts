@@ -1,6 +1,6 @@
 /** `berth templates`, and `berth export`: a rental as an order, a request or a template. */
 import type { Reply } from '../client/client.ts'
-import { orderAsCurl } from '../view/order-export.ts'
+import { orderAsCommand, orderAsCurl, portText } from '../view/ordered.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
 import { readJsonFile } from './json-file.ts'
 import { ownMachine } from './own-machine.ts'
@@ -80,19 +80,22 @@ export const rows: readonly Row[] = [
     confirm: ({ found }) => `Delete the template ${found.name}?`,
     done: (_, { found }) => `Deleted ${found.name}. Rentals made with it continue.`,
   }),
-  show<'getRentalOrder', { template?: true; curl?: true }, OwnMachine>(
+  show<'getRentalOrder', { template?: true; curl?: true; command?: true }, OwnMachine>(
     'export',
     'getRentalOrder',
     'print the order that makes a machine like this one, as JSON',
     {
       target: ownMachine,
       options: {
-        '--template': { help: 'print the fields of a template instead', conflicts: ['curl'] },
-        '--curl': 'print a request for the API instead',
+        '--command': { help: 'print a berth rent command instead', conflicts: ['curl', 'template'] },
+        '--curl': { help: 'print a request for the API instead', conflicts: ['template'] },
+        '--template': 'print the fields of a template instead',
       },
-      examples: ['berth export brave-teal-otter', 'berth export brave-teal-otter --curl'],
+      notes: 'To rent it again right away: berth rent --like NAME',
+      examples: ['berth export web', 'berth export web --command', 'berth export web --template > web.json'],
       onWire: async (reply, { options }) => (options.template === true ? reply.template : reply),
-      content: (reply, { client, options }) => {
+      content: (reply, { client, options, found }) => {
+        if (options.command === true) return orderAsCommand(found.name, reply).split('\n')
         if (options.curl === true) return orderAsCurl(client.url, reply).split('\n')
         return JSON.stringify(options.template === true ? reply.template : reply.body, null, 2).split('\n')
       },
@@ -103,8 +106,4 @@ export const rows: readonly Row[] = [
 function imageOf({ image }: Template): string {
   if (image === undefined) return "host's default"
   return image.tag === undefined ? image.name : `${image.name}:${image.tag}`
-}
-
-function portText(port: NonNullable<Template['ports']>[number]): string {
-  return typeof port === 'object' ? `${port.port}/${port.protocol}` : String(port)
 }

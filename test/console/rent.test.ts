@@ -532,6 +532,86 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await look('volume-390')
     await close()
   })
+
+  test('rents again with the settings of a machine, and exports them', async () => {
+    const { key, call } = await browser.server.account({ usd: '100' })
+    const node = { cluster_name: 'mock-fra', node_name: 'mock-fra-rtx4090-01' }
+    const settings = {
+      image: { name: 'example/trainer', tag: '2' },
+      env: { MODE: 'train', CONFIG: 'a: 1\nb: 2' },
+      command: ['python', 'train.py', '--name', 'my run'],
+      args: ['--fast'],
+      ports: [{ port: 8888, protocol: 'http', access: 'private', healthPath: '/health' }, 9000],
+      diskGb: 40,
+      idle: { afterMinutes: 30, action: 'stop', gpuUtilBelowPercent: 10, graceSeconds: 60 },
+      files: [{ path: '/etc/trainer.yml', content: 'lr: 0.1', mode: '0600' }],
+      metadata: { team: 'vision' },
+    }
+    const order = { ...node, gpu_count: 1, ...settings, label: 'trainer' }
+    const { instance_name: first } = await succeed(call, 'POST', '/v1/marketplace/instances/create', order)
+    const orderOf = async (id: string) => (await succeed(call, 'GET', `/v2/alpha/on-demand/rentals/${id}/order`)).body
+    const before = await orderOf(first)
+    const { page, visit, look, close } = await browser.open(key)
+
+    await visit(`/rentals/containers/${first}`, 'trainer')
+    await page.getByRole('button', { name: 'Export' }).click()
+    const exported = page.getByRole('dialog', { name: `Export ${first}` })
+    // A file is no part of a command line.
+    await exported.getByText(`berth rent --like ${first}`).waitFor()
+    await exported.getByRole('tab', { name: 'API call' }).click()
+    await exported.getByText(/^curl -X POST .*\/v1\/marketplace\/instances\/create/).waitFor()
+    await look('rental-export')
+    await exported.getByRole('tab', { name: 'Template' }).click()
+    await exported.getByLabel('Name').fill('Trainer again')
+    await look('rental-export-template')
+    await exported.getByRole('button', { name: 'Save as template' }).click()
+    await exported.waitFor({ state: 'detached' })
+    const { templates } = await succeed(call, 'GET', '/v2/templates')
+    expect(templates).toContainEqual(expect.objectContaining({ name: 'Trainer again', diskGb: 40 }))
+
+    await page.getByRole('link', { name: 'Rent again' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
+    await dialog.getByText('Advanced options').click()
+    expect(await dialog.getByLabel('Image').inputValue()).toBe('example/trainer:2')
+    expect(await dialog.getByLabel('Ports').inputValue()).toBe('8888/http, 9000')
+    expect(await dialog.getByLabel('Environment variables').inputValue()).toBe('MODE=train')
+    expect(await dialog.getByLabel('Start command').inputValue()).toBe("python train.py --name 'my run'")
+    await dialog.getByLabel('Environment variables').fill('MODE=test')
+    await look('marketplace-rent-again')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByText('1 file, the arguments, 1 long variable, the metadata').waitFor()
+    await look('marketplace-like')
+    await page.reload()
+    await dialog.getByText('Advanced options').click()
+    await dialog.getByLabel('Environment variables').fill('MODE=test')
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    expect(await orderOf(idIn(page.url()))).toEqual({
+      ...before,
+      // Typed as one word.
+      image: { name: 'example/trainer:2' },
+      env: { ...settings.env, MODE: 'test' },
+    })
+
+    const body = { gpuCount: 2, gpuType: 'h200', region: 'mock-region', label: 'notebook', ports: [8080] }
+    const { id } = await succeed(call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals', body)
+    await visit(`/rentals/${id}`, 'notebook')
+    await page.getByRole('button', { name: 'Export' }).click()
+    await page
+      .getByRole('dialog')
+      .getByText(/^berth rent.*--kind vm.*--gpu h200.*--count 2.*--port 8080/s)
+      .waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('link', { name: 'Rent again' }).click()
+    await page.getByText('Renting again with the settings of notebook').waitFor()
+    await page.getByRole('radio', { name: 'H200', checked: true }).waitFor()
+    expect(await page.getByLabel('Ports').inputValue()).toBe('8080')
+    await look('rent-like')
+    await page.getByRole('button', { name: /^Rent for/ }).click()
+    await page.waitForURL(/\/rentals\/\d+$/)
+    expect(await orderOf(idIn(page.url()))).toEqual(await orderOf(String(id)))
+    await close()
+  })
 })
 
 /** Choices are in the URL, so a radio is checked only after the navigation. */

@@ -16,6 +16,7 @@ import { useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
+import { ExportButton, RentInstanceAgain } from '../rental/again.tsx'
 import { ChangeButton, ChangeInstanceDialog } from '../rental/change.tsx'
 import { CostSoFar } from '../rental/cost.tsx'
 import { TerminateButton, TerminateDialog } from '../rental/end.tsx'
@@ -75,6 +76,8 @@ function OneInstance({ instance, readAtMs }: { instance: Instance; readAtMs: num
             machine={{ kind: 'container', id: instance.name, shownName: name, actions: instance.actions }}
             dialog={dialog}
           />
+          <RentInstanceAgain name={instance.name} />
+          <ExportButton id={instance.name} name={instance.name} dialog={dialog} />
           <ChangeButton status={status} onClick={() => setOpen('change')} />
           <TerminateButton status={status} onClick={() => setOpen('end')} />
         </>

@@ -9,7 +9,7 @@ import { parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
 import { gpuLabel } from '../../../src/view/gpu.ts'
-import { call, refresh } from '../../api/query.ts'
+import { call, refresh, useCall } from '../../api/query.ts'
 import type { marketplaceSearch } from './search.ts'
 
 const PAGE_ROWS = 100
@@ -36,7 +36,7 @@ export interface Machines {
 export function useMachines(search: z.output<typeof marketplaceSearch>): Machines {
   const [pages, setPages] = useState<readonly number[]>([0])
   const [known, setKnown] = useState<number>()
-  const { sort = 'price', down = false, each = false, template: _template, ...filter } = search
+  const { sort = 'price', down = false, each = false, template: _template, like: _like, ...filter } = search
   const answers = useQueries({
     queries: pages.map((page) => {
       const input: CallInput<'searchMachines'> = {
@@ -69,6 +69,14 @@ export function useMachines(search: z.output<typeof marketplaceSearch>): Machine
       setPages(Array.from({ length: to - from + 1 }, (_, n) => from + n))
     },
   }
+}
+
+/** One machine by its id. undefined: it is not offered, or not read yet. */
+export function useMachine(id: string | undefined): { readonly machine: MachineRow | undefined; isLoading: boolean } {
+  const input: CallInput<'searchMachines'> = { query: { text: id ?? '', limit: PAGE_ROWS } }
+  const { data, isLoading } = useCall('searchMachines', input, { enabled: id !== undefined })
+  const found = data?.machines.find((one) => one.id === id)
+  return { machine: found === undefined ? undefined : rowOf(found), isLoading }
 }
 
 function rowOf({ gpuModel, gpuRamMib, pricePerGpuHourUsd, ...machine }: Listed): MachineRow {

@@ -12,13 +12,15 @@ import { CheckField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { VirtualTable } from '../../ui/virtual-table.tsx'
+import { LikeNotice } from '../rent/like-notice.tsx'
+import { useLike } from '../rent/like.ts'
 import { useOwnVolumes } from '../rent/mounts.tsx'
 import { TemplateGallery, useTemplates } from '../rent/template.tsx'
 import { columnsOf } from './column.tsx'
 import { CompareDialog } from './compare.tsx'
 import { FilterFields, type Change } from './filter.tsx'
 import { GpuCards } from './gpu-card.tsx'
-import { useMachines, type MachineRow } from './machine.ts'
+import { useMachine, useMachines, type MachineRow } from './machine.ts'
 import { RentDialog } from './rent.tsx'
 
 const route = getRouteApi('/shell/marketplace')
@@ -36,6 +38,16 @@ export function MarketplacePage() {
   const counts = useCall('countMachines').data
   const { templates, isLoading } = useTemplates()
   useOwnVolumes()
+  const { like: found, isLoading: isLikeLoading } = useLike(search.like)
+  const like = found?.ordered.kind === 'container' ? found : undefined
+  const { machine: same, isLoading: isSameLoading } = useMachine(like?.ordered.machine)
+  const isSameFree = same !== undefined && same.gpusFree >= (like?.ordered.gpuCount ?? 1)
+  // Renting again opens the order at once, on the same machine if it has room.
+  const [opened, setOpened] = useState<string>()
+  if (like !== undefined && isSameFree && opened !== search.like) {
+    setOpened(search.like)
+    setRenting(same)
+  }
   const template = templates.find(({ id }) => id === search.template)
   const [compared, setCompared] = useState<readonly MachineRow[]>([])
   const [isComparing, setComparing] = useState(false)
@@ -63,10 +75,17 @@ export function MarketplacePage() {
       actions={<ButtonLink to="/rent">Virtual machines and bare metal</ButtonLink>}
     >
       {error !== null && <ErrorNotice error={error} onRetry={retry} isRead />}
-      {rows === undefined || counts === undefined || isLoading ? (
+      {rows === undefined || counts === undefined || isLoading || isLikeLoading || isSameLoading ? (
         error === null && <Skeleton rows={14} />
       ) : (
         <>
+          {like !== undefined && (
+            <LikeNotice like={like} onDiscard={() => change({ like: undefined })}>
+              {isSameFree
+                ? 'Choose any machine.'
+                : `${like.ordered.machine ?? 'Its machine'} has no room for it now: choose another machine.`}
+            </LikeNotice>
+          )}
           <TemplateGallery templates={templates} chosen={template?.id} onChoose={(id) => change({ template: id })} />
           <GpuCards
             counts={counts}
@@ -132,6 +151,7 @@ export function MarketplacePage() {
           // The dialog keeps the chosen machine, with its current price.
           machine={rows?.find((row) => row?.id === renting.id) ?? renting}
           template={template}
+          like={like}
           onClose={() => setRenting(undefined)}
         />
       )}

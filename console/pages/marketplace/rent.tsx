@@ -15,6 +15,7 @@ import { toast } from '../../ui/toast.tsx'
 import { AdvancedFields } from '../rent/advanced-fields.tsx'
 import { advancedOf, advancedPaths, checkAdvanced, noAdvanced } from '../rent/advanced.ts'
 import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
+import { keptOf, type Like } from '../rent/like.ts'
 import { MountFields, mountPaths, noMounts, volumesOf } from '../rent/mounts.tsx'
 import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
 import { portsHint, portsOf } from '../rent/ports.ts'
@@ -40,7 +41,8 @@ const paths = {
   limitUsd: 'spending_limit_usd',
 } as const
 
-function bodyOf(order: Order, machine: MachineRow, templateId: string | undefined) {
+function bodyOf(order: Order, machine: MachineRow, templateId: string | undefined, like: Like | undefined) {
+  const advanced = advancedOf(order)
   const image = optionalText(order.image)
   return {
     cluster_name: machine.clusterName,
@@ -55,24 +57,33 @@ function bodyOf(order: Order, machine: MachineRow, templateId: string | undefine
     spending_limit_usd: optionalText(order.limitUsd),
     templateId,
     volumes: volumesOf(order),
-    ...advancedOf(order),
+    ...advanced,
+    ...keptOf(like, order, advanced.env),
   }
+}
+
+function initialOf({ gpusFree }: MachineRow, template: Template | undefined, like: Like | undefined): Order {
+  const image = template?.image === undefined ? DEFAULT_IMAGE : ''
+  if (like === undefined) return { ...noOrder, image }
+  return { ...noOrder, ...like.typed, gpus: String(Math.min(like.ordered.gpuCount, gpusFree)) }
 }
 
 interface RentDialogProps {
   readonly machine: MachineRow
   readonly template: Template | undefined
+  /** The container that fills in the form. */
+  readonly like: Like | undefined
   readonly onClose: () => void
 }
 
-export function RentDialog({ machine, template, onClose }: RentDialogProps) {
+export function RentDialog({ machine, template, like, onClose }: RentDialogProps) {
   const navigate = useNavigate()
   const rent = useAction('createInstance', ['searchMachines', 'listInstances', 'getCustomerBalance'])
   const form = useForm({
     // The image of the template, unless another one is typed.
-    initial: template?.image === undefined ? noOrder : { ...noOrder, image: '' },
+    initial: () => initialOf(machine, template, like),
     schema: api.createInstance.body,
-    body: (order) => bodyOf(order, machine, template?.id),
+    body: (order) => bodyOf(order, machine, template?.id, like),
     check: (order) => ({
       ...checkEnd(order),
       ...checkAdvanced(order, systemClock.now()),

@@ -14,6 +14,8 @@ export const marketplaceSearch = z.object({
   text: z.coerce.string().max(200).optional().catch(undefined),
   /** The template to start with. */
   template: z.string().max(100).optional().catch(undefined),
+  /** The container whose settings fill in the order. */
+  like: z.string().max(100).optional().catch(undefined),
   /** Every machine, instead of one row for identical ones. */
   each: z.boolean().optional().catch(undefined),
   sort: z.enum(marketplaceSorts).optional().catch(undefined),

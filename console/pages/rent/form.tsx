@@ -11,6 +11,7 @@ import { priceOfVolume, useStorageOption } from '../volumes/price.ts'
 import { SetUpCard, ShapeCard, TermCard } from './card.tsx'
 import { checkAdvanced } from './advanced.ts'
 import { checkEnd } from './guards.tsx'
+import type { Like } from './like.ts'
 import type { Choices, Selection } from './option.ts'
 import { bodyOf, noOrder, orderPaths, useRent, type Order } from './order.ts'
 import { isPriceChange } from './refusal.tsx'
@@ -23,6 +24,8 @@ interface RentFormProps {
   readonly kind: RentalType
   readonly choices: Choices
   readonly template: Template | undefined
+  /** The rental that fills in the form. */
+  readonly like: Like | undefined
   readonly onSelect: (selection: Selection) => void
 }
 
@@ -31,16 +34,16 @@ const schemas = {
   'bare-metal': api.createBareMetalRental.body,
 } as const
 
-export function RentForm({ kind, choices, template, onSelect }: RentFormProps) {
+export function RentForm({ kind, choices, template, like, onSelect }: RentFormProps) {
   const { chosen } = choices
   const reserveOptions = useCall('listReserveOptions', {}, { enabled: useMay('compute:read') }).data ?? []
   const terms = quoteTerms(reserveOptions, chosen.perHour)
   const termOf = ({ days }: Order): TermQuote | undefined => terms.find((term) => String(term.days) === days)
   const renting = useRent(kind)
   const form = useForm({
-    initial: noOrder,
+    initial: like === undefined ? noOrder : { ...noOrder, ...like.typed },
     schema: schemas[kind],
-    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: template?.id }),
+    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: template?.id, like }),
     check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
     paths: orderPaths,
     action: renting,

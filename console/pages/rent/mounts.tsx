@@ -33,6 +33,19 @@ export function volumesOf({ mounts }: Mounts) {
   }))
 }
 
+export function mountsOf(
+  volumes: ReadonlyArray<{ readonly volumeId: number; readonly path: string; readonly readOnly?: boolean | undefined }>,
+): Mounts {
+  return {
+    mounts: volumes.map(({ volumeId, path, readOnly = false }, key) => ({
+      key,
+      volumeId: String(volumeId),
+      path,
+      readOnly,
+    })),
+  }
+}
+
 /** Read with the page, so that nothing moves when a form opens. */
 export function useOwnVolumes() {
   return useCall('listVolumes', undefined, { enabled: useMay('compute:read') })

@@ -10,6 +10,7 @@ import { optionalText } from '../../form/read.ts'
 import { toast } from '../../ui/toast.tsx'
 import { advancedOf, advancedPaths, noAdvanced } from './advanced.ts'
 import { endOf, noGuards } from './guards.tsx'
+import { keptOf, type Like } from './like.ts'
 import { mountPaths, noMounts, volumesOf } from './mounts.tsx'
 import type { Choices } from './option.ts'
 import { portsOf } from './ports.ts'
@@ -57,10 +58,13 @@ interface OrderOf {
   readonly chosen: Choices['chosen']
   readonly term: TermQuote | undefined
   readonly templateId: string | undefined
+  readonly like: Like | undefined
 }
 
-export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateId }: OrderOf) {
+export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateId, like }: OrderOf) {
   const { option, gpuCount } = chosen
+  const advanced = advancedOf(order)
+  const kept = keptOf(like, order, advanced.env)
   const common = {
     gpuCount,
     gpuType: option.gpuType,
@@ -79,14 +83,15 @@ export function bodyOf(kind: RentalType, order: Order, { chosen, term, templateI
     autoTerminateAt: endOf(order),
     spendingLimitUsd: optionalText(order.limitUsd),
     templateId,
-    ...advancedOf(order),
+    ...advanced,
+    ...kept,
   }
   // An offer of a kind only names regions of that kind.
   return kind === 'virtual-machine'
     ? {
         ...common,
         region: option.region as VirtualMachineBody['region'],
-        ports: portsOf(order.ports),
+        ports: kept.ports ?? portsOf(order.ports),
         volumes: volumesOf(order),
       }
     : {

@@ -11,6 +11,8 @@ import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { RentForm } from './form.tsx'
+import { LikeNotice } from './like-notice.tsx'
+import { useLike, type Like } from './like.ts'
 import { useOwnVolumes } from './mounts.tsx'
 import { choose, selectionOf, type Choices, type Option, type Selection } from './option.ts'
 import { ReservationDialog } from './reservation.tsx'
@@ -24,7 +26,7 @@ const kinds: Readonly<Record<RentalType, string>> = {
 }
 
 export function RentPage() {
-  const { kind = 'virtual-machine', template: templateId, ...selection } = route.useSearch()
+  const { kind = 'virtual-machine', template: templateId, like: likeId, ...selection } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
   const { templates, isLoading } = useTemplates()
@@ -35,6 +37,8 @@ export function RentPage() {
   const keys = useCall('listSshKeys', {}, { enabled: mayRead })
   const terms = useCall('listReserveOptions', {}, { enabled: mayRead })
   const volumes = useOwnVolumes()
+  const { like: found, isLoading: isLikeLoading } = useLike(likeId)
+  const like = found?.ordered.kind === kind ? found : undefined
   const [isAsking, setAsking] = useState(false)
   const mayRent = useMay('compute:write')
   const change = (changed: Selection): void =>
@@ -56,10 +60,21 @@ export function RentPage() {
       >
         <Answer of={options} skeleton={<Skeleton rows={12} />}>
           {() => {
-            if (keys.isLoading || terms.isLoading || volumes.isLoading || isLoading) return <Skeleton rows={12} />
+            if (keys.isLoading || terms.isLoading || volumes.isLoading || isLoading || isLikeLoading)
+              return <Skeleton rows={12} />
             if (choices === undefined) return <NothingOffered kind={kind} />
             return (
               <div className="flex flex-col gap-4">
+                {like !== undefined && (
+                  <LikeNotice
+                    like={like}
+                    onDiscard={() =>
+                      void navigate({ search: (before) => ({ ...before, like: undefined }), replace: true })
+                    }
+                  >
+                    {isOther(like, choices) && 'The same machine is not available now: check the selection.'}
+                  </LikeNotice>
+                )}
                 {kind === 'virtual-machine' && (
                   <TemplateGallery
                     templates={templates}
@@ -74,8 +89,9 @@ export function RentPage() {
                   />
                 )}
                 <RentForm
-                  key={kind}
+                  key={`${kind} ${like === undefined ? '' : likeId}`}
                   kind={kind}
+                  like={like}
                   choices={choices}
                   template={kind === 'virtual-machine' ? template : undefined}
                   onSelect={change}
@@ -103,6 +119,16 @@ function useChoices(
   const isNew = shown?.asked !== asked || JSON.stringify(shown.selection) !== JSON.stringify(now)
   if (now !== undefined && isNew) setShown({ asked, selection: now })
   return choices
+}
+
+/** Whether the selection differs from the rental that it should be like. */
+function isOther({ ordered }: Like, { chosen: { option, gpuCount } }: Choices): boolean {
+  return (
+    option.region !== ordered.region ||
+    option.gpuType !== ordered.gpuType ||
+    option.connectionType !== ordered.networkType ||
+    gpuCount !== ordered.gpuCount
+  )
 }
 
 function NothingOffered({ kind }: { kind: RentalType }) {

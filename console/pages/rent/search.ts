@@ -11,5 +11,7 @@ export const rentSearch = z.object({
   network: networkType.optional().catch(undefined),
   /** The template to start with. */
   template: z.string().max(100).optional().catch(undefined),
+  /** The rental whose settings fill in the form. */
+  like: z.coerce.string().max(100).optional().catch(undefined),
   count: z.int().min(1).max(4_096).optional().catch(undefined),
 })

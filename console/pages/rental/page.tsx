@@ -14,6 +14,7 @@ import { useDialog } from '../../ui/dialog.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
+import { ExportButton, RentRentalAgain } from './again.tsx'
 import { ChangeButton, ChangeRentalDialog } from './change.tsx'
 import { CostSoFar } from './cost.tsx'
 import { TerminateButton, TerminateDialog } from './end.tsx'
@@ -67,6 +68,8 @@ function OneRental({ rental, readAtMs }: { rental: Rental; readAtMs: number }) {
             machine={{ kind: rental.rentalType, id: String(rental.id), shownName: name, actions: rental.actions }}
             dialog={dialog}
           />
+          <RentRentalAgain rental={rental} />
+          <ExportButton id={String(rental.id)} name={rental.name ?? String(rental.id)} dialog={dialog} />
           <ChangeButton
             status={status}
             onClick={() => dialog.open((close) => <ChangeRentalDialog rental={rental} onClose={close} />)}

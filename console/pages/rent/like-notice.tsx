@@ -1,0 +1,27 @@
+/** Tells that a form is filled in from another rental. */
+import type { ReactNode } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { Notice } from '../../ui/notice.tsx'
+import { keptText, type Like } from './like.ts'
+
+interface LikeNoticeProps {
+  readonly like: Like
+  readonly onDiscard: () => void
+  /** What else one should know, such as another machine. */
+  readonly children?: ReactNode
+}
+
+export function LikeNotice({ like, onDiscard, children }: LikeNoticeProps) {
+  const kept = keptText(like)
+  return (
+    <Notice>
+      <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
+        <p>
+          Renting again with the settings of <strong>{like.name}</strong>.{kept !== undefined && ` Also kept: ${kept}.`}{' '}
+          {children}
+        </p>
+        <Button onClick={onDiscard}>Start over</Button>
+      </div>
+    </Notice>
+  )
+}
