@@ -96,6 +96,7 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
       folder: path.join(folder.dir, 'containers'),
       volumeFolder: path.join(folder.dir, 'volumes'),
       defaultImage: settings.image ?? DEFAULT_IMAGE,
+      ...(settings.image === undefined ? { smallImageFolder: path.join(folder.dir, 'small-image') } : {}),
       allowLocalImages: settings.allowLocalImages === true,
       gpus: snapshot.gpus.map(({ gpu }, index) => ({ index, uuid: gpu.uuid, simulated: snapshot.simulated })),
       allowPrivateRegistries: settings.allowPrivateRegistries === true,

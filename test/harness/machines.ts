@@ -42,6 +42,8 @@ export interface HostOptions {
   readonly gpus?: string
   /** Its own small disk for images and containers. */
   readonly diskMb?: number
+  /** Its supplier chooses no default image, and it cannot reach the registry of the usual one. */
+  readonly hasNoImage?: true
   /** Extra arguments for `berth agent run`. */
   readonly args?: readonly string[]
 }
@@ -149,9 +151,10 @@ async function addContainerHost(
   const token = options.token ?? (await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})).token
   const joins = ['--server', server.url, '--token', token, '--name', id, '--dir', dir]
   const sells = ['--cluster', 'lab', '--price', '0.40', '--simulate-gpus', options.gpus]
-  const image = `${registry.images.busybox.name}:${registry.images.busybox.tag}`
-  const runs = ['--docker-socket', docker.socketPath, '--allow-registry', network.bridgeAddress, '--image', image]
-  const args = [...joins, ...sells, ...runs, ...(options.args ?? [])]
+  const runs = ['--docker-socket', docker.socketPath, '--allow-registry', network.bridgeAddress]
+  const { name, tag } = registry.images.busybox
+  const image = options.hasNoImage === true ? [] : ['--image', `${name}:${tag}`]
+  const args = [...joins, ...sells, ...runs, ...image, ...(options.args ?? [])]
   let agent: AgentProcess | undefined
   const running = (): AgentProcess => {
     if (agent === undefined) throw new Error(`the agent of ${id} does not run`)

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SMALL_IMAGE } from '../../src/engines/docker/small-image.ts'
 import { agentProgram } from '../harness/agent-process.ts'
 import { whyNoDockerLab } from '../harness/docker-lab.ts'
 import {
@@ -18,6 +19,7 @@ import { succeed } from '../harness/journey.ts'
 import { tablesWith } from '../harness/planted.ts'
 import { startMachines, type ContainerHost, type Customer, type Machines, type Ran } from '../harness/machines.ts'
 import { waitFor } from '../harness/wait.ts'
+import { askWebApp } from '../harness/web-app.ts'
 
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`
@@ -26,6 +28,7 @@ const RUNS = 10
 /** Enough for a busy machine. */
 const GIVE_UP_MS = 40_000
 
+const APPS_DOMAIN = 'apps.example.test'
 const PLANTED = 'planted-secret-value-7431'
 
 interface Failed {
@@ -40,7 +43,7 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
   let first: Instance
 
   beforeAll(async () => {
-    machines = await startMachines({ hosts: 0 })
+    machines = await startMachines({ hosts: 0, env: { BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}` } })
     host = await machines.addHost({ args: ['--allow-local-images'] })
     ada = await machines.customer()
     const { name, tag } = machines.registry.images.busybox
@@ -135,6 +138,25 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
       await terminate(ada, id)
       await untilGone(ada, id)
     }
+  })
+
+  test('a host without a registry makes its own image, and the page of the starter template opens', async () => {
+    const { server } = machines
+    const cutOff = await machines.addHost({ hasNoImage: true })
+    const name = await rentInstance(ada, cutOff, null, { templateId: 'tpl_page' })
+    await untilStatus(ada, name, 'online')
+    const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)
+    await waitFor('a successful health check', async () => (await detail()).ready === true)
+    const url = `http://${name}-8080.${APPS_DOMAIN}`
+    const asKey = { Authorization: `Bearer ${ada.key}` }
+    const page = await askWebApp(server.url, url, asKey)
+    expect([page.status, page.body]).toEqual([200, expect.stringContaining('<h1>It works</h1>')])
+    expect((await exec(name, 'sh', '-c', 'echo mine > /srv/www/own.txt')).code).toBe(0)
+    expect(await askWebApp(server.url, `${url}/own.txt`, asKey)).toMatchObject({ status: 200, body: 'mine\n' })
+    expect((await askWebApp(server.url, url)).status).toBe(404)
+    expect(await cutOff.docker.docker('images', '--format', '{{.Repository}}:{{.Tag}}')).toBe(`${SMALL_IMAGE}\n`)
+    await terminate(ada, name)
+    await untilGone(ada, name)
   })
 
   test('an image from an unreachable registry fails within seconds, with a reason', async () => {

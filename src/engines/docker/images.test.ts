@@ -1,6 +1,7 @@
 /** Images: pulled from registries (private and slow ones too) or local, and started as an order asks, with a real daemon and registry. */
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import http from 'node:http'
+import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/harness/docker-lab.ts'
 import {
@@ -14,6 +15,7 @@ import {
 import { waitFor } from '../../../test/harness/wait.ts'
 import { Keeper } from '../keeper.ts'
 import { NeverStarts } from '../runtime.ts'
+import { SMALL_IMAGE } from './small-image.ts'
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`
@@ -40,6 +42,28 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     expect(failure).toBeInstanceOf(NeverStarts)
     return failure as NeverStarts
   }
+
+  test('makes a small image if no registry can be reached, but only in place of the default one', async () => {
+    const smallImageFolder = path.join(lab.folder, 'small')
+    const cutOff = runtimeOn(lab, { defaultImage: 'debian:12', smallImageFolder })
+    const said: string[] = []
+    await cutOff.start(workloadOf('small'), (message) => said.push(message), forever)
+    expect(said).toContain('building the small image')
+    expect(await shell('small', 'id -un; cat /proc/1/comm; ls -d /tmp /usr/bin/env; stat -c %a /tmp')).toMatch(
+      /^root\n.*\n\/tmp\n\/usr\/bin\/env\n1777\n$/,
+    )
+    await cutOff.start(workloadOf('again'), (message) => said.push(message), forever)
+    expect(said.filter((message) => message === 'building the small image')).toHaveLength(1)
+    for (const id of ['small', 'again']) await cutOff.stop(id, forever)
+    expect(await lab.docker('images', '-q', SMALL_IMAGE)).not.toBe('')
+    expect(readdirSync(smallImageFolder)).toEqual([])
+    expect(await refusal({ image: { name: 'ubuntu', tag: '24.04' } }, cutOff)).toMatchObject({
+      reason: 'registry_unreachable',
+    })
+    const chosen = runtimeOn(lab, { defaultImage: 'debian:12' })
+    expect(await refusal({}, chosen)).toMatchObject({ reason: 'registry_unreachable' })
+    for (const runtime of [cutOff, chosen]) await runtime.close()
+  })
 
   test('pulls an image with progress, runs it, and removes it afterwards', async () => {
     const said: string[] = []

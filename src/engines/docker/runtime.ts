@@ -37,6 +37,8 @@ export interface DockerRuntimeOptions {
   readonly volumeFolder?: string
   /** For orders without an image. */
   readonly defaultImage: string
+  /** See `ImageFetchOptions`. */
+  readonly smallImageFolder?: string
   /** Customers may use images that are already on this host. */
   readonly allowLocalImages: boolean
   readonly gpus: readonly DockerGpu[]
@@ -205,9 +207,9 @@ class DockerRuntime implements Runtime {
       const image = imageOf(workload, this.#options.defaultImage)
       await this.#images.hold(image, async () => {
         const sources = { ...this.#options, client: this.#client, images: this.#images }
-        await fetchImage(sources, workload, image, progress, signal)
+        const name = await fetchImage(sources, workload, image, progress, signal)
         progress('creating the container')
-        await this.#maker.make(workload, image.full, info, signal)
+        await this.#maker.make(workload, name, info, signal)
       })
       await this.#files.keepMade(workload.id)
     }
