@@ -61,6 +61,9 @@ export async function attachRentalVolume(
   const paths = own.flatMap((one) => (one.path === null || one.volumeId === volumeId ? [] : [one.path]))
   const overlap = mount.path === null ? undefined : overlappingMounts([...paths, mount.path])
   if (overlap !== undefined) return failField(['path'], 'mount_path_taken', overlap)
+  const already = own.find((one) => one.volumeId === volumeId && one.state !== 'detaching')
+  if (already !== undefined && (already.path !== mount.path || already.readOnly !== mount.readOnly))
+    return fail('volume_attached', { rentalIds: [id] })
   const others = (await listAttachments(tx.db, { volumeIds: [volumeId] })).filter((one) => one.rentalId !== id)
   if (engine.isLocal && !isSharedWith(others, { kind, readOnly: mount.readOnly })) {
     const rentalIds = others.map((one) => one.rentalId)

@@ -1,5 +1,6 @@
 /** Options of `berth rent` for what runs on the machine. They become the options of the order (contract/workload.ts). */
 import { timeText } from '../contract/shared.ts'
+import type { Client } from '../client/client.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
 import { parseWhole } from './flag.ts'
@@ -48,7 +49,10 @@ export const workloadOptions: Options = {
     help: 'containers and virtual machines: ports such as 8080, 8888/http, 8000/http/public',
     parse: addPort,
   },
-  '--mount <id:path...>': { help: 'mount a storage volume there; add :ro for read-only', parse: collect },
+  '--mount <volume:path...>': {
+    help: 'mount a storage volume, by id or label, at the path; add :ro for read-only',
+    parse: collect,
+  },
   '--registry <id>': 'containers: registry login, as shown by berth registries ls',
   '--restart <policy>': 'containers: never, always, on-failure or on-failure:RETRIES',
   '--idle <minutes:action>': 'notify, stop or terminate after this many idle minutes, such as 30:stop',
@@ -126,9 +130,31 @@ function wordsOf(text: string, flag: string): string[] {
   return words
 }
 
+/** Replaces labels of volumes in `--mount` by their ids. */
+export async function withVolumeIds<Flags extends Pick<WorkloadFlags, 'mount'>>(
+  client: Client,
+  flags: Flags,
+): Promise<Flags> {
+  const { mount } = flags
+  if (mount === undefined || mount.every((text) => /^\d+:/.test(text))) return flags
+  const volumes = await client.call('listVolumes')
+  return {
+    ...flags,
+    mount: mount.map((text) => {
+      const [label = ''] = text.split(':')
+      const [found, ...others] = volumes.filter((one) => one.label === label || String(one.id) === label)
+      if (found === undefined || others.length > 0) {
+        const problem = found === undefined ? `There is no volume ${label}.` : `Several volumes are named ${label}.`
+        throw new CliError(exitCodes.usage, problem, ['To list them: berth volumes ls'])
+      }
+      return `${found.id}${text.slice(label.length)}`
+    }),
+  }
+}
+
 function mountOf(text: string): NonNullable<WorkloadFields['volumes']>[number] {
   const parsed = /^(\d{1,9}):(\/[^:]+)(:ro)?$/.exec(text)
-  if (parsed?.[1] === undefined || parsed[2] === undefined) throw bad('--mount', text, '3:/data')
+  if (parsed?.[1] === undefined || parsed[2] === undefined) throw bad('--mount', text, 'datasets:/data')
   return { volumeId: Number.parseInt(parsed[1], 10), path: parsed[2], readOnly: parsed[3] !== undefined }
 }
 

@@ -20,7 +20,7 @@ import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { readLike } from './rent-like.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
-import { workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
+import { withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
 import { custom } from './row.ts'
 import { tableOf } from './record.ts'
@@ -83,6 +83,7 @@ export const rows: readonly Row[] = [
       'berth rent',
       'berth rent --gpu 4090 --image debian:12 --port 8080 --label web',
       'berth rent --template tpl_jupyter --gpu a100 --idle 30:stop',
+      'berth rent --gpu h100 --mount datasets:/data --mount models:/models:ro',
       'berth rent --like web --label web-2',
       'berth rent --kind vm --gpu h100 --count 2 --hours 8 --yes',
       'berth rent --kind metal --gpu h100 --network infiniband --volume 1',
@@ -102,7 +103,8 @@ interface Completed extends RentOptions {
   readonly workload: WorkloadFields
 }
 
-async function completeOptions(client: Client, shell: Shell, options: RentOptions): Promise<Completed> {
+async function completeOptions(client: Client, shell: Shell, given: RentOptions): Promise<Completed> {
+  const options = await withVolumeIds(client, given)
   const own = workloadFields(shell, options)
   if (options.like === undefined) return { ...options, workload: own }
   const like = await readLike(client, options.like)

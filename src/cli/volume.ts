@@ -1,9 +1,11 @@
 /** `berth volumes`: storage that outlives machines. A volume is named by its id or its label. */
 import { formatUsdForPeople, nanoUsdOf, parseUsd, usdFromNumber, zeroUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
-import { exactMoney } from '../view/money.ts'
+import type { RentalKind } from '../domain/rental.ts'
+import { exactMoney, hourlyPrice } from '../view/money.ts'
 import { number } from '../view/number.ts'
-import { volumeLabels, volumeState } from '../view/volume.ts'
+import type { OwnMachine } from '../view/own-machine.ts'
+import { rentalNameOf, volumeLabels, volumeState, type Mounted } from '../view/volume.ts'
 import { parserOf } from './flag.ts'
 import { fieldOf } from './operation-field.ts'
 import { listOwn, NAME_HELP, ownMachine, pickOwn } from './own-machine.ts'
@@ -39,12 +41,21 @@ export const rows: readonly Row[] = [
       {
         STATUS: (one) => {
           const state = volumeState(one)
-          return toned(volumeLabels[state].tone, state)
+          return one.growingToGb === null ? toned(volumeLabels[state].tone, state) : toned('info', 'growing')
         },
       },
       'region',
-      { '$/HR': (one) => formatUsdForPeople(usdFromNumber(one.costPerHour) ?? zeroUsd) },
-      'attachedRentals:ATTACHED TO',
+      {
+        '$/HR': (one) => formatUsdForPeople(usdFromNumber(one.costPerHour) ?? zeroUsd),
+        'ATTACHED TO': ({ mounts }) => mounts.map(rentalNameOf).join(', '),
+      },
+    ],
+    wide: [
+      {
+        'USED (GB)': ({ usedGb }) => (usedGb === null ? 'unknown' : number(usedGb)),
+        'MOUNTED AT': ({ mounts }) => mounts.map(mountText).join(', '),
+      },
+      'nodeName:MACHINE',
     ],
     empty: 'To create one: berth volumes create LABEL --size 256 --region REGION',
   }),
@@ -82,9 +93,15 @@ export const rows: readonly Row[] = [
       sizeInGb: `--size <gb>  size, in steps of ${STEP_GB} GB`,
       region: 'region, as shown by berth volumes prices',
       rentalIds: false,
+      nodeName: '--machine <name>  for containers: the machine that it is for, as shown by berth gpus',
     },
     options: { '--attach <name...>': 'attach it to these machines; the first one hosts the disk' },
-    examples: ['berth volumes create datasets --size 512 --region us-central-1'],
+    notes:
+      'Machines of suppliers keep volumes on their own disk: name the machine with --machine, and rent GPUs of the same machine later. berth volumes attach is for bare metal and virtual machines; containers get their volumes when they are ordered (berth rent --mount).',
+    examples: [
+      'berth volumes create datasets --size 512 --region us-central-1',
+      'berth volumes create models --size 256 --region eu-north-2 --machine gpu-7',
+    ],
     prepare: async ({ client, input, options: { attach } }) =>
       attach === undefined ? input : withBody(input, { rentalIds: await rentalIdsOf(client, attach) }),
     done: (made) => [
@@ -110,33 +127,64 @@ export const rows: readonly Row[] = [
   act('volumes grow', 'growVolume', 'make a volume larger; its price follows its size', {
     target: { ...volume, field: 'id' },
     args: { '<gb>': { help: `new size, in steps of ${STEP_GB} GB`, field: 'sizeInGb' } },
+    notes: 'A volume cannot shrink. It can stay in use; in a virtual machine the space appears at the next boot.',
     examples: ['berth volumes grow datasets 1024'],
-    done: ({ growingToGb }, { found }) => `Growing ${found.label} to ${growingToGb} GB.`,
+    done: ({ sizeInGb, growingToGb, costPerHourUsd }, { found }) => [
+      `Growing ${found.label} from ${number(sizeInGb)} to ${number(growingToGb)} GB; it then costs ${hourlyPrice(costPerHourUsd)}.`,
+      'To see when it is done: berth volumes ls',
+    ],
   }),
   act('volumes clone', 'cloneVolume', 'copy a volume; the copy costs the same', {
     target: { ...volume, field: 'id' },
-    args: { '<label>': 'label of the copy' },
+    args: { '<label>': 'label of the copy: at least 4 letters, digits, - or _' },
+    notes: 'The volume must not be attached to anything meanwhile.',
     examples: ['berth volumes clone datasets datasets-2'],
-    done: ({ storageVolumeId, label }) => `Copying to ${label}: volume ${storageVolumeId}.`,
+    done: ({ storageVolumeId, label, sizeInGb }, { found }) => [
+      `Copying ${found.label} to ${label}: volume ${storageVolumeId}, ${number(sizeInGb)} GB.`,
+      'To see when it is active: berth volumes ls',
+    ],
   }),
-  list('volumes of', 'listRentalVolumes', 'list the volumes of one machine, and where they are mounted', {
-    target: ownMachine,
-    noun: 'volume',
-    columns: ['storageVolumeId:ID', 'label', 'sizeInGb:GB', 'path', 'readOnly', 'state'],
-    examples: ['berth volumes of web'],
+  list<'listRentalVolumes', RentalKind, unknown, OwnMachine>(
+    'volumes of',
+    'listRentalVolumes',
+    'list the volumes of one machine',
+    {
+      target: ownMachine,
+      noun: 'volume',
+      columns: [
+        'storageVolumeId:ID',
+        'label',
+        'sizeInGb:GB',
+        {
+          'MOUNTED AT': ({ path, label }, kind) => path ?? (kind === 'bare-metal' ? `/mnt/${label}` : 'not mounted'),
+          ACCESS: ({ readOnly }) => (readOnly ? 'read-only' : 'read-write'),
+        },
+        'state',
+      ],
+      read: async ({ found }) => (found as OwnMachine).kind,
+      empty: 'To order a machine with one: berth rent --mount VOLUME:PATH',
+      examples: ['berth volumes of web'],
+    },
+  ),
+  act('volumes mount', 'attachRentalVolume', 'attach a volume to a machine, at a path', {
+    target: volume,
+    args: { '<name>': { help: NAME_HELP, field: 'id', parse: (text) => text } },
+    flags: { path: 'where to mount it (default: nowhere; you mount the disk)', readOnly: 'without write access' },
+    notes:
+      'For virtual machines: the disk appears at once and is mounted from the next boot on. Bare metal mounts volumes at /mnt/LABEL without these options.',
+    examples: ['berth volumes mount datasets box --path /data', 'berth volumes mount datasets box --read-only'],
+    prepare: withMachine,
+    done: (attached, { found, args }) => [
+      `Attaching ${found.label} to ${String(args[1])}${attached.path === null ? '' : ` at ${attached.path}`}${attached.readOnly ? ', read-only' : ''}.`,
+      `To see when it is attached: berth volumes of ${String(args[1])}`,
+    ],
   }),
-  act('volumes mount', 'attachRentalVolume', 'mount a volume in a machine', {
-    target: ownMachine,
-    args: { '<id>': { help: 'id of the volume', field: 'storageVolumeId' } },
-    flags: { path: 'where to mount it', readOnly: 'without write access' },
-    examples: ['berth volumes mount box 3 --path /data'],
-    done: (_, { found }) => `Attaching it to ${found.name}.`,
-  }),
-  act('volumes unmount', 'detachRentalVolume', 'remove a volume from a machine', {
-    target: { ...ownMachine, field: 'id' },
-    args: { '<volume>': { help: 'id of the volume', field: 'storageVolumeId' } },
-    examples: ['berth volumes unmount box 3'],
-    done: (_, { found }) => `Detaching it from ${found.name}.`,
+  act('volumes unmount', 'detachRentalVolume', 'detach a volume from one machine', {
+    target: volume,
+    args: { '<name>': { help: NAME_HELP, field: 'id', parse: (text) => text } },
+    examples: ['berth volumes unmount datasets box'],
+    prepare: withMachine,
+    done: (_, { found, args }) => `Detaching ${found.label} from ${String(args[1])}. Its data stays.`,
   }),
   act('volumes rm', 'terminateVolume', 'delete a volume and its data; asks first', {
     target: volume,
@@ -159,13 +207,25 @@ async function withRentalIds({ client, input, args }: Call<unknown, Volume>): Pr
   return { parts: { body: names.length === 0 ? body : { ...body, rentalIds: await rentalIdsOf(client, names) } } }
 }
 
+/** By id, name or label; the API takes the id. */
+async function withMachine({ client, input, args }: Call<unknown, Volume>): Promise<Call['input']> {
+  const { id } = pickOwn(await listOwn(client), String(args[1]))
+  return { parts: { ...input.parts, params: { ...input.parts.params, id } } }
+}
+
+function mountText({ path, readOnly }: Mounted): string {
+  return `${path ?? 'not mounted'}${readOnly ? ' (read-only)' : ''}`
+}
+
 /** Volumes know rentals by their ids. */
 async function rentalIdsOf(client: Client, names: readonly string[]): Promise<number[]> {
   const machines = await listOwn(client)
   return names.map((wanted) => {
     const { kind, id, name } = pickOwn(machines, wanted)
     if (kind !== 'container') return Number.parseInt(id, 10)
-    throw new CliError(exitCodes.failed, `${name} is a container, and volumes cannot be attached to containers.`)
+    throw new CliError(exitCodes.failed, `${name} is a container, which gets its volumes when it is ordered.`, [
+      'To order one with a volume: berth rent --mount VOLUME:PATH',
+    ])
   })
 }
 
