@@ -84,10 +84,9 @@ export function withOptions<Spec extends Pick<EngineSpec, 'resources' | 'ports'>
   }
   // The engine publishes TCP ports by number; those of the interface become options too.
   const ports = portsOf([...spec.ports, ...workload.ports.map(portInputOf)])
-  const published = ports.filter(({ protocol }) => protocol !== 'udp').map(({ port }) => port)
   return ok({
     ...spec,
-    ports: published,
+    ports: ports.map(({ port }) => port),
     workload: { ...workload, ports },
     resources: diskGb === null ? resources : { ...resources, storageGb: diskGb },
   })

@@ -89,8 +89,6 @@ const program = z.object({
   /** null: half of the memory. */
   shmGb: z.number().nullable(),
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.int() }),
-  /** In addition to those in `ports`, which are TCP. */
-  udpPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts),
   registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
   /** Values of secrets in the above. They must not appear in messages or logs. */
   secrets: z.array(z.string()).optional(),

@@ -55,7 +55,7 @@ function filesOf(given: NonNullable<OrderOptions['files']>): WorkloadSpec['files
 /** Of several entries for one port the last one counts. */
 export function portsOf(given: readonly WorkloadPortInput[]): WorkloadPort[] {
   const ports = given.map(portOf)
-  return [...new Map(ports.map((one) => [`${one.port}/${one.protocol === 'udp' ? 'udp' : 'tcp'}`, one])).values()]
+  return [...new Map(ports.map((one) => [one.port, one])).values()]
 }
 
 /** A port as an order gives it. */
@@ -121,8 +121,7 @@ export function withSecrets(text: string, values: ReadonlyMap<string, string>): 
 }
 
 /** What a host gets. Secrets are references here. */
-export function programOf({ ports, ...workload }: WorkloadSpec): Program {
+export function programOf(workload: WorkloadSpec): Program {
   const { env, files, command, args, onStart, userData, shmGb, restart } = workload
-  const udpPorts = ports.filter(({ protocol }) => protocol === 'udp').map(({ port }) => port)
-  return { env, files, command, args, onStart, userData, shmGb, restart, udpPorts, registry: null }
+  return { env, files, command, args, onStart, userData, shmGb, restart, registry: null }
 }

@@ -74,7 +74,6 @@ export function programOf(changes: Partial<Program>): Program {
     userData: null,
     shmGb: null,
     restart: { policy: 'never', maxRetries: 0 },
-    udpPorts: [],
     registry: null,
     ...changes,
   }

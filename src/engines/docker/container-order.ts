@@ -84,7 +84,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
   if (spec === null) throw new Error(`${workload.tag} has no spec`)
   const { program } = spec
   const { command = null, args = null } = program ?? {}
-  const ports = [...spec.ports.map((port) => `${port}/tcp`), ...(program?.udpPorts ?? []).map((port) => `${port}/udp`)]
+  const ports = spec.ports.map((port) => `${port}/tcp`)
   const gpus = gpuOrder(workload, options)
   const memory = memoryBytes(spec.resources.ramGb, options.info)
   return {
