@@ -38,6 +38,7 @@ export interface MuxOptions {
   /** Bytes buffered in the transport; above the limit, streams wait. */
   backlog?(): number
   readonly side: 'client' | 'server'
+  readonly maxStreams?: number
   /** Without it the other side cannot open streams; trying to is a protocol error. */
   accept?(request: unknown, stream: MuxStream): void
   /** Protocol error, or the other side does not read. The mux is closed; the caller should close the transport. */
@@ -79,7 +80,7 @@ export function makeMux(options: MuxOptions): Mux {
 }
 
 class MuxOfStreams implements Mux {
-  readonly #options: MuxOptions
+  readonly #options: MuxOptions & { readonly maxStreams: number }
   readonly #all = new Map<number, Stream>()
   /** Streams that may have data to send, in turn order. */
   readonly #ready = new Set<Stream>()
@@ -90,7 +91,7 @@ class MuxOfStreams implements Mux {
   #retryTimer: NodeJS.Timeout | undefined
 
   constructor(options: MuxOptions) {
-    this.#options = options
+    this.#options = { maxStreams: MAX_STREAMS, ...options }
     this.#nextId = options.side === 'client' ? 1 : 2
   }
 
@@ -103,7 +104,7 @@ class MuxOfStreams implements Mux {
     const id = this.#nextId
     const refused = this.#isClosed
       ? 'the connection is closed'
-      : this.#all.size >= MAX_STREAMS || id > LAST_ID
+      : this.#all.size >= this.#options.maxStreams || id > LAST_ID
         ? 'there are too many streams on this connection'
         : undefined
     const stream = new Stream(id, this)
@@ -223,7 +224,7 @@ class MuxOfStreams implements Mux {
     if (this.#isOurs(id) || id <= this.#lastTheirs) return `stream ${id} cannot be opened`
     this.#lastTheirs = id
     return takeJson(payload, (request) => {
-      if (this.#all.size >= MAX_STREAMS) {
+      if (this.#all.size >= this.#options.maxStreams) {
         return this.send('reset', id, Buffer.from('there are too many streams on this connection'))
       }
       const stream = new Stream(id, this)

@@ -129,10 +129,7 @@ export const rentalReasons = {
     ({ lacks }: { readonly lacks: keyof typeof simulatedLacks }) => simulatedLacks[lacks],
     'Rent a machine that is not simulated.',
   ),
-  host_not_connected: unavailable(
-    'The host of this machine is not connected to this server right now.',
-    'Try again in a moment.',
-  ),
+  host_not_connected: unavailable('The host of this machine is not connected right now.', 'Try again in a moment.'),
   no_hosts: unavailable('This server is not connected to any host.'),
 
   volume_not_found: notFound(({ id }: { readonly id: number }) => `Storage volume ${id} not found.`),

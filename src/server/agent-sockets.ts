@@ -52,6 +52,8 @@ export interface AgentSocketsOptions {
   readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
   readonly recorder: MetricRecorder
+  /** For other servers. null: they cannot reach the hosts connected here. */
+  readonly serverId?: string | null
 }
 
 export interface AgentSockets {
@@ -211,9 +213,9 @@ class Sockets {
   }
 
   async #welcome(socket: WebSocket, host: HostRow, version: string): Promise<void> {
-    const { app, links, heartbeatMs } = this.#options
+    const { app, links, heartbeatMs, serverId = null } = this.#options
     const id = randomUUID()
-    await beginSession(app.database.db, host.id, id, version)
+    await beginSession(app.database.db, host.id, id, version, serverId)
     if (this.#isClosed || socket.readyState !== socket.OPEN) {
       socket.terminate()
       return this.#forget(host.id, id)

@@ -1,4 +1,7 @@
-/** The hosts connected to this server. Each has at most one connection: a newer one replaces the older. */
+/**
+ * The hosts connected to this server, and those reached through other servers (peers.ts). A host has at most one
+ * connection here: a newer one replaces the older.
+ */
 import type { MuxStream } from '../base/mux.ts'
 import type { StreamRequest } from '../contract/agent.ts'
 
@@ -8,14 +11,30 @@ export interface HostLink {
   replace(): void
 }
 
+/** Hosts connected to other servers. */
+export interface RemoteLinks {
+  link(hostId: string): HostLink | undefined
+  hostIds(): string[]
+}
+
 export interface HostLinks {
   add(hostId: string, link: HostLink): void
   /** Does nothing if another link has replaced this one. */
   remove(hostId: string, link: HostLink): void
+  /** Here, else through another server. */
   get(hostId: string): HostLink | undefined
-  /** undefined: the host is not connected here. */
+  /** undefined: the host is not connected. */
   open(hostId: string, request: StreamRequest): MuxStream | undefined
+  /** undefined: the host is not connected to this server. */
+  openHere(hostId: string, request: StreamRequest): MuxStream | undefined
+  /** Connected to this server. */
   ids(): string[]
+  /** Connected to any server. */
+  reachableIds(): string[]
+  /** Hosts that are not connected here are reached through these. */
+  addRemote(remote: RemoteLinks): void
+  /** Hosts have connected to other servers, or left them. */
+  remoteChanged(): void
   /** The desired state of a host connected here may have changed. */
   notify(hostId: string): void
   /** Calls back when a host connects, disconnects or gets a new desired state. Returns a function that stops it. */
@@ -25,9 +44,11 @@ export interface HostLinks {
 export function makeHostLinks(): HostLinks {
   const links = new Map<string, HostLink>()
   const listeners = new Set<() => void>()
+  let remote: RemoteLinks | undefined
   const changed = (): void => {
     for (const listener of listeners) listener()
   }
+  const get = (hostId: string): HostLink | undefined => links.get(hostId) ?? remote?.link(hostId)
   return {
     add: (hostId, link) => {
       const before = links.get(hostId)
@@ -40,9 +61,13 @@ export function makeHostLinks(): HostLinks {
       links.delete(hostId)
       changed()
     },
-    get: (hostId) => links.get(hostId),
-    open: (hostId, request) => links.get(hostId)?.open(request),
+    get,
+    open: (hostId, request) => get(hostId)?.open(request),
+    openHere: (hostId, request) => links.get(hostId)?.open(request),
     ids: () => [...links.keys()],
+    reachableIds: () => [...new Set([...links.keys(), ...(remote?.hostIds() ?? [])])],
+    addRemote: (added) => (remote = added),
+    remoteChanged: changed,
     notify: (hostId) => {
       if (links.has(hostId)) changed()
     },

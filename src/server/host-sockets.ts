@@ -31,12 +31,27 @@ export interface HostSocketsOptions {
   /** Must not have the fast path installed yet. */
   readonly server: http.Server
   readonly recorder: MetricRecorder
+  /** See AgentSocketsOptions. */
+  readonly serverId: string | null
 }
 
 /** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
-  const { app, settings, log, metrics, rates, authenticator, databaseUrl, server, links, ports, shares, recorder } =
-    options
+  const {
+    app,
+    settings,
+    log,
+    metrics,
+    rates,
+    authenticator,
+    databaseUrl,
+    server,
+    links,
+    ports,
+    shares,
+    recorder,
+    serverId,
+  } = options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log, shares })
@@ -50,6 +65,7 @@ export function openHostSockets(options: HostSocketsOptions): () => Promise<void
     trustedProxy,
     metrics,
     recorder,
+    serverId,
   })
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy })
   openUpgrades(server, [ports.take, agents.take, sessions.take])

@@ -1,6 +1,6 @@
 /**
- * The public ports of workloads on hosts without a public address. For every host connected here, the relay listens on
- * its workloads' ports, and each connection becomes a stream to the host. Each direction ends separately, and a reader
+ * The public ports of workloads on hosts without a public address. For every host connected here or to another server, the relay
+ * listens on its workloads' ports, and each connection becomes a stream to the host. Each direction ends separately, and a reader
  * that stalls slows the sender down, all the way through the host's connection. The host reports an unreachable port,
  * and a host that hangs loses its connection, so no client waits longer than that.
  *
@@ -113,7 +113,7 @@ class PortRelay {
     this.#full.clear()
     let all: Wanted[]
     try {
-      all = await listRelayPorts(app.database.db, links.ids())
+      all = await listRelayPorts(app.database.db, links.reachableIds())
     } catch (error) {
       log.warn({ err: error }, 'could not read the ports to relay; open ports stay open')
       return

@@ -46,6 +46,7 @@ import { openMetrics } from './metrics-port.ts'
 import { openData, type OpenData } from './open-data.ts'
 import { portUrl, readPortHost } from './port-domain.ts'
 import { installPortProxy, openPortProxy } from './port-proxy.ts'
+import { openPeers } from './peers.ts'
 import { makePortShares } from './port-share.ts'
 import { makeRateLimiter } from './rate-limit.ts'
 import { runRecorder } from './record-metrics.ts'
@@ -257,6 +258,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
   installPortProxy(server.server, ports)
+  const peers = settings.peers && (await openPeers({ app, links, log, databaseUrl, listen: settings.peers }))
   const closeSockets = openHostSockets({
     app,
     links,
@@ -270,6 +272,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     databaseUrl,
     server: server.server,
     recorder: wiring.recorder,
+    serverId: peers?.serverId ?? null,
   })
   const fastPath = openFastPath(server.server, {
     gateway: inference.gateway,
@@ -282,6 +285,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())
+  closing.push(async () => peers?.close())
   closing.push(closeSockets)
   closing.push(async () => ports.close())
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))

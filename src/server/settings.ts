@@ -46,6 +46,8 @@ const environment = z.object({
     .string()
     .regex(/^\d{1,5}-\d{1,5}$/, 'must be a port range such as 20000-29999')
     .default('20000-29999'),
+  BERTH_PEER_PORT: port.optional(),
+  BERTH_PEER_HOST: z.string().min(1).max(253).optional(),
   BERTH_APPS_DOMAIN: z
     .string()
     .refine((text) => readPortDomain(text) !== undefined, PORT_DOMAIN_HELP)
@@ -125,6 +127,8 @@ export interface Settings {
     readonly publicHost: string
     readonly ports: { readonly from: number; readonly to: number }
   }
+  /** Where other servers over the same database reach this one. undefined: they cannot. */
+  readonly peers: { readonly host: string; readonly port: number; readonly publicHost: string } | undefined
   /** HTTP ports of rentals have names below it. undefined: they have no address. */
   readonly portDomain: PortDomain | undefined
   /** Whether virtual machines with simulated GPUs are sold. */
@@ -196,6 +200,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     databaseConnections: read.BERTH_DATABASE_CONNECTIONS,
     engines: [...new Set(engines)] as EngineName[],
     relay: readRelay(read),
+    peers: readPeers(read),
     portDomain: portDomainOf(read),
     sellSimulated: read.BERTH_SELL_SIMULATED ?? read.DATABASE_URL === undefined,
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
@@ -273,6 +278,16 @@ function readRelay(read: Environment): Settings['relay'] {
     publicHost: read.BERTH_RELAY_PUBLIC_HOST ?? (isWildcard ? os.hostname() : host),
     ports: { from, to },
   }
+}
+
+function readPeers(read: Environment): Settings['peers'] {
+  const { BERTH_PEER_PORT: port, BERTH_PEER_HOST: name, BERTH_HOST: host } = read
+  if (port === undefined && name === undefined) return undefined
+  if (port === undefined) throw new SettingsError('Invalid setting: BERTH_PEER_HOST needs BERTH_PEER_PORT')
+  if (read.DATABASE_URL === undefined)
+    throw new SettingsError('Invalid setting: BERTH_PEER_PORT needs DATABASE_URL: servers find each other there')
+  const isWildcard = host === '0.0.0.0' || host === '::'
+  return { host, port, publicHost: name ?? (isWildcard ? os.hostname() : host) }
 }
 
 function readMail(read: Environment): Settings['mail'] {

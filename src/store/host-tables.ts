@@ -1,4 +1,4 @@
-/** The tables of schema/0010_hosts.sql as types; see tables.ts. */
+/** The tables of schema/0010_hosts.sql and schema/0031_servers.sql as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
 import type { HostFault, HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
@@ -22,11 +22,17 @@ export interface HostTables {
     fault: ColumnType<HostFault | null, string | null | undefined, string | null>
     generation: ColumnType<bigint, bigint | undefined, bigint>
     session: OrNull<string>
+    server_id: OrNull<string>
     agent_version: OrNull<string>
     seen_at: AtOrNull
     metrics: ColumnType<HostMetrics | null, string | null | undefined, string | null>
     metrics_at: AtOrNull
     created_at: At
+  }
+  server: {
+    id: string
+    address: string
+    seen_at: At
   }
   join_token: {
     id: string

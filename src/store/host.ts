@@ -38,13 +38,22 @@ export async function listHosts(
 }
 
 /** From now on only reports of this connection count. A connection alone proves nothing about workloads. */
-export async function beginSession(db: Db, hostId: string, session: string, agentVersion: string): Promise<void> {
-  await db.updateTable('host').set({ session, agent_version: agentVersion }).where('id', '=', hostId).execute()
+/** `serverId`: the server that it is connected to, if that one takes connections from others. */
+export async function beginSession(
+  db: Db,
+  hostId: string,
+  session: string,
+  agentVersion: string,
+  serverId: string | null = null,
+): Promise<void> {
+  const begun = { session, agent_version: agentVersion, server_id: serverId }
+  await db.updateTable('host').set(begun).where('id', '=', hostId).execute()
 }
 
 /** The connection has ended: the host is silent from its last heartbeat. */
 export async function endSession(db: Db, hostId: string, session: string): Promise<void> {
-  await db.updateTable('host').set({ session: null }).where('id', '=', hostId).where('session', '=', session).execute()
+  const ended = { session: null, server_id: null }
+  await db.updateTable('host').set(ended).where('id', '=', hostId).where('session', '=', session).execute()
 }
 
 /** Heartbeats of many hosts in one statement. */

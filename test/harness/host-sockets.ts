@@ -37,6 +37,7 @@ import { makeFastPath } from '../../src/gateway/fast-path.ts'
 import { openAgentSockets } from '../../src/server/agent-sockets.ts'
 import { makeAuthenticator } from '../../src/server/authenticate.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/host-links.ts'
+import { openPeers } from '../../src/server/peers.ts'
 import { localPortDomain } from '../../src/server/port-domain.ts'
 import { installPortProxy, openPortProxy, type PortProxy, type PortProxyOptions } from '../../src/server/port-proxy.ts'
 import { makePortShares } from '../../src/server/port-share.ts'
@@ -95,6 +96,8 @@ export interface HostSocketsOptions {
   readonly ports?: Pick<PortProxyOptions, 'checkMs' | 'firstByteMs' | 'idleMs'>
   /** Time limit of the server for whole requests. */
   readonly requestTimeoutMs?: number
+  /** Whether other servers reach its hosts. */
+  readonly hasPeers?: boolean
 }
 
 export async function startHostSockets(options: HostSocketsOptions = {}): Promise<HostSockets> {
@@ -112,6 +115,8 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
   const recorder = makeMetricRecorder({ database, clock })
   const authenticator = makeAuthenticator({ database, clock, log })
   const rates = makeRateLimiter({ database, clock })
+  const listen = { host: '127.0.0.1', port: 0, publicHost: '127.0.0.1' }
+  const peers = options.hasPeers === true && (await openPeers({ app, links, log, databaseUrl: test.url, listen }))
   const agents = openAgentSockets({
     app,
     log,
@@ -121,6 +126,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
     heartbeatMs: options.heartbeatMs ?? 2_000,
     trustedProxy: undefined,
     recorder,
+    serverId: peers === false ? null : peers.serverId,
   })
   const checkMs = options.checkMs ?? 15_000
   const sessions = openSessionSockets({ app, links, authenticator, rates, log, trustedProxy: undefined, checkMs })
@@ -160,6 +166,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
       ports.close()
       await agents.close()
       await sessions.close()
+      if (peers !== false) await peers.close()
       server.close()
       fastPath.destroy()
       server.closeAllConnections()

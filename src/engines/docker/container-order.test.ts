@@ -53,12 +53,12 @@ test('the image decides what runs unless the order does; /dev/shm is half of the
   expect(plain).not.toHaveProperty('Entrypoint')
   expect(plain).not.toHaveProperty('Cmd')
   expect(plain.HostConfig.ShmSize).toBe(100_000_000)
-  const program = programOf({ env: { A: 'b', BERTH_GPUS: '9' }, args: ['x'], shmGb: 0.15, udpPorts: [53] })
+  const program = programOf({ env: { A: 'b', BERTH_GPUS: '9' }, args: ['x'], shmGb: 0.15 })
   const order = asked('request', [], { program, ports: [80] })
   expect(order).toMatchObject({
     Env: ['A=b', 'BERTH_GPUS=', 'NVIDIA_VISIBLE_DEVICES=void'],
     Cmd: ['x'],
-    ExposedPorts: { '80/tcp': {}, '53/udp': {} },
+    ExposedPorts: { '80/tcp': {} },
     HostConfig: { ShmSize: 150_000_000 },
   })
   expect(order).not.toHaveProperty('Entrypoint')
