@@ -139,7 +139,7 @@ export const rentalReasons = {
   volume_attached: conflict(
     ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
       `The storage volume is attached to rental ${rentalIds.join(', ')}.`,
-    'Detach it first.',
+    'Detach it first; a container has to be terminated.',
   ),
   not_attached: invalid(
     ({ rentalId }: { readonly rentalId: number }) => `The storage volume is not attached to rental ${rentalId}.`,
