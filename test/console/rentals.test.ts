@@ -90,7 +90,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`rentals${browserLeftOut}`, () => 
     await page.getByRole('button', { name: 'Open terminal' }).click()
     await page.getByText('This machine is simulated').waitFor()
     await page.getByRole('tab', { name: 'Volumes' }).click()
-    await page.getByText('Volumes are not supported').waitFor()
+    await page.getByText('This machine was ordered without volumes.').waitFor()
     await page.getByRole('tab', { name: 'Events' }).click()
     await page.getByRole('table', { name: 'Events of this rental' }).getByText('Rental changed').waitFor()
     await page.getByRole('tab', { name: 'Overview' }).click()

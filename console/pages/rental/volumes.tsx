@@ -118,7 +118,9 @@ interface AttachDialogProps {
 }
 
 function AttachDialog({ rental, own, onClose }: AttachDialogProps) {
-  const all = useCall('listVolumes').data ?? []
+  const all = useCall('listVolumes').data
+  // The form starts with the first volume, so it is shown once they are known.
+  if (all === undefined) return null
   const volumes = all.filter(
     (volume) =>
       volume.region === rental.region &&
