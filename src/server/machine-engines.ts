@@ -25,7 +25,7 @@ export interface MachineEngines {
 const EXPORTS_EVERY_MS = 5_000
 
 interface Parts {
-  readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
+  readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId' | 'recorder'>
   readonly settings: Settings
   readonly log: Logger
   readonly closing: Array<() => Promise<unknown>>
@@ -79,7 +79,12 @@ async function openEngine(
 async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driver; loops: Reconciler[] }> {
   const { app, settings, log, closing } = parts
   const folders = settings.storage === undefined ? undefined : await openFolders(world, settings.storage, parts)
-  const keeper = keepMetal({ world: metalWorld(app), clusterSecret: app.vault.derive('cluster keys'), log })
+  const keeper = keepMetal({
+    world: metalWorld(app),
+    clusterSecret: app.vault.derive('cluster keys'),
+    log,
+    measured: (hostId, metrics) => app.recorder?.take(hostId, null, metrics),
+  })
   closing.push(() => keeper.close())
   const exportLoops: Reconciler[] =
     folders === undefined

@@ -4,7 +4,7 @@ import type { App } from '../app/app.ts'
 import { resolveSecrets } from '../app/secret.ts'
 import type { Desired, HostReport } from '../contract/agent.ts'
 import { metalAccess, metalDeclared, type MetalAccess, type MetalDeclared } from '../engines/metal/access.ts'
-import type { MetalHost, MetalWorld } from '../engines/metal/keep.ts'
+import type { MetalHost, MetalWorld } from '../engines/metal/world.ts'
 import { transact } from '../store/database.ts'
 import {
   dropNode,

@@ -18,6 +18,7 @@ import {
 import { waitFor } from '../harness/wait.ts'
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
+const rentals = '/v2/alpha/on-demand/rentals'
 const reason = whyNoMetalLab()
 /** One host: eight GPUs at $2. */
 const HOURLY = usd('16')
@@ -310,12 +311,15 @@ describe.skipIf(reason !== null)(`bare metal${reason === null ? '' : ` (skipped:
       expect(rental.actions).toEqual(['reboot', 'terminate'])
       await ssh(ada, rental, 'echo kept > file')
       const boots = host.boots()
-      const reboot = () => succeed(ada.call, 'POST', `/v2/alpha/on-demand/rentals/${rental.id}/reboot`)
+      const reboot = () => succeed(ada.call, 'POST', `${rentals}/${rental.id}/reboot`)
       expect(await reboot()).toMatchObject({ state: 'Running', actions: ['reboot', 'terminate'] })
       await waitFor('the host is rebooted', () => host.boots() === boots + 1)
       await waitFor('the tenant gets in', () => ssh(ada, rental, 'cat file').catch(() => undefined))
       await waitFor('the reboot is over', async () => (await detail(ada, rental.id)).statusMessage === null)
-
+      await waitFor('rates of use', async () => {
+        const { machines: measured } = await succeed(ada.call, 'GET', `${rentals}/${rental.id}/metrics`)
+        return typeof measured[0]?.cpuPercent === 'number'
+      })
       await host.exec(['sh', '-c', 'mkdir -p /usr/local/sbin && cp /usr/sbin/poweroff /usr/local/sbin/reboot'])
       await reboot()
       await waitFor('it reboots', async () => (await detail(ada, rental.id)).statusMessage === 'rebooting')

@@ -7,7 +7,8 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 import { SILENT_MS } from '../../domain/host.ts'
 import { metalAccess } from './access.ts'
-import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from './keep.ts'
+import { keepMetal, type MetalKeeping } from './keep.ts'
+import type { MetalHost, MetalWorld } from './world.ts'
 
 /** Time before the host counts as silent, for the age of the last check and for the next one. */
 const MIN_MARGIN_MS = 5_000

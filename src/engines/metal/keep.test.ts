@@ -7,7 +7,8 @@ import { REBOOTING, type Desired, type HostReport, type Workload } from '../../c
 import { startMetalLab, whyNoMetalLab, type MetalLab, type MetalLabHost } from '../../../test/harness/metal-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { metalAccess } from './access.ts'
-import { keepMetal, type MetalHost, type MetalKeeping, type MetalWorld } from './keep.ts'
+import { keepMetal, type MetalKeeping } from './keep.ts'
+import type { MetalHost, MetalWorld } from './world.ts'
 
 const reason = whyNoMetalLab()
 

@@ -11,46 +11,20 @@
  *   quarantined         lock the last tenant out repeatedly, in case a reboot or a person restored access; nothing else
  *   left                nothing
  */
-import type { Desired, HostOffer, HostReport } from '../../contract/agent.ts'
+import type { HostMetrics, HostReport } from '../../contract/agent.ts'
 import { Keeper } from '../keeper.ts'
-import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { CleaningFailed, type CleaningStep } from './cleaning.ts'
 import type { RestartLimits } from './restart.ts'
+import { Sampler } from './measure.ts'
 import { metalRuntime, type MetalRuntime } from './runtime.ts'
-
-export interface MetalHost {
-  readonly id: string
-  readonly state: 'ready' | 'draining' | 'cleaning' | 'quarantined' | 'left'
-  /** `new`: never rented, so it is checked but not cleaned. */
-  readonly reason: string | null
-  readonly generation: number
-  readonly access: MetalAccess
-  readonly declared: MetalDeclared
-  readonly address: MetalAddress
-  readonly offer: HostOffer
-}
-
-/** The database, as lanes need it. */
-export interface MetalWorld {
-  listMetalHosts(): Promise<MetalHost[]>
-  /** The lease on a host; undefined: held by another server. */
-  takeHost(id: string, leaseMs: number): Promise<string | undefined>
-  /** False: the lease was lost. */
-  renewHost(id: string, token: string, leaseMs: number): Promise<boolean>
-  giveHost(id: string, token: string): Promise<void>
-  readDesired(id: string): Promise<Desired>
-  saveReport(id: string, report: HostReport): Promise<void>
-  /** Quarantines the host and removes the workload from it, in one transaction. */
-  quarantine(id: string, reason: string, workloadId: string | null): Promise<void>
-  /** From cleaning to ready. */
-  admit(id: string): Promise<void>
-  learnHostKey(id: string, fingerprint: string): Promise<void>
-}
+import type { MetalHost, MetalWorld } from './world.ts'
 
 export interface KeepMetalOptions {
   readonly world: MetalWorld
   readonly clusterSecret: string | Buffer
   readonly log: { warn(facts: object, message: string): void }
+  /** Takes the use of rented hosts. Absent: they are not measured. */
+  readonly measured?: (hostId: string, metrics: HostMetrics) => void
   readonly everyMs?: number
   /** Interval for locking tenants out of a quarantined host. */
   readonly guardEveryMs?: number
@@ -117,6 +91,7 @@ interface Work {
 class Lane {
   readonly #options: KeepMetalOptions
   readonly #id: string
+  readonly #sampler: Sampler | undefined
   #expiry: NodeJS.Timeout | undefined
   #lease: { token: string; until: number; takenAt: number } | undefined
   #work: Work | undefined
@@ -140,6 +115,9 @@ class Lane {
   constructor(options: KeepMetalOptions, id: string) {
     this.#options = options
     this.#id = id
+    const { measured } = options
+    const warn = (error: unknown): void => this.#warn(error, 'could not measure a bare-metal host')
+    this.#sampler = measured && new Sampler((metrics) => measured(id, metrics), warn)
   }
 
   /** A failure is not saved yet. */
@@ -240,7 +218,8 @@ class Lane {
 
   async #keep(host: MetalHost): Promise<void> {
     const { world } = this.#options
-    const { keeper, stop } = this.#workFor(host)
+    const work = this.#workFor(host)
+    const { keeper, stop } = work
     try {
       const desired = await world.readDesired(this.#id)
       if (stop.signal.aborted) return
@@ -250,9 +229,15 @@ class Lane {
       this.#passedAt = performance.now()
       await this.#save()
       this.#works()
+      this.#measure(work)
     } catch (error) {
       if (!stop.signal.aborted) this.#warn(error, 'could not check a bare-metal host')
     }
+  }
+
+  #measure({ runtime, stop }: Work): void {
+    const tenant = this.#report()?.workloads.find(({ state, message }) => state === 'running' && message === undefined)
+    if (tenant !== undefined) this.#sampler?.tick(() => runtime.measureHost(tenant.id, stop.signal), stop.signal)
   }
 
   async #guard(host: MetalHost): Promise<void> {

@@ -3,7 +3,7 @@
  * minutes: it reboots the host and succeeds only after verifying that nothing of the tenant is left (cleaning.ts).
  */
 import { isIP } from 'node:net'
-import type { Disk, Workload } from '../../contract/agent.ts'
+import type { Disk, HostMetrics, Workload } from '../../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from '../runtime.ts'
 import type { MetalAccess, MetalAddress, MetalDeclared } from './access.ts'
 import { powerSwitch } from './bmc.ts'
@@ -19,6 +19,7 @@ import {
   ScriptFailed,
   type HostInspection,
 } from './host-inspection.ts'
+import { HostMeter } from './measure.ts'
 import { restartHost, restartLimits, type RestartLimits, type RestartTools } from './restart.ts'
 import { SshHost, Unreachable } from './ssh.ts'
 import { tenantSetup } from './tenant-setup.ts'
@@ -39,6 +40,8 @@ export interface MetalRuntimeOptions {
 
 export interface MetalRuntime extends Runtime {
   reboot(workload: Workload, signal: AbortSignal): Promise<void>
+  /** The use of the host, for its tenant. */
+  measureHost(workloadId: string, signal: AbortSignal): Promise<HostMetrics>
   setDisks(workload: Workload, signal: AbortSignal): Promise<void>
   /** Reasons not to rent out the host, as sentences: differing hardware, leftovers. */
   check(signal: AbortSignal): Promise<string[]>
@@ -68,10 +71,12 @@ class MetalHostRuntime implements MetalRuntime {
   /** The workload being cleaned or rebooted; the host is not queried meanwhile. */
   #restarting: Found | undefined
   readonly #unowned = new Set<string>()
+  readonly #meter: HostMeter
 
   constructor(options: MetalRuntimeOptions) {
     this.#options = options
     this.#host = new SshHost({ access: options.access, onLearnedHostKey: options.onLearnedHostKey })
+    this.#meter = new HostMeter(this.#host, options.access, options.declared.gpus !== undefined)
   }
 
   async list(signal: AbortSignal): Promise<Found[]> {
@@ -166,6 +171,10 @@ class MetalHostRuntime implements MetalRuntime {
     const lines = await runOn(this.#host, mountScript, mountInput(disk, this.#options.address.privateIp), signal)
     if (lines.some(([word]) => word === 'unowned')) this.#unowned.add(disk.volumeId)
     else this.#unowned.delete(disk.volumeId)
+  }
+
+  measureHost(workloadId: string, signal: AbortSignal): Promise<HostMetrics> {
+    return this.#meter.read(workloadId, signal)
   }
 
   open(): Promise<never> {
