@@ -39,3 +39,27 @@ describe('rejects a sealed text', () => {
     expect(() => vault.open(text)).toThrow(Error)
   })
 })
+
+describe('while the key changes', () => {
+  const [older, newer] = ['the older key of a test', 'the newer key of a test']
+  const changing = makeVault(newer, [older])
+
+  test('texts under either key are opened, and new ones are sealed under the newer', () => {
+    expect(changing.open(makeVault(older).seal('before'))).toBe('before')
+    expect(changing.open(makeVault(newer).seal('after'))).toBe('after')
+    expect(makeVault(newer).open(changing.seal('now'))).toBe('now')
+    expect(() => changing.open(makeVault('a third key').seal('x'))).toThrow(Error)
+  })
+
+  test('only texts under the older key are sealed again', () => {
+    const resealed = changing.reseal(makeVault(older).seal('before'))
+    expect(makeVault(newer).open(resealed ?? '')).toBe('before')
+    expect(changing.reseal(changing.seal('x'))).toBeUndefined()
+    expect(() => changing.reseal(makeVault('a third key').seal('x'))).toThrow(Error)
+  })
+
+  test('keys for a purpose are those of both, the newer first', () => {
+    expect(changing.deriveAll('p')).toEqual([makeVault(newer).derive('p'), makeVault(older).derive('p')])
+    expect(changing.derive('p')).toEqual(makeVault(newer).derive('p'))
+  })
+})

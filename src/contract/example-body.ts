@@ -75,6 +75,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     storage: [{ region: 'us-central-1', perGbHourUsd: '0.000096', enabled: true }],
     reason: 'new storage price',
   },
+  resealSecrets: { limit: 100 },
   changeMachine: { draining: true, reason: 'maintenance window' },
   createModel: {
     name: 'acme/small-chat',

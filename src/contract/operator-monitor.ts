@@ -118,6 +118,25 @@ export const operatorMonitorEndpoints = {
       houseUsd: z.record(z.string(), z.string()),
     }),
   }),
+  resealSecrets: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/reseal',
+    summary: 'Encrypt stored secrets with the current secret key, one page at a time',
+    description:
+      'For a change of the secret key. Call it with each `nextCursor` until it is null; servers can then run without the older key. Calling it again is safe.',
+    errors: [400, 401, 403, 500],
+    body: z.object({
+      cursor: z.string().min(1).max(1_000).optional(),
+      limit: z.int().min(1).max(limits.pageRows).default(limits.pageRowsDefault),
+    }),
+    response: z.object({
+      checked: z.number().describe('Rows of this page'),
+      resealed: z.number().describe('Rows that were encrypted with an older key'),
+      unreadable: z.array(z.string()).describe('Rows that no key opens; they are left as they are'),
+      nextCursor: z.string().nullable().describe('null: done'),
+    }),
+  }),
   auditEngines: endpoint({
     ...operator,
     method: 'GET',

@@ -33,6 +33,7 @@ const actionLabels = {
   'deployment.change': 'Changed a deployment',
   'deployment.delete': 'Deleted a deployment',
   'operator_key.renew': 'Renewed the operator key',
+  'secret_key.change': 'Changed the secret key',
   'purse.expired': 'Purse expired',
   'purse.overdrawn': 'Purse overdrawn',
   'request.not_settled': 'Request not settled',

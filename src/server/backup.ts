@@ -39,7 +39,15 @@ const MANIFEST = 'backup.json'
 const CONNECT_MS = 10_000
 const KEEP_JOURNAL_EVERY_MS = 200
 /** Besides the database. Models are downloaded again; sockets and logs belong to the process. */
-const KEPT_FILES = ['secret.key', 'operator.key', 'demo.key', 'demo_ssh_key', 'demo_ssh_key.pub', 'gateway.id'] as const
+const KEPT_FILES = [
+  'secret.key',
+  'secret.key.old',
+  'operator.key',
+  'demo.key',
+  'demo_ssh_key',
+  'demo_ssh_key.pub',
+  'gateway.id',
+] as const
 /** Database folders whose content belongs to the running process, or comes with the WAL. */
 const EMPTY_FOLDERS = [
   'pg_wal',

@@ -8,22 +8,29 @@ import { usage, welcome } from './welcome.ts'
 /** A stop that takes longer is forced. */
 const STOP_TIMEOUT_MS = 10_000
 
+const OPTIONS: readonly string[] = ['--new-operator-key', '--new-secret-key']
+
 async function main(): Promise<void> {
   // The reader of our output may have exited (EPIPE): keep serving.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
   if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
-  const newOperatorKey = flags.includes('--new-operator-key')
-  if (flags.length > (newOperatorKey ? 1 : 0))
+  const [newOperatorKey, newSecretKey] = OPTIONS.map((option) => flags.includes(option))
+  const unknown = flags.find((flag) => !OPTIONS.includes(flag))
+  if (unknown !== undefined)
     throw new SettingsError(
-      `Unknown option ${flags.find((flag) => flag !== '--new-operator-key')}. berth serve reads its settings from the environment; --help lists them.`,
+      `Unknown option ${unknown}. berth serve reads its settings from the environment; --help lists them.`,
     )
   const settings = readSettings(process.env)
   const startedAt = performance.now()
   await checkPorts(settings)
   // Load the rest of the program while PostgreSQL starts.
   const [data, { serve }] = await Promise.all([openData(settings), import('./serve.ts')])
-  const server = await serve(settings, { data, newOperatorKey }).catch((error: unknown) => {
+  const server = await serve(settings, {
+    data,
+    newOperatorKey: newOperatorKey === true,
+    newSecretKey: newSecretKey === true,
+  }).catch((error: unknown) => {
     throw listenFailure(settings, error) ?? error
   })
   const { url, made, demoLinkToken } = server

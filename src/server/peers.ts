@@ -4,7 +4,7 @@
  * the database. Both ends prove that they know the installation's secret key (TLS with a pre-shared key derived from it),
  * so no certificates are needed. A stream is forwarded once at most: the server that gets it has the host, or refuses.
  */
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -64,7 +64,8 @@ export async function openPeers(options: PeersOptions): Promise<Peers> {
 class OtherServers implements Peers, RemoteLinks {
   readonly serverId = randomUUID()
   readonly #options: PeersOptions
-  readonly #key: Buffer
+  /** By the identity that a peer names: while the secret key changes, servers have different ones. */
+  readonly #keys: ReadonlyMap<string, Buffer>
   readonly #server: https.Server
   readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES })
   readonly #incoming = new Set<PeerConnection>()
@@ -80,11 +81,11 @@ class OtherServers implements Peers, RemoteLinks {
 
   constructor(options: PeersOptions) {
     this.#options = options
-    this.#key = options.app.vault.derive('peers')
-    const { installationId } = options.app
+    const { installationId, vault } = options.app
+    this.#keys = new Map(vault.deriveAll('peers').map((key) => [`${installationId}.${hashOf(key)}`, key]))
     this.#server = https.createServer({
       ...tlsOptions,
-      pskCallback: (_socket, identity) => (identity === installationId ? this.#key : null),
+      pskCallback: (_socket, identity) => this.#keys.get(identity) ?? null,
       handshakeTimeout: CONNECT_MS,
     })
     // Whoever does not know the key ends here.
@@ -179,7 +180,8 @@ class OtherServers implements Peers, RemoteLinks {
     const known = this.#outgoing.get(server.id)
     if (known !== undefined) return known
     if (performance.now() - (this.#failedMs.get(server.id) ?? Number.NEGATIVE_INFINITY) < RETRY_MS) return undefined
-    const { installationId } = this.#options.app
+    const [[identity, psk] = []] = this.#keys
+    if (identity === undefined || psk === undefined) return undefined
     const { hostname, port } = new URL(`wss://${server.address}`)
     const host = hostname.replace(/^\[|\]$/g, '')
     const socket = new WebSocket(`wss://${server.address}${PATH}`, {
@@ -191,7 +193,7 @@ class OtherServers implements Peers, RemoteLinks {
           ...tlsOptions,
           host,
           port: Number(port),
-          pskCallback: () => ({ psk: this.#key, identity: installationId }),
+          pskCallback: () => ({ psk, identity }),
           // The key proves the identity; there is no certificate.
           checkServerIdentity: () => undefined,
         }),
@@ -335,4 +337,9 @@ class PeerConnection {
     this.#error ??= error
     this.#socket.terminate()
   }
+}
+
+/** Names a key without revealing it. */
+function hashOf(key: Buffer): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, 16)
 }

@@ -45,21 +45,25 @@ export interface PortAccess {
 
 export interface PortAccessOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate'>
-  readonly vault: Pick<Vault, 'derive'>
+  readonly vault: Pick<Vault, 'deriveAll'>
   readonly clock: Clock
 }
 
 export function makePortAccess({ authenticator, vault, clock }: PortAccessOptions): PortAccess {
-  const secret = vault.derive('port cookie')
-  const sign = ({ rentalId, port }: PortRoute, content: string): Buffer =>
+  const secrets = vault.deriveAll('port cookie')
+  const [ownSecret = Buffer.alloc(0)] = secrets
+  const sign = ({ rentalId, port }: PortRoute, content: string, secret = ownSecret): Buffer =>
     createHmac('sha256', secret).update(`${rentalId} ${port.port} ${content}`).digest()
 
   const readCookie = (visit: Visit, route: PortRoute): string | undefined => {
     const name = visit.protocol === 'https' ? SECURE_PORT_COOKIE : PORT_COOKIE
     const [keyId = '', until = '', mac = ''] = cookieOf(visit.headers.cookie, name)?.split('.') ?? []
     const given = Buffer.from(mac, 'base64url')
-    const expected = sign(route, `${keyId}.${until}`)
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined
+    const isSigned = secrets.some((secret) => {
+      const expected = sign(route, `${keyId}.${until}`, secret)
+      return given.length === expected.length && timingSafeEqual(given, expected)
+    })
+    if (!isSigned) return undefined
     return Number(until) > clock.now() ? keyId : undefined
   }
 

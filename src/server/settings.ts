@@ -19,6 +19,9 @@ const DEFAULT_DRAIN_SECONDS = 5
 /** Room for at least one body of the largest size. */
 const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 
+/** An older key, and the next one. */
+const MAX_OTHER_KEYS = 4
+
 const MAX_RETENTION_DAYS = 36_500
 
 /** Far above what disks cost; a typing error in the unit is larger. */
@@ -67,6 +70,11 @@ const environment = z.object({
     })
     .default(usd('0.10')),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
+  BERTH_SECRET_KEY_OTHERS: z
+    .string()
+    .transform((text) => text.split(',').map((key) => key.trim()))
+    .pipe(z.array(z.string().min(32, 'must be keys of at least 32 characters')).max(MAX_OTHER_KEYS))
+    .default([]),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
   BERTH_REQUEST_LOG_DAYS: z.coerce
@@ -142,6 +150,8 @@ export interface Settings {
   readonly storage: { readonly dir: string; readonly vip: string } | undefined
   /** undefined: kept in the data folder. */
   readonly secretKey: string | undefined
+  /** Open what was sealed with them, while the key changes. */
+  readonly otherSecretKeys: readonly string[]
   readonly logLevel: string
   /** undefined: /metrics is on the main port, for operators only. */
   readonly metricsPort: number | undefined
@@ -208,6 +218,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
     storage: readStorage(read),
     secretKey: read.BERTH_SECRET_KEY,
+    otherSecretKeys: read.BERTH_SECRET_KEY_OTHERS,
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
     retention: readRetention(read),

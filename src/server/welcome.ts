@@ -96,6 +96,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_STORAGE_VIP', 'address of the file server'],
   ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],
   ['BERTH_SECRET_KEY', 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)'],
+  ['BERTH_SECRET_KEY_OTHERS', 'other secret keys that are accepted while the key changes, separated by commas (none)'],
   ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
   ['BERTH_METRICS_PORT', 'also serve /metrics, without authentication, on this loopback port'],
   ['BERTH_REQUEST_LOG_DAYS', 'days to keep the request log (30)'],
@@ -124,9 +125,10 @@ const settings: ReadonlyArray<readonly [string, string]> = [
 export function usage(): string {
   const rows = settings.map(([name, meaning]) => `  ${name.padEnd(30)} ${meaning}`)
   return [
-    'Usage: berth serve [--new-operator-key]',
+    'Usage: berth serve [--new-operator-key] [--new-secret-key]',
     '',
-    'Starts a Berth server. --new-operator-key creates a new operator key if you have lost yours.',
+    'Starts a Berth server. --new-operator-key creates a new operator key if you have lost yours. --new-secret-key',
+    'replaces the secret key in the data folder; run berth operator reseal after that.',
     'Settings are read from the environment (defaults in parentheses):',
     '',
     ...rows,

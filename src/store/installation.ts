@@ -28,3 +28,11 @@ async function readInstallation(db: Db): Promise<Installation | undefined> {
   const row = await db.selectFrom('installation').selectAll().executeTakeFirst()
   return row === undefined ? undefined : { id: row.id, keyCheck: row.key_check, createdAt: row.created_at }
 }
+
+export async function readKeyCheck(db: Db): Promise<string | null> {
+  return (await readInstallation(db))?.keyCheck ?? null
+}
+
+export async function writeKeyCheck(db: Db, keyCheck: string): Promise<void> {
+  await db.updateTable('installation').set({ key_check: keyCheck }).execute()
+}

@@ -237,6 +237,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   getOperatorSummary: none,
   getTraffic: () => ({ query: { minutes: '5' } }),
   verifyLedger: none,
+  resealSecrets: withBody(exampleBodies.resealSecrets),
   auditEngines: none,
   listOperatedModels: none,
   createModel: withBody({

@@ -6,6 +6,7 @@ import { ok } from '../../contract/result.ts'
 import type { Region } from '../../contract/region.ts'
 import { compareEngine } from '../../app/engine-audit.ts'
 import { changePriceBook, readPriceBook, type PriceBook } from '../../app/price-book.ts'
+import { resealPage, type ResealCursor } from '../../app/reseal.ts'
 import { changeFleetMachine } from '../../app/supply.ts'
 import type { Driver } from '../../engines/driver.ts'
 import type { App } from '../../app/app.ts'
@@ -157,11 +158,31 @@ export const operatorFleetHandlers = {
     })
   },
 
+  resealSecrets: async (app, { actor, body }) => {
+    const cursor = body.cursor === undefined ? undefined : readResealCursor(body.cursor)
+    if (body.cursor !== undefined && cursor === undefined) return badCursor()
+    const page = await resealPage(app, actor, { cursor, limit: body.limit })
+    if (!page.ok) return page
+    const { next, ...counts } = page.value
+    const nextCursor = next === undefined ? null : Buffer.from(JSON.stringify(next)).toString('base64url')
+    return ok({ ...counts, unreadable: [...counts.unreadable], nextCursor })
+  },
+
   auditEngines: async (app) => {
     const engines = await Promise.all([...app.drivers.values()].map((driver) => auditEngine(app, driver)))
     return ok({ ok: engines.every((engine) => engine.reachable && engine.findings.length === 0), engines })
   },
 } satisfies Partial<Handlers>
+
+function readResealCursor(text: string): ResealCursor | undefined {
+  try {
+    const read: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
+    const isCursor = Array.isArray(read) && read.length > 0 && read.every((one) => typeof one === 'string')
+    return isCursor ? (read as unknown as ResealCursor) : undefined
+  } catch {
+    return undefined
+  }
+}
 
 function lastErrorOf(row: { last_error: string | null; last_error_at: Instant | null }) {
   return { lastError: row.last_error, lastErrorAt: formatInstantOrNull(row.last_error_at) }
