@@ -1,0 +1,104 @@
+/** Layers of an image: files with fixed times and owners, so that the same files make the same layer. */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import { Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import { pack, type Pack } from 'tar-stream'
+
+/** The user of the server. */
+export const USER_ID = 10_001
+
+export type ImageFile =
+  | { readonly kind: 'file'; readonly from: string; readonly mode?: number }
+  | { readonly kind: 'text'; readonly text: string }
+  /** `isOwn`: the server may write there. */
+  | { readonly kind: 'folder'; readonly isOwn?: true; readonly mode?: number }
+
+/** By absolute path. */
+export type ImageFiles = Map<string, ImageFile>
+
+export interface Layer {
+  readonly file: string
+  /** Of the compressed file. */
+  readonly digest: string
+  readonly bytes: number
+  /** Of the uncompressed archive. */
+  readonly diffId: string
+  readonly unpackedBytes: number
+}
+
+type HeaderArgument = Parameters<Pack['entry']>[0]
+
+const GZIP_LEVEL = 6
+const MODE = { file: 0o644, folder: 0o755 }
+
+export async function writeLayer(folder: string, files: ImageFiles): Promise<Layer> {
+  const file = path.join(folder, `layer-${files.size}-${[...files.keys()][0]?.replaceAll('/', '_')}`)
+  const archive = pack()
+  const [plain, packed] = [makeCounter(), makeCounter()]
+  const fill = async (): Promise<void> => {
+    for (const [name, entry] of withFolders(files)) await add(archive, name, entry)
+    archive.finalize()
+  }
+  const output = fs.createWriteStream(file)
+  await Promise.all([pipeline(archive, plain.stream, createGzip({ level: GZIP_LEVEL }), packed.stream, output), fill()])
+  const [{ digest: diffId, bytes: unpackedBytes }, { digest, bytes }] = [plain.read(), packed.read()]
+  return { file, digest, bytes, diffId, unpackedBytes }
+}
+
+function makeCounter() {
+  const hash = createHash('sha256')
+  let bytes = 0
+  const stream = new Transform({
+    transform: (chunk: Buffer, _, done) => {
+      hash.update(chunk)
+      bytes += chunk.length
+      done(null, chunk)
+    },
+  })
+  return { stream, read: () => ({ digest: hash.digest('hex'), bytes }) }
+}
+
+/** Sorted, with the folders above each file. */
+function withFolders(files: ImageFiles): Array<[string, ImageFile]> {
+  const all = new Map(files)
+  for (const name of files.keys()) {
+    for (let dir = path.dirname(name); dir !== '/'; dir = path.dirname(dir)) {
+      if (!all.has(dir)) all.set(dir, { kind: 'folder' })
+    }
+  }
+  return [...all].toSorted(([one], [other]) => (one < other ? -1 : 1))
+}
+
+async function add(archive: Pack, name: string, entry: ImageFile): Promise<void> {
+  const header = { name: name.slice(1), uid: 0, gid: 0, mtime: new Date(Date.UTC(1980, 0)) }
+  switch (entry.kind) {
+    case 'file':
+      return addFile(archive, { ...header, mode: entry.mode ?? modeOf(entry.from) }, entry.from)
+    case 'text':
+      return addPlain(archive, { ...header, mode: MODE.file }, entry.text)
+    case 'folder': {
+      const owner = entry.isOwn === true ? { uid: USER_ID, gid: USER_ID } : {}
+      return addPlain(archive, { ...header, ...owner, type: 'directory', mode: entry.mode ?? MODE.folder })
+    }
+  }
+}
+
+/** Only whether it can be run: the rest depends on who made the checkout. */
+function modeOf(file: string): number {
+  return fs.statSync(file).mode & 0o100 ? 0o755 : MODE.file
+}
+
+function addPlain(archive: Pack, header: HeaderArgument, text = ''): Promise<void> {
+  const size = Buffer.byteLength(text)
+  return new Promise((resolve, reject) => {
+    archive.entry({ ...header, size }, text, (error) => (error ? reject(error) : resolve()))
+  })
+}
+
+async function addFile(archive: Pack, header: HeaderArgument, from: string): Promise<void> {
+  const { size } = fs.statSync(from)
+  await pipeline(fs.createReadStream(from), archive.entry({ ...header, size }))
+}

