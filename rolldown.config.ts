@@ -1,4 +1,6 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
+import path from 'node:path'
 import { defineConfig, type Plugin, type RolldownOptions } from 'rolldown'
 import { operations } from './src/cli/operation-table.ts'
 import { api } from './src/contract/api.ts'
@@ -57,11 +59,39 @@ const contractAsData: Plugin = {
   },
 }
 
+/** The licences of Berth and of every package in the command, which is handed out without its packages. */
+const licences: Plugin = {
+  name: 'licences',
+  generateBundle: function (_, bundle) {
+    const files = Object.values(bundle).flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
+    const folders = new Set(files.flatMap((file) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []))
+    const texts = [...folders].toSorted().map((folder) => {
+      const { name, version } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Record<
+        string,
+        string
+      >
+      const found = readdirSync(folder).find((file) => /^licen[cs]e/i.test(file))
+      if (found === undefined) throw new Error(`${name} has no licence file, so it cannot be handed out`)
+      return `${name} ${version}\n\n${readFileSync(path.join(folder, found), 'utf8').trim()}\n`
+    })
+    const own = existsSync('LICENSE') ? readFileSync('LICENSE', 'utf8') : ''
+    this.emitFile({
+      type: 'asset',
+      fileName: 'cli-licences.txt',
+      source: [own, ...texts].join(`\n${'-'.repeat(80)}\n\n`),
+    })
+  },
+}
+
 /** Apart from the server, so that a command loads nothing of it; after the server, which empties the folder. */
 export const cliConfig = {
-  ...shared,
+  platform: 'node',
+  // Nothing else: servers hand this out to machines that have no packages. The rest are native parts that `ws` and
+  // `ssh2` try to load and do without.
+  transform: { define: { __dirname: 'import.meta.dirname' } },
+  external: [...node, 'bufferutil', 'utf-8-validate', 'cpu-features', /\.node$/],
   input: { cli: 'src/cli/main.ts' },
-  plugins: [contractAsData],
+  plugins: [contractAsData, licences],
   output: { ...output, chunkFileNames: 'cli-[name]-[hash].mjs' },
 } satisfies RolldownOptions
 

@@ -43,10 +43,14 @@ export type AgentEvent =
 
 export type AgentEnd =
   | { readonly kind: 'stopped' }
+  /** To be started again, after an update. */
+  | { readonly kind: 'restart' }
   | { readonly kind: 'left' }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
 
 export interface AgentStatus {
+  /** Absent: an agent before this field. */
+  readonly version?: string
   readonly hostId: string
   readonly server: string
   readonly connected: boolean
@@ -302,7 +306,12 @@ class Agent {
     this.#lastReported.error = message
   }
 
-  async #answer(request: ControlRequest): Promise<AgentStatus | { state: HostState }> {
+  async #answer(request: ControlRequest): Promise<AgentStatus | { state: HostState } | null> {
+    if (request.command === 'restart') {
+      // The answer goes out first.
+      setImmediate(() => this.#finish({ kind: 'restart' }))
+      return null
+    }
     if (request.command === 'move') {
       if (this.#connection === undefined)
         throw new AgentError('The agent is still starting.', ['Try again in a few seconds.'])
@@ -310,6 +319,7 @@ class Agent {
     }
     const { hostId, server } = this.#options.membership
     return {
+      version: this.#options.version,
       hostId,
       server,
       connected: this.#connection?.isConnected ?? false,

@@ -11,6 +11,8 @@ import type { AgentFolder } from './folder.ts'
 
 const controlRequest = z.discriminatedUnion('command', [
   z.object({ command: z.literal('status') }),
+  /** Ends the agent with a status that asks its supervisor to start it again. */
+  z.object({ command: z.literal('restart') }),
   z.object({ command: z.literal('move'), to: z.enum(['ready', 'draining', 'left']) }),
 ])
 export type ControlRequest = z.output<typeof controlRequest>

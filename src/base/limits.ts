@@ -62,6 +62,10 @@ export const limits = {
   compressedAnswerBytes: 67_108_864,
   /** While this many responses are being compressed, others are sent uncompressed. */
   concurrentCompressions: 2,
+  /** One agent with its own Node, compressed. */
+  agentBundleBytes: 60_000_000,
+  agentDownloads: 16,
+  agentDownloadMs: 15 * 60_000,
   models: 1_000,
   deploymentsPerModel: 100,
   /** History of the operator's traffic view. */

@@ -3,11 +3,19 @@
  * token with the operator's key in the data folder.
  */
 import path from 'node:path'
-import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentEnd } from '../agent/agent.ts'
+import type { MakeRuntime } from '../agent/engine.ts'
 import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
-import { openKey, readMembership, writeMembership, type Membership, type RunSettings } from '../agent/identity.ts'
+import {
+  openKey,
+  readMembership,
+  writeMembership,
+  type AgentTerms,
+  type Membership,
+  type RunSettings,
+} from '../agent/identity.ts'
+import { agentVersion } from '../agent/installation.ts'
 import { makeOffer } from '../agent/offer.ts'
 import { makeClient } from '../client/client.ts'
 import { gpuType } from '../contract/shared.ts'
@@ -24,17 +32,23 @@ import type { Call, Row } from './row-type.ts'
 
 type RunOptions = TermsOptions & RunSettings
 
-export const joinRow: Row = custom<TermsOptions>(
+export const joinRow: Row = custom<RunOptions & { check?: true }>(
   'agent join',
   'join a server with a join token, without starting the agent',
   {
-    options: { ...termsOptions, '--token <token>': { help: 'join token, from berth supply token', required: true } },
-    run: ({ session, options }) =>
+    options: {
+      ...termsOptions,
+      '--token <token>': { help: 'join token, from berth supply token', required: true },
+      '--check': 'join only if this machine can run tenants',
+      ...runOptions,
+    },
+    run: ({ session, shell, options }) =>
       withAgentErrors(async () => {
         const folder = folderOf(options)
         const before = readMembership(folder)
         if (before !== undefined) throw alreadyJoined(before)
         const settings = runSettingsOf(options, undefined)
+        if (options.check === true) await openRuntime(folder, termsOf(options, undefined), settings, shell)
         const membership = await joinWith(folder, serverOf(options, session), options.token ?? '', options, settings)
         session.screen.show(shownMembership(membership), () => [
           `Joined ${membership.server} as ${membership.hostId}.`,
@@ -57,11 +71,35 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
   const kept = readMembership(folder)
   const terms = termsOf(options, kept?.terms)
   const settings = runSettingsOf(options, kept?.run)
-  // Engines are heavy, and no other command needs them.
-  const [{ openEngine }, { runAgent }] = await Promise.all([import('../agent/engine.ts'), import('../agent/agent.ts')])
+  const { runAgent } = await import('../agent/agent.ts')
   // Before it joins: a machine that cannot run anything is not put on sale.
-  const makeRuntime = await openEngine({
-    offering: terms.offering,
+  const makeRuntime = await openRuntime(folder, terms, settings, shell)
+  const membership = await memberOf(folder, options, settings, session, shell)
+  screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
+  const end = await untilStopped((signal) =>
+    runAgent({
+      folder,
+      membership,
+      version: agentVersion(),
+      gpus: gpusOf(membership.terms, settings, folder),
+      makeRuntime,
+      onEvent: (event) => screen.showLine(event, () => eventText(event, membership.server)),
+      signal,
+    }),
+  )
+  return reportEnd(end, folder, screen)
+}
+
+async function openRuntime(
+  folder: AgentFolder,
+  { offering }: AgentTerms,
+  settings: RunSettings,
+  shell: Shell,
+): Promise<MakeRuntime> {
+  // Engines are heavy, and no other command needs them.
+  const { openEngine } = await import('../agent/engine.ts')
+  return openEngine({
+    offering,
     folder,
     socket: {
       named: settings.dockerSocket,
@@ -70,20 +108,6 @@ async function runTheAgent({ session, shell, options }: Call<RunOptions>): Promi
     },
     settings,
   })
-  const membership = await memberOf(folder, options, settings, session, shell)
-  screen.remark(`This machine is ${membership.hostId}; its folder is ${folder.dir}.`)
-  const end = await untilStopped((signal) =>
-    runAgent({
-      folder,
-      membership,
-      version: packageJson.version,
-      gpus: gpusOf(membership.terms, settings, folder),
-      makeRuntime,
-      onEvent: (event) => screen.showLine(event, () => eventText(event, membership.server)),
-      signal,
-    }),
-  )
-  return reportEnd(end, folder, screen)
 }
 
 async function untilStopped(work: (signal: AbortSignal) => Promise<AgentEnd>): Promise<AgentEnd> {
@@ -102,6 +126,9 @@ function reportEnd(end: AgentEnd, folder: AgentFolder, screen: Screen): ExitCode
     case 'stopped':
       screen.remark('The agent has stopped. Machines keep running.')
       return exitCodes.ok
+    case 'restart':
+      screen.remark('The agent stops to be started again with another version. Machines keep running.')
+      return exitCodes.restart
     case 'left':
       forget(folder)
       return exitCodes.ok

@@ -1,6 +1,5 @@
 /** `berth agent`: offers this machine for rent, and shows what it does. Joining and running are in agent-run.ts. */
 import path from 'node:path'
-import packageJson from '../../package.json' with { type: 'json' }
 import type { AgentStatus } from '../agent/agent.ts'
 import type { Move } from '../agent/connection.ts'
 import { askControl } from '../agent/control.ts'
@@ -8,11 +7,14 @@ import type { AgentFolder } from '../agent/folder.ts'
 import { readHardware } from '../agent/hardware.ts'
 import { openKey } from '../agent/identity.ts'
 import type { HostState } from '../agent/move.ts'
+import { agentVersion } from '../agent/installation.ts'
 import { makeOffer } from '../agent/offer.ts'
 import { folderOf, forget, gpusOf, joinedOf, shownMembership, withAgentErrors } from './agent-folder.ts'
 import { offerLabel, stateLabels } from './agent-label.ts'
 import { folderOption, termsOf, termsOptions, type FolderOptions, type TermsOptions } from './agent-option.ts'
 import { joinRow, runRow } from './agent-run.ts'
+import { serviceRows } from './agent-systemd.ts'
+import { updateRow } from './agent-update.ts'
 import { custom } from './row.ts'
 import { describeRecord } from './record.ts'
 import { red, toned, type Content, type Fact } from './screen.ts'
@@ -26,6 +28,8 @@ export const rows: readonly Row[] = [
     options: folderOption,
     run: (call) => withAgentErrors(() => showStatus(call)),
   }),
+  ...serviceRows,
+  updateRow,
   moveRow('drain', 'draining', 'stop accepting new tenants'),
   moveRow('resume', 'ready', 'accept tenants again'),
   custom<FolderOptions & { forget?: true }>('agent leave', 'permanently remove this machine from the server', {
@@ -87,6 +91,7 @@ function describeStatus(status: AgentStatus): Content[] {
   return [
     ['Host', status.hostId],
     ['Server', status.server],
+    ['Version', status.version],
     ['Connection', status.connected ? toned('good', 'connected') : red('disconnected')],
     ['State', status.state === null ? 'not known yet' : stateLabels[status.state]],
     ['Fault', status.fault === null ? undefined : red(status.fault.message)],
@@ -102,7 +107,7 @@ async function move(folder: AgentFolder, to: Move): Promise<HostState> {
   const answer = await askControl(folder, { command: 'move', to })
   if (answer !== undefined) return (answer.value as { state: HostState }).state
   const { moveDirectly } = await import('../agent/move.ts')
-  return moveDirectly(membership, openKey(folder), packageJson.version, to)
+  return moveDirectly(membership, openKey(folder), agentVersion(), to)
 }
 
 async function checkStopped(folder: AgentFolder): Promise<void> {

@@ -71,7 +71,7 @@ test('supply: creates a join token and prints the join command', async () => {
   const [, token = ''] = /^Token +(bj_\w+)$/m.exec(out) ?? []
   expect(out).toMatch(/^Valid for +3 machines, until \d{4}-/m)
   expect(out).toContain('Owner      the operator')
-  expect(out).toContain(`  npx berth agent join --server ${cli.server.url} --token ${token}\n`)
+  expect(out).toContain(`  curl -fsSL ${cli.server.url}/install.sh | sh -s -- --token ${token}\n`)
   const { tokens } = (await cli.json('supply', 'tokens')) as { tokens: Array<{ id: string; usesLeft: number }> }
   const made = tokens.find((one) => one.usesLeft === 3)
   expect((await cli.berth(['supply', 'tokens'])).out).toContain(made?.id)

@@ -21,8 +21,8 @@ export interface Person {
   ask(question: string, options?: { readonly hidden: boolean }): Promise<string | undefined>
 }
 
-/** Documented in `berth --help`. */
-export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 4 } as const
+/** Documented in `berth --help`, except `restart`: the agent was updated, and its supervisor should start it again. */
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 4, restart: 75 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /** A failure with a message and next steps for the person at the terminal. */

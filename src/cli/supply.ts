@@ -1,4 +1,5 @@
 /** `berth supply`: join tokens, hosts and machines of a supplier. With an operator's key, those of the house. */
+import { installCommand } from '../base/install-command.ts'
 import { systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Client, Reply } from '../client/client.ts'
@@ -24,14 +25,15 @@ const tokenRows: readonly Row[] = [
     flags: { uses: 'how many machines can join with it', expiresInHours: '--hours <n>  hours until it expires' },
     examples: ['berth supply token --uses 4 --hours 2'],
     // The server may have another name over there; this is the one that has just worked.
-    onWire: (made, { client }) => ({ ...made, command: joinCommand(client, made.token) }),
+    onWire: (made, { client }) => ({ ...made, command: installCommand(client.url, made) }),
     done: (made, { client }) => [
       ['Token', bold(made.token)],
       ['Valid for', `${count(made.usesLeft, 'machine')}, until ${utcTime(made.expiresAt)}`],
       ['Owner', made.supplierId ?? 'the operator'],
       '',
-      'Save it now: it is not shown again. On the machine that joins, run:',
-      `  ${joinCommand(client, made.token)}`,
+      'Save it now: it is not shown again. On the machine that joins, run as root:',
+      `  ${installCommand(client.url, made)}`,
+      'Add --price USD, per GPU-hour, and other options of berth agent join.',
     ],
   }),
   list('supply tokens', 'listJoinTokens', 'list active join tokens', {
@@ -45,10 +47,6 @@ const tokenRows: readonly Row[] = [
     done: (_, { args }) => `Revoked ${String(args[0])}. No more machines can join with it.`,
   }),
 ]
-
-function joinCommand({ url }: Client, token: string): string {
-  return `npx berth agent join --server ${url} --token ${token}`
-}
 
 const hostRows: readonly Row[] = [
   list('supply hosts', 'listSuppliedHosts', 'list your hosts and their health', {

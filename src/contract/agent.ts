@@ -11,6 +11,14 @@ export const AGENT_PATH = '/v2/agent/connect'
 /** Incremented when an older side would misread the messages. */
 export const AGENT_PROTOCOL = 1
 
+/** The agent that a server hands out, at `/agent/latest.json`. */
+export const agentRelease = z.object({
+  version: z.string().max(50),
+  build: z.string().regex(/^[\w.+-]{1,50}$/),
+  platforms: z.array(z.string().regex(/^[a-z0-9-]{1,40}$/)).max(20),
+})
+export type AgentRelease = z.output<typeof agentRelease>
+
 const word = z.string().regex(/^[a-z][a-z0-9_]{0,99}$/)
 const sentence = z.string().max(2_000)
 const id = z.string().min(1).max(200)

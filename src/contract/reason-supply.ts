@@ -1,5 +1,5 @@
 /** Reasons about machines, hosts, suppliers and the price book. */
-import { asGiven, conflict, forbidden, invalid, notFound } from './reason-entry.ts'
+import { asGiven, conflict, forbidden, invalid, notFound, unavailable } from './reason-entry.ts'
 
 export const supplyReasons = {
   machine_not_found: notFound('Machine not found.'),
@@ -15,6 +15,12 @@ export const supplyReasons = {
   supplier_not_found: invalid('Supplier not found.'),
   not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to set a platform fee for it.'),
 
+  agent_not_built: unavailable('This server has no agent to hand out.', 'Its operator builds one with npm run build.'),
+  agent_version_not_found: notFound(
+    'This server does not have that version of the agent for that platform.',
+    'Run the install command again.',
+  ),
+  too_many_downloads: unavailable('Too many machines are downloading the agent.', 'Try again in a minute.'),
   join_token_not_found: notFound('Join token not found.'),
   join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
   bad_public_key: invalid('This is not an Ed25519 public key.'),

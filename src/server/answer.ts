@@ -159,7 +159,7 @@ function hijack(options: AnswerOptions, call: Call, opened: Result<void>): Fasti
 }
 
 /** Only characters that are safe in a command line: the URL is shown in commands to copy. */
-function baseUrlOf(request: FastifyRequest): string | undefined {
+export function baseUrlOf(request: FastifyRequest): string | undefined {
   return /^[\w.:[\]-]{1,260}$/.test(request.host) ? `${request.protocol}://${request.host}` : undefined
 }
 

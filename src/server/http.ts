@@ -23,9 +23,11 @@ import { DatabaseSilent } from '../store/silence-watch.ts'
 import { addConsoleRoutes } from './console.ts'
 import { makeConsolePages } from './console-pages.ts'
 import type { WelcomeOptions } from './console-welcome.ts'
+import type { AgentBundles } from './agent-bundle.ts'
 import { credentialsOf } from './credentials.ts'
 import { failurePage, requestFailurePage } from './error-page.ts'
 import { fail, type Failure } from '../contract/result.ts'
+import { addInstallRoutes } from './install-routes.ts'
 import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
@@ -42,6 +44,7 @@ export interface HttpOptions extends Binding {
   /** The folder of the built console; undefined: where a build puts it. */
   readonly consoleDir: string | undefined
   readonly welcome: WelcomeOptions
+  readonly bundles: AgentBundles
   readonly ready: () => Promise<Readiness>
 }
 
@@ -126,6 +129,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   addPlainRoutes(server, options)
   addConsoleRoutes(server, options)
   addUnsubscribeRoutes(server, options)
+  addInstallRoutes(server, { ...options, clock: options.app.clock })
   return server
 }
 

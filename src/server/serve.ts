@@ -1,5 +1,4 @@
 /** Wires a server: database, engines, loops, HTTP. The only place where parts are connected. */
-import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -11,7 +10,6 @@ import { BodyBudget } from '../domain/body-budget.ts'
 import { systemClock, type Clock } from '../base/instant.ts'
 import { Metrics } from '../base/metrics.ts'
 import { ADDRESS_FILE, formatAddress } from '../base/server-address.ts'
-import { makeVault, type Vault } from '../base/vault.ts'
 import { allReconcilers } from '../reconcile/all.ts'
 import { inventoryOf } from '../reconcile/inventory.ts'
 import { deliverWebhooks } from '../reconcile/deliver-webhooks.ts'
@@ -20,15 +18,15 @@ import { KEY_WAKE } from '../store/api-key.ts'
 import { CAPACITY_WAKE } from '../store/machine.ts'
 import { PORT_WAKE } from '../store/port.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
-import { openDatabase, pingDatabase, type Database } from '../store/database.ts'
-import { readOrCreateInstallation } from '../store/installation.ts'
+import { openDatabase, pingDatabase } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
 import type { Journal } from '../gateway/journal.ts'
+import { makeAgentBundles } from './agent-bundle.ts'
 import { makeAuthenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { makeDrain, openFastPath } from './connections.ts'
 import { isDemoTaken, type WelcomeOptions } from './console-welcome.ts'
-import { readOrCreateSecret, writePrivateFile } from './data-folder.ts'
+import { writePrivateFile } from './data-folder.ts'
 import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
@@ -41,6 +39,7 @@ import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
 import { openMachineEngines } from './machine-engines.ts'
 import { openMail } from './open-mail.ts'
+import { openVault } from './open-vault.ts'
 import { importInventory } from './metal-inventory.ts'
 import { openMetrics } from './metrics-port.ts'
 import { openData, type OpenData } from './open-data.ts'
@@ -52,7 +51,7 @@ import { makeRateLimiter } from './rate-limit.ts'
 import { runRecorder } from './record-metrics.ts'
 import { watchResources } from './resource-gauges.ts'
 import { openLogs } from './session-sockets.ts'
-import { SettingsError, type Settings } from './settings.ts'
+import type { Settings } from './settings.ts'
 import { shownFolder } from './welcome.ts'
 
 export interface RunningServer {
@@ -76,6 +75,7 @@ export interface ServeOptions {
   readonly log?: Logger
   readonly checkResponses?: boolean
   readonly newOperatorKey?: boolean
+  readonly newSecretKey?: boolean
   /** false: the server changes nothing on its own; tests run the reconcilers by hand. */
   readonly runLoops?: boolean
   /** Default: beside the program. */
@@ -97,7 +97,8 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const database = openDatabase({ url: data.databaseUrl, clock, poolSize: settings.databaseConnections })
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
-    const vault = await openVault(database, clock, settings, data.dir)
+    const newSecretKey = options.newSecretKey ?? false
+    const vault = await openVault({ database, clock, settings, dataDir: data.dir, newSecretKey, log })
     const recorder = makeMetricRecorder({ database, clock })
     closing.push(runRecorder(recorder, log))
     const bare = { database, clock, installationId: vault.installationId, vault: vault.vault, recorder }
@@ -255,6 +256,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     trustedProxy,
     consoleDir: options.consoleDir,
     welcome: wiring.welcome,
+    bundles: makeAgentBundles({ dataDir, onError: (message) => log.error(message) }),
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
   installPortProxy(server.server, ports)
@@ -336,31 +338,6 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
   checks['journal'] = await journal.state()
   const failing = Object.keys(checks).find((name) => checks[name] !== 'ok')
   return failing === undefined ? { ok: true, checks } : { ok: false, reason: failing, checks }
-}
-
-/** Opens the vault and checks that this server has the same secret key as the others on this database. */
-async function openVault(
-  database: Database,
-  clock: Clock,
-  settings: Settings,
-  dataDir: string,
-): Promise<{ vault: Vault; installationId: string }> {
-  const secret =
-    settings.secretKey ?? readOrCreateSecret(dataDir, 'secret.key', () => randomBytes(32).toString('base64url'))
-  const vault = makeVault(secret)
-  const installation = await readOrCreateInstallation(database.db, () => ({
-    id: randomBytes(5).toString('hex'),
-    keyCheck: vault.seal('berth'),
-    createdAt: clock.now(),
-  }))
-  try {
-    if (installation.keyCheck !== null) vault.open(installation.keyCheck)
-  } catch {
-    throw new SettingsError(
-      'BERTH_SECRET_KEY: this database was set up with another secret key. Use the same one on every server (the first server has it in secret.key in its data folder).',
-    )
-  }
-  return { vault, installationId: installation.id }
 }
 
 /** Beside the bundle in dist/, or beside src/ in development. */

@@ -91,7 +91,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`supplying machines${browserLeftOu
     await page.getByRole('button', { name: 'Create command' }).click()
     const block = page.getByRole('region', { name: 'Command to run on the machine' })
     const command = (await block.textContent())?.replaceAll('\\\n', '') ?? ''
-    expect(command).toContain(`--server ${browser.server.url}`)
+    expect(command).toContain(`curl -fsSL ${browser.server.url}/install.sh | sh -s -- --token bj_`)
     expect(parseSimulated(/--simulate-gpus (\S+)/.exec(command)?.[1] ?? '')).toEqual({ word: 'rtx4090', count: 2 })
     await page.getByText('Waiting for the machine').waitFor()
     await page.getByText(/expires in 23 hours 5\d minutes/).waitFor()

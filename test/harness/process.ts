@@ -17,8 +17,12 @@ const READY_MS = 60_000
 /** Tests that need local models enable them. */
 const quiet = { BERTH_LOCAL_ENGINES: 'false', BERTH_DEFAULT_MODELS: 'none' }
 
-export async function startServerProcess(env: Readonly<Record<string, string>>): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [inject('serverBundle')], {
+/** `program`: another build of the server. `args`: of `berth serve`. */
+export async function startServerProcess(
+  env: Readonly<Record<string, string>>,
+  { program = inject('serverBundle'), args = [] }: { program?: string; args?: readonly string[] } = {},
+): Promise<ServerProcess> {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { ...quiet, PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', BERTH_PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -1,7 +1,8 @@
 /**
- * The command that makes a machine a host: `agent run` with a token joins and keeps running. Every value is checked here
- * to be safe in a shell.
+ * The command that makes a machine a host: it installs the agent from this server, joins and keeps it running. Every
+ * value is checked here to be safe in a shell.
  */
+import { installCommand } from '../../../src/base/install-command.ts'
 import { hostName } from '../../../src/contract/agent.ts'
 import { virtualMachineRegion } from '../../../src/contract/region.ts'
 import { priceUsdText } from '../../../src/contract/shared.ts'
@@ -81,14 +82,12 @@ function faultOfRegion({ offering, region }: JoinValues): string | undefined {
 /** For valid values only. */
 export function joinCommand(values: JoinValues, server: string, token: string): string {
   const isMarketplace = values.offering === 'marketplace'
-  return [
-    'npx berth agent run',
-    `--server ${server}`,
-    `--token ${token}`,
+  const more = [
     ...(values.name === '' ? [] : [`--name ${values.name}`]),
     ...(isMarketplace ? [] : ['--offer virtual-machine']),
     ...(values.region === defaultValues.region ? [] : [`--region ${values.region}`]),
     ...(isMarketplace && values.price !== '' ? [`--price ${values.price}`] : []),
     ...(values.simulated === '' ? [] : [`--simulate-gpus ${values.simulated}:${Number.parseInt(values.gpuCount, 10)}`]),
-  ].join(' \\\n  ')
+  ]
+  return installCommand(server, { token, more })
 }

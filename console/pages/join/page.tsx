@@ -107,7 +107,7 @@ function Needs() {
     <div className="flex flex-col gap-2 text-sm text-muted">
       <p>The command appears here. The machine needs:</p>
       <ul className="flex list-disc flex-col gap-1 pl-5">
-        <li>Linux, Node 20.19 or newer, and a checkout of the server’s Berth version.</li>
+        <li>Linux on x86-64 or arm64, and curl. The command brings all else that Berth needs.</li>
         <li>Docker or Podman for containers, QEMU for virtual machines.</li>
         <li>The NVIDIA driver and its container toolkit, unless GPUs are simulated.</li>
         <li>Root and nftables, to isolate tenants from the machine.</li>
@@ -129,9 +129,9 @@ function Paste({ token, command }: { token: Token; command: string | undefined }
         <CodeBlock label="Command to run on the machine" code={command} />
       )}
       <p className="text-sm text-muted">
-        Run it as root in the Berth folder. It contains a token for {count(token.usesLeft, 'machine')} that is not shown
-        again and expires in <span className="tabular-nums">{span(leftMs)}</span>. The supplier guide explains how to
-        run it as a service.
+        Run it as root. It installs the agent from this server and starts it as a service. It contains a token for{' '}
+        {count(token.usesLeft, 'machine')} that is not shown again and expires in{' '}
+        <span className="tabular-nums">{span(leftMs)}</span>.
       </p>
     </div>
   )

@@ -48,7 +48,7 @@ describe('a join token', () => {
     expect([refused.status, refused.body.reason]).toEqual([403, 'not_a_supplier'])
     const made = await succeed(ada.call, 'POST', '/v2/supply/join-tokens', { uses: 2, expiresInHours: 1 })
     expect(made).toMatchObject({ usesLeft: 2, supplierId: ada.id, token: expect.stringMatching(/^bj_\w{49}$/) })
-    expect(made.command).toBe(`npx berth agent join --server ${journey.url} --token ${made.token}`)
+    expect(made.command).toBe(`curl -fsSL ${journey.url}/install.sh | sh -s -- --token ${made.token}`)
     const house = await succeed(journey.operator, 'POST', '/v2/supply/join-tokens', {})
     expect(house).toMatchObject({ usesLeft: 1, supplierId: null })
     expect(await auditOf(`join_token:${made.id}`)).toEqual(['join_token.create'])

@@ -1,4 +1,5 @@
 /** Hosts over HTTP: joining, owners, the operator, images and placement. */
+import { installCommand } from '../../base/install-command.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
@@ -48,8 +49,9 @@ export const hostHandlers = {
       const made = await createJoinToken(tx, actor, body)
       if (!made.ok) return made
       const { token, text } = made.value
-      const server = baseUrl === undefined ? '' : ` --server ${baseUrl}`
-      return ok({ ...tokenRecord(token), token: text, command: `npx berth agent join${server} --token ${text}` })
+      const command =
+        baseUrl === undefined ? `berth agent join --token ${text}` : installCommand(baseUrl, { token: text })
+      return ok({ ...tokenRecord(token), token: text, command })
     }),
 
   revokeJoinToken: async (app, { actor, params }) => {
