@@ -27,6 +27,7 @@ const needs = [
   { command: 'docker-registry', package: 'docker-registry', neededBy: containers },
   { command: 'busybox', package: 'busybox-static', neededBy: containers },
   { command: 'ip', package: 'iproute2', neededBy: containers },
+  { command: 'unzip', package: 'unzip', neededBy: 'the test of the Helm chart' },
   { command: 'ssh', package: 'openssh-client', neededBy: metal },
   { command: 'sshd', package: 'openssh-server', neededBy: metal },
   { ...qemu, neededBy: machines },

@@ -1,0 +1,213 @@
+{{- define "berth.name" -}}
+{{- if contains "berth" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-berth" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "berth.selector" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "berth.labels" -}}
+{{ include "berth.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "berth.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "berth.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "berth.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{/* What every program of the chart needs to reach the database. */}}
+{{- define "berth.databaseEnv" -}}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef: { name: {{ .Values.database.secret | quote }}, key: {{ .Values.database.key | quote }} }
+- name: BERTH_SECRET_KEY
+  valueFrom:
+    secretKeyRef: { name: {{ .Values.secretKey.secret | quote }}, key: {{ .Values.secretKey.key | quote }} }
+- { name: BERTH_DATA_DIR, value: /data }
+- { name: BERTH_DATABASE_CONNECTIONS, value: {{ .Values.database.connections | quote }} }
+{{- end }}
+
+{{/* A set of servers or gateways. `role`, `set` (its values) and `root`. */}}
+{{- define "berth.servers" -}}
+{{- $name := printf "%s-%s" (include "berth.name" .root) .role }}
+{{- $set := .set }}
+{{- with .root }}
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "berth.labels" . | nindent 4 }}
+    app.kubernetes.io/component: {{ $.role }}
+spec:
+  serviceName: {{ $name }}
+  {{- if not (and $set.autoscaling $set.autoscaling.enabled) }}
+  replicas: {{ $set.replicas }}
+  {{- end }}
+  # Each has a journal of its own; none waits for another.
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels:
+      {{- include "berth.selector" . | nindent 6 }}
+      app.kubernetes.io/component: {{ $.role }}
+  template:
+    metadata:
+      labels:
+        {{- include "berth.labels" . | nindent 8 }}
+        app.kubernetes.io/component: {{ $.role }}
+    spec:
+      serviceAccountName: {{ include "berth.name" . }}
+      automountServiceAccountToken: {{ and .Values.rbac.create (eq $.role "server") }}
+      enableServiceLinks: false
+      # The drain, then up to ten seconds for what is in progress.
+      terminationGracePeriodSeconds: {{ add .Values.drainSeconds 20 }}
+      securityContext:
+        {{- include "berth.podSecurity" . | nindent 8 }}
+      {{- with .Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- range . }}
+        - name: {{ . }}
+        {{- end }}
+      {{- end }}
+      containers:
+        - name: berth
+          image: {{ include "berth.image" . | quote }}
+          imagePullPolicy: {{ .Values.image.pullPolicy }}
+          args: [serve]
+          env:
+            {{- include "berth.databaseEnv" . | nindent 12 }}
+            - { name: BERTH_HOST, value: 0.0.0.0 }
+            - { name: BERTH_PORT, value: "8420" }
+            - { name: BERTH_PEER_PORT, value: "8421" }
+            - name: BERTH_PEER_HOST
+              valueFrom:
+                fieldRef: { fieldPath: status.podIP }
+            - { name: BERTH_ROLE, value: {{ ternary "all" "gateway" (eq $.role "server") }} }
+            - { name: BERTH_DRAIN_SECONDS, value: {{ .Values.drainSeconds | quote }} }
+            {{- if .Values.relay.enabled }}
+            - { name: BERTH_RELAY_PORTS, value: "{{ .Values.relay.ports.from }}-{{ .Values.relay.ports.to }}" }
+            {{- end }}
+            {{- with .Values.relay.publicHost }}
+            - { name: BERTH_RELAY_PUBLIC_HOST, value: {{ . | quote }} }
+            {{- end }}
+            {{- if .Values.ingress.enabled }}
+            - { name: BERTH_PUBLIC_URL, value: "https://{{ .Values.ingress.host }}" }
+            {{- with .Values.ingress.appsDomain }}
+            - { name: BERTH_APPS_DOMAIN, value: {{ . | quote }} }
+            {{- end }}
+            {{- end }}
+            {{- range $key, $value := .Values.settings }}
+            - { name: {{ $key }}, value: {{ $value | quote }} }
+            {{- end }}
+            {{- with .Values.secretSettings }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            - { name: http, containerPort: 8420 }
+            - { name: peers, containerPort: 8421 }
+          startupProbe:
+            httpGet: { path: /healthz, port: http }
+            periodSeconds: 2
+            failureThreshold: 60
+          livenessProbe:
+            httpGet: { path: /healthz, port: http }
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          readinessProbe:
+            httpGet: { path: /readyz, port: http }
+            periodSeconds: 3
+            timeoutSeconds: 3
+            failureThreshold: 2
+          resources:
+            {{- toYaml $set.resources | nindent 12 }}
+          securityContext:
+            {{- include "berth.containerSecurity" . | nindent 12 }}
+          volumeMounts:
+            - { name: data, mountPath: /data }
+            - { name: tmp, mountPath: /tmp }
+      volumes:
+        - name: tmp
+          emptyDir: {}
+      {{- with $set.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $set.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      affinity:
+        {{- if $set.affinity }}
+        {{- toYaml $set.affinity | nindent 8 }}
+        {{- else }}
+        podAntiAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+            - weight: 100
+              podAffinityTerm:
+                topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    {{- include "berth.selector" . | nindent 20 }}
+                    app.kubernetes.io/component: {{ $.role }}
+        {{- end }}
+  volumeClaimTemplates:
+    - metadata:
+        name: data
+      spec:
+        accessModes: [ReadWriteOnce]
+        {{- with $set.storage.className }}
+        storageClassName: {{ . | quote }}
+        {{- end }}
+        resources:
+          requests: { storage: {{ $set.storage.size }} }
+---
+# The names of the pods.
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "berth.labels" . | nindent 4 }}
+    app.kubernetes.io/component: {{ $.role }}
+spec:
+  clusterIP: None
+  selector:
+    {{- include "berth.selector" . | nindent 4 }}
+    app.kubernetes.io/component: {{ $.role }}
+  ports:
+    - { name: http, port: 8420, targetPort: http }
+{{- if .Values.podDisruptionBudget.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "berth.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable }}
+  selector:
+    matchLabels:
+      {{- include "berth.selector" . | nindent 6 }}
+      app.kubernetes.io/component: {{ $.role }}
+{{- end }}
+{{- end }}
+{{- end }}
