@@ -150,6 +150,24 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
     expect(watched.map(({ metadata }) => metadata.name).toSorted()).toEqual(['prod-berth-gateway', 'prod-berth-server'])
   })
 
+  test('rentals in the cluster: the rights of the role that is tested, for the pods of the release', () => {
+    const clusters = [{ name: 'here', region: 'eu-west', prices: { 'NVIDIA-L4': '0.70' } }]
+    const objects = template({ ...secrets, kubernetes: { enabled: true, clusters } })
+    const tested = parseAllDocuments(readFileSync('deploy/kubernetes/role.yaml', 'utf8')).map(
+      (document) => document.toJS() as KubernetesObject & { rules: unknown },
+    )
+    for (const kind of ['ClusterRole', 'Role']) {
+      const made = only(objects, kind, 'prod-berth-rentals') as KubernetesObject & { rules: unknown }
+      expect(made.rules).toEqual(tested.find((one) => one.kind === kind)?.rules)
+    }
+    const binding = only(objects, 'ClusterRoleBinding', 'prod-berth-rentals') as KubernetesObject & { subjects: object[] }
+    expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', name: 'prod-berth', namespace: 'default' }])
+    const { spec } = only(objects, 'StatefulSet', 'prod-berth-server')
+    expect(spec.template.spec.automountServiceAccountToken).toBe(true)
+    const map = only(objects, 'ConfigMap', 'prod-berth-rentals') as KubernetesObject & { data: Record<string, string> }
+    expect(parse(map.data['clusters.yaml'] ?? '')).toEqual({ clusters })
+  })
+
   test('has the version of the program', () => {
     const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
     const described = parse(readFileSync(path.join(chart, 'Chart.yaml'), 'utf8')) as Record<string, string>

@@ -74,7 +74,7 @@ spec:
         app.kubernetes.io/component: {{ $.role }}
     spec:
       serviceAccountName: {{ include "berth.name" . }}
-      automountServiceAccountToken: {{ and .Values.rbac.create (eq $.role "server") }}
+      automountServiceAccountToken: {{ .Values.kubernetes.enabled }}
       enableServiceLinks: false
       # The drain, then up to ten seconds for what is in progress.
       terminationGracePeriodSeconds: {{ add .Values.drainSeconds 20 }}
@@ -113,6 +113,9 @@ spec:
             - { name: BERTH_APPS_DOMAIN, value: {{ . | quote }} }
             {{- end }}
             {{- end }}
+            {{- if .Values.kubernetes.enabled }}
+            - { name: BERTH_KUBERNETES, value: /etc/berth/clusters.yaml }
+            {{- end }}
             {{- range $key, $value := .Values.settings }}
             - { name: {{ $key }}, value: {{ $value | quote }} }
             {{- end }}
@@ -143,9 +146,16 @@ spec:
           volumeMounts:
             - { name: data, mountPath: /data }
             - { name: tmp, mountPath: /tmp }
+            {{- if .Values.kubernetes.enabled }}
+            - { name: clusters, mountPath: /etc/berth, readOnly: true }
+            {{- end }}
       volumes:
         - name: tmp
           emptyDir: {}
+        {{- if .Values.kubernetes.enabled }}
+        - name: clusters
+          configMap: { name: {{ include "berth.name" . }}-rentals }
+        {{- end }}
       {{- with $set.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
