@@ -1,4 +1,4 @@
-/** The tables of schema/0010_hosts.sql and schema/0031_servers.sql as types; see tables.ts. */
+/** The tables of schema/0010_hosts.sql and schema/0033_servers.sql as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
 import type { HostFault, HostMetrics, HostOffer, Observation, Workload } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
