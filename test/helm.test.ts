@@ -160,7 +160,9 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
       const made = only(objects, kind, 'prod-berth-rentals') as KubernetesObject & { rules: unknown }
       expect(made.rules).toEqual(tested.find((one) => one.kind === kind)?.rules)
     }
-    const binding = only(objects, 'ClusterRoleBinding', 'prod-berth-rentals') as KubernetesObject & { subjects: object[] }
+    const binding = only(objects, 'ClusterRoleBinding', 'prod-berth-rentals') as KubernetesObject & {
+      subjects: object[]
+    }
     expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', name: 'prod-berth', namespace: 'default' }])
     const { spec } = only(objects, 'StatefulSet', 'prod-berth-server')
     expect(spec.template.spec.automountServiceAccountToken).toBe(true)

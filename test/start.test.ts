@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest'
+import { emptyDatabase } from './harness/database.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './harness/process.ts'
 import { caller } from './harness/server.ts'
@@ -198,4 +199,15 @@ it.runIf(process.getuid?.() === 0)('runs as a plain user', async () => {
     child.stderr.on('data', read)
   })
   expect(text).toContain('Berth is ready')
+})
+
+it('upgrades a database and exits, for roll-outs', async () => {
+  const database = await emptyDatabase()
+  cleanUp.push(() => database.drop())
+  const first = await run({ DATABASE_URL: database.url }, ['serve', '--migrate-only'])
+  expect([first.code, first.text]).toEqual([0, expect.stringContaining('0001_')])
+  const again = await run({ DATABASE_URL: database.url }, ['serve', '--migrate-only'])
+  expect([again.code, again.text]).toEqual([0, expect.not.stringContaining('0001_')])
+  const embedded = await run({}, ['serve', '--migrate-only'])
+  expect([embedded.code, embedded.text]).toEqual([1, expect.stringContaining('DATABASE_URL')])
 })

@@ -18,7 +18,7 @@ export interface MachineHardware {
   readonly simulated?: boolean
 }
 
-/** A machine is not sold with less disk, unless its own share of the GPUs is smaller. */
+/** GPUs are not sold with less disk than this or half of their usual share, whichever is smaller. */
 export const MIN_DISK_GB = 20
 
 /** Whether free GPUs come with enough disk; stopped rentals may have it. `diskGb`: what the order asks for. */
@@ -28,7 +28,7 @@ export function hasDisk(
   whole: { storageGb: number; gpusTotal: number },
   diskGb: number | null,
 ): boolean {
-  const least = diskGb ?? Math.min(MIN_DISK_GB, Math.floor((whole.storageGb * gpus) / whole.gpusTotal))
+  const least = diskGb ?? Math.min(MIN_DISK_GB, Math.floor((whole.storageGb * gpus) / whole.gpusTotal / 2))
   return Math.floor(diskGbPerGpu * gpus) >= least
 }
 

@@ -2,26 +2,27 @@
 import { openData } from './open-data.ts'
 import { checkPorts, listenFailure } from './port-check.ts'
 import type { RunningServer } from './serve.ts'
-import { readSettings, SettingsError } from './settings.ts'
+import { readSettings, SettingsError, type Settings } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
 
 /** A stop that takes longer is forced. */
 const STOP_TIMEOUT_MS = 10_000
 
-const OPTIONS: readonly string[] = ['--new-operator-key', '--new-secret-key']
+const OPTIONS: readonly string[] = ['--new-operator-key', '--new-secret-key', '--migrate-only']
 
 async function main(): Promise<void> {
   // The reader of our output may have exited (EPIPE): keep serving.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const flags = process.argv.slice(process.argv[2] === 'serve' ? 3 : 2)
   if (flags.includes('--help') || flags.includes('-h')) return void process.stdout.write(usage())
-  const [newOperatorKey, newSecretKey] = OPTIONS.map((option) => flags.includes(option))
+  const [newOperatorKey, newSecretKey, migrateOnly] = OPTIONS.map((option) => flags.includes(option))
   const unknown = flags.find((flag) => !OPTIONS.includes(flag))
   if (unknown !== undefined)
     throw new SettingsError(
       `Unknown option ${unknown}. berth serve reads its settings from the environment; --help lists them.`,
     )
   const settings = readSettings(process.env)
+  if (migrateOnly === true) return upgradeDatabase(settings)
   const startedAt = performance.now()
   await checkPorts(settings)
   // Load the rest of the program while PostgreSQL starts.
@@ -43,6 +44,18 @@ async function main(): Promise<void> {
     process.stderr.write(`${why}; stopping.\n`)
     return end(server, 1)
   })
+}
+
+/** Before a roll-out: servers of the older version keep running meanwhile. */
+async function upgradeDatabase(settings: Settings): Promise<void> {
+  if (settings.databaseUrl === undefined)
+    throw new SettingsError(
+      '--migrate-only needs DATABASE_URL: the embedded database is upgraded when its server starts.',
+    )
+  const { migrateAt } = await import('./serve.ts')
+  const done = await migrateAt(settings.databaseUrl)
+  const what = done.length === 0 ? 'It was up to date already.' : `Applied: ${done.join(', ')}.`
+  process.stderr.write(`The database is ready for this version. ${what}\n`)
 }
 
 let ending = false

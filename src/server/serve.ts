@@ -129,6 +129,16 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
   }
 }
 
+/** Returns the names of the migrations that were missing. */
+export async function migrateAt(databaseUrl: string): Promise<string[]> {
+  const database = openDatabase({ url: databaseUrl, clock: systemClock, poolSize: 1 })
+  try {
+    return await migrate(database.pool, schemaFolder())
+  } finally {
+    await database.close()
+  }
+}
+
 async function firstRun(
   app: App,
   settings: Settings,

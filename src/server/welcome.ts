@@ -90,6 +90,11 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_RELAY_HOST', 'address that relays ports to machines on joined hosts (BERTH_HOST)'],
   ['BERTH_RELAY_PUBLIC_HOST', 'public name of that address, shown to customers (the address, or the host name)'],
   ['BERTH_RELAY_PORTS', 'port range of the relay (20000-29999)'],
+  [
+    'BERTH_PEER_PORT',
+    'port for other servers over the same database (none: they cannot reach the hosts connected here)',
+  ],
+  ['BERTH_PEER_HOST', 'address of this server for the others (BERTH_HOST, or the host name)'],
   ['BERTH_SELL_SIMULATED', 'sell virtual machines with simulated GPUs (true; false with DATABASE_URL)'],
   ['BERTH_INVENTORY', 'file with bare-metal hosts, read at startup'],
   ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
@@ -125,10 +130,11 @@ const settings: ReadonlyArray<readonly [string, string]> = [
 export function usage(): string {
   const rows = settings.map(([name, meaning]) => `  ${name.padEnd(30)} ${meaning}`)
   return [
-    'Usage: berth serve [--new-operator-key] [--new-secret-key]',
+    'Usage: berth serve [--new-operator-key] [--new-secret-key] [--migrate-only]',
     '',
     'Starts a Berth server. --new-operator-key creates a new operator key if you have lost yours. --new-secret-key',
-    'replaces the secret key in the data folder; run berth operator reseal after that.',
+    'replaces the secret key in the data folder; run berth operator reseal after that. --migrate-only upgrades the',
+    'database at DATABASE_URL for this version and exits.',
     'Settings are read from the environment (defaults in parentheses):',
     '',
     ...rows,

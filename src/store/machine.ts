@@ -45,7 +45,7 @@ export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
 
 /** As `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
 export const hasDisk = sql<boolean>`(floor(disk_gb_per_gpu * gpus_free)
-  >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total)))`
+  >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total / 2)))`
 
 /** The columns of the listing. Pages are read often, so the rest of a row is not read. */
 const listedColumns = [

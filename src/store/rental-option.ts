@@ -49,7 +49,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         min(s.gpu_form_factor) as gpu_form_factor, min(s.ethernet_variant) as ethernet_variant,
         min(s.gpus_total) as gpus_total, min(s.first_id) as first_id,
         coalesce(sum(s.machines * (s.free / p.gpu_count)) filter (where s.disk_left is null
-          or floor(s.disk_left * p.gpu_count) >= least(${sql.lit(MIN_DISK_GB)}, floor(s.disk_full * p.gpu_count))), 0)::integer
+          or floor(s.disk_left * p.gpu_count) >= least(${sql.lit(MIN_DISK_GB)}, floor(s.disk_full * p.gpu_count / 2))), 0)::integer
           as available,
         case when bool_and(s.is_simulated_machine) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
       from gpu_price p
