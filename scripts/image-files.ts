@@ -135,7 +135,7 @@ export function appFiles(root: string, dist: string): ImageFiles {
     const names = fs.statSync(from).isFile() ? [''] : fs.readdirSync(from, { recursive: true, encoding: 'utf8' })
     for (const name of names) {
       const file = path.join(from, name)
-      if (fs.statSync(file).isFile() && !file.endsWith('.map'))
+      if (fs.statSync(file).isFile() && !/\.(map|tar)$/.test(file))
         files.set(path.posix.join(to, name), { kind: 'file', from: file })
     }
   }

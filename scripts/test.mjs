@@ -11,12 +11,13 @@ const qemu =
   process.arch === 'arm64'
     ? { command: 'qemu-system-aarch64', package: 'qemu-system-arm' }
     : { command: 'qemu-system-x86_64', package: 'qemu-system-x86' }
-const [containers, machines, metal, storage, proxies] = [
+const [containers, machines, metal, storage, proxies, installing] = [
   'tests of containers',
   'tests of virtual machines',
   'tests of bare metal',
   'tests of volumes',
   'tests of TLS proxies',
+  'tests of installing',
 ]
 
 /** Programs beside Node that tests need, by Debian package. */
@@ -45,6 +46,9 @@ const needs = [
   { command: 'nginx', package: 'nginx-light', neededBy: proxies },
   { command: 'caddy', package: 'caddy', neededBy: proxies },
   { command: 'openssl', package: 'openssl', neededBy: proxies },
+  { command: 'curl', package: 'curl', neededBy: installing },
+  { command: 'wget', package: 'wget', neededBy: installing },
+  { command: 'systemd-analyze', package: 'systemd', neededBy: installing },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
 ]
 /** Parts of those packages that are not programs. */
