@@ -38,6 +38,8 @@ const READ_MS = 15_000
 const UNPACK_MS = 120_000
 const TRY_MS = 30_000
 const POLL_MS = 200
+/** The version before may take this long to be back, however little time the new one had. */
+const BACK_MS = 60_000
 
 export async function readRelease(server: string): Promise<AgentRelease> {
   const reply = await fetchFrom(`${server}/agent/latest.json`, READ_MS)
@@ -64,7 +66,7 @@ export async function updateAgent(options: UpdateOptions, release: AgentRelease)
   useVersion(installation, installation.build)
   // One that came up but cannot connect; one that ends by itself is started again by its supervisor anyway.
   if ((await readVersion(folder)) === release.build) await restart(folder)
-  const isRunning = await waitConnected(folder, installation.build, options.waitMs)
+  const isRunning = await waitConnected(folder, installation.build, Math.max(options.waitMs, BACK_MS))
   removeVersions(installation, [installation.build])
   return { kind: 'rolled-back', isRunning }
 }

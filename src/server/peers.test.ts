@@ -9,6 +9,7 @@ import type { MuxStream } from '../base/mux.ts'
 import { makeVault } from '../base/vault.ts'
 import { listHostPlaces } from '../store/server.ts'
 import { startHostSockets, TestAgent, type HostSockets, type TestHost } from '../../test/harness/host-sockets.ts'
+import { TEST_SECRETS } from '../../test/harness/identity.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { makeHostLinks, type HostLinks } from './host-links.ts'
 import { openPeers, type Peers } from './peers.ts'
@@ -118,6 +119,16 @@ test('a host that moves to another server is reached there, and not forwarded tw
   })
   expect(third.links.ids()).toEqual([])
   await third.peers.close()
+})
+
+test('servers reach each other while the secret key changes', async () => {
+  const next = await openOther(makeVault(TEST_SECRETS.next, [TEST_SECRETS.own]))
+  await waitFor('the next server to know the host', () => next.links.reachableIds().includes('host-1'))
+  const stream = open(next.links)
+  const got = readAll(stream)
+  stream.end('hello')
+  expect((await got).toString()).toBe('hello')
+  await next.peers.close()
 })
 
 test('a server with another secret key reaches nothing, and no one without it gets beyond the handshake', async () => {

@@ -11,6 +11,9 @@ import { openDatabase, transact, type Database } from '../../src/store/database.
 import { post } from '../../src/store/ledger.ts'
 import { testDatabase } from './database.ts'
 
+/** The secret key, and another that is accepted, as while the key changes. */
+export const TEST_SECRETS = { own: 'a secret for tests', next: 'the next secret for tests' } as const
+
 export interface IdentityTest {
   readonly app: App
   readonly database: Database
@@ -33,7 +36,7 @@ export async function startIdentityTest(): Promise<IdentityTest> {
     clock,
     installationId: 'test123',
     drivers: new Map(),
-    vault: makeVault('a secret for tests'),
+    vault: makeVault(TEST_SECRETS.own, [TEST_SECRETS.next]),
     stoppedDiskPerGbMonth: usd('0.10'),
     allowPrivateAddresses: false,
   }
