@@ -55,6 +55,8 @@ const samples: {
   mail_refused: { message: 'connect ECONNREFUSED' },
   still_a_supplier: { unpaid: usd('12.5') },
   refund_too_large: { max: usd('12.5') },
+  cluster_not_found: { name: 'lab' },
+  cluster_unreachable: { name: 'lab', message: 'connect ECONNREFUSED' },
   no_capacity: { gpus: '8 × h100 with infiniband', where: 'in us-central-1' },
   option_not_offered: { option: 'h200 with ethernet', region: 'us-central-1' },
   region_disabled: { option: 'h200 with ethernet', region: 'us-central-1' },

@@ -11,13 +11,14 @@ const qemu =
   process.arch === 'arm64'
     ? { command: 'qemu-system-aarch64', package: 'qemu-system-arm' }
     : { command: 'qemu-system-x86_64', package: 'qemu-system-x86' }
-const [containers, machines, metal, storage, proxies, installing] = [
+const [containers, machines, metal, storage, proxies, installing, clusters] = [
   'tests of containers',
   'tests of virtual machines',
   'tests of bare metal',
   'tests of volumes',
   'tests of TLS proxies',
   'tests of installing',
+  'tests of Kubernetes',
 ]
 
 /** Programs beside Node that tests need, by Debian package. */
@@ -50,6 +51,9 @@ const needs = [
   { command: 'wget', package: 'wget', neededBy: installing },
   { command: 'systemd-analyze', package: 'systemd', neededBy: installing },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
+  { command: 'etcd', package: 'etcd-server', neededBy: clusters },
+  { command: 'containerd', package: 'containerd', neededBy: clusters },
+  { command: '/usr/lib/cni/bridge', package: 'containernetworking-plugins', neededBy: clusters },
 ]
 /** Parts of those packages that are not programs. */
 const beside = new Map([['nfs-ganesha', ['nfs-ganesha-vfs']]])

@@ -18,7 +18,7 @@ import { LastLogs } from './last-log.ts'
 import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
-import { serveStream } from './stream.ts'
+import { serveStream } from '../engines/stream.ts'
 import { openDesiredState } from './desired-state.ts'
 import { WorkloadMeter } from './workload-meter.ts'
 

@@ -1,6 +1,6 @@
 /** The GPUs that the driver lists. A machine without `nvidia-smi` has none, with the reason; that is never an error. */
 import { findProblems } from './gpu-health.ts'
-import { modelNamed } from './gpu-model.ts'
+import { modelNamed } from '../domain/gpu-model.ts'
 import { readReport, runNvidiaSmi, type GpuFields } from './nvidia-smi.ts'
 
 export interface Gpu {

@@ -10,7 +10,7 @@
 import { z } from 'zod'
 import type { AgentFolder } from './folder.ts'
 import { shortAddress, xidsInLog } from './gpu-health.ts'
-import { simulatedModel, simulatedModelNames } from './gpu-model.ts'
+import { simulatedModel, simulatedModelNames } from '../domain/gpu-model.ts'
 import { openKernelLog } from './kernel-log.ts'
 import { listGpus, type Gpu, type GpuListing, type GpuReading, type GpuUse } from './gpu-listing.ts'
 

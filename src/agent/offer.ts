@@ -1,6 +1,6 @@
 /** The machine's offer: its hardware and its owner's terms. */
 import type { HostOffer } from '../contract/agent.ts'
-import { listedName, modelNamed } from './gpu-model.ts'
+import { listedName, modelNamed } from '../domain/gpu-model.ts'
 import type { GpuSnapshot } from './gpu-source.ts'
 import type { HostHardware } from './hardware.ts'
 import type { AgentTerms } from './identity.ts'

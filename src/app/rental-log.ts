@@ -13,12 +13,18 @@ export async function saveLastLog(
   hostId: string,
   { id, tail }: LastLog,
 ): Promise<void> {
-  const { db } = app.database
-  const rental = await findMeasuredRental(db, hostId, id)
-  if (rental === undefined) return
-  const text = Buffer.from(tail, 'base64').toString('utf8')
+  const rental = await findMeasuredRental(app.database.db, hostId, id)
+  if (rental !== undefined) await keepRentalLog(app, rental, Buffer.from(tail, 'base64').toString('utf8'))
+}
+
+/** Each line of the text starts with its time. */
+export async function keepRentalLog(
+  app: Pick<App, 'database' | 'clock' | 'vault'>,
+  rental: { readonly id: number; readonly accountId: string },
+  text: string,
+): Promise<void> {
   const sealed = app.vault.seal(JSON.stringify({ accountId: rental.accountId, text }))
-  await saveRentalLog(db, rental.id, sealed, app.clock.now())
+  await saveRentalLog(app.database.db, rental.id, sealed, app.clock.now())
 }
 
 /** Each line starts with its time. undefined: nothing was kept. */

@@ -1,6 +1,6 @@
 /** Secrets and registry logins. Only a host that runs a rental gets the values. */
 import { limits } from '../base/limits.ts'
-import type { Desired } from '../contract/agent.ts'
+import type { Desired, Program } from '../contract/agent.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { idOfTag } from '../domain/rental.ts'
 import { secretsIn, withSecrets } from '../domain/workload.ts'
@@ -70,30 +70,40 @@ export async function resolveSecrets(
     const { spec, tag } = workload
     const id = ids.get(tag)
     if (spec?.program === undefined || id === undefined) return workload
-    const { program } = spec
-    const values = new Map(
-      found.secrets.filter((one) => one.rental_id === id).map((one) => [one.name, app.vault.open(one.sealed)]),
-    )
-    const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
-    const login = found.logins.find((one) => one.rental_id === id)
-    return {
-      ...workload,
-      spec: {
-        ...spec,
-        program: {
-          ...program,
-          env: Object.fromEntries(Object.entries(program.env).map(([name, value]) => [name, resolve(value)])),
-          files: program.files.map((file) => ({ ...file, content: resolve(file.content) })),
-          onStart: program.onStart === null ? null : resolve(program.onStart),
-          userData: program.userData === null ? null : resolve(program.userData),
-          secrets: [...values.values()],
-          registry:
-            login === undefined
-              ? null
-              : { server: login.server, username: login.username, password: app.vault.open(login.sealed) },
-        },
-      },
-    }
+    return { ...workload, spec: { ...spec, program: fillIn(app.vault, spec.program, id, found) } }
   })
   return { ...desired, workloads }
+}
+
+/** The program of one rental, likewise. */
+export async function resolveProgram(
+  app: Pick<App, 'database' | 'vault'>,
+  rentalId: number,
+  program: Program,
+): Promise<Program> {
+  return fillIn(app.vault, program, rentalId, await store.readSecretsOf(app.database.db, [rentalId]))
+}
+
+function fillIn(
+  vault: App['vault'],
+  program: Program,
+  rentalId: number,
+  found: Awaited<ReturnType<typeof store.readSecretsOf>>,
+): Program {
+  const own = found.secrets.filter((one) => one.rental_id === rentalId)
+  const values = new Map(own.map((one) => [one.name, vault.open(one.sealed)]))
+  const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
+  const login = found.logins.find((one) => one.rental_id === rentalId)
+  return {
+    ...program,
+    env: Object.fromEntries(Object.entries(program.env).map(([name, value]) => [name, resolve(value)])),
+    files: program.files.map((file) => ({ ...file, content: resolve(file.content) })),
+    onStart: program.onStart === null ? null : resolve(program.onStart),
+    userData: program.userData === null ? null : resolve(program.userData),
+    secrets: [...values.values()],
+    registry:
+      login === undefined
+        ? null
+        : { server: login.server, username: login.username, password: vault.open(login.sealed) },
+  }
 }

@@ -13,6 +13,7 @@ import { fieldOf } from './operation-field.ts'
 import { act, custom, list } from './row.ts'
 import { bold, red, toned, type Cell } from './screen.ts'
 import { describeStuck, readStuck } from './stuck-rental.ts'
+import { clusterRows } from './operator-cluster.ts'
 import type { Row } from './row-type.ts'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
@@ -234,4 +235,4 @@ const placementRow = act(
   },
 )
 
-export const rows: readonly Row[] = [...machineRows, ...hostRows, ...imageRows, placementRow]
+export const rows: readonly Row[] = [...machineRows, ...hostRows, ...clusterRows, ...imageRows, placementRow]

@@ -193,6 +193,8 @@ export interface ActRow<R, Options, Found> extends Details {
   /** The answer as programs get it, where it says too little. */
   readonly onWire?: (reply: R, call: Call<Options, Found>) => unknown
   readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
+  /** For operations that take long. */
+  readonly timeoutMs?: number
 }
 
 export function act<Op extends CallableId, Options = unknown, Found = unknown>(
@@ -201,7 +203,7 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
   description: string,
   row: ActRow<Reply<Op>, Options, Found>,
 ): Row {
-  const { confirm: question, prepare, done, onWire, isWrong, ...details } = row
+  const { confirm: question, prepare, done, onWire, isWrong, timeoutMs, ...details } = row
   return {
     command,
     operation,
@@ -217,7 +219,7 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
       const call = { ...asked, input }
       const text = await question?.(call)
       if (text !== undefined) await confirm(call, text)
-      const reply = await send(call, operation)
+      const reply = await send(call, operation, timeoutMs)
       call.screen.show(onWire === undefined ? reply : onWire(reply, call), () => {
         const result = done(reply, call)
         return typeof result === 'string' ? [result] : result

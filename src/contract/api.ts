@@ -4,6 +4,7 @@ import { accountEndpoints } from './account.ts'
 import { accountRecoveryEndpoints } from './account-recovery.ts'
 import { billingEndpoints } from './billing.ts'
 import { budgetEndpoints } from './budget.ts'
+import { clusterEndpoints } from './cluster.ts'
 import { costEndpoints } from './cost.ts'
 import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
@@ -69,6 +70,7 @@ export const api = {
   ...operatorVolumeEndpoints,
   ...modelEndpoints,
   ...hostEndpoints,
+  ...clusterEndpoints,
 }
 
 export type Api = typeof api

@@ -156,6 +156,7 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     loginUser: 'debian',
     isDefault: true,
   },
+  checkCluster: { image: 'busybox:1' },
   explainPlacement: {
     machineType: 'virtual-machine',
     region: 'us-central-1',

@@ -43,6 +43,14 @@ export const supplyReasons = {
   host_has_tenants: conflict('The host still has tenants or their volumes.', 'Drain it and wait until they are gone.'),
   drained_by_operator: conflict('The operator drained this host.', 'Ask the operator to resume it.'),
   bad_inventory: invalid(asGiven),
+  cluster_not_found: notFound(
+    ({ name }: { readonly name: string }) => `There is no cluster named ${name}.`,
+    'List clusters with `berth operator clusters ls`.',
+  ),
+  cluster_unreachable: unavailable(
+    ({ name, message }: { readonly name: string; readonly message: string }) =>
+      `Cluster ${name} does not answer: ${message}.`,
+  ),
   base_image_not_found: notFound('Image not found.'),
   duplicate_row: invalid('This row appears twice.'),
 } as const

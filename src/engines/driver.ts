@@ -10,10 +10,13 @@
  * They hold for `power` too: an error means that the outcome is unknown, and `list` tells whether it runs or is stopped.
  */
 import type { Instant } from '../base/instant.ts'
+import type { StreamRequest } from '../contract/agent.ts'
+import type { ClusterCheck, ClusterRecord } from '../contract/cluster.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { EngineSpec, Mount, NodeClaim, RentalKind } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
+import type { RuntimeStream } from './runtime.ts'
 
 export interface Driver {
   readonly id: ProviderId
@@ -41,6 +44,25 @@ export interface Driver {
   simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
   /** Present if `traits.power` names a kind. */
   readonly power?: PowerEngine
+  /** Streams into its machines. Absent: agents on hosts open them, or there are none. */
+  readonly streams?: StreamEngine
+  /** The clusters that its machines come from, for the operator. Absent: it has none. */
+  readonly clusters?: ClusterEngine
+}
+
+export interface ClusterEngine {
+  /** A cluster that does not answer is in the list, with the reason. */
+  list(signal: AbortSignal): Promise<ClusterRecord[]>
+  /** What it enforces between tenants, found out by trying. undefined: there is no such cluster. */
+  check(name: string, image: string | undefined, signal: AbortSignal): Promise<ClusterCheck[] | undefined>
+}
+
+/** Logs, terminals and ports of machines that the server reaches through their engine. */
+export interface StreamEngine {
+  /** The machines that can be reached now. */
+  machines(): readonly string[]
+  /** `workloadId` of the request is the engine's id of a machine. */
+  open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream>
 }
 
 /** All are idempotent and return before the machine has changed. */

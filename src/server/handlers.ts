@@ -6,6 +6,7 @@ import type { Handlers } from './handler.ts'
 import { accountHandlers } from './handlers/account.ts'
 import { billingHandlers } from './handlers/billing.ts'
 import { budgetHandlers } from './handlers/budget.ts'
+import { clusterHandlers } from './handlers/cluster.ts'
 import { costHandlers } from './handlers/cost.ts'
 import { eventHandlers } from './handlers/event.ts'
 import { hostHandlers } from './handlers/host.ts'
@@ -58,6 +59,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...operatorSummaryHandlers,
     ...trafficHandlers,
     ...hostHandlers,
+    ...clusterHandlers,
     ...servedModelHandlers(gateway),
   }
 }

@@ -17,6 +17,12 @@ export interface RemoteLinks {
   hostIds(): string[]
 }
 
+/** Machines that are reached in another way than by their agent's connection. */
+export interface LinkSource {
+  ids(): readonly string[]
+  get(hostId: string): HostLink | undefined
+}
+
 export interface HostLinks {
   add(hostId: string, link: HostLink): void
   /** Does nothing if another link has replaced this one. */
@@ -41,14 +47,19 @@ export interface HostLinks {
   watch(listener: () => void): () => void
 }
 
-export function makeHostLinks(): HostLinks {
+/** `sources`: machines that every server reaches without an agent. */
+export function makeHostLinks(sources: readonly LinkSource[] = []): HostLinks {
   const links = new Map<string, HostLink>()
   const listeners = new Set<() => void>()
   let remote: RemoteLinks | undefined
   const changed = (): void => {
     for (const listener of listeners) listener()
   }
-  const get = (hostId: string): HostLink | undefined => links.get(hostId) ?? remote?.link(hostId)
+  const get = (hostId: string): HostLink | undefined =>
+    links.get(hostId) ??
+    sources.map((source) => source.get(hostId)).find((link) => link !== undefined) ??
+    remote?.link(hostId)
+  const sourceIds = (): string[] => sources.flatMap((source) => [...source.ids()])
   return {
     add: (hostId, link) => {
       const before = links.get(hostId)
@@ -65,7 +76,7 @@ export function makeHostLinks(): HostLinks {
     open: (hostId, request) => get(hostId)?.open(request),
     openHere: (hostId, request) => links.get(hostId)?.open(request),
     ids: () => [...links.keys()],
-    reachableIds: () => [...new Set([...links.keys(), ...(remote?.hostIds() ?? [])])],
+    reachableIds: () => [...new Set([...links.keys(), ...sourceIds(), ...(remote?.hostIds() ?? [])])],
     addRemote: (added) => (remote = added),
     remoteChanged: changed,
     notify: (hostId) => {

@@ -13,6 +13,7 @@ import { openGanesha } from '../engines/storage/ganesha.ts'
 import type { Reconciler } from '../reconcile/loop.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
 import { postgresMockWorld } from '../store/mock-world.ts'
+import { openKubernetes } from './kubernetes-engine.ts'
 import { metalWorld } from './metal-world.ts'
 import type { EngineName, Settings } from './settings.ts'
 
@@ -73,6 +74,8 @@ async function openEngine(
       }
     case 'private-cloud':
       return openMetal(world, parts)
+    case 'kubernetes':
+      return { driver: await openKubernetes(parts), loops: [] }
   }
 }
 

@@ -243,7 +243,8 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
 
 /** Public ports of the machine, in the order of the rental's spec. Without `publicPorts` they are the same ports. */
 export function portMappings(rental: Rental, publicPorts: ReadonlyMap<number, number> | undefined) {
-  const host = rental.provider_data?.sshNetworking?.[0]?.host
+  const { sshNetworking, nodeNetworking } = rental.provider_data ?? {}
+  const host = sshNetworking?.[0]?.host ?? nodeNetworking?.[0]?.publicIp
   if (rental.status !== 'Running' || host === undefined) return []
   return openPortsOf(rental.spec).flatMap((port) => {
     const publicPort = publicPorts === undefined ? port : publicPorts.get(port)

@@ -34,6 +34,7 @@ import { makeHandlers } from './handlers.ts'
 import { makeHttpServer, type Readiness } from './http.ts'
 import { watchGauges } from './gauges.ts'
 import { openHostSockets } from './host-sockets.ts'
+import { engineLinks } from './engine-links.ts'
 import { makeHostLinks } from './host-links.ts'
 import { openInference } from './inference.ts'
 import { openLog } from './log.ts'
@@ -153,7 +154,12 @@ async function firstRun(
   const demo = isAlone && (await ensureDemo(app.database, dataDir))
   if (settings.inventoryFile !== undefined) await importInventory(app, settings.inventoryFile)
   // The first listing should not be empty, so take an inventory before the first answer.
-  for (const driver of app.drivers.values()) await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs))
+  for (const driver of app.drivers.values()) {
+    // An engine that is away takes only itself off sale.
+    await inventoryOf(app, driver, AbortSignal.timeout(driver.callTimeoutMs)).catch((error: unknown) =>
+      app.warn?.(error, `could not list the machines of ${driver.id}`),
+    )
+  }
   return { operator: operator || newOperatorKey, demo }
 }
 
@@ -189,7 +195,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   closing.push(() => authenticator.close())
   app.database.silence.isAnswering = () => authenticator.isCaching()
   const streams = makeEventStreams(app)
-  const links = makeHostLinks()
+  const links = makeHostLinks(engineLinks(app.drivers.values()))
   const shares = makePortShares()
   const ports = openPortProxy({
     app,

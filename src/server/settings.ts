@@ -39,8 +39,8 @@ const environment = z.object({
   BERTH_ENGINES: z
     .string()
     .regex(
-      /^(mock|host|private-cloud)?(,(mock|host|private-cloud))*$/,
-      'must be a comma-separated list of: mock, host, private-cloud',
+      /^(mock|host|private-cloud|kubernetes)?(,(mock|host|private-cloud|kubernetes))*$/,
+      'must be a comma-separated list of: mock, host, private-cloud, kubernetes',
     )
     .optional(),
   BERTH_RELAY_HOST: z.string().min(1).optional(),
@@ -57,6 +57,9 @@ const environment = z.object({
     .optional(),
   BERTH_SELL_SIMULATED: z.stringbool().optional(),
   BERTH_INVENTORY: z.string().min(1).optional(),
+  BERTH_KUBERNETES: z.string().min(1).optional(),
+  KUBERNETES_SERVICE_HOST: z.string().min(1).optional(),
+  KUBERNETES_SERVICE_PORT: z.string().min(1).default('443'),
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
   BERTH_STORAGE_OVERCOMMIT: z.coerce.number().min(1).max(1_000).default(1),
   BERTH_STORAGE_VIP: z.union([z.ipv4(), z.ipv6()]).optional(),
@@ -119,7 +122,7 @@ const environment = z.object({
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
 })
 
-export type EngineName = 'mock' | 'host' | 'private-cloud'
+export type EngineName = 'mock' | 'host' | 'private-cloud' | 'kubernetes'
 
 export interface Settings {
   readonly host: string
@@ -146,6 +149,8 @@ export interface Settings {
   readonly stoppedDiskPerGbMonth: NanoUsd
   /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
+  /** A file with Kubernetes clusters, read at startup. Present with the engine `kubernetes`. */
+  readonly kubernetes: { readonly file: string; readonly serviceUrl: string | undefined } | undefined
   /** The file server for bare-metal volumes. undefined: none. */
   readonly storage: { readonly dir: string; readonly vip: string } | undefined
   /** undefined: kept in the data folder. */
@@ -201,7 +206,11 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
   const read = parsed.data
   // A server with its own database is a real one: simulated machines must be asked for there.
   const defaultEngines = read.DATABASE_URL === undefined ? 'mock,host,private-cloud' : 'host,private-cloud'
-  const engines = (read.BERTH_ENGINES ?? defaultEngines).split(',').filter(Boolean)
+  const clusters = read.BERTH_KUBERNETES === undefined ? '' : ',kubernetes'
+  const engines = (read.BERTH_ENGINES ?? `${defaultEngines}${clusters}`).split(',').filter(Boolean)
+  if (engines.includes('kubernetes') && read.BERTH_KUBERNETES === undefined) {
+    throw new SettingsError('Invalid setting: the engine kubernetes needs BERTH_KUBERNETES, a file with clusters')
+  }
   return {
     host: read.BERTH_HOST,
     port: read.BERTH_PORT,
@@ -216,6 +225,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
     stoppedDiskPerGbMonth: read.BERTH_STOPPED_DISK_USD_PER_GB_MONTH,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
+    kubernetes: readKubernetes(read),
     storage: readStorage(read),
     secretKey: read.BERTH_SECRET_KEY,
     otherSecretKeys: read.BERTH_SECRET_KEY_OTHERS,
@@ -307,6 +317,14 @@ function readMail(read: Environment): Settings['mail'] {
   if (url === undefined) throw new SettingsError('Invalid setting: BERTH_MAIL_FROM needs BERTH_SMTP_URL')
   if (from === undefined) throw new SettingsError('Invalid setting: BERTH_SMTP_URL needs BERTH_MAIL_FROM')
   return { url, from }
+}
+
+/** Kubernetes tells its pods where its API is. */
+function readKubernetes(read: Environment): Settings['kubernetes'] {
+  const { BERTH_KUBERNETES: file, KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = read
+  if (file === undefined) return undefined
+  const name = host?.includes(':') === true ? `[${host}]` : host
+  return { file: path.resolve(file), serviceUrl: name === undefined ? undefined : `https://${name}:${port}` }
 }
 
 function readStorage(read: Environment): Settings['storage'] {

@@ -97,6 +97,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_PEER_HOST', 'address of this server for the others (BERTH_HOST, or the host name)'],
   ['BERTH_SELL_SIMULATED', 'sell virtual machines with simulated GPUs (true; false with DATABASE_URL)'],
   ['BERTH_INVENTORY', 'file with bare-metal hosts, read at startup'],
+  ['BERTH_KUBERNETES', 'file with Kubernetes clusters, read at startup'],
   ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
   ['BERTH_STORAGE_VIP', 'address of the file server'],
   ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],

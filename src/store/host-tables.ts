@@ -67,7 +67,8 @@ export interface HostTables {
     disks: ColumnType<string[], string[] | undefined, string[]>
     started: ColumnType<boolean, boolean | undefined, boolean>
   }
-  relay_port: { port: number; workload_id: string; target: number }
+  /** Of a workload on a host, or of a rental that has none. */
+  relay_port: { port: number; workload_id: OrNull<string>; rental_id: OrNull<number>; target: number }
   host_volume: {
     id: string
     driver: 'host' | 'private-cloud'

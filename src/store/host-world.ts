@@ -164,7 +164,7 @@ async function addWorkload(tx: Tx, workload: NewWorkload, ports: PortRange): Pro
       })
       .execute()
   }
-  for (const target of new Set(workload.relayed)) await assignPort(tx, id, target, ports)
+  for (const target of new Set(workload.relayed)) await assignPort(tx.db, { workload_id: id }, target, ports)
   await addDisks(tx, id, spec.disks ?? [])
   return { kind: 'added', id }
 }
@@ -181,11 +181,16 @@ async function defaultImage(tx: Tx, hostId: string): Promise<string | null> {
   return JSON.stringify({ name, source, sha256, loginUser })
 }
 
-async function assignPort(tx: Tx, workloadId: string, target: number, { from, to }: PortRange): Promise<void> {
+export async function assignPort(
+  db: Db,
+  owner: { workload_id: string } | { rental_id: number },
+  target: number,
+  { from, to }: PortRange,
+): Promise<void> {
   for (let n = 0; n < MAX_PORT_TRIES; n += 1) {
-    const taken = await tx.db
+    const taken = await db
       .insertInto('relay_port')
-      .values({ port: randomInt(from, to + 1), workload_id: workloadId, target })
+      .values({ port: randomInt(from, to + 1), ...owner, target })
       .onConflict((conflict) => conflict.doNothing())
       .returning('port')
       .executeTakeFirst()

@@ -354,7 +354,10 @@ export async function listRelayPorts(
     select p.port, p.workload_id, n.host_id, p.target
     from relay_port p join workload w on w.id = p.workload_id join workload_node n on n.workload_id = w.id
     where w.want = 'run' and n.node_index = 0 and n.host_id = any (${hostIds}::text[])
-    order by p.port`.execute(db)
+    union all select p.port, r.external_id, r.spec->'nodes'->0->>'machineId', p.target
+    from relay_port p join rental r on r.id = p.rental_id
+    where r.status = 'Running' and r.external_id is not null and r.spec->'nodes'->0->>'machineId' = any (${hostIds}::text[])
+    order by port`.execute(db)
   return rows.rows.map((row) => ({
     port: row.port,
     workloadId: row.workload_id,

@@ -9,11 +9,15 @@ export type PublicPorts = ReadonlyMap<string, ReadonlyMap<number, number>>
 
 export async function readPublicPorts(db: Db, externalIds: readonly string[]): Promise<PublicPorts> {
   if (externalIds.length === 0) return new Map()
-  const rows = await db.selectFrom('relay_port').selectAll().where('workload_id', 'in', externalIds).execute()
+  const found = await sql<{ external_id: string; target: number; port: number }>`
+    select p.workload_id as external_id, p.target, p.port from relay_port p
+    where p.workload_id = any (${externalIds}::text[])
+    union all select r.external_id, p.target, p.port from relay_port p join rental r on r.id = p.rental_id
+    where r.external_id = any (${externalIds}::text[])`.execute(db)
   const ports = new Map<string, Map<number, number>>()
-  for (const row of rows) {
-    const own = ports.get(row.workload_id) ?? new Map<number, number>()
-    ports.set(row.workload_id, own.set(row.target, row.port))
+  for (const row of found.rows) {
+    const own = ports.get(row.external_id) ?? new Map<number, number>()
+    ports.set(row.external_id, own.set(row.target, row.port))
   }
   return ports
 }

@@ -266,6 +266,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listBaseImages: none,
   addBaseImage: withBody({ ...exampleBodies.addBaseImage, name: 'made' }),
   deleteBaseImage: (its) => owned({ id: its.baseImageToDelete }),
+  listClusters: none,
+  checkCluster: () => ({ params: { name: 'lab' }, body: exampleBodies.checkCluster }),
   explainPlacement: withBody(exampleBodies.explainPlacement),
 }
 

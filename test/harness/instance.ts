@@ -28,7 +28,7 @@ export const LAB_PRICE = usd('0.40')
 
 export async function rentInstance(
   by: Customer,
-  host: ContainerHost,
+  host: Pick<ContainerHost, 'id'>,
   image: (LabImage & { port?: number }) | null = null,
   options: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
@@ -63,7 +63,7 @@ async function whyFailed(by: Customer, name: string): Promise<string> {
 
 export async function rentOnline(
   by: Customer,
-  host: ContainerHost,
+  host: Pick<ContainerHost, 'id'>,
   image?: LabImage & { port?: number },
 ): Promise<Instance> {
   return untilStatus(by, await rentInstance(by, host, image), 'online')
@@ -136,7 +136,10 @@ export interface Listing {
 }
 
 /** How a host is listed on the marketplace. undefined: it is not. */
-export async function listingOf(server: MachineServer, { id }: ContainerHost): Promise<Listing | undefined> {
+export async function listingOf(
+  server: MachineServer,
+  { id }: Pick<ContainerHost, 'id'>,
+): Promise<Listing | undefined> {
   const { instances } = await succeed(server.anonymous, 'POST', '/v1/marketplace', { filters: {} })
   return (instances as Listing[]).find((one) => one.id === id)
 }

@@ -17,12 +17,13 @@ export function roomOf(path: string): string | undefined {
 }
 
 /**
- * Deciding code knows the driver port and no driver. In the server, only the files that wire drivers or decrypt the
- * secrets of bare metal name them; the agent is built from them.
+ * Deciding code knows the driver port and no driver. In the server, only the files that wire drivers, join their
+ * streams or decrypt the secrets of bare metal name them; the agent is built from them.
  */
 const PORT = 'src/engines/driver.ts'
 const knowsEngines = (from: string): boolean =>
-  from.startsWith('src/agent/') || /^src\/server\/(machine-engines|metal-world|metal-inventory)\.ts$/.test(from)
+  from.startsWith('src/agent/') ||
+  /^src\/server\/(machine-engines|metal-world|metal-inventory|kubernetes-engine|engine-links)\.ts$/.test(from)
 
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {

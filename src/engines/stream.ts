@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import type { MuxStream } from '../base/mux.ts'
 import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
-import type { Runtime, RuntimeStream } from '../engines/runtime.ts'
+import type { Runtime, RuntimeStream } from './runtime.ts'
 
 /** How long the other side may take to end after one has closed. */
 const LINGER_MS = 30_000

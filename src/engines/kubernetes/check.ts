@@ -1,0 +1,237 @@
+/**
+ * Finds out by trying what a cluster enforces between tenants. Kubernetes accepts network policies and security labels
+ * that nothing enforces, so their presence proves nothing.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { z } from 'zod'
+import type { ClusterCheck } from '../../contract/cluster.ts'
+import { ApiRefused, hasStatus } from './api.ts'
+import type { Cluster } from './cluster.ts'
+import { CONTAINER, MANAGED_LABEL, MANAGER, podPath } from './names.ts'
+import { anyObject, podObject, type PodObject } from './objects.ts'
+import { openPort } from './streams.ts'
+import { ensureNamespace } from './tenant-namespace.ts'
+
+/** Accounts with these names cannot exist: ids of accounts have other characters. */
+const ACCOUNTS = ['check one', 'check two'] as const
+const PORT = 8_080
+const ANSWER = 'open'
+const POLL_MS = 500
+/** Images may have to be pulled. */
+const POD_MS = 90_000
+const NEW_NAMESPACE_MS = 10_000
+
+export async function checkCluster(
+  cluster: Cluster,
+  image: string | undefined,
+  signal: AbortSignal,
+): Promise<ClusterCheck[]> {
+  const { api, config } = cluster
+  const [one, two] = await Promise.all(ACCOUNTS.map((account) => ensureNamespace(api, config, account, signal)))
+  if (one === undefined || two === undefined) throw new Error('There is no namespace to try in.')
+  const used = image ?? config.images.default
+  return [
+    await checkPodSecurity(cluster, one, signal),
+    await checkQuota(cluster, one, signal),
+    used === undefined
+      ? notTried('network_policy', 'Name an image with sh and nc to try it.')
+      : await checkNetwork(cluster, one, two, used, signal),
+    await checkSecrets(cluster, one, signal),
+  ]
+}
+
+/** A container with all rights on its node must be refused. */
+async function checkPodSecurity(cluster: Cluster, namespace: string, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'pod_security'
+  const pod = probePod(cluster, 'probe', 'probe', { securityContext: { privileged: true } })
+  const refusal = await tryPod(cluster, namespace, pod, signal)
+  if (refusal === undefined) return notEnforced(check, 'A privileged pod was admitted.')
+  if (/PodSecurity|privileged/i.test(refusal.message)) return enforced(check, 'A privileged pod was refused.')
+  return notTried(check, refusal.message)
+}
+
+async function checkQuota(cluster: Cluster, namespace: string, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'quota'
+  const { gpuResource, quota } = cluster.config
+  const limits = { [gpuResource]: String(quota.gpus + 1) }
+  const pod = probePod(cluster, 'probe', 'probe', { resources: { limits, requests: limits } })
+  const refusal = await tryPod(cluster, namespace, pod, signal)
+  if (refusal === undefined) return notEnforced(check, `A pod with ${quota.gpus + 1} GPUs was admitted.`)
+  if (/exceeded quota/i.test(refusal.message)) return enforced(check, 'A pod with too many GPUs was refused.')
+  return notTried(check, refusal.message)
+}
+
+/** Secrets hold the tenants' passwords; Berth only needs to write them. */
+async function checkSecrets({ api }: Cluster, namespace: string, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'secrets'
+  try {
+    await api.get(`/api/v1/namespaces/${namespace}/secrets`, z.unknown(), { signal })
+    return notEnforced(check, 'Berth can read secrets, which it does not need.')
+  } catch (error) {
+    if (hasStatus(error, 403)) return enforced(check, 'Berth cannot read secrets.')
+    throw error
+  }
+}
+
+/** One pod listens, one of another account tries to connect. */
+async function checkNetwork(
+  cluster: Cluster,
+  one: string,
+  two: string,
+  image: string,
+  signal: AbortSignal,
+): Promise<ClusterCheck> {
+  const check = 'network_policy'
+  const { api } = cluster
+  const mark = randomBytes(4).toString('hex')
+  const listens = `while true; do echo ${ANSWER} | nc -l -p ${PORT}; done`
+  const server = { namespace: one, name: `check-${mark}-server` }
+  const client = { namespace: two, name: `check-${mark}-client` }
+  try {
+    await createProbe(
+      cluster,
+      server,
+      probePod(cluster, server.name, image, { command: ['sh', '-c', listens] }),
+      signal,
+    )
+    const up = await waitForPod(cluster, server, ({ status }) => status?.phase === 'Running', signal)
+    if (up?.status?.podIP === undefined) return notTried(check, `The probe did not start: ${whyNot(up)}`)
+    // Through the API server, which no policy covers: otherwise a dead probe would look like a closed network.
+    if (!(await isListening(cluster, server, signal)))
+      return notTried(check, 'The probe does not listen; does its image have nc?')
+    const connects = `nc -w 5 ${up.status.podIP} ${PORT} </dev/null | grep -q ${ANSWER}`
+    await createProbe(
+      cluster,
+      client,
+      probePod(cluster, client.name, image, { command: ['sh', '-c', connects] }),
+      signal,
+    )
+    const isOver = ({ status }: PodObject): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
+    const ended = await waitForPod(cluster, client, isOver, signal)
+    if (ended?.status?.phase === 'Succeeded') {
+      return notEnforced(
+        check,
+        'A pod reached a pod of another account. Install a network plugin that enforces policies.',
+      )
+    }
+    if (ended?.status?.phase === 'Failed') return enforced(check, 'A pod could not reach a pod of another account.')
+    return notTried(check, `The second probe did not end: ${whyNot(ended)}`)
+  } finally {
+    // Not with the signal of the call: the probes go in any case.
+    const cleaning = AbortSignal.timeout(POLL_MS * 20)
+    for (const probe of [server, client]) await api.delete(podPath(probe), { signal: cleaning })
+  }
+}
+
+async function isListening(
+  cluster: Cluster,
+  server: { namespace: string; name: string },
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (let tries = 0; tries < 10; tries += 1) {
+    const stream = await openPort(cluster.api, { cluster: cluster.config.name, ...server }, PORT, signal)
+    let text = ''
+    try {
+      for await (const chunk of stream) {
+        text += String(chunk)
+        if (text.includes(ANSWER)) return true
+      }
+    } catch {
+      // It does not listen yet.
+    }
+    await pause(POLL_MS, undefined, { signal })
+  }
+  return false
+}
+
+function probePod(
+  { config }: Cluster,
+  name: string,
+  image: string,
+  container: { command?: string[]; securityContext?: object; resources?: object },
+) {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, labels: { [MANAGED_LABEL]: MANAGER } },
+    spec: {
+      restartPolicy: 'Never',
+      automountServiceAccountToken: false,
+      terminationGracePeriodSeconds: 1,
+      tolerations: [{ key: config.gpuResource, operator: 'Exists' }],
+      securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+      containers: [
+        {
+          name: CONTAINER,
+          image,
+          imagePullPolicy: config.images.pullPolicy,
+          securityContext: { allowPrivilegeEscalation: false },
+          ...container,
+        },
+      ],
+    },
+  }
+}
+
+/** The refusal of a pod that is not really created. undefined: it would be admitted. */
+async function tryPod(
+  { api }: Cluster,
+  namespace: string,
+  pod: object,
+  signal: AbortSignal,
+): Promise<ApiRefused | undefined> {
+  const until = performance.now() + NEW_NAMESPACE_MS
+  for (;;) {
+    try {
+      await api.create(`/api/v1/namespaces/${namespace}/pods`, pod, anyObject, { signal, query: { dryRun: 'All' } })
+      return undefined
+    } catch (error) {
+      if (!(error instanceof ApiRefused) || ![400, 403, 422].includes(error.status)) throw error
+      const isNew = /status unknown for quota|service account/i.test(error.message)
+      if (!isNew || performance.now() > until) return error
+      await pause(POLL_MS, undefined, { signal })
+    }
+  }
+}
+
+async function createProbe(
+  { api }: Cluster,
+  { namespace }: { namespace: string },
+  pod: object,
+  signal: AbortSignal,
+): Promise<void> {
+  await api.create(`/api/v1/namespaces/${namespace}/pods`, pod, anyObject, { signal })
+}
+
+/** The pod as it is at last. undefined: it is gone. */
+async function waitForPod(
+  { api }: Cluster,
+  address: { namespace: string; name: string },
+  isDone: (pod: PodObject) => boolean,
+  signal: AbortSignal,
+): Promise<PodObject | undefined> {
+  const until = performance.now() + POD_MS
+  for (;;) {
+    const pod = await api.find(podPath(address), podObject, { signal })
+    if (pod === undefined || isDone(pod) || performance.now() > until) return pod
+    await pause(POLL_MS, undefined, { signal })
+  }
+}
+
+function whyNot(pod: PodObject | undefined): string {
+  const [container] = pod?.status?.containerStatuses ?? []
+  return (
+    container?.state?.waiting?.message ?? pod?.status?.conditions?.[0]?.message ?? pod?.status?.phase ?? 'it is gone'
+  )
+}
+
+function enforced(check: ClusterCheck['check'], detail: string): ClusterCheck {
+  return { check, result: 'enforced', detail }
+}
+function notEnforced(check: ClusterCheck['check'], detail: string): ClusterCheck {
+  return { check, result: 'not_enforced', detail }
+}
+function notTried(check: ClusterCheck['check'], detail: string): ClusterCheck {
+  return { check, result: 'not_tried', detail }
+}

@@ -1,0 +1,237 @@
+/**
+ * The nodes of a cluster and what their pods have, kept fresh by watches. A watch alone is never trusted: everything is
+ * listed again every few minutes, when a watch was cut for long or has expired (410), and while a view is not complete.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { z } from 'zod'
+import { hasStatus, type KubernetesApi, type WatchEvent } from './api.ts'
+import type { ClusterConfig } from './config.ts'
+import { ORDER_ANNOTATION, TAG_ANNOTATION } from './names.ts'
+import { isReady, noUse, type NodeUse } from './node-offer.ts'
+import { nodeObject, podObject, type NodeObject, type PodObject } from './objects.ts'
+import { readNote } from './order-note.ts'
+import { parseQuantity } from './quantity.ts'
+
+const RELIST_MS = 5 * 60_000
+const RETRY_MS = { first: 500, last: 15_000 } as const
+
+type ChangeOf<T> = (before: T | undefined, after: T | undefined) => 'node' | 'pod' | undefined
+
+const rawObject = z.looseObject({
+  metadata: z.looseObject({
+    name: z.string().default(''),
+    namespace: z.string().optional(),
+    resourceVersion: z.string().optional(),
+  }),
+})
+
+/** What one pod has of its node. */
+interface PodUse {
+  readonly node: string
+  readonly isOurs: boolean
+  readonly gpuIndexes: readonly number[]
+  readonly gpus: number
+  readonly cores: number
+  readonly bytes: number
+  readonly diskBytes: number
+}
+
+export interface ClusterViewOptions {
+  readonly api: KubernetesApi
+  readonly config: ClusterConfig
+  /** Of the tags of this installation: pods of another one are those of others. */
+  readonly tagPrefix: string
+  /** A node or one of our pods may have changed. */
+  readonly changed: (what: 'node' | 'pod') => void
+  readonly warn: (error: unknown, what: string) => void
+  readonly relistMs?: number
+}
+
+export class ClusterView {
+  readonly #closing = new AbortController()
+  readonly #nodes: Feed<NodeObject>
+  readonly #pods: Feed<PodUse>
+  #running: Promise<unknown> | undefined
+
+  constructor(options: ClusterViewOptions) {
+    const { tagPrefix, config } = options
+    this.#nodes = new Feed('/api/v1/nodes', (object) => nodeObject.parse(object), changeOfNode, options)
+    const reduce = (object: unknown): PodUse | undefined =>
+      useOfPod(podObject.parse(object), config.gpuResource, tagPrefix)
+    this.#pods = new Feed('/api/v1/pods', reduce, changeOfPod, options)
+  }
+
+  start(): void {
+    const { signal } = this.#closing
+    this.#running ??= Promise.all([this.#nodes.run(signal), this.#pods.run(signal)])
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#running
+  }
+
+  /** As far as it is known now. */
+  readyNodes(): string[] {
+    return this.#nodes
+      .known()
+      .filter(isReady)
+      .map(({ metadata }) => metadata.name)
+  }
+
+  /** Complete as of a moment ago, or an error. */
+  async read(signal: AbortSignal): Promise<{ nodes: readonly NodeObject[]; useOf: (node: string) => NodeUse }> {
+    const [nodes, pods] = await Promise.all([this.#nodes.read(signal), this.#pods.read(signal)])
+    const uses = new Map<string, NodeUse>()
+    for (const pod of pods) uses.set(pod.node, addUse(uses.get(pod.node) ?? noUse, pod))
+    return { nodes, useOf: (node) => uses.get(node) ?? noUse }
+  }
+}
+
+/** The objects of one kind. `reduce` keeps of each what is needed; undefined: nothing. */
+class Feed<T> {
+  readonly #path: string
+  readonly #reduce: (object: unknown) => T | undefined
+  readonly #changeOf: ChangeOf<T>
+  readonly #options: ClusterViewOptions
+  #known = new Map<string, T>()
+  /** undefined: not listed, or the watch has not been renewed since. */
+  #version: string | undefined
+
+  constructor(
+    path: string,
+    reduce: (object: unknown) => T | undefined,
+    changeOf: ChangeOf<T>,
+    options: ClusterViewOptions,
+  ) {
+    this.#path = path
+    this.#reduce = reduce
+    this.#changeOf = changeOf
+    this.#options = options
+  }
+
+  async read(signal: AbortSignal): Promise<T[]> {
+    if (this.#version === undefined) await this.#list(signal)
+    return this.known()
+  }
+
+  known(): T[] {
+    return [...this.#known.values()]
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { warn, config, relistMs = RELIST_MS } = this.#options
+    let waitMs: number = RETRY_MS.first
+    while (!signal.aborted) {
+      try {
+        if (this.#version === undefined) await this.#list(signal)
+        const relist = AbortSignal.timeout(relistMs)
+        await this.#watch(AbortSignal.any([signal, relist]), () => (waitMs = RETRY_MS.first))
+        if (relist.aborted) this.#version = undefined
+      } catch (error) {
+        if (signal.aborted) return
+        // Whatever happens, the next list tells the truth.
+        this.#version = undefined
+        if (!hasStatus(error, 410)) warn(error, `cluster ${config.name}: could not watch ${this.#path}; listing again`)
+        await pause(waitMs, undefined, { signal }).catch(() => {})
+        waitMs = Math.min(2 * waitMs, RETRY_MS.last)
+      }
+    }
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const found = new Map<string, T>()
+    const { items, resourceVersion } = await this.#options.api.list(this.#path, rawObject, { signal })
+    for (const item of items) {
+      const value = this.#reduce(item)
+      if (value !== undefined) found.set(keyOf(item), value)
+    }
+    this.#known = found
+    this.#version = resourceVersion
+  }
+
+  /** Returns when the server or the signal ends it. */
+  async #watch(signal: AbortSignal, alive: () => void): Promise<void> {
+    try {
+      for await (const event of this.#options.api.watch(this.#path, this.#version ?? '', signal)) {
+        alive()
+        this.#take(event)
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
+  }
+
+  #take({ type, object }: WatchEvent): void {
+    const item = rawObject.parse(object)
+    this.#version = item.metadata.resourceVersion ?? this.#version
+    if (type === 'BOOKMARK') return
+    const key = keyOf(item)
+    const before = this.#known.get(key)
+    const value = type === 'DELETED' ? undefined : this.#reduce(item)
+    if (value === undefined) this.#known.delete(key)
+    else this.#known.set(key, value)
+    const change = this.#changeOf(before, value)
+    if (change !== undefined) this.#options.changed(change)
+  }
+}
+
+/** Nodes change with every report of their kubelets; only what decides about sales counts. */
+function changeOfNode(before: NodeObject | undefined, after: NodeObject | undefined): 'node' | undefined {
+  return JSON.stringify(factsOf(before)) === JSON.stringify(factsOf(after)) ? undefined : 'node'
+}
+
+function factsOf(node: NodeObject | undefined) {
+  if (node === undefined) return undefined
+  const { spec, status, metadata } = node
+  return [isReady(node), spec, status?.capacity, status?.allocatable, metadata.labels, metadata.deletionTimestamp]
+}
+
+function changeOfPod(before: PodUse | undefined, after: PodUse | undefined): 'node' | 'pod' | undefined {
+  if ((after ?? before)?.isOurs === true) return 'pod'
+  return (before?.gpus ?? 0) === (after?.gpus ?? 0) ? undefined : 'node'
+}
+
+/** undefined: it has nothing of a node, since it waits or has ended. */
+function useOfPod({ metadata, spec, status }: PodObject, gpuResource: string, tagPrefix: string): PodUse | undefined {
+  const node = spec?.nodeName
+  if (spec === undefined || node === undefined || status?.phase === 'Succeeded' || status?.phase === 'Failed') {
+    return undefined
+  }
+  const sidecars = spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []
+  const amount = (resource: string): number => {
+    const of = (one: { resources?: { requests?: Record<string, string> | undefined } | undefined }): number =>
+      parseQuantity(one.resources?.requests?.[resource]) ?? 0
+    const together = [...spec.containers, ...sidecars].reduce((sum, one) => sum + of(one), 0)
+    return Math.max(together, ...(spec.initContainers ?? []).map(of))
+  }
+  return {
+    node,
+    isOurs: metadata.annotations?.[TAG_ANNOTATION]?.startsWith(tagPrefix) === true,
+    gpuIndexes: readNote(metadata.annotations?.[ORDER_ANNOTATION])?.gpuIndexes ?? [],
+    gpus: amount(gpuResource),
+    cores: amount('cpu'),
+    bytes: amount('memory'),
+    diskBytes: amount('ephemeral-storage'),
+  }
+}
+
+function addUse(use: NodeUse, pod: PodUse): NodeUse {
+  if (pod.isOurs) return { ...use, ourGpus: new Set([...use.ourGpus, ...pod.gpuIndexes]) }
+  return {
+    ...use,
+    otherGpus: use.otherGpus + pod.gpus,
+    // Pods with GPUs have their share of the node; the others take from all.
+    ...(pod.gpus > 0
+      ? {}
+      : {
+          otherCores: use.otherCores + pod.cores,
+          otherBytes: use.otherBytes + pod.bytes,
+          otherDiskBytes: use.otherDiskBytes + pod.diskBytes,
+        }),
+  }
+}
+
+function keyOf({ metadata }: z.output<typeof rawObject>): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`
+}

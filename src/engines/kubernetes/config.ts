@@ -1,0 +1,110 @@
+/**
+ * The operator's clusters, one file in YAML or JSON (`BERTH_KUBERNETES`). All errors are reported at once, with cluster
+ * and field. Whether a cluster answers is not checked here: one that is down takes only itself off sale.
+ */
+import path from 'node:path'
+import { z } from 'zod'
+import { parseUsd } from '../../base/money.ts'
+import { issueText } from '../../contract/issue-text.ts'
+import { networkType } from '../../contract/shared.ts'
+import { parseYamlText } from './kubeconfig.ts'
+
+const MAX_CLUSTERS = 50
+const MAX_FAULTS = 50
+
+const dnsLabel = z
+  .string()
+  .regex(/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/, 'Must be lowercase letters, digits and hyphens, at most 32')
+const labelText = z.string().min(1).max(253)
+const price = z.string().refine((text) => (parseUsd(text) ?? -1n) >= 0n, 'Must be an amount in USD such as 2.49')
+
+const clusterConfig = z.strictObject({
+  /** Part of the ids of its machines, so it must never change. */
+  name: dnsLabel,
+  /** Absent: the service account of the pod that this server runs in. */
+  kubeconfig: z.string().min(1).optional(),
+  context: z.string().min(1).optional(),
+  region: z.string().min(1).max(100),
+  /** The account that earns from it. Absent: the operator. */
+  supplier: z.string().min(1).max(100).optional(),
+  /** Per GPU-hour, by the label `nvidia.com/gpu.product`. Nodes with other GPUs are not sold. */
+  prices: z.record(labelText, price).refine((all) => Object.keys(all).length > 0, 'Must have at least one price'),
+  networkType: networkType.default('ethernet'),
+  /** Only nodes with these labels are sold. */
+  nodeSelector: z.record(labelText, z.string().max(63)).default({}),
+  gpuResource: labelText.default('nvidia.com/gpu'),
+  /** The GPUs are declared and do not exist: listings say so. */
+  simulatedGpus: z.boolean().default(false),
+  runtimeClass: z.string().min(1).max(253).optional(),
+  images: z
+    .strictObject({
+      /** Always: a tenant cannot use a private image that another one has pulled to the node. */
+      pullPolicy: z.enum(['Always', 'IfNotPresent']).default('Always'),
+      /** For orders that name none. */
+      default: z.string().min(1).max(500).optional(),
+      /** Registries that may have private addresses, as in image names. */
+      allowedRegistries: z.array(z.string().min(1).max(253)).max(100).default([]),
+    })
+    .prefault({}),
+  podSecurity: z.enum(['baseline', 'restricted']).default('baseline'),
+  namespacePrefix: dnsLabel.default('berth'),
+  /** Of each account in this cluster. */
+  quota: z
+    .strictObject({
+      pods: z.int().min(1).max(10_000).default(100),
+      gpus: z.int().min(1).max(100_000).default(256),
+    })
+    .prefault({}),
+  /** Time that programs have to end, before they are killed. Without any, Kubernetes deletes pods by force. */
+  graceSeconds: z.int().min(1).max(600).default(10),
+})
+export type ClusterConfig = z.output<typeof clusterConfig>
+
+const configFile = z.strictObject({ clusters: z.array(z.unknown()).min(1).max(MAX_CLUSTERS) })
+
+export type ConfigOutcome =
+  | { readonly kind: 'read'; readonly clusters: readonly ClusterConfig[] }
+  | { readonly kind: 'faulty'; readonly faults: readonly string[] }
+
+/** `folder`: of the file; paths in it are relative to it. */
+export function parseClusters(text: string, folder: string): ConfigOutcome {
+  let given: unknown
+  try {
+    given = parseYamlText(text)
+  } catch (error) {
+    return { kind: 'faulty', faults: [`neither YAML nor JSON: ${firstLine(error)}`] }
+  }
+  const file = configFile.safeParse(given, { error: issueText })
+  if (!file.success) {
+    return { kind: 'faulty', faults: file.error.issues.map((one) => `${fieldOf(one)}: ${one.message}`) }
+  }
+  const faults: string[] = []
+  const clusters: ClusterConfig[] = []
+  for (const [index, one] of file.data.clusters.entries()) {
+    const entry = clusterConfig.safeParse(one, { error: issueText })
+    if (!entry.success) {
+      faults.push(...entry.error.issues.map((issue) => `${nameOf(one, index)}: ${fieldOf(issue)}: ${issue.message}`))
+      continue
+    }
+    const { kubeconfig } = entry.data
+    if (clusters.some(({ name }) => name === entry.data.name)) faults.push(`cluster ${entry.data.name}: duplicate name`)
+    clusters.push({
+      ...entry.data,
+      ...(kubeconfig === undefined ? {} : { kubeconfig: path.resolve(folder, kubeconfig) }),
+    })
+  }
+  return faults.length > 0 ? { kind: 'faulty', faults: faults.slice(0, MAX_FAULTS) } : { kind: 'read', clusters }
+}
+
+function nameOf(entry: unknown, index: number): string {
+  const name = typeof entry === 'object' && entry !== null && 'name' in entry ? entry.name : undefined
+  return typeof name === 'string' ? `cluster ${name.slice(0, 100)}` : `cluster number ${index + 1}`
+}
+
+function fieldOf(issue: { readonly path: readonly PropertyKey[] }): string {
+  return issue.path.length === 0 ? 'the whole' : issue.path.map(String).join('.')
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+}

@@ -1,0 +1,73 @@
+/**
+ * Removes the pod of a rental. Never by force: that removes the object while the containers on a node that does not
+ * answer run on, and their GPUs would be sold twice. The pod of a lost node stays until the node is back or removed.
+ */
+import { limits } from '../../base/limits.ts'
+import type { KubernetesApi } from './api.ts'
+import type { Cluster } from './cluster.ts'
+import { readTail } from './logs.ts'
+import { MANAGED_LABEL, MANAGER, podPath, TAG_ANNOTATION, type PodAddress } from './names.ts'
+import { podObject, type PodObject } from './objects.ts'
+import { pullSecretName, secretName } from './pod-spec.ts'
+import type { KubernetesWorld } from './world.ts'
+
+/** A node that does not answer must not hold up the removal. */
+const LOG_MS = 5_000
+
+export async function destroyPod(
+  cluster: Cluster,
+  address: PodAddress,
+  world: KubernetesWorld,
+  warn: (error: unknown, what: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { api } = cluster
+  const pod = await api.find(podPath(address), podObject, { signal })
+  if (pod !== undefined) {
+    if (pod.metadata.labels?.[MANAGED_LABEL] !== MANAGER) throw new Error(`Pod ${address.name} is not ours.`)
+    if (pod.metadata.deletionTimestamp === undefined) await keepLog(api, address, pod, world, warn, signal)
+  }
+  await deletePod(api, address, signal)
+}
+
+/** With its secrets, which the cluster would remove with the pod only if it had time to become their owner. */
+export async function deletePod(api: KubernetesApi, address: PodAddress, signal: AbortSignal): Promise<void> {
+  await api.delete(podPath(address), { signal })
+  await deleteSecrets(api, address, signal)
+}
+
+export async function deleteSecrets(
+  api: KubernetesApi,
+  { namespace, name }: PodAddress,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const secret of [secretName(name), pullSecretName(name)]) {
+    await api.delete(`/api/v1/namespaces/${namespace}/secrets/${secret}`, { signal })
+  }
+}
+
+/** The output is worth a try, but no reason to keep a pod. */
+async function keepLog(
+  api: KubernetesApi,
+  address: PodAddress,
+  pod: PodObject,
+  world: KubernetesWorld,
+  warn: (error: unknown, what: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const tag = pod.metadata.annotations?.[TAG_ANNOTATION]
+  const hasRun = pod.status?.containerStatuses?.some(({ containerID }) => containerID !== undefined) === true
+  if (tag === undefined || !hasRun) return
+  try {
+    const text = await readTail(
+      api,
+      address,
+      limits.lastLogBytes,
+      AbortSignal.any([signal, AbortSignal.timeout(LOG_MS)]),
+    )
+    await world.saveLog(tag, text)
+  } catch (error) {
+    signal.throwIfAborted()
+    warn(error, `could not keep the log of pod ${address.name}`)
+  }
+}

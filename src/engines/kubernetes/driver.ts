@@ -1,0 +1,183 @@
+/**
+ * Kubernetes clusters: each node with GPUs is a machine of the marketplace, each rental a bare pod on the node that was
+ * claimed. The cluster does the rest: images, kubelets, networks.
+ *
+ * One driver serves all clusters, so one that does not answer must not hide the others: its machines go off sale, and its
+ * rentals are listed as unreachable, from the database. Only when no cluster answers is the whole list an error.
+ */
+import type { Clock, Instant } from '../../base/instant.ts'
+import type { Driver, EngineMachine, InventoryMachine } from '../driver.ts'
+import { checkCluster } from './check.ts'
+import type { Cluster } from './cluster.ts'
+import { createPod } from './create.ts'
+import { destroyPod } from './destroy.ts'
+import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
+import { offerOf } from './node-offer.ts'
+import { showPod } from './pod-state.ts'
+import { reportCluster } from './report.ts'
+import { openStream } from './streams.ts'
+import type { KnownOrder, KubernetesWorld } from './world.ts'
+
+const CALL_TIMEOUT_MS = 30_000
+
+export interface KubernetesOptions {
+  readonly clusters: readonly Cluster[]
+  readonly world: KubernetesWorld
+  readonly clock: Clock
+  /** Public address of the relay, for TCP ports. */
+  readonly relayHost: string
+  readonly warn: (error: unknown, what: string) => void
+}
+
+export function kubernetesDriver(options: KubernetesOptions): Driver & Required<Pick<Driver, 'streams' | 'clusters'>> {
+  const { clusters, world, warn } = options
+  return {
+    id: 'kubernetes',
+    traits: {
+      simulated: false,
+      elastic: false,
+      ssh: false,
+      logs: true,
+      terminal: true,
+      metrics: false,
+      ports: 'relayed',
+      power: { stop: [], reboot: [] },
+    },
+    listLagMs: 0,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+    streams: {
+      machines: () => clusters.flatMap((cluster) => cluster.machineIds()),
+      open: (request, signal) => openStream(clusters, request, signal),
+    },
+    clusters: {
+      list: (signal) => Promise.all(clusters.map((cluster) => reportCluster(cluster, signal))),
+      check: async (name, image, signal) => {
+        const cluster = clusters.find(({ config }) => config.name === name)
+        return cluster === undefined ? undefined : checkCluster(cluster, image, signal)
+      },
+    },
+
+    async check(signal) {
+      signal.throwIfAborted()
+      await ofAnswering(clusters, (cluster) => cluster.version(signal), warn)
+    },
+    async inventory(signal) {
+      signal.throwIfAborted()
+      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, signal), warn)
+      return answers.flatMap(({ value }) => value)
+    },
+    async create(tag, spec, signal) {
+      signal.throwIfAborted()
+      const cluster = clusters.find(({ config }) => config.name === spec.clusterName)
+      if (cluster !== undefined) return createPod(cluster, tag, spec, world, signal)
+      return {
+        kind: 'refused',
+        reason: 'no_capacity',
+        message: `This server has no cluster named ${spec.clusterName} any more.`,
+      }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      const address = readExternalId(externalId)
+      const cluster = clusters.find(({ config }) => config.name === address?.cluster)
+      // An id that was never ours stands for nothing. One of a cluster that was removed from the file may stand for a pod.
+      if (address === undefined) return
+      if (cluster === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
+      await destroyPod(cluster, address, world, warn, signal)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const answers = await ofAnswering(clusters, (cluster) => listPods(cluster, tagPrefix, options, signal), warn)
+      const answered = new Set(answers.map(({ cluster }) => cluster.config.name))
+      const orders = await world.listOrders(tagPrefix)
+      const listed = answers.flatMap(({ value }) => value)
+      return [...listed, ...orders.flatMap((order) => unreachable(order, clusters, answered, tagPrefix) ?? [])]
+    },
+  }
+}
+
+interface Answer<T> {
+  readonly cluster: Cluster
+  readonly value: T
+}
+
+/** The answers of the clusters that give one. Throws if none does. */
+async function ofAnswering<T>(
+  clusters: readonly Cluster[],
+  ask: (cluster: Cluster) => Promise<T>,
+  warn: KubernetesOptions['warn'],
+): Promise<Array<Answer<T>>> {
+  const results = await Promise.allSettled(clusters.map(async (cluster) => ({ cluster, value: await ask(cluster) })))
+  const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+  const failures = results.flatMap((result, n) =>
+    result.status === 'rejected' ? [{ error: result.reason as unknown, cluster: clusters[n]?.config.name ?? '' }] : [],
+  )
+  const [first] = failures
+  if (answers.length === 0 && first !== undefined) {
+    throw new Error(`Cluster ${first.cluster} does not answer: ${textOf(first.error)}`, { cause: first.error })
+  }
+  for (const { error, cluster } of failures) warn(error, `cluster ${cluster} does not answer`)
+  return answers
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+async function machinesOf(cluster: Cluster, signal: AbortSignal): Promise<InventoryMachine[]> {
+  // A watch may not have noticed yet that the server is away.
+  await cluster.version(signal)
+  const { nodes, useOf } = await cluster.view.read(signal)
+  return nodes.flatMap((node) => {
+    const offer = offerOf(node, useOf(node.metadata.name), cluster.config)
+    return offer.kind === 'offer' ? [offer.machine] : []
+  })
+}
+
+async function listPods(
+  cluster: Cluster,
+  tagPrefix: string,
+  { clock, relayHost }: KubernetesOptions,
+  signal: AbortSignal,
+): Promise<EngineMachine[]> {
+  const askedAt: Instant = clock.now()
+  const pods = (await cluster.pods(signal)).filter(({ tag }) => tag.startsWith(tagPrefix))
+  const nodes = new Set(pods.flatMap(({ pod }) => pod.spec?.nodeName ?? []))
+  const reach = await cluster.reach([...nodes], signal)
+  cluster.listedAt = askedAt
+  return pods.map(({ pod, tag, externalId }) => {
+    const found = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
+    return showPod(pod, { externalId, tag }, { reach: found, now: askedAt, relayHost })
+  })
+}
+
+/**
+ * An order at a cluster that does not answer. Of an order whose create may still be on its way nothing is said, unless it
+ * alone was asked for: then its outcome is unknown.
+ */
+function unreachable(
+  order: KnownOrder,
+  clusters: readonly Cluster[],
+  answered: ReadonlySet<string>,
+  tagPrefix: string,
+): EngineMachine | undefined {
+  const { tag, machineId, accountId, clusterName } = order
+  if (answered.has(clusterName)) return undefined
+  const cluster = clusters.find(({ config }) => config.name === clusterName)
+  if (order.externalId === null && !order.isEnding) {
+    if (tagPrefix === tag) throw new Error(`Cluster ${clusterName} does not answer.`)
+    return undefined
+  }
+  const address = {
+    cluster: clusterName,
+    namespace: namespaceOf(cluster?.config.namespacePrefix ?? 'berth', accountId),
+    name: podNameOf(tag),
+  }
+  return {
+    tag,
+    externalId: order.externalId ?? externalIdOf(address),
+    state: 'unreachable',
+    message: `Cluster ${clusterName} does not answer, so the state of ${machineId} is not known.`,
+    ...(cluster?.listedAt === undefined ? {} : { seenAt: cluster.listedAt }),
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * The pod of one rental, and the Secret with everything in it that may be secret: variables, files, the start script.
+ * The pod is bare: no controller would start it again elsewhere. It goes to the node that was claimed, through the
+ * scheduler, which knows what else the node holds.
+ */
+import { isReservedVariable } from '../../contract/workload.ts'
+import type { Program } from '../../contract/agent.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import type { ClusterConfig } from './config.ts'
+import {
+  ACCOUNT_LABEL,
+  accountLabel,
+  CONTAINER,
+  MANAGED_LABEL,
+  MANAGER,
+  ORDER_ANNOTATION,
+  podNameOf,
+  TAG_ANNOTATION,
+} from './names.ts'
+import { noteOf } from './order-note.ts'
+
+export interface PodOrder {
+  readonly tag: string
+  readonly spec: EngineSpec
+  readonly accountId: string
+  readonly program: Program
+  readonly config: ClusterConfig
+  readonly namespace: string
+  readonly node: string
+  readonly image: string
+  /** The node counts the disk space of pods. */
+  readonly limitsDisk: boolean
+}
+
+const BYTES_PER_GB = 1_000_000_000
+/** Part of the memory: multi-GPU training passes data through it. */
+const SHARED_MEMORY_PART = 0.5
+const MIN_MEMORY_BYTES = 16 * 1_048_576
+const START_SCRIPT = '/.berth/on-start'
+/** Runs beside the entrypoint, and writes into its log. */
+const RUN_START_SCRIPT = `sh ${START_SCRIPT} >/proc/1/fd/1 2>/proc/1/fd/2 </dev/null &`
+
+const restartPolicies = { never: 'Never', 'on-failure': 'OnFailure', always: 'Always' } as const
+
+export function secretName(podName: string): string {
+  return podName
+}
+
+export function pullSecretName(podName: string): string {
+  return `${podName}-pull`
+}
+
+export function podObjects(order: PodOrder) {
+  const { tag, spec, accountId, config, namespace } = order
+  const name = podNameOf(tag)
+  const labels = { [MANAGED_LABEL]: MANAGER, [ACCOUNT_LABEL]: accountLabel(accountId) }
+  const secret = secretOf(order)
+  const registry = order.program.registry
+  return {
+    name,
+    pod: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        name,
+        namespace,
+        labels,
+        annotations: { [TAG_ANNOTATION]: tag, [ORDER_ANNOTATION]: JSON.stringify(noteOf(spec)) },
+      },
+      spec: {
+        restartPolicy: restartPolicies[order.program.restart.policy],
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        hostNetwork: false,
+        terminationGracePeriodSeconds: config.graceSeconds,
+        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(order.node) } },
+        tolerations: tolerationsOf(config),
+        securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+        ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
+        ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
+        containers: [containerOf(order, name)],
+        volumes: [
+          {
+            name: 'shm',
+            emptyDir: { medium: 'Memory', sizeLimit: String(sharedMemoryBytes(order)) },
+          },
+          ...(Object.keys(secret.mounts).length === 0
+            ? []
+            : [{ name: 'files', secret: { secretName: secretName(name), items: Object.values(secret.mounts) } }]),
+        ],
+      },
+    },
+    /** Applied before the pod is created; owned by it afterwards. */
+    secrets: [
+      {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: secretName(name), namespace, labels },
+        type: 'Opaque',
+        data: secret.data,
+      },
+      ...(registry === null
+        ? []
+        : [
+            {
+              apiVersion: 'v1',
+              kind: 'Secret',
+              metadata: { name: pullSecretName(name), namespace, labels },
+              type: 'kubernetes.io/dockerconfigjson',
+              data: {
+                '.dockerconfigjson': encode(JSON.stringify({ auths: { [registry.server]: loginOf(registry) } })),
+              },
+            },
+          ]),
+    ],
+  }
+}
+
+/** As a DaemonSet does it: the name of the node as a field, which no label can imitate. */
+function onNode(node: string) {
+  return { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] }
+}
+
+/**
+ * The taint of GPU nodes. A lost node keeps its pods: their disk is there, and a pod elsewhere would be another machine.
+ */
+function tolerationsOf({ gpuResource }: ClusterConfig) {
+  return [
+    { key: gpuResource, operator: 'Exists' },
+    { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
+    { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute' },
+  ]
+}
+
+function containerOf(order: PodOrder, podName: string) {
+  const { program, spec, config } = order
+  const { mounts, variables } = secretOf(order)
+  const { cpuCount, ramGb, storageGb } = spec.resources
+  const amounts = {
+    cpu: String(cpuCount),
+    memory: String(Math.max(MIN_MEMORY_BYTES, Math.floor(ramGb * BYTES_PER_GB))),
+    ...(order.limitsDisk ? { 'ephemeral-storage': String(Math.floor(storageGb * BYTES_PER_GB)) } : {}),
+    ...(spec.gpuCount === 0 ? {} : { [config.gpuResource]: String(spec.gpuCount) }),
+  }
+  const ownVariables = [
+    { name: 'BERTH_GPUS', value: spec.nodes.flatMap(({ gpuIndexes }) => gpuIndexes).join(',') },
+    ...(config.simulatedGpus ? [{ name: 'BERTH_SIMULATED_GPUS', value: 'true' }] : []),
+    // Otherwise an image could ask for all GPUs of the node.
+    ...(spec.gpuCount === 0 ? [{ name: 'NVIDIA_VISIBLE_DEVICES', value: 'void' }] : []),
+  ]
+  const isRestricted = config.podSecurity === 'restricted'
+  return {
+    name: CONTAINER,
+    image: order.image,
+    imagePullPolicy: config.images.pullPolicy,
+    ...(program.command === null ? {} : { command: program.command.map(literal) }),
+    ...(program.args === null ? {} : { args: program.args.map(literal) }),
+    env: [
+      ...variables.map(({ name, key }) => ({ name, valueFrom: { secretKeyRef: { name: secretName(podName), key } } })),
+      ...ownVariables,
+    ],
+    resources: { requests: amounts, limits: amounts },
+    securityContext: {
+      allowPrivilegeEscalation: !isRestricted,
+      privileged: false,
+      ...(isRestricted ? { runAsNonRoot: true } : {}),
+      capabilities: { drop: isRestricted ? ['ALL'] : ['NET_RAW', 'MKNOD'] },
+    },
+    ...(program.onStart === null
+      ? {}
+      : { lifecycle: { postStart: { exec: { command: ['sh', '-c', RUN_START_SCRIPT] } } } }),
+    volumeMounts: [
+      { name: 'shm', mountPath: '/dev/shm' },
+      ...Object.entries(mounts).map(([mountPath, { path }]) => ({
+        name: 'files',
+        mountPath,
+        subPath: path,
+        readOnly: true,
+      })),
+    ],
+  }
+}
+
+function sharedMemoryBytes({ program, spec }: PodOrder): number {
+  const gb = program.shmGb ?? spec.resources.ramGb * SHARED_MEMORY_PART
+  return Math.max(MIN_MEMORY_BYTES, Math.floor(gb * BYTES_PER_GB))
+}
+
+interface SecretParts {
+  /** In base64. */
+  readonly data: Readonly<Record<string, string>>
+  readonly variables: ReadonlyArray<{ readonly name: string; readonly key: string }>
+  /** By the path in the container. */
+  readonly mounts: Readonly<Record<string, { readonly key: string; readonly path: string; readonly mode: number }>>
+}
+
+function secretOf({ program }: PodOrder): SecretParts {
+  const data: Record<string, string> = {}
+  const mounts: Record<string, { key: string; path: string; mode: number }> = {}
+  const variables = Object.entries(program.env)
+    .filter(([name]) => !isReservedVariable(name))
+    .map(([name, value]) => {
+      const key = `env.${name}`
+      data[key] = encode(value)
+      return { name, key }
+    })
+  const addFile = (at: string, key: string, content: string, mode: number): void => {
+    data[key] = encode(content)
+    mounts[at] = { key, path: key, mode }
+  }
+  for (const [n, { path, content, mode }] of program.files.entries()) {
+    addFile(path, `file.${n}`, content, Number.parseInt(mode, 8))
+  }
+  if (program.onStart !== null) addFile(START_SCRIPT, 'on-start', program.onStart, 0o444)
+  return { data, variables, mounts }
+}
+
+function loginOf({ username, password }: { username: string; password: string }) {
+  return { username, password, auth: encode(`${username}:${password}`) }
+}
+
+/** Kubernetes replaces `$(NAME)` in commands, and turns `$$` into `$`. */
+function literal(text: string): string {
+  return text.replaceAll('$', '$$$$')
+}
+
+function encode(text: string): string {
+  return Buffer.from(text).toString('base64')
+}

@@ -1,0 +1,29 @@
+/** What the driver needs to know about orders beyond the call: it is in the database (server/kubernetes-world.ts). */
+import type { Program } from '../../contract/agent.ts'
+
+export interface KubernetesWorld {
+  /** Whose order it is, and its program with values in place of secrets. undefined: there is no such order. */
+  orderOf(tag: string): Promise<Order | undefined>
+  /** Orders that the engine may still run. */
+  listOrders(tagPrefix: string): Promise<KnownOrder[]>
+  /** Reserves the public ports of these ports of a machine. */
+  openPorts(tag: string, ports: readonly number[]): Promise<void>
+  /** Keeps the last output of a machine that is being removed. */
+  saveLog(tag: string, text: string): Promise<void>
+}
+
+export interface Order {
+  readonly accountId: string
+  readonly program: Program
+}
+
+export interface KnownOrder {
+  readonly tag: string
+  readonly accountId: string
+  /** null: the answer to its create is not known yet. */
+  readonly externalId: string | null
+  readonly machineId: string
+  readonly clusterName: string
+  /** It was to be created and is not wanted any more. */
+  readonly isEnding: boolean
+}

@@ -1,0 +1,39 @@
+/** Orders at Kubernetes clusters, for their driver. */
+import { sql } from 'kysely'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { RentalState } from '../contract/rental.ts'
+import type { Db } from './database.ts'
+import { assignPort, type PortRange } from './host-world.ts'
+
+export interface PodOrder {
+  readonly id: number
+  readonly nonce: string
+  readonly accountId: string
+  readonly externalId: string | null
+  readonly status: RentalState
+  readonly machineId: string
+  readonly clusterName: string
+}
+
+/** Orders whose create was called and whose end was not seen yet. */
+export async function listPodOrders(db: Db, driver: ProviderId): Promise<PodOrder[]> {
+  const found = await sql<PodOrder>`
+    select id, nonce, account_id as "accountId", external_id as "externalId", status,
+      coalesce(spec->'nodes'->0->>'machineId', '') as "machineId", spec->>'clusterName' as "clusterName"
+    from rental
+    where driver = ${driver} and released_at is null and create_asked_at is not null
+    order by id`.execute(db)
+  return found.rows
+}
+
+/** Gives each of these ports of a rental a public one. Idempotent. */
+export async function assignRentalPorts(
+  db: Db,
+  rentalId: number,
+  targets: readonly number[],
+  range: PortRange,
+): Promise<void> {
+  const known = await db.selectFrom('relay_port').select('target').where('rental_id', '=', rentalId).execute()
+  const missing = [...new Set(targets)].filter((target) => !known.some((one) => one.target === target))
+  for (const target of missing) await assignPort(db, { rental_id: rentalId }, target, range)
+}

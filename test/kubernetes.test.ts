@@ -1,0 +1,250 @@
+/**
+ * Driver conformance of Kubernetes, on a real cluster with a real node, as the service account of
+ * deploy/kubernetes/role.yaml. The line to the API server has the faults.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { systemClock } from '../src/base/instant.ts'
+import { emptyWorkload, programOf } from '../src/domain/workload.ts'
+import type { EngineSpec } from '../src/domain/rental.ts'
+import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
+import { driverConformance } from '../src/engines/conformance.ts'
+import type { Driver } from '../src/engines/driver.ts'
+import { KubernetesApi } from '../src/engines/kubernetes/api.ts'
+import { Cluster } from '../src/engines/kubernetes/cluster.ts'
+import { parseClusters, type ClusterConfig } from '../src/engines/kubernetes/config.ts'
+import { kubernetesDriver } from '../src/engines/kubernetes/driver.ts'
+import { readKubeconfig } from '../src/engines/kubernetes/kubeconfig.ts'
+import { machineIdOf, OURS, podPath } from '../src/engines/kubernetes/names.ts'
+import { anyObject, podObject } from '../src/engines/kubernetes/objects.ts'
+import type { KubernetesWorld } from '../src/engines/kubernetes/world.ts'
+import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from './harness/kube-cluster.ts'
+import { openKubeLine, type KubeLine } from './harness/kube-line.ts'
+import { whyNoKubernetes } from './harness/kube-programs.ts'
+import { pollDelay, waitFor } from './harness/wait.ts'
+
+const START_MS = 60 * 60_000
+const signal = new AbortController().signal
+const missing = whyNoKubernetes()
+const skipped = missing === undefined ? '' : ` (skipped: ${missing})`
+
+describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
+  let cluster: KubeCluster
+  beforeAll(async () => {
+    cluster = await startKubeCluster()
+  }, START_MS)
+  afterAll(() => cluster.close())
+
+  driverConformance(
+    'kubernetes',
+    async () => {
+      const opened = await openDriver(cluster)
+      const { driver, line, config } = opened
+      let vanishing = false
+      return {
+        driver,
+        spec: (overrides) => orderOn(cluster, config, overrides),
+        advance: async (ms) => {
+          if (vanishing && ms > 0) await removePods(cluster)
+          await pollDelay()
+        },
+        faults: {
+          'create-timeout': { arm: () => line.disturb(isCreate, 'lose-answer') },
+          'create-lost': { arm: () => line.disturb(isCreate, 'lose-request') },
+          'no-capacity': { spec: { gpuCount: 64 } },
+          'boot-fails': { spec: { workload: { ...emptyWorkload, command: ['/no/such/program'] } } },
+          vanish: { arm: () => void (vanishing = true) },
+          'destroy-refused': { arm: () => line.disturb(isDelete, { status: 503 }, 2) },
+          unreachable: { arm: () => line.down() },
+        },
+        dispose: () => opened.close(),
+      } satisfies ConformanceHarness
+    },
+    {
+      parts: ['machines'],
+      cannot: { 'list-lag': 'the API server lists what it has stored' },
+    },
+  )
+
+  describe('the API server', () => {
+    let opened: OpenDriver
+    beforeEach(async () => {
+      opened = await openDriver(cluster)
+    })
+    afterEach(() => opened.close())
+    const sold = async (): Promise<boolean> => (await opened.driver.inventory(signal)).length > 0
+    const countOf = (asked: (request: string) => boolean): number => opened.line.requests.filter(asked).length
+
+    test('is asked again when it is busy, after the time that it names', async () => {
+      const { driver, line, config } = opened
+      line.disturb(isCreate, { status: 429, headers: { 'retry-after': '1' } }, 2)
+      const startedAt = performance.now()
+      const outcome = await driver.create('berth-busy-1-c0ffee00', orderOn(cluster, config), signal)
+      expect(outcome).toMatchObject({ kind: 'created' })
+      expect(performance.now() - startedAt).toBeGreaterThan(2_000)
+      expect(countOf(isCreate)).toBe(3)
+    })
+
+    test('gets the new token when it rejects the old one', async () => {
+      const { driver, line } = opened
+      await driver.check(signal)
+      const before = countOf(isVersion)
+      line.disturb(isVersion, { status: 401 })
+      await driver.check(signal)
+      expect(countOf(isVersion) - before).toBe(2)
+      line.disturb(isVersion, { status: 401 }, 2)
+      await expect(driver.check(signal)).rejects.toThrow('disturbed')
+    })
+
+    test('tells of a cordoned node, also when its watches are cut or have expired', async () => {
+      const { line } = opened
+      expect(await sold()).toBe(true)
+      await cordon(cluster, true)
+      await waitFor('the node to be off sale', async () => !(await sold()))
+      line.disturb(isWatch, { status: 410 }, 2)
+      line.cutWatches()
+      await cordon(cluster, false)
+      await waitFor('the node to be on sale', sold)
+      await waitFor('new watches', () => countOf(isWatch) >= 6)
+      await cordon(cluster, true)
+      await waitFor('the node to be off sale again', async () => !(await sold()))
+      await cordon(cluster, false)
+      await waitFor('the node to be on sale again', sold)
+    })
+
+    test('finds the first pod when a create is repeated after a lost answer', async () => {
+      const { driver, line, config } = opened
+      const order = orderOn(cluster, config)
+      line.disturb(isCreate, 'lose-answer')
+      await expect(driver.create('berth-twice-1-c0ffee00', order, signal)).rejects.toBeInstanceOf(Error)
+      const outcome = await driver.create('berth-twice-1-c0ffee00', order, signal)
+      expect(outcome).toMatchObject({ kind: 'created' })
+      expect(await driver.list('berth-twice-', signal)).toHaveLength(1)
+    })
+
+    test('refuses what Berth does not need', async () => {
+      const { kubeconfig } = await cluster.berthConfig()
+      const api = new KubernetesApi(await readKubeconfig(kubeconfig))
+      const refused = ['/api/v1/secrets', '/api/v1/namespaces/kube-system/configmaps', '/api/v1/services']
+      for (const path of refused) {
+        await expect(api.get(path, z.unknown(), { signal })).rejects.toMatchObject({ status: 403 })
+      }
+      await api.close()
+    })
+  })
+})
+
+const isVersion = (asked: string): boolean => asked === 'GET /version'
+const isWatch = (asked: string): boolean => asked.includes('watch=true')
+
+const isCreate = (asked: string): boolean => /^POST \/api\/v1\/namespaces\/[^/]+\/pods$/.test(asked)
+const isDelete = (asked: string): boolean => /^DELETE \/api\/v1\/namespaces\/[^/]+\/pods\//.test(asked)
+
+interface OpenDriver {
+  readonly driver: Driver
+  readonly line: KubeLine
+  readonly config: ClusterConfig
+  readonly logs: Map<string, string>
+  close(): Promise<void>
+}
+
+async function openDriver(lab: KubeCluster): Promise<OpenDriver> {
+  const line = await openKubeLine(lab.server, lab.keys)
+  const { kubeconfig } = await lab.berthConfig({ server: line.url })
+  const read = parseClusters(
+    JSON.stringify({
+      clusters: [
+        {
+          name: 'lab',
+          kubeconfig,
+          region: 'lab-1',
+          prices: { [GPU_PRODUCT]: '2.00' },
+          simulatedGpus: true,
+          graceSeconds: 1,
+          images: { allowedRegistries: [lab.registry.address], pullPolicy: 'IfNotPresent' },
+        },
+      ],
+    }),
+    '/',
+  )
+  const [config] = read.kind === 'read' ? read.clusters : []
+  if (config === undefined) throw new Error(JSON.stringify(read))
+  const logs = new Map<string, string>()
+  const orders = new Map<string, EngineSpec>()
+  const world: KubernetesWorld = {
+    orderOf: async (tag) => ({
+      accountId: 'acc_Conformance',
+      program: programOf(orders.get(tag)?.workload ?? emptyWorkload),
+    }),
+    listOrders: async () => [],
+    openPorts: async () => {},
+    saveLog: async (tag, text) => void logs.set(tag, text),
+  }
+  const opened = new Cluster({
+    config,
+    access: await readKubeconfig(kubeconfig),
+    tagPrefix: 'berth-',
+    changed: () => {},
+    warn: () => {},
+  })
+  const driver = kubernetesDriver({
+    clusters: [opened],
+    world,
+    clock: systemClock,
+    relayHost: '127.0.0.1',
+    warn: () => {},
+  })
+  return {
+    driver: {
+      ...driver,
+      create: (tag, spec, given) => {
+        orders.set(tag, spec)
+        return driver.create(tag, spec, given)
+      },
+    },
+    line,
+    config,
+    logs,
+    close: async () => {
+      line.up()
+      // What a test could not remove while its line was down.
+      await waitFor('its pods to be gone', () => removePods(lab).then((left) => left === 0))
+      await opened.close()
+      await line.close()
+    },
+  }
+}
+
+function orderOn(lab: KubeCluster, config: ClusterConfig, overrides: Partial<EngineSpec> = {}): EngineSpec {
+  const { name, tag } = lab.registry.images.busybox
+  return sampleSpec({
+    kind: 'container',
+    region: config.region,
+    clusterName: config.name,
+    gpuCount: 1,
+    nodes: [{ machineId: machineIdOf(config.name, lab.node.name), gpuIndexes: [0] }],
+    resources: { cpuModel: 'any', cpuCount: 0.1, ramGb: 0.1, storageGb: 1 },
+    image: { name, tag },
+    workload: { ...emptyWorkload, command: ['/bin/sleep', '100000'] },
+    ...overrides,
+  })
+}
+
+/** Simulates someone with all rights in the cluster. */
+async function removePods({ admin }: KubeCluster): Promise<number> {
+  const { items } = await admin.list('/api/v1/pods', podObject, { query: { labelSelector: OURS }, signal })
+  for (const { metadata } of items) {
+    await admin.delete(podPath({ namespace: metadata.namespace ?? '', name: metadata.name }), { signal })
+  }
+  return items.length
+}
+
+async function cordon({ admin, node }: KubeCluster, isClosed: boolean): Promise<void> {
+  const body = {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: node.name },
+    ...(isClosed ? { spec: { unschedulable: true } } : {}),
+  }
+  await admin.apply(`/api/v1/nodes/${node.name}`, body, anyObject, { signal })
+}
