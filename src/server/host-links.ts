@@ -33,7 +33,7 @@ export interface HostLinks {
   open(hostId: string, request: StreamRequest): MuxStream | undefined
   /** undefined: the host is not connected to this server. */
   openHere(hostId: string, request: StreamRequest): MuxStream | undefined
-  /** Connected to this server. */
+  /** Connected to this server, or reached without a connection. */
   ids(): string[]
   /** Connected to any server. */
   reachableIds(): string[]
@@ -75,7 +75,7 @@ export function makeHostLinks(sources: readonly LinkSource[] = []): HostLinks {
     get,
     open: (hostId, request) => get(hostId)?.open(request),
     openHere: (hostId, request) => links.get(hostId)?.open(request),
-    ids: () => [...links.keys()],
+    ids: () => [...links.keys(), ...sourceIds()],
     reachableIds: () => [...new Set([...links.keys(), ...sourceIds(), ...(remote?.hostIds() ?? [])])],
     addRemote: (added) => (remote = added),
     remoteChanged: changed,

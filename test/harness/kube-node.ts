@@ -147,7 +147,10 @@ exec ${programAt('runc') ?? ''} "$@"
   await writeFile(at('cni/10-pods.conflist'), JSON.stringify(network))
   const registryFolder = at(`registries/${registry.address}`)
   await mkdir(registryFolder, { recursive: true })
-  await writeFile(path.join(registryFolder, 'hosts.toml'), `server = "http://${registry.address}"\n`)
+  // Without a section of its own a registry is asked over HTTPS.
+  const url = `http://${registry.address}`
+  const hosts = `server = "${url}"\n[host."${url}"]\n  capabilities = ["pull", "resolve"]\n`
+  await writeFile(path.join(registryFolder, 'hosts.toml'), hosts)
   const { stdout: version } = await execProgram('containerd', ['--version'])
   const isNew = /\sv?2\./.test(version)
   const cri = isNew ? 'io.containerd.cri.v1.runtime' : 'io.containerd.grpc.v1.cri'
