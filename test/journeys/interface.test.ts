@@ -171,7 +171,7 @@ describe('v2', () => {
     const volumes = await succeed(ada.call, 'GET', `${onDemand}/storage-volumes`)
     expect(volumes).toHaveLength(2)
     for (const volume of volumes)
-      expect(fieldsOf(volume)).toEqual(named(`${volumeFields} growingToGb mounts nodeName usedGb`))
+      expect(fieldsOf(volume)).toEqual(named(`${volumeFields} providerId supports growingToGb mounts nodeName usedGb`))
     expect(volumes.find((one: { id: number }) => one.id === created.storageVolumeId)).toMatchObject({
       sizeGb: 64_000,
       sizeInGb: 64_000,
