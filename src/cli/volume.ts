@@ -96,8 +96,9 @@ export const rows: readonly Row[] = [
       nodeName: '--machine <name>  for containers: the machine that it is for, as shown by berth gpus',
     },
     options: { '--attach <name...>': 'attach it to these machines; the first one hosts the disk' },
-    notes:
-      'Machines of suppliers keep volumes on their own disk: name the machine with --machine, and rent GPUs of the same machine later. berth volumes attach is for bare metal and virtual machines; containers get their volumes when they are ordered (berth rent --mount).',
+    notes: `Machines of suppliers keep volumes on their own disk: name the machine with
+--machine, and rent GPUs of the same machine later. Containers get their
+volumes when they are ordered (berth rent --mount).`,
     examples: [
       'berth volumes create datasets --size 512 --region us-central-1',
       'berth volumes create models --size 256 --region eu-north-2 --machine gpu-7',
@@ -127,7 +128,8 @@ export const rows: readonly Row[] = [
   act('volumes grow', 'growVolume', 'make a volume larger; its price follows its size', {
     target: { ...volume, field: 'id' },
     args: { '<gb>': { help: `new size, in steps of ${STEP_GB} GB`, field: 'sizeInGb' } },
-    notes: 'A volume cannot shrink. It can stay in use; in a virtual machine the space appears at the next boot.',
+    notes: `A volume cannot shrink. It can stay in use; in a virtual machine the space
+appears at the next boot.`,
     examples: ['berth volumes grow datasets 1024'],
     done: ({ sizeInGb, growingToGb, costPerHourUsd }, { found }) => [
       `Growing ${found.label} from ${number(sizeInGb)} to ${number(growingToGb)} GB; it then costs ${hourlyPrice(costPerHourUsd)}.`,
@@ -170,8 +172,8 @@ export const rows: readonly Row[] = [
     target: volume,
     args: { '<name>': { help: NAME_HELP, field: 'id', parse: (text) => text } },
     flags: { path: 'where to mount it (default: nowhere; you mount the disk)', readOnly: 'without write access' },
-    notes:
-      'For virtual machines: the disk appears at once and is mounted from the next boot on. Bare metal mounts volumes at /mnt/LABEL without these options.',
+    notes: `For virtual machines: the disk appears at once and is mounted from the next boot
+on. Bare metal mounts volumes at /mnt/LABEL without these options.`,
     examples: ['berth volumes mount datasets box --path /data', 'berth volumes mount datasets box --read-only'],
     prepare: withMachine,
     done: (attached, { found, args }) => [
