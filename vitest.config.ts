@@ -1,9 +1,14 @@
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/harness/longest-first.ts'
+
+/** They build Kubernetes first, which takes longer than everything else together on a new machine. */
+const clusterSuites = ['test/kubernetes.test.ts', 'test/journeys/kubernetes.test.ts']
+const hasClusters = process.env['BERTH_TEST_KUBERNETES'] === 'true'
 
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, ...(hasClusters ? [] : clusterSuites)],
     globalSetup: ['test/harness/global-setup.ts'],
     pool: 'forks',
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.

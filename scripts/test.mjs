@@ -21,6 +21,8 @@ const [containers, machines, metal, storage, proxies, installing, clusters] = [
   'tests of Kubernetes',
 ]
 
+const hasClusters = process.env['BERTH_TEST_KUBERNETES'] === 'true'
+
 /** Programs beside Node that tests need, by Debian package. */
 /** @type {ReadonlyArray<{ command: string, package: string, neededBy: string }>} */
 const needs = [
@@ -51,9 +53,13 @@ const needs = [
   { command: 'wget', package: 'wget', neededBy: installing },
   { command: 'systemd-analyze', package: 'systemd', neededBy: installing },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
-  { command: 'etcd', package: 'etcd-server', neededBy: clusters },
-  { command: 'containerd', package: 'containerd', neededBy: clusters },
-  { command: '/usr/lib/cni/bridge', package: 'containernetworking-plugins', neededBy: clusters },
+  ...(hasClusters
+    ? [
+        { command: 'etcd', package: 'etcd-server', neededBy: clusters },
+        { command: 'containerd', package: 'containerd', neededBy: clusters },
+        { command: '/usr/lib/cni/bridge', package: 'containernetworking-plugins', neededBy: clusters },
+      ]
+    : []),
 ]
 /** Parts of those packages that are not programs. */
 const beside = new Map([['nfs-ganesha', ['nfs-ganesha-vfs']]])
@@ -68,6 +74,7 @@ async function main(filters) {
   process.on('SIGINT', () => {})
   installNeeds()
   if (filters.length === 0) {
+    if (!hasClusters) process.stdout.write('The Kubernetes suites are a run of their own: npm run test:kubernetes\n')
     const check = await run(root, process.env['npm_execpath'] ?? 'npm', ['run', '--silent', 'check'])
     if (!check.ok) return closeRun({ message: `npm run check failed (${check.how}); the tests did not run.` })
   }
