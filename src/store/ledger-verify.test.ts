@@ -18,6 +18,7 @@ import {
 import { makeTreasury } from '../app/treasury.ts'
 import type { Actor } from '../app/app.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
+import { checkLabel } from '../view/ledger.ts'
 import { transact, type Db } from './database.ts'
 import { placeHold, releaseExpiredHolds } from './ledger.ts'
 import { ledgerChecks, readHouse, readWholeLedger, runCheck } from './ledger-verify.ts'
@@ -290,3 +291,7 @@ async function withDamagedLedger<T>(spoil: string, look: (db: Db) => Promise<T>)
   if (seen === undefined) throw new Error('nothing was looked at')
   return seen.value
 }
+
+test('every check has a sentence for people', () => {
+  expect(ledgerChecks.map(({ name }) => checkLabel(name)).filter((label) => /^[a-z]/.test(label))).toEqual([])
+})
