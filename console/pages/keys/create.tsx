@@ -19,7 +19,7 @@ const scopeHints: Readonly<Record<Scope, string>> = {
   'compute:read': 'View machines, rentals, volumes and events.',
   'compute:write': 'Rent and terminate machines, create and delete volumes. Spends money.',
   'billing:read': 'View balance, usage and invoices.',
-  'billing:write': 'Reserved for payment settings; no operation requires it yet.',
+  'billing:write': 'Create, change and delete budgets.',
   keys: 'Manage API keys, SSH keys, webhooks and members. Equivalent to full access.',
   supply: 'Add your own machines and set their prices.',
   operator: 'Full access to every account on this server.',
