@@ -15,6 +15,7 @@ import type { StreamRequest } from '../src/contract/agent.ts'
 import { insertHost, insertHostRental, TestAgent, type TestHost } from './harness/host-sockets.ts'
 import { openTestAccount, startIdentityTest, type IdentityTest, type TestAccount } from './harness/identity.ts'
 import { removeFolder } from './harness/leftover.ts'
+import { ownPorts } from './harness/own-port.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { waitFor } from './harness/wait.ts'
 
@@ -38,7 +39,7 @@ beforeAll(async () => {
   const host = await insertHost(lab, 'host-1')
   const { accountId, actor } = owner
   rentalId = await insertHostRental(lab, { accountId, personId: actor.personId, keyId: actor.keyId })
-  relayPort = await freePort()
+  relayPort = ownPorts()
   await place(relayPort)
   for (const address of addresses) await startServer(address)
   balancer = await startBalancer()
@@ -65,15 +66,6 @@ async function startServer(address: string): Promise<void> {
     BERTH_ROLE: 'gateway',
   })
   servers.set(address, server)
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Creates the workload of the rental with one public port, like a driver. */

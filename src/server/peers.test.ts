@@ -1,7 +1,7 @@
 /** A host connected to one server is reached through every other, by servers that know the secret key only. */
 import { once } from 'node:events'
 import net from 'node:net'
-import type { Duplex } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import tls from 'node:tls'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -60,18 +60,9 @@ function open(links = other.links): MuxStream {
   return stream
 }
 
-function readAll(stream: Duplex): Promise<Buffer> {
-  const pieces: Buffer[] = []
-  return new Promise((resolve, reject) => {
-    stream.on('data', (piece: Buffer) => void pieces.push(piece))
-    stream.once('end', () => resolve(Buffer.concat(pieces)))
-    stream.once('error', reject)
-  })
-}
-
 test('carries bytes both ways, each direction ending separately, and leaves nothing open', async () => {
   const stream = open()
-  const got = readAll(stream)
+  const got = buffer(stream)
   const sent = Buffer.alloc(5_000_000, 'berth')
   stream.end(sent)
   expect((await got).equals(sent)).toBe(true)
@@ -125,7 +116,7 @@ test('servers reach each other while the secret key changes', async () => {
   const next = await openOther(makeVault(TEST_SECRETS.next, [TEST_SECRETS.own]))
   await waitFor('the next server to know the host', () => next.links.reachableIds().includes('host-1'))
   const stream = open(next.links)
-  const got = readAll(stream)
+  const got = buffer(stream)
   stream.end('hello')
   expect((await got).toString()).toBe('hello')
   await next.peers.close()

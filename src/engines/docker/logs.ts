@@ -2,9 +2,10 @@
  * The log of a container. The daemon selects by time; a search goes through all lines here, keeps the last that match
  * and continues after them. Containers have a terminal, so their log is not framed.
  */
-import { Duplex, Readable } from 'node:stream'
+import { Readable, type Duplex } from 'node:stream'
 import { LastLines, LineSplitter, matches, parseStamped, showLine, type LineFilter } from '../../base/log-lines.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
+import { logStream } from '../log-stream.ts'
 import type { DockerClient } from './client.ts'
 import type { Container } from './reply.ts'
 
@@ -24,9 +25,9 @@ export async function openLogs(
   const abort = (): void => opening.abort()
   signal.addEventListener('abort', abort)
   try {
-    if (request.search === undefined) return readOnly(await read(client, container, request, opening.signal))
+    if (request.search === undefined) return logStream(await read(client, container, request, opening.signal))
     const found = await search(client, container, request, opening.signal)
-    return readOnly(Readable.from(follow(client, container, request, found), { objectMode: false }))
+    return logStream(Readable.from(follow(client, container, request, found), { objectMode: false }))
   } finally {
     signal.removeEventListener('abort', abort)
   }
@@ -101,22 +102,4 @@ async function* follow(
 
 function inSeconds(ms: number): string {
   return (ms / 1_000).toFixed(3)
-}
-
-/** Discards written bytes; closing it closes the body. */
-function readOnly(body: Readable): Duplex {
-  const stream = new Duplex({
-    read: () => void body.resume(),
-    write: (_chunk, _encoding, done) => done(),
-    destroy: (error, done) => {
-      body.destroy()
-      done(error)
-    },
-  })
-  body.on('data', (chunk: Buffer) => {
-    if (!stream.push(chunk)) body.pause()
-  })
-  body.once('end', () => stream.push(null))
-  body.once('error', () => stream.destroy(new Error('The log stream was interrupted.')))
-  return stream
 }

@@ -3,11 +3,12 @@
  * begin with the number of a channel. In the protocol of ports neither side can end alone, so a connection whose client
  * has no more to send stays open until the program in the pod closes it.
  */
-import { Duplex, type Readable } from 'node:stream'
+import { Duplex } from 'node:stream'
 import { WebSocket } from 'ws'
 import { z } from 'zod'
 import type { StreamRequest } from '../../contract/agent.ts'
 import { shellCommand } from '../docker/execution.ts'
+import { logStream } from '../log-stream.ts'
 import type { RuntimeStream } from '../runtime.ts'
 import { ApiRefused, type KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
@@ -57,7 +58,7 @@ async function open(
 ): Promise<RuntimeStream> {
   switch (request.kind) {
     case 'logs':
-      return { stream: readOnly(await openLogs(api, address, request, signal)) }
+      return { stream: logStream(await openLogs(api, address, request, signal)) }
     case 'terminal':
       return openTerminal(api, address, request, signal)
     case 'port':
@@ -200,22 +201,4 @@ function exitCodeOf(data: Buffer): number | null {
   } catch {
     return null
   }
-}
-
-/** Discards written bytes; closing it closes the body. */
-function readOnly(body: Readable): Duplex {
-  const stream = new Duplex({
-    read: () => void body.resume(),
-    write: (_chunk, _encoding, done) => done(),
-    destroy: (error, done) => {
-      body.destroy()
-      done(error)
-    },
-  })
-  body.on('data', (chunk: Buffer) => {
-    if (!stream.push(chunk)) body.pause()
-  })
-  body.once('end', () => stream.push(null))
-  body.once('error', () => stream.destroy(new Error('The log stream was interrupted.')))
-  return stream
 }
