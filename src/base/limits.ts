@@ -93,7 +93,6 @@ export const limits = {
   lastLogBytes: 65_536,
   lastLogMs: 30 * 24 * 3_600_000,
   rateSubjects: 100_000,
-  drainMs: 8_000,
   requestTimeoutMs: 30_000,
   statementTimeoutMs: 30_000,
 } as const

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { BodyBudget } from '../domain/body-budget.ts'
-import type { Caller } from './call.ts'
+import type { Caller, Reply } from './call.ts'
 import { makeFastPath, type FastPath } from './fast-path.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
@@ -17,6 +17,8 @@ const request = [
   '',
   '{}',
 ].join('\r\n')
+/** The body of a request whose answer is a stream that the test ends. */
+const STREAM = '[]'
 const caller: Caller = {
   accountId: 'acc_1',
   keyId: 'key_1',
@@ -31,15 +33,23 @@ let fastPath: FastPath
 let server: net.Server
 let answered: number
 let handedOver: number
+let isRetiring: boolean
+let streams: Reply[]
 const clients: Socket[] = []
 
 beforeEach(async () => {
   answered = 0
   handedOver = 0
+  isRetiring = false
+  streams = []
   fastPath = makeFastPath({
     gateway: {
-      tryChat: (_caller, _body, _headers, reply) => {
-        reply({ limit: 1, remaining: 1, resetAt: 0 }).send(200, 'text/plain', ANSWER)
+      tryChat: (_caller, body, _headers, begin) => {
+        const reply = begin({ limit: 1, remaining: 1, resetAt: 0 })
+        if (body.toString() === STREAM) {
+          reply.startStream('first')
+          streams.push(reply)
+        } else reply.send(200, 'text/plain', ANSWER)
         answered += 1
         return true
       },
@@ -55,6 +65,7 @@ beforeEach(async () => {
     isOther: (host) => host.endsWith('.apps'),
     page: () => ({ status: 500, body: '' }),
     now: () => 0,
+    isRetiring: () => isRetiring,
   })
   server = net.createServer({ allowHalfOpen: true }, (socket) => fastPath.take(socket)).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -92,6 +103,26 @@ test('a slow reader gets all of its answer, also during a shutdown', async () =>
   await waitFor('the end of the answer', () => slow.closed)
   expect(head).toContain(`Content-Length: ${ANSWER.length}\r\n`)
   expect(bytes).toBe(head.length + ANSWER.length)
+})
+
+test('closes a connection while retiring only after an answer that said so', async () => {
+  const client = await connect()
+  let text = ''
+  client.on('data', (piece: Buffer) => (text += piece.toString('latin1')))
+  client.write(request.replace('{}', STREAM))
+  await waitFor('the start of the stream', () => text.includes('first'))
+  isRetiring = true
+  streams[0]?.endStream('last')
+  await waitFor('the end of the stream', () => text.endsWith('0\r\n\r\n'))
+  expect(text).not.toContain('Connection: close')
+  // The client may have sent its next request already.
+  text = ''
+  client.write(request.replace('{}', STREAM))
+  await waitFor('the second stream', () => text.includes('first'))
+  expect(text).toContain('Connection: close\r\n')
+  streams[1]?.endStream('last')
+  await waitFor('the connection to be closed', () => client.closed)
+  expect(text.endsWith('0\r\n\r\n')).toBe(true)
 })
 
 test.each(['Host: a-80.apps', 'Host: berth\r\nX-Forwarded-Host: a-80.apps'])(

@@ -33,6 +33,8 @@ export interface FastPathOptions {
   /** A failure as an HTTP status and body. */
   readonly page: (failure: Failure) => { status: number; body: string }
   readonly now: () => number
+  /** true: each answer is the last of its connection and says so, but no connection is closed without that. */
+  readonly isRetiring?: () => boolean
 }
 
 export interface FastPath {
@@ -211,20 +213,19 @@ class FastPathConnection {
     const requestId = newRequestId()
     const headers = { requestId, traceparent: head.traceparent, session: head.session }
     return this.#options.gateway.tryChat(caller, bytes, headers, (rate) => {
-      const answer = new FastPathReply(this.#socket, requestId, rate, this.#options, this.#isClosing, () =>
-        this.#next(),
-      )
+      const isLast = (): boolean => this.#isClosing() || this.#options.isRetiring?.() === true
+      const answer = new FastPathReply(this.#socket, requestId, rate, this.#options, isLast, (last) => this.#next(last))
       this.#answer = answer
       return answer
     })
   }
 
   /** The answer is sent: start the request that came ahead, if any. */
-  #next(): void {
+  #next(isLast: boolean): void {
     this.#answer = undefined
     this.#releaseRoom()
     this.#since = performance.now()
-    if (this.#isClosing()) return void this.#socket.end()
+    if (isLast || this.#isClosing()) return void this.#socket.end()
     if (this.#ahead === undefined) return
     // A thousand pipelined requests would recurse a thousand levels deep without this. Bytes that arrive until then
     // queue behind the ones already here.
@@ -284,8 +285,9 @@ class FastPathReply implements Reply {
   readonly #requestId: string
   readonly #rate: RateHead
   readonly #options: FastPathOptions
-  readonly #isClosing: () => boolean
-  readonly #done: () => void
+  readonly #isLast: () => boolean
+  readonly #done: (saidLast: boolean) => void
+  #saidLast = false
   #goneListener: (() => void) | undefined
   #drainListener: (() => void) | undefined
   #isOver = false
@@ -295,14 +297,14 @@ class FastPathReply implements Reply {
     requestId: string,
     rate: RateHead,
     options: FastPathOptions,
-    isClosing: () => boolean,
-    done: () => void,
+    isLast: () => boolean,
+    done: (saidLast: boolean) => void,
   ) {
     this.#socket = socket
     this.#requestId = requestId
     this.#rate = rate
     this.#options = options
-    this.#isClosing = isClosing
+    this.#isLast = isLast
     this.#done = done
   }
 
@@ -364,11 +366,12 @@ class FastPathReply implements Reply {
 
   #finish(): void {
     this.#isOver = true
-    this.#done()
+    this.#done(this.#saidLast)
   }
 
   #head(status: number, contentType: string): string {
     const { limit, remaining, resetAt } = this.#rate
+    this.#saidLast = this.#isLast()
     const reset = Math.max(0, Math.ceil((resetAt - this.#options.now()) / 1_000))
     return (
       `HTTP/1.1 ${status} ${reasons[status] ?? 'Error'}\r\n` +
@@ -376,7 +379,7 @@ class FastPathReply implements Reply {
       `X-Inference-Request-Id: ${this.#requestId}\r\nX-Request-Id: ${this.#requestId}\r\n` +
       `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${Math.max(0, remaining)}\r\nX-RateLimit-Reset: ${reset}\r\n` +
       'Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n' +
-      (this.#isClosing() ? 'Connection: close\r\n' : '')
+      (this.#saidLast ? 'Connection: close\r\n' : '')
     )
   }
 }

@@ -5,8 +5,8 @@ import type { RunningServer } from './serve.ts'
 import { readSettings, SettingsError, type Settings } from './settings.ts'
 import { usage, welcome } from './welcome.ts'
 
-/** A stop that takes longer is forced. */
-const STOP_TIMEOUT_MS = 10_000
+/** Settling and closing after the last request. A stop that takes longer is forced. */
+const CLOSE_TIMEOUT_MS = 10_000
 
 const OPTIONS: readonly string[] = ['--new-operator-key', '--new-secret-key', '--migrate-only']
 
@@ -36,13 +36,13 @@ async function main(): Promise<void> {
   })
   const { url, made, demoLinkToken } = server
   // Before the welcome text: a script may send SIGTERM as soon as it reads it.
-  stopOnSignal(server, settings.drainMs)
+  stopOnSignal(server, settings)
   // Standard output carries only the log, one JSON object per line.
   process.stderr.write(welcome({ url, settings, made, demoLinkToken, tookMs: performance.now() - startedAt }))
   void server.broken.then((why) => {
     if (ending) return
     process.stderr.write(`${why}; stopping.\n`)
-    return end(server, 1)
+    return end(server, settings, 1)
   })
 }
 
@@ -60,10 +60,10 @@ async function upgradeDatabase(settings: Settings): Promise<void> {
 
 let ending = false
 
-async function end(server: RunningServer, code: number): Promise<void> {
+async function end(server: RunningServer, { finishMs }: Pick<Settings, 'finishMs'>, code: number): Promise<void> {
   if (ending) return
   ending = true
-  setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref()
+  setTimeout(() => process.exit(1), finishMs + CLOSE_TIMEOUT_MS).unref()
   await server.close()
   process.exit(code)
 }
@@ -72,12 +72,13 @@ async function end(server: RunningServer, code: number): Promise<void> {
  * The first signal drains, so that load balancers notice, and then stops. A second one skips the drain; during the stop
  * it exits at once.
  */
-function stopOnSignal(server: RunningServer, drainMs: number): void {
+function stopOnSignal(server: RunningServer, settings: Settings): void {
+  const { drainMs } = settings
   let draining: NodeJS.Timeout | undefined
   const stop = (): void => {
     clearTimeout(draining)
     process.stderr.write('\nStopping …\n')
-    void end(server, 0)
+    void end(server, settings, 0)
   }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {

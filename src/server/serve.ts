@@ -64,7 +64,10 @@ export interface RunningServer {
   readonly demoLinkToken: string | undefined
   /** Resolves when an essential part exits unexpectedly. */
   readonly broken: Promise<string>
-  /** `/readyz` answers 503 from now on, so that load balancers send new requests elsewhere; all else works as before. */
+  /**
+   * From now on `/readyz` answers 503, so that load balancers send new requests elsewhere, and each answer closes its
+   * connection; all else works as before.
+   */
   startDraining(): void
   close(): Promise<void>
 }
@@ -292,14 +295,21 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     recorder: wiring.recorder,
     serverId: peers?.serverId ?? null,
   })
+  const isDraining = (): boolean => wiring.drain.started
   const fastPath = openFastPath(server.server, {
     gateway: inference.gateway,
     bodies,
     authenticator,
     clock: app.clock,
     isOther: (host) => readPortHost(portDomain, host) !== undefined,
+    isDraining,
   })
-  const drain = makeDrain(server.server, fastPath, () => server.close())
+  const drain = makeDrain(server.server, {
+    fastPath,
+    isDraining,
+    finishMs: settings.finishMs,
+    close: () => server.close(),
+  })
   await server.listen({ host: settings.host, port: settings.port })
   closing.push(drain)
   closing.push(() => streams.close())

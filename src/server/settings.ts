@@ -16,6 +16,8 @@ const port = z.coerce.number().int().min(0).max(65_535)
 const MAX_DRAIN_SECONDS = 600
 /** A load balancer that checks every second or two has noticed by then. */
 const DEFAULT_DRAIN_SECONDS = 5
+const MAX_FINISH_SECONDS = 3_600
+const DEFAULT_FINISH_SECONDS = 8
 /** Room for at least one body of the largest size. */
 const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 
@@ -93,6 +95,7 @@ const environment = z.object({
     .max(MAX_RETENTION_DAYS)
     .default(defaultRetention.requestCostDays),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
+  BERTH_FINISH_SECONDS: z.coerce.number().min(0).max(MAX_FINISH_SECONDS).default(DEFAULT_FINISH_SECONDS),
   BERTH_TRUST_PROXY: z.string().default('0'),
   BERTH_PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
   BERTH_SMTP_URL: z
@@ -163,6 +166,8 @@ export interface Settings {
   readonly retention: Retention
   /** After SIGTERM, how long the server keeps serving while `/readyz` answers 503. */
   readonly drainMs: number
+  /** After that, how long requests in progress may take to end. */
+  readonly finishMs: number
   /** Proxies whose X-Forwarded-For is trusted. undefined: none. */
   readonly trustedProxy: TrustedProxy | undefined
   /** Memory for request bodies in flight. */
@@ -233,6 +238,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     metricsPort: read.BERTH_METRICS_PORT,
     retention: readRetention(read),
     drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
+    finishMs: 1_000 * read.BERTH_FINISH_SECONDS,
     trustedProxy: trustedProxyOf(read.BERTH_TRUST_PROXY),
     bodyMemory: {
       totalBytes: read.BERTH_BODY_MEMORY_MB * MB,

@@ -108,6 +108,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_REQUEST_LOG_DAYS', 'days to keep the request log (30)'],
   ['BERTH_REQUEST_COST_DAYS', 'days to keep per-request costs; daily totals are kept (400)'],
   ['BERTH_DRAIN_SECONDS', 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)'],
+  ['BERTH_FINISH_SECONDS', 'after that, seconds for requests in progress to end (8)'],
   ['BERTH_TRUST_PROXY', 'number or addresses of proxies whose X-Forwarded-For is trusted (0)'],
   ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
   ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'share of that memory for one account (128)'],
