@@ -125,6 +125,13 @@ const samples: {
   files_unfit: { engine: undefined },
   too_many_deployments: { max: 100 },
   protocol_unfit: { protocol: 'images', kinds: ['image'] },
+  recipe_unfit: { recipe: 'vllm', kind: 'speech' },
+  recipe_option: { recipe: 'vllm', option: 'weights', fault: 'missing' },
+  model_does_not_fit: {
+    model: 'owner/model',
+    need: '19.0 GiB (14.2 GiB of weights × 1.2 + 2 GiB)',
+    have: '14.4 GiB (1 × 16.0 GiB, of which the engine uses 90 %)',
+  },
   model_not_allowed: { model: 'owner/model' },
   wrong_model_kind: { model: 'owner/model', kind: 'image' },
   model_loading: { message: 'The model owner/model is being downloaded (40%).' },

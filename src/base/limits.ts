@@ -44,6 +44,10 @@ export const limits = {
   templatesPerAccount: 100,
   attachmentsPerVolume: 1_000,
   volumesPerRental: 16,
+  /** Files of one model's weights. */
+  weightsFiles: 500,
+  /** LoRA adapters of one deployment. */
+  adapters: 64,
   webhookUrlChars: 2_048,
   webhookAttempts: 12,
   webhookResponseBytes: 16_384,

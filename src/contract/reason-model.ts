@@ -1,8 +1,23 @@
 /** Reasons about models, deployments and inference requests. */
-import { asGiven, conflict, forbidden, invalid, notFound, rateLimited, unavailable } from './reason-entry.ts'
+import {
+  asGiven,
+  conflict,
+  forbidden,
+  invalid,
+  noCapacity,
+  notFound,
+  rateLimited,
+  unavailable,
+} from './reason-entry.ts'
 
 type Model = {
   readonly model: string
+}
+
+type RecipeOption = {
+  readonly recipe: string
+  readonly option: string
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights'
 }
 
 function secondsOf(ms: number): number {
@@ -38,6 +53,28 @@ export const modelReasons = {
   protocol_unfit: invalid(
     ({ protocol, kinds }: { readonly protocol: string; readonly kinds: readonly string[] }) =>
       `The protocol ${protocol} only supports ${kinds.join(' or ')} models.`,
+  ),
+
+  recipe_unfit: invalid(
+    ({ recipe, kind }: { readonly recipe: string; readonly kind: string }) =>
+      `The recipe ${recipe} does not serve ${kind} models.`,
+  ),
+  recipe_option: invalid(({ recipe, option, fault }: RecipeOption) => {
+    switch (fault) {
+      case 'missing':
+        return `The recipe ${recipe} needs ${option}.`
+      case 'unsupported':
+        return `The recipe ${recipe} does not support ${option}.`
+      case 'conflict':
+        return `${option} and weights cannot be used together.`
+      case 'not_in_weights':
+        return `${option} names a path that is not in the weights.`
+    }
+  }),
+  model_does_not_fit: noCapacity(
+    ({ model, need, have }: { readonly model: string; readonly need: string; readonly have: string }) =>
+      `The model ${model} does not fit: it needs ${need}, and there are ${have}.`,
+    'Use more or larger GPUs, or a smaller or quantised model.',
   ),
 
   model_not_allowed: forbidden(({ model }: Model) => `This key cannot use the model ${JSON.stringify(model)}.`),

@@ -1,0 +1,77 @@
+/** How a model is served: the engine and its options. `domain/recipe.ts` turns it into a container. */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { programFields } from './workload.ts'
+import { weights } from './weights.ts'
+
+export const recipeName = z.enum([
+  'vllm',
+  'sglang',
+  'llama.cpp',
+  'tgi',
+  'diffusion',
+  'speech',
+  'berth-engine',
+  'custom',
+])
+export type RecipeName = z.output<typeof recipeName>
+
+const relativePath = z
+  .string()
+  .max(400)
+  .regex(/^[A-Za-z0-9][\w.@+-]*(\/[A-Za-z0-9][\w.@+-]*)*$/, 'Must be a relative path of letters, digits and . _ - @ +')
+
+const adapter = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
+    .describe('Name of the model that requests use'),
+  path: relativePath.describe('Folder or file of the adapter in the weights'),
+})
+
+export const recipe = z
+  .strictObject({
+    name: recipeName,
+    image: z
+      .strictObject({ name: z.string().min(1).max(500), tag: z.string().min(1).max(128).optional() })
+      .optional()
+      .describe("Default: the recipe's image; required for `custom`"),
+    hubModel: z
+      .string()
+      .regex(/^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/, 'Must be like OWNER/MODEL')
+      .max(200)
+      .optional()
+      .describe('Model that the engine downloads itself, if there are no `weights`'),
+    weights: weights.optional().describe('Files that the host downloads once and mounts read-only'),
+    modelPath: relativePath
+      .optional()
+      .describe('The model in the weights; default: all of them, or the only GGUF file'),
+    weightsGib: z
+      .number()
+      .positive()
+      .max(100_000)
+      .optional()
+      .describe('Size of the model, to check whether it fits; default: the size of `weights`'),
+    contextTokens: z.int().min(1).max(100_000_000).optional(),
+    concurrency: z.int().min(1).max(10_000).optional().describe('Requests that a replica processes at once'),
+    adapters: z
+      .array(adapter)
+      .max(limits.adapters)
+      .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'Must not have a name twice')
+      .optional()
+      .describe('LoRA adapters, served as models of their own'),
+    env: programFields.env,
+    command: programFields.command.describe('`custom` only'),
+    args: programFields.args.describe("Added to the engine's arguments; for `custom`, replaces the image's command"),
+    port: z.int().min(1).max(65_535).optional().describe('Port of the server in the container'),
+    healthPath: z
+      .string()
+      .max(500)
+      .regex(/^\/[\x21-\x7e]*$/, 'Must be a path such as /health')
+      .optional()
+      .describe('`custom` only'),
+    shmGb: programFields.shmGb,
+    startSeconds: z.int().min(10).max(7_200).optional().describe('Time from its start until it must answer'),
+  })
+  .meta({ id: 'Recipe' })
+export type RecipeOrder = z.output<typeof recipe>

@@ -1,0 +1,154 @@
+/**
+ * Recipes: how an engine is started, when it is ready, and how much memory it needs. A recipe is a plain value, so
+ * everything here can be checked without starting anything. Commands are lists of arguments, never shell text.
+ */
+import { failField, ok, type Result } from '../contract/result.ts'
+import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
+import type { Weights } from '../contract/weights.ts'
+import { readinessOf, type ReadinessJob } from './readiness.ts'
+import {
+  engines,
+  type EngineMetrics,
+  type EngineRecipe,
+  type ReplicaProtocol,
+  type ServedModel,
+  type StopBehaviour,
+} from './recipe-engine.ts'
+
+/** The container of one replica. */
+export interface ReplicaContainer {
+  readonly recipe: RecipeName
+  readonly image: { readonly name: string; readonly tag: string | null }
+  /** Replaces the entrypoint. null: the image's. */
+  readonly command: readonly string[] | null
+  /** null: the image's. */
+  readonly args: readonly string[] | null
+  readonly env: Readonly<Record<string, string>>
+  readonly port: number
+  /** Answers with a status below 400 as soon as the server listens; it proves no more than that. */
+  readonly healthPath: string
+  readonly readiness: ReadinessJob
+  readonly weights: Weights | null
+  readonly protocol: ReplicaProtocol
+  readonly concurrency: number
+  /** Names of the engine's own load metrics, at `/metrics`. null: it has none, and the gateway's counts are all. */
+  readonly metrics: EngineMetrics | null
+  readonly stop: StopBehaviour
+  /** null: half of the memory. */
+  readonly shmGb: number | null
+  /** From the start of the container until it must be ready. */
+  readonly startSeconds: number
+  readonly adapters: readonly ServedAdapter[]
+}
+
+/** A LoRA adapter, and how a request asks for it. */
+export interface ServedAdapter {
+  readonly name: string
+  /** `model` of the request. */
+  readonly upstreamModel: string
+  /** Further members of the request. */
+  readonly members: Readonly<Record<string, unknown>>
+}
+
+const DEFAULT_START_SECONDS = 1_200
+
+/** The container of a replica, or the option that does not go with the recipe. */
+export function replicaOf(order: RecipeOrder, model: ServedModel): Result<ReplicaContainer> {
+  const engine: EngineRecipe = engines[order.name]
+  if (!engine.kinds.includes(model.kind)) {
+    return failField(['recipe', 'name'], 'recipe_unfit', { recipe: order.name, kind: model.kind })
+  }
+  const fault = optionFault(order, engine)
+  if (fault !== undefined) return failField(['recipe', fault.option], 'recipe_option', { recipe: order.name, ...fault })
+  const image = order.image ?? engine.image
+  if (image === null) {
+    return failField(['recipe', 'image'], 'recipe_option', { recipe: order.name, option: 'image', fault: 'missing' })
+  }
+  const port = order.port ?? engine.port
+  const concurrency = order.concurrency ?? engine.concurrency
+  const started = engine.start({
+    ...model,
+    modelPath: modelPathOf(order),
+    port,
+    concurrency,
+    contextTokens: order.contextTokens ?? null,
+    adapters: (order.adapters ?? []).map(({ name, path }) => ({ name, path: `${order.weights?.mountPath}/${path}` })),
+    isOffline: order.weights !== undefined,
+  })
+  const protocol = engine.protocols[model.kind] ?? 'chat'
+  return ok({
+    recipe: order.name,
+    image: { name: image.name, tag: image.tag ?? null },
+    command: order.command ?? started.command,
+    args: order.name === 'custom' ? (order.args ?? null) : [...started.args, ...(order.args ?? [])],
+    env: { ...started.env, ...order.env },
+    port,
+    healthPath: order.healthPath ?? engine.healthPath,
+    readiness: readinessOf(protocol, model),
+    weights: order.weights ?? null,
+    protocol,
+    concurrency,
+    metrics: engine.metrics,
+    stop: engine.stop,
+    shmGb: order.shmGb ?? null,
+    startSeconds: order.startSeconds ?? engine.startSeconds ?? DEFAULT_START_SECONDS,
+    adapters: (order.adapters ?? []).map(({ name }, index) => adapterOf(engine, model.name, name, index)),
+  })
+}
+
+function adapterOf(engine: EngineRecipe, base: string, name: string, index: number): ServedAdapter {
+  switch (engine.adapters) {
+    case 'by_path':
+      return { name, upstreamModel: base, members: { lora_path: name } }
+    case 'by_scale':
+      return { name, upstreamModel: base, members: { lora: [{ id: index, scale: 1 }] } }
+    case 'by_model':
+    case 'none':
+      return { name, upstreamModel: name, members: {} }
+  }
+}
+
+interface OptionFault {
+  readonly option: keyof RecipeOrder
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights'
+}
+
+function optionFault(order: RecipeOrder, engine: EngineRecipe): OptionFault | undefined {
+  if (order.name !== 'custom' && order.command !== undefined) return { option: 'command', fault: 'unsupported' }
+  if (order.name !== 'custom' && order.healthPath !== undefined) return { option: 'healthPath', fault: 'unsupported' }
+  if (order.hubModel !== undefined && order.weights !== undefined) return { option: 'hubModel', fault: 'conflict' }
+  if (order.hubModel !== undefined && engine.model !== 'weights_or_hub') {
+    return { option: 'hubModel', fault: 'unsupported' }
+  }
+  if (order.weights === undefined && engine.model === 'weights') return { option: 'weights', fault: 'missing' }
+  if (order.weights === undefined && order.hubModel === undefined && engine.model === 'weights_or_hub') {
+    return { option: 'weights', fault: 'missing' }
+  }
+  if (order.modelPath !== undefined && !isInWeights(order.weights, order.modelPath)) {
+    return { option: 'modelPath', fault: 'not_in_weights' }
+  }
+  const adapters = order.adapters ?? []
+  if (adapters.length > 0 && engine.adapters === 'none') return { option: 'adapters', fault: 'unsupported' }
+  if (adapters.some(({ path }) => !isInWeights(order.weights, path))) {
+    return { option: 'adapters', fault: 'not_in_weights' }
+  }
+  return undefined
+}
+
+/** A file, or a folder with files. */
+function isInWeights(weights: Weights | undefined, path: string): boolean {
+  return weights?.files.some((file) => file.path === path || file.path.startsWith(`${path}/`)) ?? false
+}
+
+/** What the engine opens: a path in the container, or a name on the hub. null: nothing, it has its own model. */
+function modelPathOf({ weights, hubModel, modelPath, adapters = [] }: RecipeOrder): string | null {
+  if (weights === undefined) return hubModel ?? null
+  if (modelPath !== undefined) return `${weights.mountPath}/${modelPath}`
+  const isAdapter = (file: string): boolean => adapters.some(({ path }) => file === path || file.startsWith(`${path}/`))
+  // Of a model in several GGUF files the first is opened, and their names are numbered.
+  const gguf = weights.files
+    .map(({ path }) => path)
+    .filter((path) => path.endsWith('.gguf') && !isAdapter(path))
+    .toSorted()[0]
+  return gguf === undefined ? weights.mountPath : `${weights.mountPath}/${gguf}`
+}
