@@ -12,6 +12,7 @@ import {
   saveReserveOptions,
   saveStoragePrices,
   type GpuPrice,
+  type OwnGpuPrice,
   type StoragePrice,
 } from '../store/price.ts'
 import type { ReserveOption } from '../domain/term.ts'
@@ -33,7 +34,7 @@ export async function readPriceBook(db: Db): Promise<PriceBook> {
 }
 
 export interface PriceBookChange {
-  readonly gpus: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>
+  readonly gpus: readonly OwnGpuPrice[]
   readonly storage: ReadonlyArray<{ region: string; nano_per_gb_hour: NanoUsd; enabled: boolean }>
   readonly reserveOptions: PriceBook['reserveOptions']
   readonly reason: string

@@ -10,9 +10,11 @@
  * They hold for `power` too: an error means that the outcome is unknown, and `list` tells whether it runs or is stopped.
  */
 import type { Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
 import type { StreamRequest } from '../contract/agent.ts'
 import type { ClusterCheck, ClusterRecord } from '../contract/cluster.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
+import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { EngineSpec, Mount, NodeClaim, RentalKind } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
@@ -48,6 +50,35 @@ export interface Driver {
   readonly streams?: StreamEngine
   /** The clusters that its machines come from, for the operator. Absent: it has none. */
   readonly clusters?: ClusterEngine
+  /** The accounts at other clouds that its machines come from, for the operator. Absent: it has none. */
+  readonly providers?: ProviderEngine
+  /** What else it makes for an order, and must be removed after it. Absent: nothing. */
+  readonly companions?: CompanionEngine
+}
+
+/** Accounts are named. undefined: there is no such account. */
+export interface ProviderEngine {
+  /** What the account can do, found out by calls that change nothing. */
+  check(name: string, signal: AbortSignal): Promise<ProviderCheck[] | undefined>
+  /** All its offers, also those that are not sold here, with the reason. */
+  offers(name: string, signal: AbortSignal): Promise<ProviderOffer[] | undefined>
+}
+
+/**
+ * SSH keys, scripts, addresses and disks that an engine makes beside a machine. They carry its tag. `create` finds those of
+ * an earlier attempt again, and `reap` removes what is left when the order is no longer at this engine.
+ */
+export interface CompanionEngine {
+  list(tagPrefix: string, signal: AbortSignal): Promise<EngineCompanion[]>
+  /** Idempotent. */
+  remove(companion: EngineCompanion, signal: AbortSignal): Promise<void>
+}
+
+export interface EngineCompanion {
+  readonly externalId: string
+  readonly tag: string
+  /** `ssh-key`, `address`, … */
+  readonly what: string
 }
 
 export interface ClusterEngine {
@@ -124,6 +155,21 @@ export interface EngineMachine {
   readonly seenAt?: Instant
   /** Addresses; present once it runs. */
   readonly data?: ProviderData
+  /** What its engine charges us for it. Absent: nothing. */
+  readonly cost?: EngineCost
+}
+
+/** The price now, of the machine with all that belongs to it, and the rules by which it is billed. */
+export interface EngineCost {
+  /** Name of the account that pays. */
+  readonly account: string
+  readonly perHour: NanoUsd
+  /** When the bill begins. */
+  readonly from: 'create' | 'running'
+  /** Started increments are billed whole. */
+  readonly incrementMs: number
+  /** Billed even if the machine ends earlier. */
+  readonly minimumMs: number
 }
 
 export interface VolumeEngine {

@@ -1,6 +1,7 @@
 /** The machine engines: the drivers, and the loops that this server runs for them. */
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../engines/driver.ts'
 import { hostDriver } from '../engines/host/driver.ts'
 import type { HostWorld } from '../engines/host/world.ts'
@@ -13,6 +14,7 @@ import { openGanesha } from '../engines/storage/ganesha.ts'
 import type { Reconciler } from '../reconcile/loop.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
 import { postgresMockWorld } from '../store/mock-world.ts'
+import { openClouds } from './cloud-engines.ts'
 import { openKubernetes } from './kubernetes-engine.ts'
 import { metalWorld } from './metal-world.ts'
 import type { EngineName, Settings } from './settings.ts'
@@ -35,14 +37,18 @@ interface Parts {
 export async function openMachineEngines(parts: Parts): Promise<MachineEngines> {
   const { app, settings } = parts
   const world: HostWorld = postgresHostWorld(app.database, settings.relay.ports)
-  const drivers: Driver[] = []
+  const drivers = new Map<ProviderId, Driver>()
   const loops: Reconciler[] = []
   for (const engine of settings.engines) {
     const opened = await openEngine(engine, world, parts)
-    drivers.push(opened.driver)
+    drivers.set(opened.driver.id, opened.driver)
     loops.push(...opened.loops)
   }
-  return { drivers: new Map(drivers.map((driver) => [driver.id, driver])), loops }
+  const warn = (error: unknown, what: string): void => parts.log.warn({ err: error }, what)
+  const clouds = openClouds({ app, allowPrivate: settings.allowPrivateAddresses, warn }, drivers)
+  parts.closing.push(() => clouds.close())
+  await clouds.loop.run(new AbortController().signal)
+  return { drivers, loops: [...loops, clouds.loop] }
 }
 
 async function openEngine(

@@ -359,7 +359,8 @@ async function readiness(app: App, journal: Journal): Promise<Readiness> {
     ])
   }
   const checks: Record<string, string> = { database: await check(pingDatabase(app.database)) }
-  for (const driver of app.drivers.values())
+  // Another cloud that is down takes only its own machines off sale.
+  for (const driver of [...app.drivers.values()].filter(({ providers }) => providers === undefined))
     checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
   checks['journal'] = await journal.state()
   const failing = Object.keys(checks).find((name) => checks[name] !== 'ok')

@@ -9,6 +9,8 @@ import { CAPACITY_WAKE } from './machine.ts'
 import type { Tables } from './tables.ts'
 
 export type GpuPrice = Selectable<Tables['gpu_price']>
+/** A price that the operator sets. */
+export type OwnGpuPrice = Omit<GpuPrice, 'updated_at' | 'provider_account_id'>
 export type StoragePrice = Selectable<Tables['storage_price']>
 
 export async function findGpuPrices(
@@ -72,7 +74,8 @@ export async function listAllReserveOptions(
   }))
 }
 
-export async function saveGpuPrices(tx: Tx, prices: ReadonlyArray<Omit<GpuPrice, 'updated_at'>>): Promise<void> {
+/** A price of the operator replaces one that a rule made. */
+export async function saveGpuPrices(tx: Tx, prices: readonly OwnGpuPrice[]): Promise<void> {
   if (prices.length === 0) return
   tx.wake.add(CAPACITY_WAKE)
   const updated_at = toDate(tx.clock.now())
@@ -83,6 +86,7 @@ export async function saveGpuPrices(tx: Tx, prices: ReadonlyArray<Omit<GpuPrice,
       conflict.columns(['machine_type', 'region', 'gpu_type', 'network_type', 'gpu_count']).doUpdateSet((e) => ({
         nano_per_gpu_hour: e.ref('excluded.nano_per_gpu_hour'),
         enabled: e.ref('excluded.enabled'),
+        provider_account_id: null,
         updated_at,
       })),
     )

@@ -20,11 +20,20 @@ import type { MetricTables } from './metric-tables.ts'
 import type { NoticeTables } from './notice-tables.ts'
 import type { OptionTables } from './option-tables.ts'
 import type { PortTables } from './port-tables.ts'
+import type { ProviderTables } from './provider-tables.ts'
 import type { RequestTables } from './request-tables.ts'
 import type { Faulted, Leased, VolumeTables } from './volume-tables.ts'
 
 export interface Tables
-  extends HostTables, MetricTables, NoticeTables, OptionTables, PortTables, RequestTables, VolumeTables {
+  extends
+    HostTables,
+    MetricTables,
+    NoticeTables,
+    OptionTables,
+    PortTables,
+    ProviderTables,
+    RequestTables,
+    VolumeTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
     id: string
@@ -82,7 +91,17 @@ export interface Tables
   ledger_account: {
     id: GeneratedAlways<bigint>
     account_id: OrNull<string>
-    kind: 'available' | 'held' | 'earnings' | 'revenue' | 'funding' | 'adjustments' | 'payouts' | 'credit'
+    kind:
+      | 'available'
+      | 'held'
+      | 'earnings'
+      | 'revenue'
+      | 'funding'
+      | 'adjustments'
+      | 'payouts'
+      | 'credit'
+      | 'cost_of_goods'
+      | 'payables'
     balance_nano: NanoOrNull
   }
   posting: {
@@ -99,8 +118,10 @@ export interface Tables
       | 'payout'
       | 'credit_draw'
       | 'credit_repayment'
+      | 'cost'
     at: At
-    account_id: string
+    /** null: a cost, which is on no statement. */
+    account_id: OrNull<string>
     memo: string
     actor: OrNull<string>
     reason: OrNull<string>
@@ -141,6 +162,8 @@ export interface Tables
     offer_id: OrNull<string>
     sold_whole: ColumnType<boolean, boolean | undefined, boolean>
     cost_nano_per_gpu_hour: NanoOrNull
+    preference: Counted
+    sells_below_cost: ColumnType<boolean, boolean | undefined, boolean>
     seen_at: At
     created_at: At
   }
@@ -153,6 +176,7 @@ export interface Tables
     nano_per_gpu_hour: Nano
     enabled: boolean
     updated_at: At
+    provider_account_id: OrNull<string>
   }
   storage_price: { region: string; nano_per_gb_hour: Nano; enabled: boolean; updated_at: At }
   reserve_option: {

@@ -23,7 +23,9 @@ export function roomOf(path: string): string | undefined {
 const PORT = 'src/engines/driver.ts'
 const knowsEngines = (from: string): boolean =>
   from.startsWith('src/agent/') ||
-  /^src\/server\/(machine-engines|metal-world|metal-inventory|kubernetes-engine|engine-links)\.ts$/.test(from)
+  /^src\/server\/(machine-engines|metal-world|metal-inventory|kubernetes-engine|cloud-engines|engine-links)\.ts$/.test(
+    from,
+  )
 
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {

@@ -45,8 +45,8 @@ function wordsOf(list: string): string[] {
 const [, report] = fromAgent.options
 const reportedStates = report.shape.workloads.element.shape.state.options
 const listedRental = operatorEndpoints.listAllRentals.response.shape.rentals.element
-/** Postings on statements, and those that only move money within an account. */
-const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release']
+/** Postings on statements, those that only move money within an account, and costs of the house. */
+const postingKinds = [...statementLine.shape.kind.options, 'hold', 'release', 'cost']
 
 /** By `table.column`: the lists of the code that it must agree with. */
 export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[]>>> = {
@@ -92,4 +92,6 @@ export const listsOfStore = [
   'workload.driver',
   'host_volume.driver',
   'base_image.arch',
+  'provider_account.driver',
+  'provider_account.health',
 ]

@@ -1,0 +1,48 @@
+/**
+ * The circuit breaker of one account. A vendor that fails again and again is left alone for a while, so that its
+ * time-outs do not hold up the loops; then one request tries it again. Only failures of the vendor count: refusals are
+ * answers.
+ */
+import { addMs, earlier, type Clock, type Instant } from '../../base/instant.ts'
+
+const MAX_FAILURES = 5
+const FIRST_PAUSE_MS = 15_000
+const MAX_PAUSE_MS = 5 * 60_000
+
+export class CircuitOpen extends Error {}
+
+export class Breaker {
+  readonly #clock: Clock
+  #failures = 0
+  #openUntil: Instant | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Throws while the vendor is left alone. */
+  enter(): void {
+    if (this.#openUntil === undefined) return
+    const now = this.#clock.now()
+    if (now < this.#openUntil) throw new CircuitOpen('The cloud failed repeatedly and is left alone for a while.')
+    // One request tries it; the others wait for its outcome.
+    this.#openUntil = addMs(now, FIRST_PAUSE_MS)
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+    this.#openUntil = undefined
+  }
+
+  failed(): void {
+    this.#failures += 1
+    if (this.#failures < MAX_FAILURES) return
+    const now = this.#clock.now()
+    const pauseMs = FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - MAX_FAILURES, 10)
+    this.#openUntil = earlier(addMs(now, pauseMs), addMs(now, MAX_PAUSE_MS))
+  }
+
+  get isOpen(): boolean {
+    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil
+  }
+}

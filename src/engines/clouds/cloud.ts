@@ -1,0 +1,139 @@
+/**
+ * The port to a cloud: what one vendor's API can do with one account of ours. `driver.ts` makes a driver of it that
+ * serves all accounts, so a vendor's folder has only its names, calls and states (clouds/README.md).
+ *
+ * The rules of the driver port hold here too: an error of `create` or `destroy` means that the outcome is unknown, an
+ * error of a list is never an empty list, and everything carries the tag of its order.
+ */
+import type { Clock } from '../../base/instant.ts'
+import type { NanoUsd } from '../../base/money.ts'
+import type { ProviderData, ProviderId } from '../../contract/provider-data.ts'
+import type { ProviderCheck } from '../../contract/provider.ts'
+import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
+import type { DriverTraits, EngineMachine, PowerEngine, VolumeEngine } from '../driver.ts'
+import type { CloudHttp, HttpOptions } from './http.ts'
+
+/** One vendor. Its name is ours (`ProviderId`). */
+export interface CloudVendor {
+  readonly id: ProviderId
+  /** For people. */
+  readonly title: string
+  readonly baseUrl: string
+  /** The fields of its credentials, all of them texts. */
+  readonly credentials: readonly CredentialField[]
+  /** Its regions by ours. An account can map others, or these otherwise. A region without one is not sold. */
+  readonly regions: Readonly<Record<string, string>>
+  /** Its rate limits: the shortest time between two requests, also by route. */
+  readonly pace: { readonly everyMs: number; readonly routes?: Readonly<Record<string, number>> }
+  readonly billing: CloudBilling
+  readonly listLagMs: number
+  /** Long enough to wait for its rate limits. */
+  readonly callTimeoutMs: number
+  /** User for SSH. */
+  readonly loginUser: string
+  readonly power?: DriverTraits['power']
+  /** `authorize`: adds its headers to each request. */
+  open(account: OpenAccount): Cloud
+}
+
+export interface CredentialField {
+  readonly name: string
+  readonly help: string
+}
+
+export type Credentials = Readonly<Record<string, string>>
+
+/** How the vendor bills a machine. */
+export interface CloudBilling {
+  readonly from: 'create' | 'running'
+  /** Started increments count whole. */
+  readonly incrementMs: number
+  /** Billed even if the machine ends earlier. */
+  readonly minimumMs: number
+}
+
+/** What a vendor needs to talk to its API in the name of one account. */
+export interface OpenAccount {
+  readonly credentials: Credentials
+  readonly clock: Clock
+  /** With the account's address, pacing, circuit breaker and secrets. */
+  readonly http: (options: Pick<HttpOptions, 'authorize'>) => CloudHttp
+}
+
+/** One account of a vendor. */
+export interface Cloud {
+  /** A read-only call, then rights, then limits. The first that fails ends it. */
+  check(signal: AbortSignal): Promise<ProviderCheck[]>
+  /** Everything it offers, also what cannot be sold here (`offer.ts` decides). */
+  offers(signal: AbortSignal): Promise<CloudOffer[]>
+  /**
+   * Checks the price again, makes what the machine needs under the tag, finds again what an earlier attempt made, and
+   * creates the machine. A refusal removes what it made; what stays after a crash is found by `companions`.
+   */
+  create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome>
+  /** Starts the teardown. Succeeds for a machine that is already gone. Throws if the vendor refuses. */
+  destroy(id: string, signal: AbortSignal): Promise<void>
+  /** All machines whose tag starts with the prefix, also those that still cost money after their end. */
+  list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]>
+  /** What else it made for orders with such tags: keys, scripts, addresses, disks. */
+  companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]>
+  /** Idempotent. */
+  removeCompanion(companion: CloudCompanion, signal: AbortSignal): Promise<void>
+  readonly power?: PowerEngine
+  readonly volumes?: VolumeEngine
+}
+
+/** A machine that the vendor sells in one of its regions. */
+export interface CloudOffer {
+  /** The vendor's name of the type, unique within the region. */
+  readonly type: string
+  /** The vendor's region. */
+  readonly region: string
+  readonly kind: 'virtual-machine' | 'bare-metal'
+  /** The vendor's description of the GPU: `H100 (80 GB SXM5)`. */
+  readonly gpu: string
+  readonly gpus: number
+  readonly networkType: 'infiniband' | 'ethernet'
+  /** null: the vendor gives no number. */
+  readonly available: number | null
+  /** Of the whole machine with all that it needs, such as an address or a boot disk. */
+  readonly costPerHour: NanoUsd
+  readonly cpuModel?: string
+  readonly cpus: number
+  readonly ramGb: number
+  readonly storageGb: number
+}
+
+export interface CloudOrder {
+  readonly tag: string
+  readonly type: string
+  readonly region: string
+  readonly units: number
+  readonly spec: EngineSpec
+  /** For the whole order. undefined: any price. */
+  readonly maxCostPerHour: NanoUsd | undefined
+  /** For cloud-init: all SSH keys and the options of the order. Contains secrets. */
+  readonly userData: string
+}
+
+export type CloudOutcome =
+  | { readonly kind: 'created'; readonly id: string }
+  | { readonly kind: 'refused'; readonly reason: 'no_capacity' | 'refused_by_engine'; readonly message: string }
+
+export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
+  /** The vendor's id. */
+  readonly id: string
+  /** What it costs now, with all that belongs to it. */
+  readonly costPerHour: NanoUsd
+  /** Once it runs: its variant, without `externalId`. */
+  readonly data?: ProviderData
+}
+
+export interface CloudCompanion {
+  readonly id: string
+  readonly tag: string
+  /** `ssh-key`, `address`, … for the operator. */
+  readonly what: string
+}
+
+export const noPower: DriverTraits['power'] = { stop: [] as RentalKind[], reboot: [] as RentalKind[] }

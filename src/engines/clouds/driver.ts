@@ -1,0 +1,297 @@
+/**
+ * The driver of a cloud, made of the vendor's port (cloud.ts). It serves all accounts at that vendor, which come and go
+ * while the server runs. An account that does not answer takes only its own offers off sale, and its rentals are listed as
+ * unreachable, from the database: never as gone. Only when no account answers is the list an error.
+ *
+ * Ids name the account: a machine is `<account>/<the vendor's id>`, an offer `<driver>:<account>:<region>:<type>`.
+ */
+import type { Dispatcher } from 'undici'
+import type { Clock, Instant } from '../../base/instant.ts'
+import { nanoUsdOf, usd } from '../../base/money.ts'
+import { outboundAgent } from '../../base/outbound.ts'
+import type { CreateOutcome, Driver, EngineMachine, InventoryOffer } from '../driver.ts'
+import { Breaker } from './breaker.ts'
+import { noPower, type Cloud, type CloudMachine, type CloudVendor } from './cloud.ts'
+import { CloudError, CloudHttp, RETRY_MS } from './http.ts'
+import { placeOfMachine, reportOffer, sellableOf } from './offer.ts'
+import { Pacer } from './pacer.ts'
+import { userDataOf } from './user-data.ts'
+import type { CloudAccount, CloudWorld, KnownOrder } from './world.ts'
+
+export interface CloudDriverOptions {
+  readonly world: CloudWorld
+  readonly clock: Clock
+  readonly warn: (error: unknown, what: string) => void
+  /** Tests and private installations: addresses that are not public. */
+  readonly allowPrivate: boolean
+  /** Of one request. */
+  readonly requestTimeoutMs?: number
+  /** false: no pacing, for simulators. */
+  readonly paced?: boolean
+}
+
+export type CloudDriver = Driver &
+  Required<Pick<Driver, 'providers' | 'companions'>> & { readonly close: () => Promise<void> }
+
+const REQUEST_TIMEOUT_MS = 20_000
+
+interface Opened {
+  readonly account: CloudAccount
+  readonly cloud: Cloud
+  listedAt?: Instant
+}
+
+export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): CloudDriver {
+  const accounts = new Accounts(vendor, options)
+  const { world } = options
+  return {
+    id: vendor.id,
+    traits: {
+      simulated: false,
+      elastic: true,
+      ssh: true,
+      logs: false,
+      terminal: false,
+      metrics: false,
+      ports: 'direct',
+      power: vendor.power ?? noPower,
+    },
+    listLagMs: vendor.listLagMs,
+    callTimeoutMs: vendor.callTimeoutMs,
+    close: () => accounts.close(),
+    providers: {
+      check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
+      offers: async (name, signal) => {
+        const opened = await accounts.find(name)
+        if (opened === undefined) return undefined
+        const offers = await opened.cloud.offers(signal)
+        return offers.map((offer) => reportOffer(vendor, opened.account, offer))
+      },
+    },
+    companions: {
+      list: async (tagPrefix, signal) => {
+        const answers = await accounts.ask(async ({ account, cloud }) => {
+          const found = await cloud.companions(tagPrefix, signal)
+          return found.map(({ id, ...companion }) => ({ ...companion, externalId: `${account.name}/${id}` }))
+        })
+        return answers.flatMap(({ value }) => value)
+      },
+      remove: async ({ externalId, ...companion }, signal) => {
+        const { cloud, id } = await accounts.ownerOf(externalId)
+        await cloud.removeCompanion({ ...companion, id }, signal)
+      },
+    },
+
+    async check(signal) {
+      signal.throwIfAborted()
+      await accounts.ask(({ cloud }) => cloud.list('berth-', signal))
+    },
+    async inventory(signal) {
+      signal.throwIfAborted()
+      const answers = await accounts.ask((opened) => offersOf(vendor, opened, world, signal))
+      return answers.flatMap(({ value }) => value)
+    },
+    async create(tag, spec, signal): Promise<CreateOutcome> {
+      signal.throwIfAborted()
+      const place = placeOfMachine(vendor.id, spec.nodes[0]?.machineId ?? '')
+      const opened = place === undefined ? undefined : await accounts.find(place.account)
+      if (place === undefined || opened === undefined)
+        return noCapacity(`There is no account for ${spec.clusterName} any more.`)
+      if (opened.account.closed !== null) return noCapacity(`The account ${place.account} takes no new orders.`)
+      const max = spec.maxCostUsdPerGpuHour
+      const outcome = await opened.cloud.create(
+        {
+          tag,
+          type: place.type,
+          region: place.region,
+          units: spec.nodes.length,
+          spec,
+          maxCostPerHour: max === undefined ? undefined : nanoUsdOf(usd(max) * BigInt(spec.gpuCount)),
+          userData: userDataOf(tag, spec, await world.programOf(tag)),
+        },
+        signal,
+      )
+      if (outcome.kind === 'refused') return outcome
+      return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
+    },
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      // An id that was never ours stands for nothing.
+      if (!externalId.includes('/')) return
+      const { cloud, id } = await accounts.ownerOf(externalId)
+      await cloud.destroy(id, signal)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const askedAt = options.clock.now()
+      const answers = await accounts.ask(async (opened) => {
+        const machines = await opened.cloud.list(tagPrefix, signal)
+        opened.listedAt = askedAt
+        return machines.map((machine) => show(vendor, opened.account, machine))
+      })
+      const answered = new Set(answers.map(({ account }) => account.name))
+      const orders = await world.listOrders(tagPrefix)
+      const silent = orders.flatMap((order) => unreachable(vendor, accounts, order, answered, tagPrefix) ?? [])
+      return [...answers.flatMap(({ value }) => value), ...silent]
+    },
+  }
+}
+
+async function offersOf(
+  vendor: CloudVendor,
+  { account, cloud }: Opened,
+  world: CloudWorld,
+  signal: AbortSignal,
+): Promise<InventoryOffer[]> {
+  try {
+    const offers = await cloud.offers(signal)
+    await world.report(account, undefined)
+    if (account.closed !== null) return []
+    return offers.flatMap((offer) => {
+      const sellable = sellableOf(vendor, account, offer)
+      return sellable.kind === 'sold' ? [sellable.item] : []
+    })
+  } catch (error) {
+    signal.throwIfAborted()
+    const needsOperator = error instanceof CloudError && (error.status === 401 || error.status === 403)
+    await world.report(account, { kind: needsOperator ? 'broken' : 'stale', message: textOf(error) })
+    throw error
+  }
+}
+
+function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine): EngineMachine {
+  const { id, costPerHour, data, ...shown } = machine
+  return {
+    ...shown,
+    externalId: `${account.name}/${id}`,
+    cost: { account: account.name, perHour: costPerHour, ...vendor.billing },
+    ...(data === undefined ? {} : { data: { ...data, externalId: id } }),
+  }
+}
+
+/**
+ * An order at an account that does not answer. Of an order whose create may still be on its way nothing is said, unless it
+ * alone was asked for: then its outcome is unknown.
+ */
+function unreachable(
+  vendor: CloudVendor,
+  accounts: Accounts,
+  { tag, machineId, externalId, isEnding }: KnownOrder,
+  answered: ReadonlySet<string>,
+  tagPrefix: string,
+): EngineMachine | undefined {
+  const name = externalId?.split('/')[0] ?? placeOfMachine(vendor.id, machineId)?.account ?? ''
+  if (answered.has(name)) return undefined
+  if (externalId === null && !isEnding) {
+    if (tagPrefix === tag) throw new Error(`The account ${name} does not answer.`)
+    return undefined
+  }
+  const listedAt = accounts.listedAt(name)
+  return {
+    tag,
+    externalId: externalId ?? `${name}/`,
+    state: 'unreachable',
+    message: `${vendor.title} does not answer for the account ${name}, so the state of the machine is not known.`,
+    ...(listedAt === undefined ? {} : { seenAt: listedAt }),
+  }
+}
+
+interface Answer<T> {
+  readonly account: CloudAccount
+  readonly value: T
+}
+
+/** The accounts as they are in the database, each opened once per version. */
+class Accounts {
+  readonly #vendor: CloudVendor
+  readonly #options: CloudDriverOptions
+  readonly #agent: Dispatcher
+  readonly #opened = new Map<string, Opened>()
+
+  constructor(vendor: CloudVendor, options: CloudDriverOptions) {
+    this.#vendor = vendor
+    this.#options = options
+    const { requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS, allowPrivate } = options
+    this.#agent = outboundAgent({ allowPrivate, timeoutMs })
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async find(name: string): Promise<Opened | undefined> {
+    return (await this.#all()).find(({ account }) => account.name === name)
+  }
+
+  async ownerOf(externalId: string): Promise<{ cloud: Cloud; id: string }> {
+    const [name = '', ...rest] = externalId.split('/')
+    const opened = await this.find(name)
+    if (opened === undefined) throw new Error(`This installation has no account named ${name} any more.`)
+    return { cloud: opened.cloud, id: rest.join('/') }
+  }
+
+  listedAt(name: string): Instant | undefined {
+    return this.#opened.get(name)?.listedAt
+  }
+
+  /** The answers of the accounts that give one. Throws if none does. */
+  async ask<T>(question: (opened: Opened) => Promise<T>): Promise<Array<Answer<T>>> {
+    const all = await this.#all()
+    const results = await Promise.allSettled(
+      all.map(async (opened) => ({ account: opened.account, value: await question(opened) })),
+    )
+    const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    const failures = results.flatMap((result, n) =>
+      result.status === 'rejected' ? [{ error: result.reason as unknown, name: all[n]?.account.name ?? '' }] : [],
+    )
+    const [first] = failures
+    if (answers.length === 0 && first !== undefined) {
+      throw new Error(`The account ${first.name} does not answer: ${textOf(first.error)}`, { cause: first.error })
+    }
+    for (const { error, name } of failures) this.#options.warn(error, `provider account ${name} does not answer`)
+    return answers
+  }
+
+  async #all(): Promise<Opened[]> {
+    const accounts = await this.#options.world.accounts()
+    const opened = accounts.map((account) => this.#open(account))
+    const names = new Set(accounts.map(({ name }) => name))
+    for (const name of this.#opened.keys()) if (!names.has(name)) this.#opened.delete(name)
+    return opened
+  }
+
+  #open(account: CloudAccount): Opened {
+    const known = this.#opened.get(account.name)
+    if (known?.account.version === account.version) {
+      const current = Object.assign(known, { account })
+      return current
+    }
+    const { clock, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS, paced = true } = this.#options
+    const shared = {
+      baseUrl: account.baseUrl,
+      agent: this.#agent,
+      clock,
+      pacer: new Pacer(paced ? this.#vendor.pace : { everyMs: 0 }),
+      breaker: new Breaker(clock),
+      timeoutMs,
+      retryMs: paced ? RETRY_MS : 0,
+      secrets: Object.values(account.credentials),
+    }
+    const cloud = this.#vendor.open({
+      credentials: account.credentials,
+      clock,
+      http: ({ authorize }) => new CloudHttp({ ...shared, authorize }),
+    })
+    const opened: Opened = { account, cloud, ...(known?.listedAt === undefined ? {} : { listedAt: known.listedAt }) }
+    this.#opened.set(account.name, opened)
+    return opened
+  }
+}
+
+function noCapacity(message: string): CreateOutcome {
+  return { kind: 'refused', reason: 'no_capacity', message }
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

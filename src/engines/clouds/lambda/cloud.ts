@@ -1,0 +1,233 @@
+/**
+ * Lambda: virtual machines with whole GPUs, sold by the minute. One machine per launch, found again by its name, which is
+ * our tag. A launch takes exactly one SSH key, by name, so each order registers one under its tag; the other keys of the
+ * customer come with the user data. A registered key can go once the machine runs.
+ */
+import { fromCents } from '../../../base/vendor-price.ts'
+import type { ProviderData } from '../../../contract/provider-data.ts'
+import type { ProviderCheck } from '../../../contract/provider.ts'
+import type { Cloud, CloudMachine, CloudOffer, CloudOrder, CloudOutcome, CloudVendor } from '../cloud.ts'
+import { CloudError, type CloudHttp } from '../http.ts'
+import { gpuOf } from '../offer.ts'
+
+import { plainKeys } from '../user-data.ts'
+import {
+  addedSshKey,
+  anything,
+  codeOf,
+  instances,
+  instanceTypes,
+  launched,
+  sshKeys,
+  terminated,
+  type Instance,
+  type InstanceType,
+} from './api.ts'
+
+const NOT_FOUND = 'global/object-does-not-exist'
+/** Answers to a launch for which another place may do. */
+const noCapacityCodes = ['instance-operations/launch/insufficient-capacity', 'global/quota-exceeded', NOT_FOUND]
+
+export const lambda: CloudVendor = {
+  id: 'lambda',
+  title: 'Lambda',
+  baseUrl: 'https://cloud.lambda.ai',
+  credentials: [{ name: 'apiKey', help: 'API key of the Lambda Cloud dashboard' }],
+  regions: {
+    'us-west-1': 'us-central-1',
+    'us-west-2': 'us-central-1',
+    'us-west-3': 'us-central-1',
+    'us-midwest-1': 'us-central-2',
+    'us-south-1': 'us-central-3',
+    'us-south-2': 'us-central-3',
+    'us-south-3': 'us-central-3',
+    'us-east-1': 'us-east-1',
+    'us-east-2': 'us-east-2',
+    'us-east-3': 'us-east-2',
+    'europe-central-1': 'eu-west-1',
+    'asia-northeast-1': 'jp-east-1',
+    'asia-northeast-2': 'jp-east-1',
+    'me-west-1': 'me-central-1',
+  },
+  pace: { everyMs: 1_000, routes: { launch: 12_000 } },
+  billing: { from: 'running', incrementMs: 60_000, minimumMs: 0 },
+  listLagMs: 30_000,
+  callTimeoutMs: 60_000,
+  loginUser: 'ubuntu',
+  open: ({ credentials, http }) => {
+    const headers = { authorization: `Bearer ${credentials.apiKey ?? ''}` }
+    return new LambdaCloud(http({ authorize: async () => headers }))
+  },
+}
+
+class LambdaCloud implements Cloud {
+  readonly #http: CloudHttp
+
+  constructor(http: CloudHttp) {
+    this.#http = http
+  }
+
+  async check(signal: AbortSignal): Promise<ProviderCheck[]> {
+    const types = Object.keys((await this.#http.read(instanceTypes, { path: '/api/v1/instance-types', signal })).data)
+    const running = await this.#instances(signal)
+    const keys = (await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })).data
+    return [
+      { check: 'reachable', result: 'passed', detail: `${types.length} instance types` },
+      { check: 'rights', result: 'passed', detail: `lists ${running.length} instances and ${keys.length} SSH keys` },
+      { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
+    ]
+  }
+
+  async offers(signal: AbortSignal): Promise<CloudOffer[]> {
+    const { data } = await this.#http.read(instanceTypes, { path: '/api/v1/instance-types', signal })
+    return Object.values(data).flatMap(({ instance_type: type, regions_with_capacity_available: regions }) =>
+      regions.map(({ name }) => offerOf(type, name)),
+    )
+  }
+
+  async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
+    const { tag, type, region } = order
+    if (order.units !== 1) return refused('refused_by_engine', 'Lambda sells single machines only.')
+    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === region)
+    if (offer === undefined) return refused('no_capacity', `Lambda has no ${type} in ${region}.`)
+    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
+      return refused('no_capacity', 'Lambda costs more than the order pays.')
+    await this.#registerKey(tag, plainKeys(order.spec)[0] ?? '', signal)
+    try {
+      const { data } = await this.#http.write(launched, {
+        method: 'POST',
+        path: '/api/v1/instance-operations/launch',
+        route: 'launch',
+        body: {
+          region_name: region,
+          instance_type_name: type,
+          ssh_key_names: [tag],
+          name: tag,
+          user_data: order.userData,
+        },
+        signal,
+      })
+      return { kind: 'created', id: data.instance_ids[0] ?? '' }
+    } catch (error) {
+      const outcome = refusalOf(error)
+      if (outcome === undefined) throw error
+      await this.#removeKeys(tag, signal)
+      return outcome
+    }
+  }
+
+  async destroy(id: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#http.write(terminated, {
+        method: 'POST',
+        path: '/api/v1/instance-operations/terminate',
+        body: { instance_ids: [id] },
+        signal,
+      })
+    } catch (error) {
+      if (!(error instanceof CloudError) || codeOf(error.answer) !== NOT_FOUND) throw error
+    }
+  }
+
+  async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
+    const ours = (await this.#instances(signal)).filter(({ name }) => name?.startsWith(tagPrefix) === true)
+    return ours.filter(({ status }) => status !== 'terminated').map(showInstance)
+  }
+
+  async companions(tagPrefix: string, signal: AbortSignal) {
+    const { data } = await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })
+    const ours = data.filter(({ name }) => name.startsWith(tagPrefix))
+    return ours.map(({ id, name }) => ({ id, tag: name, what: 'ssh-key' }))
+  }
+
+  async removeCompanion({ id }: { readonly id: string }, signal: AbortSignal): Promise<void> {
+    const path = `/api/v1/ssh-keys/${encodeURIComponent(id)}`
+    await this.#http.write(anything, { method: 'DELETE', path, signal }).catch((error: unknown) => {
+      if (!(error instanceof CloudError) || error.status !== 404) throw error
+    })
+  }
+
+  async #instances(signal: AbortSignal): Promise<Instance[]> {
+    return (await this.#http.read(instances, { path: '/api/v1/instances', signal })).data
+  }
+
+  /** Finds the key of an earlier attempt. */
+  async #registerKey(tag: string, publicKey: string, signal: AbortSignal): Promise<void> {
+    if ((await this.companions(tag, signal)).some((key) => key.tag === tag)) return
+    const body = { name: tag, public_key: publicKey }
+    await this.#http.write(addedSshKey, { method: 'POST', path: '/api/v1/ssh-keys', body, signal })
+  }
+
+  /** What stays is removed by `reap`. */
+  async #removeKeys(tag: string, signal: AbortSignal): Promise<void> {
+    const keys = (await this.companions(tag, signal).catch(() => [])).filter((key) => key.tag === tag)
+    await Promise.allSettled(keys.map((key) => this.removeCompanion(key, signal)))
+  }
+}
+
+function offerOf(type: InstanceType, region: string): CloudOffer {
+  const { vcpus, memory_gib, storage_gib, gpus } = type.specs
+  return {
+    type: type.name,
+    region,
+    kind: 'virtual-machine',
+    gpu: type.gpu_description,
+    gpus,
+    networkType: 'ethernet',
+    available: null,
+    costPerHour: fromCents(type.price_cents_per_hour),
+    cpus: vcpus,
+    ramGb: memory_gib,
+    storageGb: storage_gib,
+  }
+}
+
+function showInstance(instance: Instance): CloudMachine {
+  const { id, name, status, instance_type: type } = instance
+  const base = { id, tag: name ?? '', costPerHour: fromCents(type.price_cents_per_hour) }
+  const hasAddress = instance.ip !== undefined && instance.ip !== null
+  switch (status) {
+    case 'active':
+      return hasAddress ? { ...base, state: 'running', data: dataOf(instance) } : { ...base, state: 'starting' }
+    case 'booting':
+      return { ...base, state: 'starting', message: 'booting' }
+    case 'terminating':
+      return { ...base, state: 'stopping' }
+    case 'preempted':
+      return { ...base, state: 'failed', failure: 'machine_lost', message: 'Lambda took the machine back.' }
+    case 'unhealthy':
+      // With an address it ran before and may recover; without one it never did.
+      return hasAddress
+        ? { ...base, state: 'unreachable', message: 'Lambda reports the machine as unhealthy.' }
+        : { ...base, state: 'failed', failure: 'boot_failed', message: 'Lambda reports the machine as unhealthy.' }
+    default:
+      return { ...base, state: 'unreachable', message: `Lambda reports the state ${status}.` }
+  }
+}
+
+function dataOf({ ip, private_ip, instance_type: type }: Instance): ProviderData {
+  const { vcpus, memory_gib, storage_gib, gpus } = type.specs
+  const formFactor = gpuOf(type.gpu_description)?.formFactor
+  return {
+    providerId: 'lambda',
+    resources: { cpuModel: 'x86-64', vcpuCount: vcpus, gpuCount: gpus, ramGb: memory_gib, storageGb: storage_gib },
+    sshNetworking: [{ host: ip ?? '', port: 22, user: lambda.loginUser }],
+    nodeNetworking: [{ publicIp: ip ?? '', privateIp: private_ip ?? '' }],
+    networkType: 'ethernet',
+    ...(formFactor === undefined || formFactor === null ? {} : { gpuFormFactor: formFactor }),
+  }
+}
+
+/** undefined: the outcome is unknown. */
+function refusalOf(error: unknown): CloudOutcome | undefined {
+  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  const code = codeOf(error.answer) ?? ''
+  const isAccount = error.status === 401 || error.status === 403
+  if (isAccount || noCapacityCodes.includes(code))
+    return refused('no_capacity', `Lambda refused the order: ${code || String(error.status)}.`)
+  return refused('refused_by_engine', `Lambda refused the order: ${code || String(error.status)}.`)
+}
+
+function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
+  return { kind: 'refused', reason, message }
+}

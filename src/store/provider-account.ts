@@ -1,0 +1,55 @@
+/** Accounts at other clouds. */
+import { sql, type Selectable } from 'kysely'
+import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { Db } from './database.ts'
+import type { Tables } from './tables.ts'
+
+export type ProviderAccount = Selectable<Tables['provider_account']>
+
+/** A wake-up: accounts were added, changed or removed. */
+export const PROVIDER_WAKE = 'provider-accounts'
+
+export interface ProviderAccountCosts extends ProviderAccount {
+  /** Posted in the calendar month (UTC) of the clock. */
+  readonly month_nano: NanoUsd
+}
+
+/** Those in use, by name. */
+export async function listProviderAccounts(db: Db, now: number, driver?: ProviderId): Promise<ProviderAccountCosts[]> {
+  let select = db.selectFrom('provider_account as a').selectAll('a').where('a.removed_at', 'is', null)
+  if (driver !== undefined) select = select.where('a.driver', '=', driver)
+  const rows = await select
+    .select(
+      sql<bigint>`(select coalesce(sum(c.cost_nano), 0)::bigint from provider_cost c where c.provider_account_id = a.id
+        and c.day >= date_trunc('month', ${new Date(now)}::timestamptz at time zone 'UTC')::date)`.as('month_nano'),
+    )
+    .orderBy('a.name')
+    .execute()
+  return rows.map((row) => ({ ...row, month_nano: nanoUsdOf(row.month_nano) }))
+}
+
+/** The drivers that have an account. */
+export async function listProviderDrivers(db: Db): Promise<ProviderId[]> {
+  const rows = await db
+    .selectFrom('provider_account')
+    .select('driver')
+    .distinct()
+    .where('removed_at', 'is', null)
+    .execute()
+  return rows.map(({ driver }) => driver)
+}
+
+/** Whether it answered. The time of the first of equal reports stays. */
+export async function saveProviderHealth(
+  db: Db,
+  id: string,
+  report: { health: 'healthy' | 'stale' | 'broken'; reason: string | null; at: Date },
+): Promise<void> {
+  const { health, reason, at } = report
+  await sql`
+    update provider_account set health = ${health}, health_reason = ${reason},
+      health_since = case when health = ${health} then health_since else ${at} end,
+      answered_at = case when ${health} = 'healthy' then ${at} else answered_at end
+    where id = ${id}`.execute(db)
+}

@@ -1,0 +1,63 @@
+/** Tables of accounts at other clouds and of what their machines cost. */
+import type { ColumnType, GeneratedAlways } from 'kysely'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { At, AtOrNull, Counted, JsonOr, Nano, NanoOrNull, NanoOrZero, OrNull } from './column.ts'
+
+type Flag = ColumnType<boolean, boolean | undefined, boolean>
+
+export interface ProviderTables {
+  provider_account: {
+    id: string
+    driver: ProviderId
+    name: string
+    base_url: string
+    credentials_sealed: string
+    version: Counted
+    regions: JsonOr<Record<string, string>>
+    markup_bp: OrNull<number>
+    floor_nano_per_gpu_hour: NanoOrNull
+    fixed_nano_per_gpu_hour: NanoOrNull
+    sells_below_cost: Flag
+    monthly_cap_nano: NanoOrNull
+    preference: Counted
+    health: ColumnType<
+      'unknown' | 'healthy' | 'stale' | 'broken',
+      'unknown' | undefined,
+      'healthy' | 'stale' | 'broken'
+    >
+    health_reason: OrNull<string>
+    health_since: At
+    answered_at: AtOrNull
+    suspended_at: AtOrNull
+    created_at: At
+    removed_at: AtOrNull
+  }
+  offer_outcome: {
+    driver: ProviderId
+    offer_id: string
+    day: ColumnType<string, string, string>
+    created: Counted
+    refused: Counted
+  }
+  purchase: {
+    id: GeneratedAlways<bigint>
+    provider_account_id: string
+    rental_id: number
+    external_id: string
+    nano_per_hour: Nano
+    increment_ms: number
+    minimum_ms: bigint
+    bought_at: At
+    started_at: At
+    ended_at: AtOrNull
+    settled_until: At
+    settled_nano: NanoOrZero
+    settlements: Counted
+  }
+  provider_cost: {
+    provider_account_id: string
+    day: ColumnType<string, string, string>
+    rental_id: number
+    cost_nano: Nano
+  }
+}

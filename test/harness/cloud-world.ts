@@ -1,0 +1,36 @@
+/** Accounts and orders in memory, for tests of cloud drivers without a database. */
+import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/engines/clouds/world.ts'
+
+type Given = Pick<CloudAccount, 'name' | 'baseUrl' | 'credentials'> & Partial<CloudAccount>
+
+export interface MemoryCloudWorld extends CloudWorld {
+  readonly orders: KnownOrder[]
+  /** By account: the last reported fault. */
+  readonly faults: Map<string, AccountFault | undefined>
+  add(account: Given): void
+  /** As a rotation of its credentials does. */
+  change(name: string, values: Partial<CloudAccount>): void
+}
+
+export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
+  const accounts = new Map<string, CloudAccount>()
+  const faults = new Map<string, AccountFault | undefined>()
+  const orders: KnownOrder[] = []
+  const add = (account: Given): void => {
+    accounts.set(account.name, { id: account.name, version: 1, regions: {}, closed: null, ...account })
+  }
+  for (const account of given) add(account)
+  return {
+    orders,
+    faults,
+    add,
+    change: (name, values) => {
+      const account = accounts.get(name)
+      if (account !== undefined) accounts.set(name, { ...account, ...values, version: account.version + 1 })
+    },
+    accounts: async () => [...accounts.values()],
+    programOf: async () => undefined,
+    listOrders: async (prefix) => orders.filter(({ tag }) => tag.startsWith(prefix)),
+    report: async (account, fault) => void faults.set(account.name, fault),
+  }
+}
