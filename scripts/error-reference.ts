@@ -103,6 +103,7 @@ const samples: {
   not_attached: { rentalId: 17 },
   not_bare_metal: { rentalId: 17 },
   other_region: { region: 'us-central-1', rental: { id: 17, region: 'us-east' } },
+  other_cluster: { cluster: 'lab' },
   other_host: { host: 'pier-1', rentalId: 17 },
   too_many_attachments: { max: 64 },
   no_storage_capacity: { freeGb: 512, sizeGb: 1024, region: 'us-central-1' },

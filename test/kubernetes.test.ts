@@ -4,24 +4,26 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { systemClock } from '../src/base/instant.ts'
-import { emptyWorkload, programOf } from '../src/domain/workload.ts'
-import type { EngineSpec } from '../src/domain/rental.ts'
-import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
+import { emptyWorkload } from '../src/domain/workload.ts'
+import type { ConformanceHarness } from '../src/engines/conformance-bench.ts'
 import { driverConformance } from '../src/engines/conformance.ts'
-import type { Driver } from '../src/engines/driver.ts'
 import { KubernetesApi } from '../src/engines/kubernetes/api.ts'
-import { Cluster } from '../src/engines/kubernetes/cluster.ts'
-import { parseClusters, type ClusterConfig } from '../src/engines/kubernetes/config.ts'
-import { kubernetesDriver } from '../src/engines/kubernetes/driver.ts'
 import { readKubeconfig } from '../src/engines/kubernetes/kubeconfig.ts'
-import { machineIdOf, OURS, podPath } from '../src/engines/kubernetes/names.ts'
-import { anyObject, podObject } from '../src/engines/kubernetes/objects.ts'
-import type { KubernetesWorld } from '../src/engines/kubernetes/world.ts'
-import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from './harness/kube-cluster.ts'
-import { openKubeLine, type KubeLine } from './harness/kube-line.ts'
+import { startKubeCluster, type KubeCluster } from './harness/kube-cluster.ts'
+import {
+  cordon,
+  isClaimCreate,
+  isClaimDelete,
+  isPodCreate as isCreate,
+  isPodDelete as isDelete,
+  openDriver,
+  orderOn,
+  removePods,
+  type OpenDriver,
+} from './harness/kube-driver.ts'
 import { whyNoKubernetes } from './harness/kube-programs.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { volumeSuite } from './kubernetes/volumes.ts'
 
 const START_MS = 60 * 60_000
 const signal = new AbortController().signal
@@ -55,16 +57,21 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
           'boot-fails': { spec: { workload: { ...emptyWorkload, command: ['/no/such/program'] } } },
           vanish: { arm: () => void (vanishing = true) },
           'destroy-refused': { arm: () => line.disturb(isDelete, { status: 503 }, 2) },
+          'volume-create-timeout': { arm: () => line.disturb(isClaimCreate, 'lose-answer') },
+          'volume-destroy-refused': { arm: () => line.disturb(isClaimDelete, { status: 503 }, 2) },
           unreachable: { arm: () => line.down() },
         },
         dispose: () => opened.close(),
       } satisfies ConformanceHarness
     },
     {
-      parts: ['machines'],
+      parts: ['machines', 'volumes'],
+      volumesAreFixed: true,
       cannot: { 'list-lag': 'the API server lists what it has stored' },
     },
   )
+
+  volumeSuite(() => cluster)
 
   describe('the API server', () => {
     let opened: OpenDriver
@@ -136,115 +143,3 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
 
 const isVersion = (asked: string): boolean => asked === 'GET /version'
 const isWatch = (asked: string): boolean => asked.includes('watch=true')
-
-const isCreate = (asked: string): boolean => /^POST \/api\/v1\/namespaces\/[^/]+\/pods$/.test(asked)
-const isDelete = (asked: string): boolean => /^DELETE \/api\/v1\/namespaces\/[^/]+\/pods\//.test(asked)
-
-interface OpenDriver {
-  readonly driver: Driver
-  readonly line: KubeLine
-  readonly config: ClusterConfig
-  readonly logs: Map<string, string>
-  close(): Promise<void>
-}
-
-async function openDriver(lab: KubeCluster): Promise<OpenDriver> {
-  const line = await openKubeLine(lab.server, lab.keys)
-  const { kubeconfig } = await lab.berthConfig({ server: line.url })
-  const read = parseClusters(
-    JSON.stringify({
-      clusters: [
-        {
-          name: 'lab',
-          kubeconfig,
-          region: 'lab-1',
-          prices: { [GPU_PRODUCT]: '2.00' },
-          simulatedGpus: true,
-          graceSeconds: 1,
-          images: { allowedRegistries: [lab.registry.address], pullPolicy: 'IfNotPresent' },
-        },
-      ],
-    }),
-    '/',
-  )
-  const [config] = read.kind === 'read' ? read.clusters : []
-  if (config === undefined) throw new Error(JSON.stringify(read))
-  const logs = new Map<string, string>()
-  const orders = new Map<string, EngineSpec>()
-  const world: KubernetesWorld = {
-    orderOf: async (tag) => ({
-      accountId: 'acc_Conformance',
-      program: programOf(orders.get(tag)?.workload ?? emptyWorkload),
-    }),
-    listOrders: async () => [],
-    openPorts: async () => {},
-    saveLog: async (tag, text) => void logs.set(tag, text),
-  }
-  const opened = new Cluster({
-    config,
-    access: await readKubeconfig(kubeconfig),
-    tagPrefix: 'berth-',
-    changed: () => {},
-    warn: () => {},
-  })
-  const driver = kubernetesDriver({
-    clusters: [opened],
-    world,
-    clock: systemClock,
-    relayHost: '127.0.0.1',
-    warn: () => {},
-  })
-  return {
-    driver: {
-      ...driver,
-      create: (tag, spec, given) => {
-        orders.set(tag, spec)
-        return driver.create(tag, spec, given)
-      },
-    },
-    line,
-    config,
-    logs,
-    close: async () => {
-      line.up()
-      // What a test could not remove while its line was down.
-      await waitFor('its pods to be gone', () => removePods(lab).then((left) => left === 0))
-      await opened.close()
-      await line.close()
-    },
-  }
-}
-
-function orderOn(lab: KubeCluster, config: ClusterConfig, overrides: Partial<EngineSpec> = {}): EngineSpec {
-  const { name, tag } = lab.registry.images.busybox
-  return sampleSpec({
-    kind: 'container',
-    region: config.region,
-    clusterName: config.name,
-    gpuCount: 1,
-    nodes: [{ machineId: machineIdOf(config.name, lab.node.name), gpuIndexes: [0] }],
-    resources: { cpuModel: 'any', cpuCount: 0.1, ramGb: 0.1, storageGb: 1 },
-    image: { name, tag },
-    workload: { ...emptyWorkload, command: ['/bin/sleep', '100000'] },
-    ...overrides,
-  })
-}
-
-/** Simulates someone with all rights in the cluster. */
-async function removePods({ admin }: KubeCluster): Promise<number> {
-  const { items } = await admin.list('/api/v1/pods', podObject, { query: { labelSelector: OURS }, signal })
-  for (const { metadata } of items) {
-    await admin.delete(podPath({ namespace: metadata.namespace ?? '', name: metadata.name }), { signal })
-  }
-  return items.length
-}
-
-async function cordon({ admin, node }: KubeCluster, isClosed: boolean): Promise<void> {
-  const body = {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: node.name },
-    ...(isClosed ? { spec: { unschedulable: true } } : {}),
-  }
-  await admin.apply(`/api/v1/nodes/${node.name}`, body, anyObject, { signal })
-}

@@ -56,7 +56,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   const volumes = await lockOrderVolumes(app, tx, actor, 'container', options.value.workload.volumes)
   if (!volumes.ok) return volumes
   const { place } = volumes.value
-  const here = { driver: machine.driver, region: machine.region, host: machine.id }
+  const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
   const apart = place === undefined ? undefined : refusePlace(place, here)
   if (apart !== undefined) return apart
   const guards = readGuards(order)
@@ -122,8 +122,10 @@ export async function createCheapestInstance(
   if (!volumes.ok) return volumes
   const { place: only } = volumes.value
   const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, where the storage volume is`
+  // A host or cluster outside of the regions for storage has volumes at the price of any of them.
+  const at = only?.host === undefined && only?.cluster === undefined ? only : { ...only, region: undefined }
   let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where })
-  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...only })) {
+  for (const machine of await listCheapest(tx.db, { gpuModel, gpuCount, limit: MAX_ATTEMPTS, ...at })) {
     outcome = await undoOnFailure(tx, () =>
       createInstance(app, tx, actor, {
         ...order,

@@ -13,6 +13,8 @@ import { insertMinutes, saveHostMetrics, type MeasuredNode, type Minute } from '
 export interface MetricRecorder {
   /** The latest metrics of a host. `session` is null for a host without an agent. */
   take(hostId: string, session: string | null, metrics: HostMetrics): void
+  /** A sample of a rental of one machine, from an engine without hosts. */
+  record(rentalId: number, sample: Sample): void
   /** Samples that are not written yet. */
   unsaved(rentalIds: readonly number[]): Minute[]
   /** Writes what is due; called every second. */
@@ -53,6 +55,10 @@ class Recorder implements MetricRecorder {
     this.#heard.set(hostId, { session, metrics })
   }
 
+  record(rentalId: number, sample: Sample): void {
+    this.#add({ rentalId, node: 0 }, sample)
+  }
+
   unsaved(rentalIds: readonly number[]): Minute[] {
     const wanted = new Set(rentalIds)
     return [...this.#minutes.values()].filter(({ rentalId }) => wanted.has(rentalId))
@@ -91,7 +97,7 @@ class Recorder implements MetricRecorder {
     }
   }
 
-  #add({ rentalId, node }: MeasuredNode, sample: Sample): void {
+  #add({ rentalId, node }: Pick<MeasuredNode, 'rentalId' | 'node'>, sample: Sample): void {
     const at = floorTo(sample.at, SAMPLES_SPAN_MS)
     const key = `${rentalId} ${node} ${at}`
     const minute = this.#minutes.get(key) ?? { rentalId, node, at, samples: [] }

@@ -22,6 +22,8 @@ export interface VolumePlace {
   readonly region: string
   /** undefined: on any machine of the engine. */
   readonly host: string | undefined
+  /** undefined: in any cluster of the engine. */
+  readonly cluster: string | undefined
 }
 
 export interface OrderVolumes {
@@ -65,7 +67,8 @@ export async function lockOrderVolumes(
     const refused = refuseVolume(volume, engine, own, { kind, mount, field, isCopied: copied.has(volume.id) })
     if (refused !== undefined) return refused
     const host = engine?.isLocal === true ? hosts.get(volume.external_id ?? '') : undefined
-    const there = { driver: volume.driver, region: volume.region, host }
+    const cluster = engine?.clusterOf?.(volume.external_id ?? '')
+    const there = { driver: volume.driver, region: volume.region, host, cluster }
     const apart = place === undefined ? undefined : refusePlace(place, there, field)
     if (apart !== undefined) return apart
     place ??= there
@@ -110,6 +113,8 @@ export function refusePlace(
   if (volumes.host !== undefined && volumes.host === place.host) return undefined
   if (!isUsableIn(volumes.region, place.region)) return failField(field, 'other_region', { region: volumes.region })
   if (volumes.driver !== place.driver) return failField(field, 'other_engine')
+  if (volumes.cluster !== undefined && volumes.cluster !== place.cluster)
+    return failField(field, 'other_cluster', { cluster: volumes.cluster })
   return volumes.host === undefined ? undefined : failField(field, 'other_host', { host: volumes.host })
 }
 

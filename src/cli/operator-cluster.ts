@@ -17,12 +17,17 @@ const checkLabels = {
   quota: 'quota of an account',
   network_policy: 'accounts are apart on the network',
   secrets: 'Berth cannot read secrets',
+  storage: 'volumes',
+  pod_metrics: 'CPU and memory of rentals',
+  gpu_metrics: 'GPU use of rentals',
 } as const satisfies Record<Check['check'], string>
 
 const resultCells = {
   enforced: toned('good', 'enforced'),
   not_enforced: red('not enforced'),
   not_tried: toned('plain', 'not tried'),
+  available: toned('good', 'available'),
+  not_available: toned('plain', 'not available'),
 } as const satisfies Record<Check['result'], Cell>
 
 export const clusterRows: readonly Row[] = [
@@ -55,7 +60,9 @@ export const clusterRows: readonly Row[] = [
       '',
       ok
         ? toned('good', 'Tenants of this cluster are apart.')
-        : red(`${count(checks.filter(({ result }) => result !== 'enforced').length, 'check')} not passed.`),
+        : red(
+            `${count(checks.filter(({ result }) => result === 'not_enforced' || result === 'not_tried').length, 'check')} not passed.`,
+          ),
     ],
   }),
 ]

@@ -24,13 +24,23 @@ const clusterRecord = z
   .meta({ id: 'Cluster' })
 export type ClusterRecord = z.output<typeof clusterRecord>
 
-const clusterChecks = ['pod_security', 'quota', 'network_policy', 'secrets'] as const
+const clusterChecks = [
+  'pod_security',
+  'quota',
+  'network_policy',
+  'secrets',
+  'storage',
+  'pod_metrics',
+  'gpu_metrics',
+] as const
 
 const clusterCheck = z.object({
   check: z.enum(clusterChecks),
   result: z
-    .enum(['enforced', 'not_enforced', 'not_tried'])
-    .describe('`not_enforced`: the attempt succeeded. `not_tried`: the attempt was not possible'),
+    .enum(['enforced', 'not_enforced', 'not_tried', 'available', 'not_available'])
+    .describe(
+      '`not_enforced`: the attempt succeeded. `not_tried`: the attempt was not possible. `available` and `not_available`: parts that a cluster may lack',
+    ),
   detail: z.string(),
 })
 export type ClusterCheck = z.output<typeof clusterCheck>

@@ -168,6 +168,10 @@ export const rentalReasons = {
     'The storage volume and the rental are on different engines.',
     'Use a volume on the same engine, or rent without it.',
   ),
+  other_cluster: invalid(
+    ({ cluster }: { readonly cluster: string }) => `The storage volume is in cluster ${cluster}.`,
+    'Rent on a machine of that cluster.',
+  ),
   other_host: invalid(
     ({ host, rentalId }: { readonly host: string; readonly rentalId?: number }) =>
       rentalId === undefined

@@ -60,6 +60,8 @@ export interface ConformanceOptions {
   readonly elastic?: boolean
   /** Its volumes are disks: attached to one machine at a time. */
   readonly volumesAreDisks?: true
+  /** Machines have their volumes from the start, and only then. */
+  readonly volumesAreFixed?: true
 }
 
 const STEP_MS = SECOND_MS

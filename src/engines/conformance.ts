@@ -25,6 +25,7 @@ export function driverConformance(
     cannot = {},
     parts = ['machines', 'volumes', 'power', 'reboot'],
     volumesAreDisks,
+    volumesAreFixed,
     elastic = false,
   }: ConformanceOptions = {},
 ): void {
@@ -52,7 +53,9 @@ export function driverConformance(
     }
     if (parts.includes('volumes')) {
       describe('volumes', () => {
-        volumeTests(() => bench, itWithFault, volumesAreDisks === true)
+        volumeTests(() => bench, itWithFault)
+        if (volumesAreFixed === true) fixedVolumeTest(() => bench)
+        else attachTest(() => bench, volumesAreDisks === true)
       })
     }
     if (parts.includes('power')) {
@@ -247,7 +250,7 @@ function machineFaultTests(get: () => Bench, itWithFault: ItWithFault): void {
   )
 }
 
-function volumeTests(get: () => Bench, itWithFault: ItWithFault, areDisks: boolean): void {
+function volumeTests(get: () => Bench, itWithFault: ItWithFault): void {
   it('lists a volume with its address within the list lag, and not among the machines', async () => {
     const bench = get()
     const volumes = bench.volumes()
@@ -257,29 +260,6 @@ function volumeTests(get: () => Bench, itWithFault: ItWithFault, areDisks: boole
     expect(await volumes.list(`${bench.prefix}x`, bench.signal)).toEqual([])
     expect(vip).not.toBe('')
     expect(await bench.listedIds()).toEqual([])
-  })
-
-  it('attaches and detaches a volume, and accepts a repeated call', async () => {
-    const bench = get()
-    const volumes = bench.volumes()
-    const [one, other] = await Promise.all([bench.create(), bench.create()])
-    await Promise.all([bench.untilState(one.externalId, 'running'), bench.untilState(other.externalId, 'running')])
-    const { externalId } = await bench.createVolume(volumes)
-    await bench.advance(bench.driver.listLagMs)
-    const attachedTo = async () => [...((await bench.findVolume(volumes, externalId))?.attachedTo ?? [])].sort()
-
-    await volumes.attach(externalId, one.externalId, bench.signal)
-    await volumes.attach(externalId, one.externalId, bench.signal)
-    expect(await attachedTo()).toEqual([one.externalId])
-    const second = volumes.attach(externalId, other.externalId, bench.signal)
-    expect(await second.then(() => 'attached', String)).toMatch(areDisks ? /^Error/ : 'attached')
-    const both = [one.externalId, other.externalId].sort()
-    expect(await attachedTo()).toEqual(areDisks ? [one.externalId] : both)
-    await volumes.detach(externalId, one.externalId, bench.signal)
-    await volumes.detach(externalId, one.externalId, bench.signal)
-    expect(await attachedTo()).toEqual(areDisks ? [] : [other.externalId])
-    await volumes.attach(externalId, other.externalId, bench.signal)
-    expect(await attachedTo()).toEqual([other.externalId])
   })
 
   it('drops a destroyed volume from the list, and accepts further destroys and unknown ids', async () => {
@@ -333,4 +313,49 @@ function volumeTests(get: () => Bench, itWithFault: ItWithFault, areDisks: boole
       await expect(volumes.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
     },
   )
+}
+
+function attachTest(get: () => Bench, areDisks: boolean): void {
+  it('attaches and detaches a volume, and accepts a repeated call', async () => {
+    const bench = get()
+    const volumes = bench.volumes()
+    const [one, other] = await Promise.all([bench.create(), bench.create()])
+    await Promise.all([bench.untilState(one.externalId, 'running'), bench.untilState(other.externalId, 'running')])
+    const { externalId } = await bench.createVolume(volumes)
+    await bench.advance(bench.driver.listLagMs)
+    const attachedTo = async () => [...((await bench.findVolume(volumes, externalId))?.attachedTo ?? [])].sort()
+
+    await volumes.attach(externalId, one.externalId, bench.signal)
+    await volumes.attach(externalId, one.externalId, bench.signal)
+    expect(await attachedTo()).toEqual([one.externalId])
+    const second = volumes.attach(externalId, other.externalId, bench.signal)
+    expect(await second.then(() => 'attached', String)).toMatch(areDisks ? /^Error/ : 'attached')
+    const both = [one.externalId, other.externalId].sort()
+    expect(await attachedTo()).toEqual(areDisks ? [one.externalId] : both)
+    await volumes.detach(externalId, one.externalId, bench.signal)
+    await volumes.detach(externalId, one.externalId, bench.signal)
+    expect(await attachedTo()).toEqual(areDisks ? [] : [other.externalId])
+    await volumes.attach(externalId, other.externalId, bench.signal)
+    expect(await attachedTo()).toEqual([other.externalId])
+  })
+}
+
+function fixedVolumeTest(get: () => Bench): void {
+  it('gives a machine the volumes of its order, keeps them after it, and attaches none later', async () => {
+    const bench = get()
+    const volumes = bench.volumes()
+    const { externalId } = await bench.createVolume(volumes)
+    const disks = [{ volumeId: externalId, path: '/data', readOnly: false }]
+    const [one, other] = [await bench.create(bench.spec({ disks })), await bench.create()]
+    await Promise.all([bench.untilState(one.externalId, 'running'), bench.untilState(other.externalId, 'running')])
+    const attachedTo = async () => (await bench.findVolume(volumes, externalId))?.attachedTo
+    await volumes.attach(externalId, one.externalId, bench.signal)
+    expect(await attachedTo()).toEqual([one.externalId])
+    await expect(volumes.attach(externalId, other.externalId, bench.signal)).rejects.toBeInstanceOf(Error)
+    await bench.driver.destroy(one.externalId, bench.signal)
+    await bench.untilAbsent(one.externalId)
+    await volumes.detach(externalId, one.externalId, bench.signal)
+    await volumes.detach(externalId, other.externalId, bench.signal)
+    expect(await attachedTo()).toEqual([])
+  })
 }

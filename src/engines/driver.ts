@@ -15,6 +15,7 @@ import type { StreamRequest } from '../contract/agent.ts'
 import type { ClusterCheck, ClusterRecord } from '../contract/cluster.ts'
 import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
+import type { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
 import type { MachineHardware } from '../domain/machine.ts'
 import type { EngineSpec, Mount, NodeClaim, RentalKind } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
@@ -44,6 +45,8 @@ export interface Driver {
    * nothing does.
    */
   simulateUse?(tag: string, spec: EngineSpec, node: number, at: Instant): Values
+  /** What its running machines use now. Absent: agents on hosts report it, or nothing does. */
+  measure?(signal: AbortSignal): Promise<MachineUse[]>
   /** Present if `traits.power` names a kind. */
   readonly power?: PowerEngine
   /** Streams into its machines. Absent: agents on hosts open them, or there are none. */
@@ -86,6 +89,16 @@ export interface ClusterEngine {
   list(signal: AbortSignal): Promise<ClusterRecord[]>
   /** What it enforces between tenants, found out by trying. undefined: there is no such cluster. */
   check(name: string, image: string | undefined, signal: AbortSignal): Promise<ClusterCheck[] | undefined>
+}
+
+/** The use of a machine of one node. Values that were not measured are null. */
+export interface MachineUse {
+  readonly externalId: string
+  readonly machine: Readonly<Record<(typeof machineMetricNames)[number], number | null>>
+  /** By the indexes of the order. */
+  readonly gpus: ReadonlyArray<
+    { readonly index: number } & Readonly<Record<(typeof gpuMetricNames)[number], number | null>>
+  >
 }
 
 /** Logs, terminals and ports of machines that the server reaches through their engine. */
@@ -177,8 +190,10 @@ export interface VolumeEngine {
   readonly serves: readonly RentalKind[]
   /** Those of them that can be attached and detached while they run; others have their volumes from the start. */
   readonly attaches: readonly RentalKind[]
-  /** Each volume is on one host, and only its machines can have it, one at a time or all read-only. */
+  /** Each volume is on one host or in one cluster, and only machines there can have it: one, or several that only read. */
   readonly isLocal: boolean
+  /** The cluster whose machines can have it. Absent: all machines of the engine in its region can. */
+  clusterOf?(externalId: string): string | undefined
   /** `own`: regions in which the engine has machines that its volumes attach to. */
   readonly regions: 'all' | 'own'
   /**

@@ -11,6 +11,7 @@ import { takeInventory } from './inventory.ts'
 import { checkLedger } from './ledger-check.ts'
 import type { Reconciler } from './loop.ts'
 import { watchUptime } from './machine-uptime.ts'
+import { measure } from './measure.ts'
 import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
@@ -66,6 +67,7 @@ export function allReconcilers(
     cleanUpGateways(app),
     checkLedger(app, notices.ledgerFindings),
     applyRetention(app, retention, notices.dropped),
+    measure(app),
     summarizeMetrics(app),
     watchIdle(app),
     watchUptime(app),

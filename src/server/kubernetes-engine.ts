@@ -13,8 +13,9 @@ import { parseClusters, type ClusterConfig } from '../engines/kubernetes/config.
 import { kubernetesDriver } from '../engines/kubernetes/driver.ts'
 import { readKubeconfig, readServiceAccount, type ClusterAccess } from '../engines/kubernetes/kubeconfig.ts'
 import type { KubernetesWorld } from '../engines/kubernetes/world.ts'
-import { assignRentalPorts, listPodOrders } from '../store/pod-order.ts'
+import { assignRentalPorts, listClaimOrders, listPodOrders } from '../store/pod-order.ts'
 import { findRental, type Rental } from '../store/rental.ts'
+import { readVolumes } from '../store/volume.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
 /** A change of many pods at once is one wake-up. */
@@ -104,6 +105,21 @@ function kubernetesWorld(
         isEnding: !isLiving(status),
       }))
       return orders.filter(({ tag }) => tag.startsWith(prefix))
+    },
+    accountOfVolume: async (tag) => {
+      const id = idOfTag(installationId, 'volume', tag)
+      const volume = id === undefined ? undefined : (await readVolumes(app.database.db, [id])).get(id)
+      return volume !== undefined && tagOf(installationId, 'volume', volume) === tag ? volume.account_id : undefined
+    },
+    listVolumes: async (prefix) => {
+      const volumes = (await listClaimOrders(app.database.db, 'kubernetes')).map(
+        ({ externalId, machineId, ...row }) => ({
+          tag: tagOf(installationId, 'volume', row),
+          externalId,
+          machineId,
+        }),
+      )
+      return volumes.filter(({ tag }) => tag.startsWith(prefix))
     },
     openPorts: async (tag, ports) => {
       const rental = ports.length === 0 ? undefined : await rentalOf(tag)

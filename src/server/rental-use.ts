@@ -1,11 +1,12 @@
 /** The latest measurements of rentals, and the same as Prometheus text. */
-import { formatInstant } from '../base/instant.ts'
+import { addMs, formatInstant, MINUTE_MS } from '../base/instant.ts'
 import type { Api } from '../contract/api.ts'
 import type { ResponseOf } from '../contract/endpoint.ts'
 import { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
 import type { App } from '../app/app.ts'
 import { simulatedNow, simulationOf } from '../app/rental-metrics.ts'
-import type { Values } from '../domain/sample.ts'
+import type { Sample, Values } from '../domain/sample.ts'
+import { readMinutes } from '../store/rental-sample.ts'
 import { listRunningRentals, type Rental } from '../store/rental.ts'
 import { listRentedMachines, type RentedMachine } from '../store/workload.ts'
 
@@ -17,6 +18,8 @@ export interface RentalUse {
   readonly machines: Latest['machines']
 }
 
+/** A minute is written when it is over, and another server may have measured it. */
+const RECENT_MS = 3 * MINUTE_MS
 const MIB_PER_GB = 1e9 / 1_048_576
 const MAX_EXPORTED = 1_000
 
@@ -28,6 +31,11 @@ export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map
     if (simulated !== undefined) use.set(rental.id, simulated)
   }
   const byId = new Map(rentals.filter(({ id }) => !use.has(id)).map((rental) => [rental.id, rental]))
+  const measuring = rentals.filter(({ id, driver }) => byId.has(id) && app.drivers.get(driver)?.measure !== undefined)
+  for (const [id, found] of await recordedUse(app, measuring)) {
+    use.set(id, found)
+    byId.delete(id)
+  }
   const machines = await listRentedMachines(app.database.db, [...byId.keys()])
   for (const rental of byId.values()) {
     const own = machines.filter(({ rentalId }) => rentalId === rental.id)
@@ -36,6 +44,28 @@ export async function readUse(app: App, rentals: readonly Rental[]): Promise<Map
       simulated: false,
       gpus: own.flatMap(gpusOf),
       machines: own.flatMap((machine) => machineOf(rental, machine)),
+    })
+  }
+  return use
+}
+
+/** The last sample of rentals whose engine is asked (reconcile/measure.ts). Older ones are history. */
+async function recordedUse(app: App, rentals: readonly Rental[]): Promise<Map<number, RentalUse>> {
+  const now = app.clock.now()
+  const from = addMs(now, -RECENT_MS)
+  const ids = rentals.filter(({ status }) => status === 'Running').map(({ id }) => id)
+  const minutes = [...(await readMinutes(app.database.db, ids, from, now)), ...(app.recorder?.unsaved(ids) ?? [])]
+  const use = new Map<number, RentalUse>()
+  for (const rental of rentals) {
+    const own = minutes.filter(({ rentalId }) => rentalId === rental.id).flatMap(({ samples }) => samples)
+    const last = own.reduce<Sample | undefined>((a, b) => (a === undefined || b.at >= a.at ? b : a), undefined)
+    const machineId = rental.spec.nodes[0]?.machineId
+    if (last === undefined || last.at < from || machineId === undefined) continue
+    const at = formatInstant(last.at)
+    use.set(rental.id, {
+      simulated: false,
+      gpus: last.gpus.map((gpu) => gpuRecord(machineId, at, gpu)),
+      machines: [machineRecord(rental, machineId, at, last)],
     })
   }
   return use
@@ -77,28 +107,28 @@ function simulatedUse(app: App, rental: Rental): RentalUse | undefined {
   const now = simulatedNow(app.clock.now())
   const at = formatInstant(now)
   const nodes = rental.spec.nodes.map(({ machineId }, node) => ({ machineId, values: simulate(node, now) }))
-  const { ramGb, storageGb } = rental.spec.resources
   return {
     simulated: true,
-    gpus: nodes.flatMap(({ machineId, values }) => values.gpus.map((gpu) => simulatedGpu(machineId, at, gpu))),
-    machines: nodes.map(({ machineId, values: { machine } }) => ({
-      machineId,
-      at,
-      ...(Object.fromEntries(machineMetricNames.map((name, n) => [name, machine[n] ?? null])) as Record<
-        (typeof machineMetricNames)[number],
-        number | null
-      >),
-      memoryTotalMib: ramGb * MIB_PER_GB,
-      diskTotalMib: storageGb * MIB_PER_GB,
-    })),
+    gpus: nodes.flatMap(({ machineId, values }) => values.gpus.map((gpu) => gpuRecord(machineId, at, gpu))),
+    machines: nodes.map(({ machineId, values }) => machineRecord(rental, machineId, at, values)),
   }
 }
 
-function simulatedGpu(
-  machineId: string,
-  at: string,
-  { index, values }: Values['gpus'][number],
-): Latest['gpus'][number] {
+function machineRecord(rental: Rental, machineId: string, at: string, { machine }: Values): Latest['machines'][number] {
+  const { ramGb, storageGb } = rental.spec.resources
+  return {
+    machineId,
+    at,
+    ...(Object.fromEntries(machineMetricNames.map((name, n) => [name, machine[n] ?? null])) as Record<
+      (typeof machineMetricNames)[number],
+      number | null
+    >),
+    memoryTotalMib: ramGb * MIB_PER_GB,
+    diskTotalMib: storageGb * MIB_PER_GB,
+  }
+}
+
+function gpuRecord(machineId: string, at: string, { index, values }: Values['gpus'][number]): Latest['gpus'][number] {
   const of = (name: (typeof gpuMetricNames)[number]): number | null => values[gpuMetricNames.indexOf(name)] ?? null
   return {
     machineId,

@@ -119,15 +119,17 @@ export async function listCheapest(
     gpuCount: number
     limit: number
     driver?: ProviderId
-    region?: string
+    region?: string | undefined
     host?: string | undefined
+    cluster?: string | undefined
   },
 ): Promise<ListedMachine[]> {
-  const { gpuModel, gpuCount, driver, region, host } = wanted
+  const { gpuModel, gpuCount, driver, region, host, cluster } = wanted
   let select = selectListed(db, { gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
   if (driver !== undefined) select = select.where('driver', '=', driver)
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
+  if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
   return select
     .where('price_nano_per_gpu_hour', 'is not', null)
     .orderBy('price_nano_per_gpu_hour')

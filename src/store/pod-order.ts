@@ -1,4 +1,4 @@
-/** Orders at Kubernetes clusters, for their driver. */
+/** Orders and volumes at Kubernetes clusters, for their driver. */
 import { sql } from 'kysely'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
@@ -24,6 +24,25 @@ export async function listPodOrders(db: Db, driver: ProviderId): Promise<PodOrde
     where driver = ${driver} and released_at is null and create_asked_at is not null
     order by id`.execute(db)
   return found.rows
+}
+
+export interface ClaimOrder {
+  readonly id: number
+  readonly nonce: string
+  readonly externalId: string | null
+  readonly machineId: string | null
+}
+
+/** Volumes whose create was called and whose end was not seen yet. */
+export async function listClaimOrders(db: Db, driver: ProviderId): Promise<ClaimOrder[]> {
+  return db
+    .selectFrom('volume')
+    .select(['id', 'nonce', 'external_id as externalId', 'machine_id as machineId'])
+    .where('driver', '=', driver)
+    .where('create_asked_at', 'is not', null)
+    .where('state', '!=', 'deleted')
+    .orderBy('id')
+    .execute()
 }
 
 /** Gives each of these ports of a rental a public one. Idempotent. */

@@ -19,6 +19,19 @@ export async function leaseToCreate(
   return leaseDue(db, 'rental', where, options)
 }
 
+/** Running rentals by the engine's id of their machine. */
+export async function findRunningAt(
+  db: Db,
+  driver: ProviderId,
+  externalIds: readonly string[],
+): Promise<Map<string, number>> {
+  if (externalIds.length === 0) return new Map()
+  const found = await sql<{ id: number; externalId: string }>`
+    select id, external_id as "externalId" from rental
+    where driver = ${driver} and status = 'Running' and external_id = any (${externalIds}::text[])`.execute(db)
+  return new Map(found.rows.map(({ id, externalId }) => [externalId, id]))
+}
+
 /** Ended and failed rentals that an engine may still run. */
 export async function leaseToDestroy(
   db: Db,

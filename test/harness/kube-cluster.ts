@@ -68,6 +68,7 @@ export async function startKubeCluster(): Promise<KubeCluster> {
     undo.push(() => admin.close())
     await startControlPlane({ programs, folder, keys, server, ports, address: network.bridgeAddress, admin, undo })
     await applyFile(admin, 'deploy/kubernetes/role.yaml')
+    await addStorageClasses(admin)
     await mkdir(path.join(folder, 'node'))
     const node = await startKubeNode({
       name,
@@ -114,6 +115,24 @@ export async function startKubeCluster(): Promise<KubeCluster> {
   }
 }
 
+/** `now` creates storage at once and lets it grow, `late` only for a pod. */
+export const storageClasses = { now: 'lab-now', late: 'lab-late' } as const
+
+async function addStorageClasses(admin: KubernetesApi): Promise<void> {
+  for (const name of Object.values(storageClasses)) {
+    const isLate = name === storageClasses.late
+    const body = {
+      apiVersion: 'storage.k8s.io/v1',
+      kind: 'StorageClass',
+      metadata: { name },
+      provisioner: 'kubernetes.io/host-path',
+      volumeBindingMode: isLate ? 'WaitForFirstConsumer' : 'Immediate',
+      allowVolumeExpansion: !isLate,
+    }
+    await admin.create('/apis/storage.k8s.io/v1/storageclasses', body, anyObject, { signal })
+  }
+}
+
 interface ControlPlane {
   readonly programs: string
   readonly folder: string
@@ -156,6 +175,8 @@ async function startControlPlane(plane: ControlPlane): Promise<void> {
     'authorization-mode': 'Node,RBAC',
     'anonymous-auth': 'false',
     'enable-admission-plugins': 'NodeRestriction',
+    // Extensions are reached without a proxy for Services.
+    'enable-aggregator-routing': 'true',
     profiling: 'false',
     'service-cluster-ip-range': '10.96.0.0/16',
     'endpoint-reconciler-type': 'none',
@@ -186,6 +207,8 @@ async function startControlPlane(plane: ControlPlane): Promise<void> {
     'use-service-account-credentials': 'true',
     'service-account-private-key-file': keys.key('accounts'),
     'root-ca-file': keys.ca,
+    // Volumes are folders in /tmp, made and removed by the controllers themselves.
+    'enable-hostpath-provisioner': 'true',
     // A lost node is noticed in seconds, not in a minute.
     'node-monitor-period': '1s',
     'node-monitor-grace-period': '10s',

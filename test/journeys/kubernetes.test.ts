@@ -34,12 +34,14 @@ import {
   type Instance,
 } from '../harness/instance.ts'
 import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
-import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from '../harness/kube-cluster.ts'
+import { GPU_PRODUCT, startKubeCluster, storageClasses, type KubeCluster } from '../harness/kube-cluster.ts'
 import { whyNoKubernetes } from '../harness/kube-programs.ts'
 import { makeCustomer, type Customer } from '../harness/machines.ts'
 import { testServer, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp } from '../harness/web-app.ts'
+import { metricJourney } from '../kubernetes/metric-journey.ts'
+import { volumeJourney } from '../kubernetes/volume-journey.ts'
 
 const START_MS = 60 * 60_000
 const HTTP_PORT = 8080
@@ -70,6 +72,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
       simulatedGpus: true,
       graceSeconds: 1,
       images: { allowedRegistries: [cluster.registry.address] },
+      storage: { class: storageClasses.now },
     }
     const file = path.join(folder, 'clusters.json')
     await writeFile(file, JSON.stringify({ clusters: [config] }))
@@ -258,6 +261,9 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
         ['quota', 'enforced'],
         ['network_policy', 'not_enforced'],
         ['secrets', 'enforced'],
+        ['storage', 'available'],
+        ['pod_metrics', 'not_available'],
+        ['gpu_metrics', 'not_available'],
       ],
     ])
   })
@@ -333,6 +339,10 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
     for (const id of [ends, unpulled]) await terminate(ada, id)
     for (const id of [ends, unpulled]) await untilGone(ada, id)
   })
+
+  const journey = () => ({ server, ada, cluster, node, image, exec, addressOf })
+  volumeJourney(journey)
+  metricJourney(journey)
 
   test('on a lost node nothing is removed by force: the GPU stays taken until the node is back', async () => {
     const name = await rentInstance(ada, node, image, { command: ['sleep', '1000'] })

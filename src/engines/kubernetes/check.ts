@@ -9,6 +9,7 @@ import type { ClusterCheck } from '../../contract/cluster.ts'
 import { ApiRefused, hasStatus } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import { CONTAINER, MANAGED_LABEL, MANAGER, podPath } from './names.ts'
+import { checkParts } from './check-parts.ts'
 import { anyObject, podObject, type PodObject } from './objects.ts'
 import { openPort } from './streams.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
@@ -38,6 +39,7 @@ export async function checkCluster(
       ? notTried('network_policy', 'Name an image with sh and nc to try it.')
       : await checkNetwork(cluster, one, two, used, signal),
     await checkSecrets(cluster, one, signal),
+    ...(await checkParts(cluster, signal)),
   ]
 }
 

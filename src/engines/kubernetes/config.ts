@@ -46,6 +46,13 @@ const clusterConfig = z.strictObject({
       allowedRegistries: z.array(z.string().min(1).max(253)).max(100).default([]),
     })
     .prefault({}),
+  /** For volumes. Absent: the cluster has none. */
+  storage: z
+    .strictObject({
+      class: z.string().min(1).max(253),
+      accessMode: z.enum(['ReadWriteOnce', 'ReadWriteMany']).default('ReadWriteOnce'),
+    })
+    .optional(),
   podSecurity: z.enum(['baseline', 'restricted']).default('baseline'),
   namespacePrefix: dnsLabel.default('berth'),
   /** Of each account in this cluster. */

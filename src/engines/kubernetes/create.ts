@@ -11,12 +11,13 @@ import { ApiRefused, hasStatus, type KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import { deletePod, deleteSecrets } from './destroy.ts'
 import { checkImage } from './image-rule.ts'
-import { externalIdOf, podPath, TAG_ANNOTATION, type PodAddress } from './names.ts'
+import { externalIdOf, podPath, readExternalId, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { limitsDisk } from './node-offer.ts'
-import { anyObject, podObject, type PodObject } from './objects.ts'
+import { anyObject, claimStatus, podObject, type PodObject } from './objects.ts'
 import { podObjects } from './pod-spec.ts'
 import { sentence } from './pod-state.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
+import { claimPath, claimsOf } from './volumes.ts'
 import type { KubernetesWorld } from './world.ts'
 
 /** A new namespace has no service account and no counted quota for a moment. */
@@ -49,6 +50,8 @@ export async function createPod(
   const { config } = cluster
   const { api } = cluster
   const namespace = await ensureNamespace(api, config, order.accountId, signal)
+  const unusable = await refuseVolumes(cluster, spec, namespace, node.metadata.name, signal)
+  if (unusable !== undefined) return unusable
   const { name, pod, secrets } = podObjects({
     tag,
     spec,
@@ -78,6 +81,38 @@ export async function createPod(
   if (uid !== undefined) await applySecrets({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
   const noRoom = await waitForRoom(api, address, signal)
   return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
+}
+
+/** A pod with a volume that it cannot have would wait for ever. */
+async function refuseVolumes(
+  cluster: Cluster,
+  { disks = [] }: EngineSpec,
+  namespace: string,
+  node: string,
+  signal: AbortSignal,
+): Promise<Refused | undefined> {
+  if (disks.length === 0) return undefined
+  const pods = await cluster.pods(signal)
+  for (const { volumeId } of disks) {
+    const address = readExternalId(volumeId)
+    if (address?.cluster !== cluster.config.name || address.namespace !== namespace) {
+      return refused('volume_unavailable', `Volume ${volumeId} is not in this cluster.`)
+    }
+    const claim = await cluster.api.find(claimPath(address), claimStatus, { signal })
+    if (claim === undefined) return refused('volume_unavailable', `Claim ${address.name} is gone.`)
+    if (claim.spec?.accessModes?.includes('ReadWriteOnce') !== true) continue
+    const elsewhere = pods.find(
+      ({ pod }) =>
+        pod.metadata.namespace === namespace &&
+        claimsOf(pod).includes(address.name) &&
+        pod.spec?.nodeName !== undefined &&
+        pod.spec.nodeName !== node,
+    )
+    if (elsewhere !== undefined) {
+      return refused('volume_unavailable', `Claim ${address.name} is in use on node ${elsewhere.pod.spec?.nodeName}.`)
+    }
+  }
+  return undefined
 }
 
 async function nameImage({ config }: Cluster, { image }: EngineSpec): Promise<string | Refused> {

@@ -7,15 +7,18 @@
  */
 import type { Clock, Instant } from '../../base/instant.ts'
 import type { Driver, EngineMachine, InventoryMachine } from '../driver.ts'
+import { ofAnswering, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
 import { createPod } from './create.ts'
 import { destroyPod } from './destroy.ts'
+import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
 import { offerOf } from './node-offer.ts'
 import { showPod } from './pod-state.ts'
 import { reportCluster } from './report.ts'
 import { openStream } from './streams.ts'
+import { kubernetesVolumes } from './volumes.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
 const CALL_TIMEOUT_MS = 30_000
@@ -26,10 +29,12 @@ export interface KubernetesOptions {
   readonly clock: Clock
   /** Public address of the relay, for TCP ports. */
   readonly relayHost: string
-  readonly warn: (error: unknown, what: string) => void
+  readonly warn: Warn
 }
 
-export function kubernetesDriver(options: KubernetesOptions): Driver & Required<Pick<Driver, 'streams' | 'clusters'>> {
+export function kubernetesDriver(
+  options: KubernetesOptions,
+): Driver & Required<Pick<Driver, 'streams' | 'clusters' | 'volumes'>> {
   const { clusters, world, warn } = options
   return {
     id: 'kubernetes',
@@ -39,12 +44,13 @@ export function kubernetesDriver(options: KubernetesOptions): Driver & Required<
       ssh: false,
       logs: true,
       terminal: true,
-      metrics: false,
+      metrics: true,
       ports: 'relayed',
       power: { stop: [], reboot: [] },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
+    volumes: kubernetesVolumes(clusters, world, warn),
     streams: {
       machines: () => clusters.flatMap((cluster) => cluster.machineIds()),
       open: (request, signal) => openStream(clusters, request, signal),
@@ -57,6 +63,11 @@ export function kubernetesDriver(options: KubernetesOptions): Driver & Required<
       },
     },
 
+    async measure(signal) {
+      signal.throwIfAborted()
+      const answers = await ofAnswering(clusters, (cluster) => measureCluster(cluster, warn, signal), warn)
+      return answers.flatMap(({ value }) => value)
+    },
     async check(signal) {
       signal.throwIfAborted()
       await ofAnswering(clusters, (cluster) => cluster.version(signal), warn)
@@ -94,34 +105,6 @@ export function kubernetesDriver(options: KubernetesOptions): Driver & Required<
       return [...listed, ...orders.flatMap((order) => unreachable(order, clusters, answered, tagPrefix) ?? [])]
     },
   }
-}
-
-interface Answer<T> {
-  readonly cluster: Cluster
-  readonly value: T
-}
-
-/** The answers of the clusters that give one. Throws if none does. */
-async function ofAnswering<T>(
-  clusters: readonly Cluster[],
-  ask: (cluster: Cluster) => Promise<T>,
-  warn: KubernetesOptions['warn'],
-): Promise<Array<Answer<T>>> {
-  const results = await Promise.allSettled(clusters.map(async (cluster) => ({ cluster, value: await ask(cluster) })))
-  const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
-  const failures = results.flatMap((result, n) =>
-    result.status === 'rejected' ? [{ error: result.reason as unknown, cluster: clusters[n]?.config.name ?? '' }] : [],
-  )
-  const [first] = failures
-  if (answers.length === 0 && first !== undefined) {
-    throw new Error(`Cluster ${first.cluster} does not answer: ${textOf(first.error)}`, { cause: first.error })
-  }
-  for (const { error, cluster } of failures) warn(error, `cluster ${cluster} does not answer`)
-  return answers
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 async function machinesOf(cluster: Cluster, signal: AbortSignal): Promise<InventoryMachine[]> {

@@ -81,7 +81,7 @@ export function offerOf(node: NodeObject, use: NodeUse, config: ClusterConfig): 
       gpusSick: unsellable(gpusTotal, Math.max(0, gpusTotal - working) + use.otherGpus, use.ourGpus),
       priceUsdPerGpuHour: price,
       supplier: config.supplier ?? null,
-      hasPersistentStorage: false,
+      hasPersistentStorage: config.storage !== undefined,
       hardware: {
         cpuModel: labels['feature.node.kubernetes.io/cpu-model.family'] ?? arch ?? 'unknown',
         cpuCores: cores,

@@ -61,6 +61,7 @@ export const podObject = z.object({
     .object({
       nodeName: z.string().optional(),
       restartPolicy: z.string().optional(),
+      volumes: z.array(z.object({ persistentVolumeClaim: z.object({ claimName: z.string() }).optional() })).optional(),
       containers: z
         .array(z.object({ name: z.string(), resources: z.object({ requests: texts.optional() }).optional() }))
         .default([]),
@@ -98,8 +99,38 @@ export const podObject = z.object({
 })
 export type PodObject = z.output<typeof podObject>
 
+export const claimStatus = z.object({
+  metadata,
+  spec: z
+    .object({
+      storageClassName: z.string().optional(),
+      accessModes: z.array(z.string()).optional(),
+      resources: z.object({ requests: texts.optional() }).optional(),
+    })
+    .optional(),
+  status: z
+    .object({
+      phase: z.string().optional(),
+      capacity: texts.optional(),
+      conditions: z.array(condition).optional(),
+      allocatedResourceStatuses: texts.optional(),
+    })
+    .optional(),
+})
+export type ClaimObject = z.output<typeof claimStatus>
+
+export const storageClassObject = z.object({
+  metadata,
+  allowVolumeExpansion: z.boolean().optional(),
+  volumeBindingMode: z.string().optional(),
+})
+
 /** Anything of which only the metadata counts. */
 export const anyObject = z.object({ metadata })
+export const podMetrics = z.object({
+  metadata,
+  containers: z.array(z.object({ name: z.string(), usage: texts })),
+})
 export const leaseObject = z.object({ metadata, spec: z.object({ renewTime: z.string().nullish() }).optional() })
 export const versionObject = z.object({ gitVersion: z.string() })
 

@@ -15,6 +15,7 @@ import {
   MANAGER,
   ORDER_ANNOTATION,
   podNameOf,
+  readExternalId,
   TAG_ANNOTATION,
 } from './names.ts'
 import { noteOf } from './order-note.ts'
@@ -36,6 +37,7 @@ const BYTES_PER_GB = 1_000_000_000
 /** Part of the memory: multi-GPU training passes data through it. */
 const SHARED_MEMORY_PART = 0.5
 const MIN_MEMORY_BYTES = 16 * 1_048_576
+const VOLUME_GROUP = 1_000
 const START_SCRIPT = '/.berth/on-start'
 /** Runs beside the entrypoint, and writes into its log. */
 const RUN_START_SCRIPT = `sh ${START_SCRIPT} >/proc/1/fd/1 2>/proc/1/fd/2 </dev/null &`
@@ -56,6 +58,7 @@ export function podObjects(order: PodOrder) {
   const labels = { [MANAGED_LABEL]: MANAGER, [ACCOUNT_LABEL]: accountLabel(accountId) }
   const secret = secretOf(order)
   const registry = order.program.registry
+  const disks = disksOf(spec)
   return {
     name,
     pod: {
@@ -75,7 +78,11 @@ export function podObjects(order: PodOrder) {
         terminationGracePeriodSeconds: config.graceSeconds,
         affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: onNode(order.node) } },
         tolerations: tolerationsOf(config),
-        securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+        securityContext: {
+          seccompProfile: { type: 'RuntimeDefault' },
+          // Programs of any user in the container can write to its volumes, where the storage knows groups.
+          ...(disks.length === 0 ? {} : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
+        },
         ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
         ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
         containers: [containerOf(order, name)],
@@ -87,6 +94,10 @@ export function podObjects(order: PodOrder) {
           ...(Object.keys(secret.mounts).length === 0
             ? []
             : [{ name: 'files', secret: { secretName: secretName(name), items: Object.values(secret.mounts) } }]),
+          ...disks.map(({ claimName, readOnly }, n) => ({
+            name: `volume-${n}`,
+            persistentVolumeClaim: { claimName, readOnly },
+          })),
         ],
       },
     },
@@ -177,8 +188,18 @@ function containerOf(order: PodOrder, podName: string) {
         subPath: path,
         readOnly: true,
       })),
+      ...disksOf(spec).map(({ path, readOnly }, n) => ({ name: `volume-${n}`, mountPath: path, readOnly })),
     ],
   }
+}
+
+/** The volumes of an order, by the names of their claims. */
+function disksOf({ disks = [] }: EngineSpec): Array<{ claimName: string; path: string; readOnly: boolean }> {
+  return disks.map(({ volumeId, path, readOnly }) => {
+    const claimName = readExternalId(volumeId)?.name
+    if (claimName === undefined || path === null) throw new Error(`Volume ${volumeId} cannot be mounted.`)
+    return { claimName, path, readOnly }
+  })
 }
 
 function sharedMemoryBytes({ program, spec }: PodOrder): number {

@@ -6,6 +6,10 @@ export interface KubernetesWorld {
   orderOf(tag: string): Promise<Order | undefined>
   /** Orders that the engine may still run. */
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
+  /** Whose volume it is. undefined: there is no such volume. */
+  accountOfVolume(tag: string): Promise<string | undefined>
+  /** Volumes that the engine may have. */
+  listVolumes(tagPrefix: string): Promise<KnownVolume[]>
   /** Reserves the public ports of these ports of a machine. */
   openPorts(tag: string, ports: readonly number[]): Promise<void>
   /** Keeps the last output of a machine that is being removed. */
@@ -26,4 +30,12 @@ export interface KnownOrder {
   readonly clusterName: string
   /** It was to be created and is not wanted any more. */
   readonly isEnding: boolean
+}
+
+export interface KnownVolume {
+  readonly tag: string
+  /** null: the answer to its create is not known yet. */
+  readonly externalId: string | null
+  /** The machine that it was ordered for. */
+  readonly machineId: string | null
 }

@@ -18,7 +18,8 @@ export const clusterHandlers = {
       const running = clusters?.check(params.name, body.image, AbortSignal.timeout(CHECK_MS))
       const checks = await running?.catch((error: unknown) => String(error))
       if (typeof checks === 'string') return fail('cluster_unreachable', { name: params.name, message: checks })
-      if (checks !== undefined) return ok({ ok: checks.every(({ result }) => result === 'enforced'), checks })
+      if (checks !== undefined)
+        return ok({ ok: checks.every(({ result }) => result !== 'not_enforced' && result !== 'not_tried'), checks })
     }
     return fail('cluster_not_found', { name: params.name })
   },

@@ -1,0 +1,54 @@
+/** Parts that a cluster may lack: storage, measurements. Nothing depends on them but what they are for. */
+import { z } from 'zod'
+import type { ClusterCheck } from '../../contract/cluster.ts'
+import { hasStatus } from './api.ts'
+import type { Cluster } from './cluster.ts'
+import { EXPORTER, listExporters } from './dcgm.ts'
+import { METRICS_PATH } from './measure.ts'
+import { storageClassObject } from './objects.ts'
+
+export async function checkParts(cluster: Cluster, signal: AbortSignal): Promise<ClusterCheck[]> {
+  return Promise.all([
+    checkStorage(cluster, signal),
+    checkPodMetrics(cluster, signal),
+    checkGpuMetrics(cluster, signal),
+  ])
+}
+
+async function checkStorage({ api, config }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'storage'
+  const name = config.storage?.class
+  if (name === undefined) return notAvailable(check, 'The settings of the cluster name no storage class.')
+  const path = `/apis/storage.k8s.io/v1/storageclasses/${name}`
+  const found = await api.find(path, storageClassObject, { signal })
+  if (found === undefined) return notAvailable(check, `There is no storage class ${name}.`)
+  const grows = found.allowVolumeExpansion === true ? 'can grow' : 'cannot grow'
+  return available(check, `Volumes of the class ${name} ${grows}.`)
+}
+
+async function checkPodMetrics({ api }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'pod_metrics'
+  try {
+    await api.get(METRICS_PATH, z.unknown(), { query: { limit: '1' }, signal })
+    return available(check, 'The metrics API answers.')
+  } catch (error) {
+    if (hasStatus(error, 404)) return notAvailable(check, 'No metrics server is installed.')
+    if (hasStatus(error, 403, 503)) return notAvailable(check, `The metrics API does not answer: ${error.message}`)
+    throw error
+  }
+}
+
+async function checkGpuMetrics(cluster: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'gpu_metrics'
+  const exporters = await listExporters(cluster, signal)
+  if (exporters.length === 0) return notAvailable(check, `No pod has the label ${EXPORTER.labelSelector}.`)
+  const nodes = new Set(exporters.map(({ spec }) => spec?.nodeName))
+  return available(check, `A DCGM exporter runs on ${nodes.size} ${nodes.size === 1 ? 'node' : 'nodes'}.`)
+}
+
+function available(check: ClusterCheck['check'], detail: string): ClusterCheck {
+  return { check, result: 'available', detail }
+}
+function notAvailable(check: ClusterCheck['check'], detail: string): ClusterCheck {
+  return { check, result: 'not_available', detail }
+}

@@ -1,0 +1,103 @@
+/**
+ * What pods use. CPU and memory come from the metrics API, where one is installed: reading the kubelets instead would
+ * need the right to everything that kubelets can do. GPU use comes from DCGM exporters (dcgm.ts).
+ */
+import type { MachineUse } from '../driver.ts'
+import { hasStatus } from './api.ts'
+import type { Cluster, OurPod } from './cluster.ts'
+import { listExporters, parseExporter, readExporter, type GpuUse } from './dcgm.ts'
+import { CONTAINER, ORDER_ANNOTATION, OURS } from './names.ts'
+import { podMetrics } from './objects.ts'
+import { readNote } from './order-note.ts'
+import { parseQuantity } from './quantity.ts'
+
+export const METRICS_PATH = '/apis/metrics.k8s.io/v1beta1/pods'
+const BYTES_PER_MIB = 1_048_576
+/** Exporters that are read at the same time. */
+const WIDTH = 16
+
+export async function measureCluster(
+  cluster: Cluster,
+  warn: (error: unknown, what: string) => void,
+  signal: AbortSignal,
+): Promise<MachineUse[]> {
+  const running = (await cluster.pods(signal)).filter(({ pod }) => pod.status?.phase === 'Running')
+  if (running.length === 0) return []
+  const [pods, gpus] = await Promise.all([readPods(cluster, signal), readGpus(cluster, running, warn, signal)])
+  return running.flatMap(({ pod, externalId }): MachineUse[] => {
+    const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name}`
+    const note = readNote(pod.metadata.annotations?.[ORDER_ANNOTATION])
+    const used = pods.get(key)
+    const found = gpus.get(key) ?? []
+    if (note === undefined || (used === undefined && found.length === 0)) return []
+    const cores = note.resources.cpuCount
+    return [
+      {
+        externalId,
+        machine: {
+          cpuPercent: used?.cores === undefined || cores <= 0 ? null : (100 * used.cores) / cores,
+          memoryUsedMib: used?.bytes === undefined ? null : used.bytes / BYTES_PER_MIB,
+          diskUsedMib: null,
+          networkRxBytesPerSecond: null,
+          networkTxBytesPerSecond: null,
+        },
+        // The kubelet chooses the devices, so their numbers on the node are not those of the order.
+        gpus: note.gpuIndexes.flatMap((index, n) => {
+          const gpu = found[n]
+          return gpu === undefined ? [] : [{ index, ...gpu }]
+        }),
+      },
+    ]
+  })
+}
+
+interface PodUse {
+  readonly cores: number | undefined
+  readonly bytes: number | undefined
+}
+
+/** By `namespace/name`. Empty where no metrics API is installed, or while it is not ready. */
+async function readPods({ api }: Cluster, signal: AbortSignal): Promise<Map<string, PodUse>> {
+  const query = { labelSelector: OURS }
+  const listed = await api.list(METRICS_PATH, podMetrics, { query, signal }).catch((error: unknown) => {
+    if (hasStatus(error, 404, 503)) return undefined
+    throw error
+  })
+  return new Map(
+    (listed?.items ?? []).map(({ metadata, containers }) => {
+      const usage = containers.find(({ name }) => name === CONTAINER)?.usage
+      const used = { cores: parseQuantity(usage?.['cpu']), bytes: parseQuantity(usage?.['memory']) }
+      return [`${metadata.namespace ?? ''}/${metadata.name}`, used]
+    }),
+  )
+}
+
+async function readGpus(
+  cluster: Cluster,
+  running: readonly OurPod[],
+  warn: (error: unknown, what: string) => void,
+  signal: AbortSignal,
+): Promise<Map<string, GpuUse[]>> {
+  const nodes = new Set(running.map(({ pod }) => pod.spec?.nodeName))
+  const due = (await listExporters(cluster, signal)).filter(({ spec }) => nodes.has(spec?.nodeName))
+  const found = new Map<string, GpuUse[]>()
+  const readNext = async (): Promise<void> => {
+    for (let exporter = due.pop(); exporter !== undefined; exporter = due.pop()) {
+      try {
+        const node = exporter.spec?.nodeName
+        const own = new Set(running.filter(({ pod }) => pod.spec?.nodeName === node).map(keyOf))
+        for (const [key, gpus] of parseExporter(await readExporter(cluster, exporter, signal)))
+          if (own.has(key)) found.set(key, gpus)
+      } catch (error) {
+        signal.throwIfAborted()
+        warn(error, `cluster ${cluster.config.name}: could not read the GPU metrics of ${exporter.metadata.name}`)
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: WIDTH }, readNext))
+  return found
+}
+
+function keyOf({ pod: { metadata } }: OurPod): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`
+}
