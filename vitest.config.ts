@@ -3,6 +3,8 @@ import { LongestFirst } from './test/harness/longest-first.ts'
 
 /** They build Kubernetes first, which takes longer than everything else together on a new machine. */
 const clusterSuites = ['test/kubernetes.test.ts', 'test/journeys/kubernetes.test.ts']
+/** One file at a time, with the CPU seconds of each. */
+const countsCpu = process.env['BERTH_TEST_CPU'] === 'true'
 const hasClusters = process.env['BERTH_TEST_KUBERNETES'] === 'true'
 
 export default defineConfig({
@@ -14,11 +16,15 @@ export default defineConfig({
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.
     isolate: false,
     // Twice as many as a build machine has processors: many tests wait for most of their time.
-    maxWorkers: 4,
+    maxWorkers: countsCpu ? 1 : 4,
     sequence: { sequencer: LongestFirst },
     // A limit for what hangs; a busy machine is slow, not broken.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    reporters: ['default', './test/harness/closing-line.ts'],
+    reporters: [
+      'default',
+      './test/harness/closing-line.ts',
+      ...(countsCpu ? ['./test/harness/cpu-report.ts'] : []),
+    ],
   },
 })
