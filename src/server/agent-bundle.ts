@@ -6,10 +6,11 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { Transform } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
-import { createGzip } from 'node:zlib'
+import { createGzip, gzipSync } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
 import packageJson from '../../package.json' with { type: 'json' }
 import { limits } from '../base/limits.ts'
@@ -48,6 +49,8 @@ export interface NodeProgram {
 const ANY = 'any'
 /** Most of the best compression at half of its time. */
 const GZIP_LEVEL = 6
+/** A tar archive ends with two empty blocks. */
+const TAR_END_BYTES = 1_024
 const COMMAND_FILE = /^cli(-[\w.-]+)?\.(mjs|txt)$/
 const CACHE = 'agent-archives'
 
@@ -71,6 +74,8 @@ interface Command {
   readonly dir: string
   readonly names: readonly string[]
   readonly release: AgentRelease
+  /** The name of the compressed Node, for archives that have one. */
+  readonly nodePart: string
 }
 
 export function makeAgentBundles(options: AgentBundleOptions): AgentBundles {
@@ -143,7 +148,9 @@ function readCommand(given: string | undefined, node: NodeProgram | undefined): 
   }
   const { version } = packageJson
   const build = `${version}-${hash.digest('hex').slice(0, 12)}`
-  return { dir, names, release: { version, build, platforms: [ANY, ...(node === undefined ? [] : [node.platform])] } }
+  const platforms = [ANY, ...(node === undefined ? [] : [node.platform])]
+  const nodePart = `node-${node?.version}-${node?.platform}.gz`
+  return { dir, names, release: { version, build, platforms }, nodePart }
 }
 
 async function openArchive(
@@ -157,11 +164,12 @@ async function openArchive(
   const facts = `${file}.json`
   if (fs.existsSync(facts) && fs.existsSync(file))
     return { file, ...(JSON.parse(fs.readFileSync(facts, 'utf8')) as Pick<AgentArchive, 'sha256' | 'bytes'>) }
-  removeOthers(cache, command.release.build)
+  removeOthers(cache, [command.release.build, command.nodePart, `${command.nodePart}.unfinished`])
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
   const unfinished = `${file}.unfinished`
   try {
-    const written = await writeArchive(unfinished, command, platform, node)
+    const packed = node === undefined ? undefined : await openNodePart(path.join(cache, command.nodePart), node)
+    const written = await writeArchive(unfinished, await packCommand(command, platform, node), packed)
     if (written.bytes > limits.agentBundleBytes)
       throw new Error(`it has ${written.bytes} bytes, more than ${limits.agentBundleBytes}`)
     fs.renameSync(unfinished, file)
@@ -174,18 +182,58 @@ async function openArchive(
 }
 
 /** Of earlier versions of this server. */
-function removeOthers(cache: string, build: string): void {
+function removeOthers(cache: string, kept: readonly string[]): void {
   const all = fs.existsSync(cache) ? fs.readdirSync(cache) : []
-  for (const name of all.filter((one) => one !== build)) fs.rmSync(path.join(cache, name), { recursive: true })
+  for (const name of all.filter((one) => !kept.includes(one))) fs.rmSync(path.join(cache, name), { recursive: true })
 }
 
-async function writeArchive(
-  target: string,
+/**
+ * The second half of an archive. It is kept across versions of the server: compressing Node takes five seconds of CPU
+ * time, everything else a quarter of a second.
+ */
+async function openNodePart(file: string, node: NodeProgram): Promise<string> {
+  if (fs.existsSync(file)) return file
+  const archive = pack()
+  const fill = async (): Promise<void> => {
+    await addFile(archive, 'node/LICENSE', node.licence)
+    await addFile(archive, 'node/bin/node', node.file, 0o755)
+    archive.finalize()
+  }
+  const unfinished = `${file}.unfinished`
+  try {
+    const output = fs.createWriteStream(unfinished, { mode: 0o600 })
+    await Promise.all([pipeline(archive, createGzip({ level: GZIP_LEVEL }), output), fill()])
+    fs.renameSync(unfinished, file)
+  } finally {
+    fs.rmSync(unfinished, { force: true })
+  }
+  return file
+}
+
+/** The first half of an archive. It has an end only if no Node follows. */
+async function packCommand(
   { dir, names, release }: Command,
   platform: string,
   node: NodeProgram | undefined,
-): Promise<Pick<AgentArchive, 'sha256' | 'bytes'>> {
+): Promise<Buffer> {
   const archive = pack()
+  const facts = { version: release.version, build: release.build, platform, node: node?.version ?? null }
+  const fill = async (): Promise<void> => {
+    await addText(archive, 'bundle.json', `${JSON.stringify(facts, null, 2)}\n`)
+    await addText(archive, 'bin/berth', LAUNCHER, 0o755)
+    for (const name of names) await addFile(archive, `dist/${name}`, path.join(dir, name))
+    archive.finalize()
+  }
+  const [whole] = await Promise.all([buffer(archive), fill()])
+  return gzipSync(node === undefined ? whole : whole.subarray(0, -TAR_END_BYTES), { level: GZIP_LEVEL })
+}
+
+/** Both halves are compressed by themselves; gzip files may be joined like this. */
+async function writeArchive(
+  target: string,
+  command: Buffer,
+  nodePart: string | undefined,
+): Promise<Pick<AgentArchive, 'sha256' | 'bytes'>> {
   const hash = createHash('sha256')
   let bytes = 0
   const count = new Transform({
@@ -195,19 +243,11 @@ async function writeArchive(
       done(null, chunk)
     },
   })
-  const facts = { version: release.version, build: release.build, platform, node: node?.version ?? null }
-  const fill = async (): Promise<void> => {
-    await addText(archive, 'bundle.json', `${JSON.stringify(facts, null, 2)}\n`)
-    await addText(archive, 'bin/berth', LAUNCHER, 0o755)
-    for (const name of names) await addFile(archive, `dist/${name}`, path.join(dir, name))
-    if (node !== undefined) {
-      await addFile(archive, 'node/LICENSE', node.licence)
-      await addFile(archive, 'node/bin/node', node.file, 0o755)
-    }
-    archive.finalize()
+  const parts = async function* (): AsyncGenerator<Buffer> {
+    yield command
+    if (nodePart !== undefined) yield* fs.createReadStream(nodePart) as AsyncIterable<Buffer>
   }
-  const output = fs.createWriteStream(target, { mode: 0o600 })
-  await Promise.all([pipeline(archive, createGzip({ level: GZIP_LEVEL }), count, output), fill()])
+  await pipeline(parts, count, fs.createWriteStream(target, { mode: 0o600 }))
   return { sha256: hash.digest('hex'), bytes }
 }
 
