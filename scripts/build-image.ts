@@ -19,6 +19,8 @@ export interface ImageOptions {
   readonly dist: string
   /** The file to write. */
   readonly target: string
+  /** From 1, fast, to 9, small. */
+  readonly gzipLevel?: number
 }
 
 export interface Image {
@@ -29,17 +31,18 @@ export interface Image {
 }
 
 const PORT = 8420
+const GZIP_LEVEL = 6
 const SECOND_NS = 1_000_000_000
 const HEALTH = `fetch('http://127.0.0.1:' + (process.env.BERTH_PORT || ${PORT}) + '/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))`
 
-export async function buildImage({ root, dist, target }: ImageOptions): Promise<Image> {
+export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }: ImageOptions): Promise<Image> {
   if (process.platform !== 'linux') throw new Error('images are made on Linux, from its libraries')
   const work = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-image-'))
   try {
     const packages = packageFiles(root)
     const layers: Layer[] = []
     for (const files of [baseFiles(nativeFiles(packages)), packages, appFiles(root, dist)])
-      layers.push(await writeLayer(work, files))
+      layers.push(await writeLayer(work, files, gzipLevel))
     const config = JSON.stringify(configOf(layers))
     const manifest = JSON.stringify({
       schemaVersion: 2,

@@ -31,10 +31,9 @@ export interface Layer {
 
 type HeaderArgument = Parameters<Pack['entry']>[0]
 
-const GZIP_LEVEL = 6
 const MODE = { file: 0o644, folder: 0o755 }
 
-export async function writeLayer(folder: string, files: ImageFiles): Promise<Layer> {
+export async function writeLayer(folder: string, files: ImageFiles, gzipLevel: number): Promise<Layer> {
   const file = path.join(folder, `layer-${files.size}-${[...files.keys()][0]?.replaceAll('/', '_')}`)
   const archive = pack()
   const [plain, packed] = [makeCounter(), makeCounter()]
@@ -43,7 +42,7 @@ export async function writeLayer(folder: string, files: ImageFiles): Promise<Lay
     archive.finalize()
   }
   const output = fs.createWriteStream(file)
-  await Promise.all([pipeline(archive, plain.stream, createGzip({ level: GZIP_LEVEL }), packed.stream, output), fill()])
+  await Promise.all([pipeline(archive, plain.stream, createGzip({ level: gzipLevel }), packed.stream, output), fill()])
   const [{ digest: diffId, bytes: unpackedBytes }, { digest, bytes }] = [plain.read(), packed.read()]
   return { file, digest, bytes, diffId, unpackedBytes }
 }

@@ -17,6 +17,8 @@ const MAX_BYTES = 350_000_000
 const PORT = 8420
 const run = promisify(execFile)
 const why = whyNoDockerLab()
+/** The usual compression takes a quarter of a minute of CPU time for each image, and nothing here depends on it. */
+const source = { root: path.resolve('.'), dist: path.dirname(inject('serverBundle')), gzipLevel: 1 }
 
 describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left out: ${why})`}`, () => {
   let docker: DockerLab
@@ -31,7 +33,7 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
     file = path.join(folder, 'berth.tar')
     database = await testDatabase()
     docker = await startDockerLab({ name: 'image' })
-    image = await buildImage({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')), target: file })
+    image = await buildImage({ ...source, target: file })
     await docker.docker('load', '-i', file)
     // The container is on another network than the database.
     const server = net.createServer((socket) => {
@@ -110,11 +112,7 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
 
   test('is small, and the same files make the same image', async () => {
     expect(image.unpackedBytes).toBeLessThan(MAX_BYTES)
-    const again = await buildImage({
-      root: path.resolve('.'),
-      dist: path.dirname(inject('serverBundle')),
-      target: path.join(folder, 'again.tar'),
-    })
+    const again = await buildImage({ ...source, target: path.join(folder, 'again.tar') })
     expect(again).toEqual(image)
     expect(readFileSync(path.join(folder, 'again.tar')).equals(readFileSync(file))).toBe(true)
   })
