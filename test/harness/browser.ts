@@ -206,13 +206,19 @@ interface AxeFault {
 /** Faults that axe rates moderate but that make pages hard to navigate. */
 const alsoCounts: ReadonlySet<string> = new Set(['landmark-unique', 'landmark-no-duplicate-main', 'heading-order'])
 
+/**
+ * Without what no rule or message here needs: fetching style sheets, selectors of every element, frames. That is a
+ * third of the time.
+ */
+const axeOptions = { resultTypes: ['violations'], preload: false, selectors: false, elementRef: false, iframes: false }
+
 /** Serious and critical faults, each with its element. */
 async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (await page.evaluate<boolean>('globalThis.axe === undefined')) await page.evaluate(`${await axe};0`)
   // The colours of a new theme appear with the next frame.
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
-  const options = JSON.stringify({ resultTypes: ['violations'], runOnly: rules })
+  const options = JSON.stringify({ ...axeOptions, runOnly: rules })
   const found = await page.evaluate<AxeFault[]>(`axe.run(document, ${options}).then((result) => result.violations)`)
   return found
     .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || alsoCounts.has(id))
