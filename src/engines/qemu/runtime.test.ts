@@ -255,7 +255,9 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
   test('turns a machine off, keeps its disk, and boots it from there again', { timeout: BOOT_MS }, async () => {
     await lab.ssh('one', 'echo stopped > /root/kept; sync')
     const before = await find('one')
+    const startedAt = performance.now()
     await runtime.halt('one', never)
+    expect(performance.now() - startedAt, 'it did not obey its power button').toBeLessThan(60_000)
     expect(lab.pids('one')).toEqual([])
     expect(await find('one')).toMatchObject({ state: 'ended' })
     // Another agent on the same host sees the same.

@@ -68,6 +68,7 @@ exec switch_root /new /sbin/init
 const inittab = `::sysinit:/etc/rc
 ::respawn:/etc/rc.ssh
 ::once:/etc/rc.ready
+::once:/etc/rc.power
 ::ctrlaltdel:/sbin/reboot
 ::shutdown:/bin/sync
 ::shutdown:/bin/umount -a -r
@@ -146,6 +147,18 @@ if [ -r ${PROFILE} ]; then
   pass=-e
 fi
 exec /usr/sbin/dropbear -F -E -s $pass -r /etc/dropbear/ed25519 -r /etc/dropbear/ecdsa
+`
+
+/** Without it a machine ignores its power button, and a stop waits a minute before it is cut off. */
+const rcPower = `#!/bin/sh
+modprobe -q button
+modprobe -q evdev
+[ ! -e /dev/input/event0 ] || exec acpid -f -l /dev/null
+`
+
+/** Runs when the power button is pressed. */
+const powerButton = `#!/bin/sh
+/sbin/poweroff
 `
 
 const udhcpcScript = `#!/bin/sh
@@ -234,6 +247,8 @@ export const rootFiles: readonly RootFile[] = [
   { path: 'etc/rc', text: rc, mode: 0o755 },
   { path: 'etc/rc.ready', text: rcReady, mode: 0o755 },
   { path: 'etc/rc.ssh', text: rcSsh, mode: 0o755 },
+  { path: 'etc/rc.power', text: rcPower, mode: 0o755 },
+  { path: 'etc/acpi/PWRF/00000080', text: powerButton, mode: 0o755 },
   { path: 'etc/udhcpc.script', text: udhcpcScript, mode: 0o755 },
   { path: 'etc/passwd', text: 'root:x:0:0:root:/root:/bin/sh\n', mode: 0o644 },
   { path: 'etc/shadow', text: 'root:*:19000:0:99999:7:::\n', mode: 0o600 },
@@ -254,11 +269,23 @@ export const rootFiles: readonly RootFile[] = [
 
 /** Folders that exist before any mount. */
 export const rootFolders = [
-  ['bin', 'sbin', 'lib', 'lib64', 'etc/dropbear', 'usr/bin', 'usr/sbin', 'root/.ssh', 'var/lib/berth', 'var/run'],
+  [
+    'bin',
+    'sbin',
+    'lib',
+    'lib64',
+    'etc/dropbear',
+    'etc/acpi/PWRF',
+    'usr/bin',
+    'usr/sbin',
+    'root/.ssh',
+    'var/lib/berth',
+    'var/run',
+  ],
   ['proc', 'sys', 'dev', 'tmp', 'run', 'mnt', 'home'],
 ].flat()
 
 /** Loaded at boot. */
 export const bootModules = ['virtio_pci', 'virtio_blk', 'virtio_net', 'virtio_scsi', 'sd_mod', 'virtio-rng', 'isofs']
 /** Loaded on demand. */
-export const spareModules = ['sr_mod', 'nfsv4', 'qemu_fw_cfg']
+export const spareModules = ['sr_mod', 'nfsv4', 'qemu_fw_cfg', 'button', 'evdev']
