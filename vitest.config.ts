@@ -21,10 +21,6 @@ export default defineConfig({
     // A limit for what hangs; a busy machine is slow, not broken.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    reporters: [
-      'default',
-      './test/harness/closing-line.ts',
-      ...(countsCpu ? ['./test/harness/cpu-report.ts'] : []),
-    ],
+    reporters: ['default', './test/harness/closing-line.ts', ...(countsCpu ? ['./test/harness/cpu-report.ts'] : [])],
   },
 })

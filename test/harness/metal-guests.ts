@@ -61,6 +61,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
     const key = path.join(folder, 'operator')
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'operator', '-f', key])
     const image = await smallImage()
+    const kernel = chooseAccelerator('auto').name === 'kvm' ? image.kernel : (image.unpackedKernel ?? image.kernel)
     const guests = names.map((id) => {
       const tap = lab.addTap()
       const files = path.join(folder, id)
@@ -68,7 +69,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
         'etc/hostname': `${id}\n`,
         'root/.ssh/authorized_keys': fs.readFileSync(`${key}.pub`, 'utf8'),
       })
-      const started = startMachine({ files, tap, kernel: image.kernel, initrd })
+      const started = startMachine({ files, tap, kernel, initrd })
       running.push(started)
       return { id, address: tap.address, console: consoleOf(files), machine: started }
     })

@@ -84,7 +84,9 @@ function bootArgs({ arch, accelerator, smallImage }: MachineShape): string[] {
     // An emulated processor does not speculate, so mitigations are useless; cipher self-tests take seconds.
     const emulated = accelerator === 'tcg' ? ' mitigations=off lsm= audit=0 cryptomgr.notests' : ''
     const kernelArguments = `console=${console} quiet loglevel=3 panic=10 berth.disk${emulated}`
-    return ['-kernel', smallImage.kernel, '-initrd', smallImage.initrd, '-append', kernelArguments]
+    const { kernel, unpackedKernel = kernel } = smallImage
+    const faster = accelerator === 'tcg' ? unpackedKernel : kernel
+    return ['-kernel', faster, '-initrd', smallImage.initrd, '-append', kernelArguments]
   }
   if (arch === 'x64') return []
   const firmware = firmwares.find((file) => existsSync(file))

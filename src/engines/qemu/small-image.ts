@@ -11,10 +11,13 @@ import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { cloudKernel, unpackKernel, type Architecture, type UnpackedKernel } from './debian-kernel.ts'
+import { unpackKernelImage } from './kernel-image.ts'
 import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
 import { bootModules, rootFiles, rootFolders, spareModules } from './small-image-root.ts'
 
 const BUILD_MS = 300_000
+/** Raised when an image has other files, so that older ones are built again. */
+const FORMAT = 2
 const STEP_MS = 60_000
 
 /** Target path of each program. */
@@ -27,6 +30,8 @@ const programs = {
 
 export interface SmallImage {
   readonly kernel: string
+  /** Starts faster on an emulated processor. undefined: there is none for this architecture or kernel. */
+  readonly unpackedKernel?: string
   readonly initrd: string
   /** Kernel release and digest of all inputs. */
   readonly version: string
@@ -55,7 +60,9 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   const folder = path.join(options.folder, digest)
   const image = { kernel: path.join(folder, 'vmlinuz'), initrd: path.join(folder, 'initrd') }
   const version = `${kernel.name}-${digest}`
-  if (existsSync(image.initrd)) return { ...image, version }
+  const unpackedKernel = path.join(folder, 'vmlinux')
+  const built = (): SmallImage => ({ ...image, version, ...(existsSync(unpackedKernel) ? { unpackedKernel } : {}) })
+  if (existsSync(image.initrd)) return built()
   const work = path.join(options.folder, `.building-${randomBytes(6).toString('hex')}`)
   try {
     options.progress('unpacking the kernel')
@@ -64,6 +71,8 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
     await makeRoot(path.join(work, 'root'), files, unpacked, step)
     await fs.mkdir(path.join(work, 'image'))
     await fs.copyFile(unpacked.kernel, path.join(work, 'image/vmlinuz'))
+    const inner = own === 'amd64' ? unpackKernelImage(await fs.readFile(unpacked.kernel)) : undefined
+    if (inner !== undefined) await fs.writeFile(path.join(work, 'image/vmlinux'), inner)
     await packRoot(path.join(work, 'root'), path.join(work, 'image/initrd'), step)
     await fs.rename(path.join(work, 'image'), folder).catch((error: unknown) => {
       // Another builder was faster, with the same result.
@@ -72,7 +81,7 @@ export async function buildSmallImage(options: BuildSmallImageOptions): Promise<
   } finally {
     await fs.rm(work, { recursive: true, force: true })
   }
-  return { ...image, version }
+  return built()
 }
 
 interface HostFile {
@@ -94,7 +103,7 @@ async function hostFiles(step: RunOptions): Promise<HostFile[]> {
 
 async function digestOf(kernel: string, files: readonly HostFile[]): Promise<string> {
   const digest = createHash('sha256')
-  digest.update(JSON.stringify([kernel, rootFiles, rootFolders, bootModules, spareModules]))
+  digest.update(JSON.stringify([FORMAT, kernel, rootFiles, rootFolders, bootModules, spareModules]))
   for (const { from, to } of files) digest.update(`\0${to}\0`).update(await fs.readFile(from))
   return digest.digest('hex').slice(0, 16)
 }
