@@ -7,10 +7,10 @@
 import type { Socket } from 'node:net'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../domain/body-budget.ts'
 import type { Failure } from '../contract/result.ts'
-import { unbuffered } from '../base/sse.ts'
-import { newRequestId, type Caller, type Reply } from './call.ts'
+import { newRequestId, type Caller } from './call.ts'
 import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'
-import type { Gateway, RateHead } from './gateway.ts'
+import { FastPathReply } from './fast-path-reply.ts'
+import type { Gateway } from './gateway.ts'
 
 /** Larger bodies take the full path, which has its own limit. */
 const MAX_BODY_BYTES = 16_777_216
@@ -39,6 +39,8 @@ export interface FastPathOptions {
 
 export interface FastPath {
   take(socket: Socket): void
+  /** Whether a request is being read or answered. */
+  isBusy(): boolean
   /** Closes idle connections at once and the others after their answer; resolves when none is left. */
   close(): Promise<void>
   /** Closes the remaining connections at once. */
@@ -62,6 +64,7 @@ export function makeFastPath(options: FastPathOptions): FastPath {
       const connection = new FastPathConnection(socket, options, () => closing, leave)
       connections.add(connection)
     },
+    isBusy: () => [...connections].some((one) => one.isBusy),
     close: async () => {
       closing = true
       clearInterval(sweep)
@@ -120,8 +123,12 @@ class FastPathConnection {
     socket.on('error', this.#onError).on('drain', this.#onDrain)
   }
 
+  get isBusy(): boolean {
+    return this.#answer !== undefined || this.#body !== undefined || this.#isWaiting
+  }
+
   endIfIdle(): void {
-    if (this.#answer !== undefined || this.#body !== undefined || this.#isWaiting) return
+    if (this.isBusy) return
     // The last answer may still be in flight to a slow reader.
     if (this.#socket.writableLength > 0) this.#socket.end()
     else this.#socket.destroy()
@@ -277,123 +284,4 @@ class FastPathConnection {
     this.#room?.release()
     this.#room = undefined
   }
-}
-
-/** An answer on the bare socket: one write for the head with the first bytes, then one for each piece. */
-class FastPathReply implements Reply {
-  readonly #socket: Socket
-  readonly #requestId: string
-  readonly #rate: RateHead
-  readonly #options: FastPathOptions
-  readonly #isLast: () => boolean
-  readonly #done: (saidLast: boolean) => void
-  #saidLast = false
-  #goneListener: (() => void) | undefined
-  #drainListener: (() => void) | undefined
-  #isOver = false
-
-  constructor(
-    socket: Socket,
-    requestId: string,
-    rate: RateHead,
-    options: FastPathOptions,
-    isLast: () => boolean,
-    done: (saidLast: boolean) => void,
-  ) {
-    this.#socket = socket
-    this.#requestId = requestId
-    this.#rate = rate
-    this.#options = options
-    this.#isLast = isLast
-    this.#done = done
-  }
-
-  send(status: number, contentType: string, body: string): void {
-    this.#socket.write(`${this.#head(status, contentType)}Content-Length: ${body.length}\r\n\r\n${body}`, 'latin1')
-    this.#finish()
-  }
-
-  startStream(first: string): boolean {
-    const head =
-      this.#head(200, 'text/event-stream; charset=utf-8') +
-      `${unbuffered.name}: ${unbuffered.value}\r\nTransfer-Encoding: chunked\r\n\r\n`
-    return this.#socket.write(head + chunkOf(first), 'latin1')
-  }
-
-  write(text: string): boolean {
-    return this.#socket.write(chunkOf(text), 'latin1')
-  }
-
-  endStream(last: string): void {
-    this.#socket.write(`${chunkOf(last)}0\r\n\r\n`, 'latin1')
-    this.#finish()
-  }
-
-  refuse(failure: Failure): void {
-    const { status, body } = this.#options.page(failure)
-    const retry =
-      failure.retryAfterMs === undefined ? '' : `Retry-After: ${Math.ceil(failure.retryAfterMs / 1_000)}\r\n`
-    const bytes = Buffer.from(body)
-    this.#socket.write(
-      `${this.#head(status, 'application/json; charset=utf-8')}${retry}Content-Length: ${bytes.length}\r\n\r\n`,
-      'latin1',
-    )
-    this.#socket.write(bytes)
-    this.#finish()
-  }
-
-  onGone(listener: () => void): void {
-    this.#goneListener = listener
-    // It may have gone while the request waited for its purse.
-    if (this.#socket.destroyed) setImmediate(() => this.gone())
-  }
-
-  onDrain(listener: () => void): void {
-    this.#drainListener = listener
-  }
-
-  abort(): void {
-    this.#socket.destroy()
-  }
-
-  gone(): void {
-    if (!this.#isOver) this.#goneListener?.()
-  }
-
-  drained(): void {
-    this.#drainListener?.()
-  }
-
-  #finish(): void {
-    this.#isOver = true
-    this.#done(this.#saidLast)
-  }
-
-  #head(status: number, contentType: string): string {
-    const { limit, remaining, resetAt } = this.#rate
-    this.#saidLast = this.#isLast()
-    const reset = Math.max(0, Math.ceil((resetAt - this.#options.now()) / 1_000))
-    return (
-      `HTTP/1.1 ${status} ${reasons[status] ?? 'Error'}\r\n` +
-      `Content-Type: ${contentType}\r\n` +
-      `X-Inference-Request-Id: ${this.#requestId}\r\nX-Request-Id: ${this.#requestId}\r\n` +
-      `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${Math.max(0, remaining)}\r\nX-RateLimit-Reset: ${reset}\r\n` +
-      'Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n' +
-      (this.#saidLast ? 'Connection: close\r\n' : '')
-    )
-  }
-}
-
-const reasons: Readonly<Record<number, string>> = {
-  200: 'OK',
-  400: 'Bad Request',
-  413: 'Payload Too Large',
-  422: 'Unprocessable Entity',
-  429: 'Too Many Requests',
-  503: 'Service Unavailable',
-}
-
-/** No text is no chunk: an empty chunk would end the body. */
-function chunkOf(text: string): string {
-  return text === '' ? '' : `${text.length.toString(16)}\r\n${text}\r\n`
 }

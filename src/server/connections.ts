@@ -44,35 +44,66 @@ export interface DrainOptions {
   readonly fastPath: FastPath
   /** true: each answer closes its connection, so that clients open their next one at another server. */
   readonly isDraining: () => boolean
-  /** How long pending requests may take once the server closes. */
+  /** How long pending requests may take once the server stops. */
   readonly finishMs: number
   readonly close: () => Promise<unknown>
 }
 
-/** Lets pending requests finish for a bounded time, then closes all connections. */
-export function makeDrain(server: http.Server, options: DrainOptions): () => Promise<void> {
+export interface Drain {
+  /**
+   * After a drain, waits for the answers that began before it and could not say that their connection closes: a client
+   * sends its next request there at once, and is told then. Takes at most half of the time for pending requests.
+   */
+  settle(): Promise<void>
+  /** Lets pending requests finish for a bounded time, then closes all connections. */
+  finish(): Promise<void>
+}
+
+/** How long a client may take to use a connection again. */
+const QUIET_MS = 1_000
+const LOOK_MS = 20
+
+export function makeDrain(server: http.Server, options: DrainOptions): Drain {
   const { fastPath, isDraining, finishMs, close } = options
-  let underWay = 0
-  let whenIdle = (): void => {}
+  const pending = new Set<http.ServerResponse>()
   // Before the request is answered.
   server.prependListener('request', (_request, response: http.ServerResponse) => {
     if (isDraining()) response.shouldKeepAlive = false
-    underWay += 1
-    response.once('close', () => {
-      underWay -= 1
-      if (underWay === 0) whenIdle()
-    })
+    pending.add(response)
+    response.once('close', () => pending.delete(response))
   })
-  return async () => {
-    const closed = close()
-    const idle = new Promise<void>((resolve) => {
-      whenIdle = resolve
-      if (underWay === 0) resolve()
-    })
-    const late = new Promise<void>((resolve) => setTimeout(resolve, finishMs).unref())
-    await Promise.race([Promise.all([idle, fastPath.close()]), late])
-    fastPath.destroy()
-    server.closeAllConnections()
-    await closed
+  const isBusy = (): boolean => pending.size > 0 || fastPath.isBusy()
+  let deadline: number | undefined
+  const setDeadline = (): number => (deadline ??= performance.now() + finishMs)
+  return {
+    settle: async () => {
+      const until = setDeadline() - finishMs / 2
+      if (isDraining()) await untilQuiet(isBusy, until)
+    },
+    finish: async () => {
+      const until = setDeadline()
+      const closed = close()
+      const answered = fastPath.close().then(() => untilIdle(() => pending.size > 0, until))
+      await Promise.race([answered, pause(until - performance.now())])
+      fastPath.destroy()
+      server.closeAllConnections()
+      await closed
+    },
   }
+}
+
+async function untilQuiet(isBusy: () => boolean, until: number): Promise<void> {
+  let busyAt = performance.now()
+  for (let now = busyAt; now < until && now - busyAt < QUIET_MS; now = performance.now()) {
+    if (isBusy()) busyAt = now
+    await pause(LOOK_MS)
+  }
+}
+
+async function untilIdle(isBusy: () => boolean, until: number): Promise<void> {
+  while (isBusy() && performance.now() < until) await pause(LOOK_MS)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)).unref())
 }

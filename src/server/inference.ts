@@ -166,6 +166,7 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
     'Requests by whether routing sent them to a deployment that has their prompt prefix',
   )
   const queued = metrics.gauge('berth_model_queued', 'Requests waiting for a free slot')
+  const outstanding = metrics.gauge('berth_inference_outstanding', 'Requests in flight or waiting at this gateway')
   let last: DispatcherStats = { deployments: [], models: [] }
   metrics.collect(() => {
     const figures = meter.figures()
@@ -181,6 +182,8 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
     }
     for (const { model } of last.models) queued.set(0, { model })
     last = stats
+    const inFlightNow = stats.deployments.reduce((sum, one) => sum + one.inFlight, 0)
+    outstanding.set(stats.models.reduce((sum, one) => sum + one.queued, inFlightNow))
     for (const { id: deployment, model, ...one } of stats.deployments) {
       inFlight.set(one.inFlight, { model, deployment })
       breaker.set(one.breaker === 'closed' ? 0 : 1, { model, deployment })

@@ -311,12 +311,14 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     close: () => server.close(),
   })
   await server.listen({ host: settings.host, port: settings.port })
-  closing.push(drain)
-  closing.push(() => streams.close())
+  closing.push(() => drain.finish())
   closing.push(async () => peers?.close())
   closing.push(closeSockets)
   closing.push(async () => ports.close())
   if (settings.metricsPort !== undefined) closing.push(await openMetrics(metrics, settings.metricsPort))
+  // First of all: what is in progress still needs hosts and peers, but streams of events have no end.
+  closing.push(() => drain.settle())
+  closing.push(() => streams.close())
   const address = server.server.address()
   if (typeof address === 'object' && address !== null) ownPort = address.port
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${ownPort}`
