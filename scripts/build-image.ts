@@ -28,6 +28,8 @@ export interface Image {
   readonly digest: string
   readonly bytes: number
   readonly unpackedBytes: number
+  /** Of its layers before compression. */
+  readonly diffIds: readonly string[]
 }
 
 const PORT = 8420
@@ -39,10 +41,8 @@ export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }:
   if (process.platform !== 'linux') throw new Error('images are made on Linux, from its libraries')
   const work = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-image-'))
   try {
-    const packages = packageFiles(root)
     const layers: Layer[] = []
-    for (const files of [baseFiles(nativeFiles(packages)), packages, appFiles(root, dist)])
-      layers.push(await writeLayer(work, files, gzipLevel))
+    for (const files of layerFiles({ root, dist })) layers.push(await writeLayer(work, files, gzipLevel))
     const config = JSON.stringify(configOf(layers))
     const manifest = JSON.stringify({
       schemaVersion: 2,
@@ -57,10 +57,17 @@ export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }:
     const name = `berth:${packageJson.version}`
     await writeArchive(target, { name, config, manifest, layers })
     const unpackedBytes = layers.reduce((sum, layer) => sum + layer.unpackedBytes, 0)
-    return { name, digest: describe(manifest).digest, bytes: fs.statSync(target).size, unpackedBytes }
+    const diffIds = layers.map(({ diffId }) => diffId)
+    return { name, digest: describe(manifest).digest, bytes: fs.statSync(target).size, unpackedBytes, diffIds }
   } finally {
     fs.rmSync(work, { recursive: true, force: true })
   }
+}
+
+/** From the bottom up: what changes least first. */
+export function layerFiles({ root, dist }: Pick<ImageOptions, 'root' | 'dist'>): ImageFiles[] {
+  const packages = packageFiles(root)
+  return [baseFiles(nativeFiles(packages)), packages, appFiles(root, dist)]
 }
 
 function nativeFiles(packages: ImageFiles): string[] {
@@ -119,7 +126,11 @@ async function writeArchive(
       {
         mediaType: 'application/vnd.oci.image.manifest.v1+json',
         ...manifestBlob,
-        annotations: { 'org.opencontainers.image.ref.name': packageJson.version, 'io.containerd.image.name': name },
+        annotations: {
+          'org.opencontainers.image.ref.name': packageJson.version,
+          // In full: Kubernetes looks for `berth:0.1.0` on a node under this name only.
+          'io.containerd.image.name': `docker.io/library/${name}`,
+        },
       },
     ],
   }

@@ -37,14 +37,24 @@ export async function writeLayer(folder: string, files: ImageFiles, gzipLevel: n
   const file = path.join(folder, `layer-${files.size}-${[...files.keys()][0]?.replaceAll('/', '_')}`)
   const archive = pack()
   const [plain, packed] = [makeCounter(), makeCounter()]
-  const fill = async (): Promise<void> => {
-    for (const [name, entry] of withFolders(files)) await add(archive, name, entry)
-    archive.finalize()
-  }
   const output = fs.createWriteStream(file)
-  await Promise.all([pipeline(archive, plain.stream, createGzip({ level: gzipLevel }), packed.stream, output), fill()])
+  const written = pipeline(archive, plain.stream, createGzip({ level: gzipLevel }), packed.stream, output)
+  await Promise.all([written, fill(archive, files)])
   const [{ digest: diffId, bytes: unpackedBytes }, { digest, bytes }] = [plain.read(), packed.read()]
   return { file, digest, bytes, diffId, unpackedBytes }
+}
+
+/** The digest that a layer of these files has before compression, which takes most of the time. */
+export async function diffIdOf(files: ImageFiles): Promise<string> {
+  const archive = pack()
+  const plain = makeCounter()
+  await Promise.all([pipeline(archive, plain.stream.resume()), fill(archive, files)])
+  return plain.read().digest
+}
+
+async function fill(archive: Pack, files: ImageFiles): Promise<void> {
+  for (const [name, entry] of withFolders(files)) await add(archive, name, entry)
+  archive.finalize()
 }
 
 function makeCounter() {

@@ -1,53 +1,36 @@
 /** The image that `npm run image` writes, loaded into a real Docker daemon: it serves, without root and without writing. */
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
-import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { buildImage, type Image } from '../scripts/build-image.ts'
+import { layerFiles } from '../scripts/build-image.ts'
+import { diffIdOf } from '../scripts/image-layer.ts'
 import { testDatabase, type TestDatabase } from './harness/database.ts'
 import { startDockerLab, whyNoDockerLab, type DockerLab } from './harness/docker-lab.ts'
-import { removeFolder } from './harness/leftover.ts'
+import { forwardDatabase } from './harness/forward.ts'
+import { testImage, type TestImage } from './harness/image.ts'
 import { waitFor } from './harness/wait.ts'
 
 const MAX_BYTES = 350_000_000
 const PORT = 8420
 const run = promisify(execFile)
 const why = whyNoDockerLab()
-/** The usual compression takes a quarter of a minute of CPU time for each image, and nothing here depends on it. */
-const source = { root: path.resolve('.'), dist: path.dirname(inject('serverBundle')), gzipLevel: 1 }
 
 describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left out: ${why})`}`, () => {
   let docker: DockerLab
   let database: TestDatabase
-  let folder: string
-  let file: string
-  let image: Image
-  let forward: net.Server | undefined
+  let image: TestImage
+  let forward: Awaited<ReturnType<typeof forwardDatabase>> | undefined
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(os.tmpdir(), 'berth-image-test-'))
-    file = path.join(folder, 'berth.tar')
     database = await testDatabase()
     docker = await startDockerLab({ name: 'image' })
-    image = await buildImage({ ...source, target: file })
-    await docker.docker('load', '-i', file)
+    image = await testImage()
+    await docker.docker('load', '-i', image.file)
     // The container is on another network than the database.
-    const server = net.createServer((socket) => {
-      const to = socketOf(database.url)
-      socket.pipe(to).pipe(socket)
-      for (const one of [socket, to]) one.on('error', () => [socket, to].forEach((each) => each.destroy()))
-    })
-    forward = server
-    await new Promise<void>((resolve) => server.listen(0, docker.network.bridgeAddress, resolve))
-    const { port } = server.address() as net.AddressInfo
-    const { pathname } = new URL(database.url.replace(/^postgresql:/, 'http:'))
-    const url = `postgresql://berth@${docker.network.bridgeAddress}:${port}${pathname}?sslmode=disable`
+    forward = await forwardDatabase(docker.network.bridgeAddress, database.url)
     const settings = {
-      DATABASE_URL: url,
+      DATABASE_URL: forward.url,
       BERTH_SECRET_KEY: 'a secret key for the image in a test',
       BERTH_ENGINES: 'mock',
     }
@@ -59,7 +42,6 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
     await docker.close()
     forward?.close()
     await database.drop()
-    await removeFolder(folder)
   })
 
   const get = async (at: string): Promise<string> => {
@@ -112,16 +94,9 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
 
   test('is small, and the same files make the same image', async () => {
     expect(image.unpackedBytes).toBeLessThan(MAX_BYTES)
-    const again = await buildImage({ ...source, target: path.join(folder, 'again.tar') })
-    expect(again).toEqual(image)
-    expect(readFileSync(path.join(folder, 'again.tar')).equals(readFileSync(file))).toBe(true)
+    const files = layerFiles({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')) })
+    const again: string[] = []
+    for (const layer of files) again.push(await diffIdOf(layer))
+    expect(again).toEqual(image.diffIds)
   })
 })
-
-/** To the database, at a unix socket or a port. */
-function socketOf(url: string): net.Socket {
-  const [, folder] = /[?&]host=([^&]+)/.exec(url) ?? []
-  if (folder !== undefined) return net.connect(path.join(decodeURIComponent(folder), '.s.PGSQL.5432'))
-  const { hostname, port } = new URL(url.replace(/^postgres(ql)?:/, 'http:'))
-  return net.connect(Number(port || 5_432), hostname)
-}

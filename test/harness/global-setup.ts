@@ -48,7 +48,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await postgres.stop()
     await removeFolder(dataDir)
     await removeFolder(bundleDir)
+    await removeFolder(imageFolder(bundleDir))
   }
+}
+
+/** Beside the bundle, which is part of it. */
+export function imageFolder(bundleDir: string): string {
+  return `${bundleDir}-image`
 }
 
 /** In a separate process: NODE_ENV is `test` here, which would select React's development build. */
