@@ -2,7 +2,11 @@ import { configDefaults, defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/harness/longest-first.ts'
 
 /** They build Kubernetes first, which takes longer than everything else together on a new machine. */
-const clusterSuites = ['test/kubernetes.test.ts', 'test/journeys/kubernetes.test.ts']
+const clusterSuites = [
+  'test/kubernetes.test.ts',
+  'test/journeys/kubernetes.test.ts',
+  'test/berth-on-kubernetes.test.ts',
+]
 /** One file at a time, with the CPU seconds of each. */
 const countsCpu = process.env['BERTH_TEST_CPU'] === 'true'
 const hasClusters = process.env['BERTH_TEST_KUBERNETES'] === 'true'

@@ -45,6 +45,16 @@ function only(objects: readonly KubernetesObject[], kind: string, name: string):
   return found[0] as KubernetesObject
 }
 
+/** The sets whose pods the Service for requests selects. */
+function servedBy(objects: readonly KubernetesObject[]): string[] {
+  const selector = Object.entries(only(objects, 'Service', 'prod-berth').spec.selector as Record<string, string>)
+  return objects
+    .filter(({ kind }) => kind === 'StatefulSet' || kind === 'Job')
+    .filter(({ spec }) => selector.every(([name, value]) => spec.template.metadata.labels[name] === value))
+    .map(({ metadata }) => metadata.name)
+    .toSorted()
+}
+
 /** The plain settings of a set of pods, as the server reads them; those from secrets and fields with stand-ins. */
 function settingsOf({ spec }: KubernetesObject): Record<string, string> {
   const env = spec.template.spec.containers[0].env as Array<{ name: string; value?: string }>
@@ -87,6 +97,7 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
       peers: { host: '0.0.0.0', port: 8421, publicHost: '10.0.0.5' },
       relay: { ports: { from: 30_000, to: 30_063 } },
       drainMs: 10_000,
+      finishMs: 60_000,
     })
     expect(objects.map(({ kind }) => kind).toSorted()).toEqual([
       'Job',
@@ -127,8 +138,8 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
       publicUrl: 'https://gpu.example.com',
       relay: { publicHost: 'relay.example.com' },
     })
+    expect(servedBy(objects)).toEqual(['prod-berth-gateway'])
     const component = 'app.kubernetes.io/component'
-    expect(only(objects, 'Service', 'prod-berth').spec.selector[component]).toBe('gateway')
     const relay = only(objects, 'Service', 'prod-berth-relay').spec
     expect(relay.selector[component]).toBe('server')
     expect(relay.ports.map(({ port }: { port: number }) => port)).toEqual([30_000, 30_001, 30_002, 30_003])
@@ -148,6 +159,13 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
         ),
     )
     expect(watched.map(({ metadata }) => metadata.name).toSorted()).toEqual(['prod-berth-gateway', 'prod-berth-server'])
+  })
+
+  test('a single gateway shares the requests with the servers, so that an update leaves no gap', () => {
+    expect(servedBy(template(secrets))).toEqual(['prod-berth-server'])
+    const both = template({ ...secrets, gateway: { enabled: true, replicas: 1 } })
+    expect(servedBy(both)).toEqual(['prod-berth-gateway', 'prod-berth-server'])
+    expect(servedBy(template({ ...secrets, gateway: { enabled: true, replicas: 2 } }))).toEqual(['prod-berth-gateway'])
   })
 
   test('rentals in the cluster: the rights of the role that is tested, for the pods of the release', () => {

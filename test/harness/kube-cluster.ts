@@ -16,6 +16,7 @@ import { startHostNetwork, type HostNetwork } from './host-network.ts'
 import { flagsOf, startKubeDaemon } from './kube-daemon.ts'
 import { kubeconfigOf, makeKubeKeys, type KubeKeys } from './kube-keys.ts'
 import { startKubeNode, type KubeNode } from './kube-node.ts'
+import { startKubeProxy } from './kube-proxy.ts'
 import { kubePrograms, programAt } from './kube-programs.ts'
 import { ownPorts } from './own-port.ts'
 import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
@@ -28,6 +29,8 @@ export interface KubeCluster {
   readonly keys: KubeKeys
   /** Everything is allowed to it. */
   readonly admin: KubernetesApi
+  /** The same as a kubeconfig. */
+  readonly adminFile: string
   readonly node: KubeNode
   readonly network: HostNetwork
   readonly registry: RegistryLab
@@ -39,10 +42,20 @@ export interface KubeCluster {
 
 export const GPU_PRODUCT = 'NVIDIA-H100-80GB-HBM3'
 const GPUS = 4
+const SERVICE_SUBNET = '10.96.0.0/16'
+/** Where pods find the API server. */
+const API_SERVICE = '10.96.0.1'
 const signal = new AbortController().signal
 const tokenReply = z.object({ status: z.object({ token: z.string() }) })
 
-export async function startKubeCluster(): Promise<KubeCluster> {
+export interface KubeClusterOptions {
+  /** Addresses of Services lead to their pods: a kube-proxy runs on the node. */
+  readonly hasServices?: true
+  /** After how long a silent node counts as lost. */
+  readonly nodeGraceSeconds?: number
+}
+
+export async function startKubeCluster(options: KubeClusterOptions = {}): Promise<KubeCluster> {
   const programs = await kubePrograms()
   const undo: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
@@ -60,13 +73,16 @@ export async function startKubeCluster(): Promise<KubeCluster> {
     const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-kube-'))
     undo.push(() => unmountAndRemove(folder))
     const name = `node-${mark}`
-    const keys = await makeKubeKeys(path.join(folder, 'keys'), [network.bridgeAddress, host.address], name)
+    const addresses = [network.bridgeAddress, host.address, API_SERVICE]
+    const keys = await makeKubeKeys(path.join(folder, 'keys'), addresses, name)
     const ports = ownPorts(5)
     const server = `https://${network.bridgeAddress}:${ports}`
     const adminFile = await keys.kubeconfig('admin', server)
     const admin = new KubernetesApi(await readKubeconfig(adminFile))
     undo.push(() => admin.close())
-    await startControlPlane({ programs, folder, keys, server, ports, address: network.bridgeAddress, admin, undo })
+    const address = network.bridgeAddress
+    const { nodeGraceSeconds = 10 } = options
+    await startControlPlane({ programs, folder, keys, server, ports, address, admin, undo, nodeGraceSeconds })
     await applyFile(admin, 'deploy/kubernetes/role.yaml')
     await addStorageClasses(admin)
     await mkdir(path.join(folder, 'node'))
@@ -84,6 +100,10 @@ export async function startKubeCluster(): Promise<KubeCluster> {
       mark,
     })
     undo.push(() => node.close())
+    if (options.hasServices === true) {
+      const proxy = await startKubeProxy({ programs, keys, server, host, name })
+      undo.push(() => proxy.stop())
+    }
     const newToken = async (): Promise<string> => {
       const path = '/api/v1/namespaces/berth/serviceaccounts/berth/token'
       const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} }
@@ -95,6 +115,7 @@ export async function startKubeCluster(): Promise<KubeCluster> {
       folder,
       keys,
       admin,
+      adminFile,
       node,
       network,
       registry,
@@ -142,6 +163,7 @@ interface ControlPlane {
   readonly address: string
   readonly admin: KubernetesApi
   readonly undo: Array<() => Promise<unknown>>
+  readonly nodeGraceSeconds: number
 }
 
 async function startControlPlane(plane: ControlPlane): Promise<void> {
@@ -178,8 +200,8 @@ async function startControlPlane(plane: ControlPlane): Promise<void> {
     // Extensions are reached without a proxy for Services.
     'enable-aggregator-routing': 'true',
     profiling: 'false',
-    'service-cluster-ip-range': '10.96.0.0/16',
-    'endpoint-reconciler-type': 'none',
+    'service-cluster-ip-range': SERVICE_SUBNET,
+    'advertise-address': address,
     'service-account-issuer': 'https://kubernetes.default.svc',
     'service-account-key-file': path.join(keys.folder, 'accounts.pub'),
     'service-account-signing-key-file': keys.key('accounts'),
@@ -211,7 +233,7 @@ async function startControlPlane(plane: ControlPlane): Promise<void> {
     'enable-hostpath-provisioner': 'true',
     // A lost node is noticed in seconds, not in a minute.
     'node-monitor-period': '1s',
-    'node-monitor-grace-period': '10s',
+    'node-monitor-grace-period': `${plane.nodeGraceSeconds}s`,
   })
   run('kube-controller-manager', path.join(programs, 'kube-controller-manager'), ...controllerFlags)
   await waitFor('the controllers of the cluster', () =>

@@ -59,6 +59,7 @@ export async function makeKubeKeys(folder: string, addresses: readonly string[],
     sign('admin', '/O=system:masters/CN=admin'),
     sign('scheduler', '/CN=system:kube-scheduler'),
     sign('controllers', '/CN=system:kube-controller-manager'),
+    sign('proxy', '/CN=system:kube-proxy'),
     sign('kubelet', `/O=system:nodes/CN=system:node:${node}`),
     newKey('accounts').then(() => openssl('ec', '-in', at('accounts.key'), '-pubout', '-out', at('accounts.pub'))),
   ])

@@ -23,6 +23,8 @@ export interface KubeLine {
   readonly url: string
   /** Requests so far, as `METHOD /path?query`. */
   readonly requests: readonly string[]
+  /** How many came in all. */
+  readonly received: number
   /** Disturbs the next requests that match. */
   disturb(asked: Asked, how: Fault['how'], times?: number): void
   /** Cuts all connections, and refuses new ones until it is up again. */
@@ -43,6 +45,7 @@ export async function openKubeLine(server: string, keys: KubeKeys): Promise<Kube
   const agent = new https.Agent({ ca, keepAlive: true })
   const faults: Fault[] = []
   const requests: string[] = []
+  let received = 0
   const sockets = new Set<Duplex>()
   const watches = new Set<Duplex>()
   let isDown = false
@@ -64,6 +67,7 @@ export async function openKubeLine(server: string, keys: KubeKeys): Promise<Kube
     })
   const note = (request: IncomingMessage): string => {
     const asked = `${request.method ?? ''} ${request.url ?? ''}`
+    received += 1
     if (requests.length < MAX_REQUESTS) requests.push(asked)
     return asked
   }
@@ -126,6 +130,9 @@ export async function openKubeLine(server: string, keys: KubeKeys): Promise<Kube
   return {
     url: `https://127.0.0.1:${(line.address() as AddressInfo).port}`,
     requests,
+    get received() {
+      return received
+    },
     disturb: (asked, how, times = 1) => void faults.push({ asked, how, left: times }),
     down: () => {
       isDown = true

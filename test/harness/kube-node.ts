@@ -16,6 +16,11 @@ import { waitFor } from './wait.ts'
 
 export interface KubeNode {
   readonly name: string
+  readonly address: string
+  /** Reads an image from a file, as if it had been pulled. */
+  importImage(file: string): Promise<void>
+  /** Gives an image on the node another name as well. */
+  tagImage(from: string, to: string): Promise<void>
   /** Stops its kubelet; the containers run on. */
   freeze(): void
   thaw(): void
@@ -78,6 +83,9 @@ export async function startKubeNode(options: KubeNodeOptions): Promise<KubeNode>
     undo.push(() => removeAllPods(admin, kubelet))
     return {
       name,
+      address: host.address,
+      importImage: async (file) => void (await ctr('images', 'import', file)),
+      tagImage: async (from, to) => void (await ctr('images', 'tag', from, to)),
       freeze: () => kubelet.signal('SIGSTOP'),
       thaw: () => kubelet.signal('SIGCONT'),
       output: () => kubelet.output(),

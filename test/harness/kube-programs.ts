@@ -14,10 +14,10 @@ import { waitFor } from './wait.ts'
 const VERSION = 'v1.36.3'
 /** The libraries of a release have versions of their own. */
 const LIBRARY_VERSION = VERSION.replace('v1.', 'v0.')
-const built = ['kube-apiserver', 'kube-scheduler', 'kube-controller-manager', 'kubelet'] as const
+const built = ['kube-apiserver', 'kube-scheduler', 'kube-controller-manager', 'kubelet', 'kube-proxy'] as const
 export type KubeProgram = (typeof built)[number]
 
-const installed = ['etcd', 'containerd', 'ctr', 'runc', 'openssl', 'ip', 'nsenter', 'docker-registry', 'busybox']
+const installed = ['etcd', 'containerd', 'ctr', 'runc', 'openssl', 'ip', 'nft', 'nsenter', 'docker-registry', 'busybox']
 const folders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 export const CNI_FOLDER = '/usr/lib/cni'
 const cniPlugins = ['bridge', 'host-local', 'loopback']
@@ -65,9 +65,13 @@ export function programAt(program: string): string | undefined {
   return folders.map((folder) => path.join(folder, program)).find(isProgram)
 }
 
+/** Built programs, outside the checkout. */
+export function cacheFolder(): string {
+  return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'berth')
+}
+
 function programFolder(): string {
-  const cache = process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache')
-  return path.join(cache, 'berth', `kubernetes-${VERSION}-${process.arch}`)
+  return path.join(cacheFolder(), `kubernetes-${VERSION}-${process.arch}`)
 }
 
 function isBuilt(): boolean {
@@ -99,9 +103,11 @@ async function build(folder: string): Promise<void> {
     await writeModule(work)
     const out = path.join(work, 'bin')
     await mkdir(out)
-    const packages = built.map((program) => `k8s.io/kubernetes/cmd/${program}`)
+    const missing = built.filter((program) => !existsSync(path.join(folder, program)))
+    const packages = missing.map((program) => `k8s.io/kubernetes/cmd/${program}`)
     await go(work, ['build', '-mod=mod', '-trimpath', '-p=1', '-ldflags', versionFlags(), '-o', `${out}/`, ...packages])
-    await rename(out, folder)
+    await mkdir(folder, { recursive: true })
+    for (const program of missing) await rename(path.join(out, program), path.join(folder, program))
   } finally {
     await rm(work, { recursive: true, force: true })
   }
@@ -146,7 +152,7 @@ function versionFlags(): string {
 }
 
 /** Nicely: tests that need no cluster go on meanwhile. */
-function go(work: string, args: readonly string[]): Promise<string> {
+export function go(work: string, args: readonly string[]): Promise<string> {
   const program = goProgram() ?? 'go'
   const env = { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'local', GOFLAGS: '-buildvcs=false' }
   return new Promise((resolve, reject) => {

@@ -32,6 +32,13 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
+{{/* Whether the Service sends requests to the gateways alone. */}}
+{{- define "berth.gatewaysOnly" -}}
+{{- with .Values.gateway }}
+{{- if and .enabled (ge (int (ternary .autoscaling.min .replicas .autoscaling.enabled)) 2) }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* What every program of the chart needs to reach the database. */}}
 {{- define "berth.databaseEnv" -}}
 - name: DATABASE_URL
@@ -40,7 +47,8 @@ capabilities: { drop: [ALL] }
 - name: BERTH_SECRET_KEY
   valueFrom:
     secretKeyRef: { name: {{ .Values.secretKey.secret | quote }}, key: {{ .Values.secretKey.key | quote }} }
-- { name: BERTH_DATA_DIR, value: /data }
+# A folder of its own in the volume: the volume itself belongs to root, and its group may write.
+- { name: BERTH_DATA_DIR, value: /data/berth }
 - { name: BERTH_DATABASE_CONNECTIONS, value: {{ .Values.database.connections | quote }} }
 {{- end }}
 
@@ -67,17 +75,27 @@ spec:
     matchLabels:
       {{- include "berth.selector" . | nindent 6 }}
       app.kubernetes.io/component: {{ $.role }}
+  # What is in the volumes of a set that shrinks is needed when it grows again.
+  persistentVolumeClaimRetentionPolicy: { whenDeleted: {{ $set.storage.whenUninstalled }}, whenScaled: Retain }
   template:
     metadata:
       labels:
         {{- include "berth.labels" . | nindent 8 }}
         app.kubernetes.io/component: {{ $.role }}
+        {{- if or (eq $.role "gateway") (not (include "berth.gatewaysOnly" .)) }}
+        berth-serves: requests
+        {{- end }}
+      {{- if .Values.kubernetes.enabled }}
+      annotations:
+        # A server reads it at its start.
+        checksum/clusters: {{ .Values.kubernetes.clusters | toJson | sha256sum }}
+      {{- end }}
     spec:
       serviceAccountName: {{ include "berth.name" . }}
       automountServiceAccountToken: {{ .Values.kubernetes.enabled }}
       enableServiceLinks: false
-      # The drain, then up to ten seconds for what is in progress.
-      terminationGracePeriodSeconds: {{ add .Values.drainSeconds 20 }}
+      # The drain, then the requests in progress, then up to ten seconds to settle and close.
+      terminationGracePeriodSeconds: {{ add .Values.drainSeconds .Values.finishSeconds 12 }}
       securityContext:
         {{- include "berth.podSecurity" . | nindent 8 }}
       {{- with .Values.image.pullSecrets }}
@@ -101,6 +119,7 @@ spec:
                 fieldRef: { fieldPath: status.podIP }
             - { name: BERTH_ROLE, value: {{ ternary "all" "gateway" (eq $.role "server") }} }
             - { name: BERTH_DRAIN_SECONDS, value: {{ .Values.drainSeconds | quote }} }
+            - { name: BERTH_FINISH_SECONDS, value: {{ .Values.finishSeconds | quote }} }
             {{- if .Values.relay.enabled }}
             - { name: BERTH_RELAY_PORTS, value: "{{ .Values.relay.ports.from }}-{{ .Values.relay.ports.to }}" }
             {{- end }}
