@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import { affinity } from './affinity.ts'
 import { claims } from './claims.ts'
+import { cluster } from './cluster.ts'
 import { coldStart } from './cold-start.ts'
 import { gatewayLongPrompt } from './gateway/long-prompt.ts'
 import { meter } from './gateway/meter.ts'
@@ -30,7 +31,7 @@ const usual: readonly Bench[] = [
   affinity,
 ]
 /** Includes those that only run by name. */
-const all: readonly Bench[] = [...usual, soak]
+const all: readonly Bench[] = [...usual, soak, cluster]
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))
 if (process.argv.includes('--help')) {
