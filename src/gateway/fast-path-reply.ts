@@ -1,16 +1,21 @@
+/** An answer of the fast path on the bare socket: one write for the head with the first bytes, then one for each piece. */
 import type { Socket } from 'node:net'
 import { unbuffered } from '../base/sse.ts'
 import type { Failure } from '../contract/result.ts'
 import type { Reply } from './call.ts'
-import type { FastPathOptions } from './fast-path.ts'
 import type { RateHead } from './gateway.ts'
 
-/** An answer on the bare socket: one write for the head with the first bytes, then one for each piece. */
+export interface FastPathReplyOptions {
+  /** A failure as an HTTP status and body. */
+  readonly page: (failure: Failure) => { status: number; body: string }
+  readonly now: () => number
+}
+
 export class FastPathReply implements Reply {
   readonly #socket: Socket
   readonly #requestId: string
   readonly #rate: RateHead
-  readonly #options: Pick<FastPathOptions, 'page' | 'now'>
+  readonly #options: FastPathReplyOptions
   readonly #isLast: () => boolean
   readonly #done: (saidLast: boolean) => void
   #saidLast = false
@@ -22,7 +27,7 @@ export class FastPathReply implements Reply {
     socket: Socket,
     requestId: string,
     rate: RateHead,
-    options: Pick<FastPathOptions, 'page' | 'now'>,
+    options: FastPathReplyOptions,
     isLast: () => boolean,
     done: (saidLast: boolean) => void,
   ) {

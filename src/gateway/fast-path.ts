@@ -6,10 +6,9 @@
  */
 import type { Socket } from 'node:net'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../domain/body-budget.ts'
-import type { Failure } from '../contract/result.ts'
 import { newRequestId, type Caller } from './call.ts'
 import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'
-import { FastPathReply } from './fast-path-reply.ts'
+import { FastPathReply, type FastPathReplyOptions } from './fast-path-reply.ts'
 import type { Gateway } from './gateway.ts'
 
 /** Larger bodies take the full path, which has its own limit. */
@@ -20,7 +19,7 @@ const IDLE_MS = 75_000
 const BODY_MS = 30_000
 const SWEEP_MS = 1_000
 
-export interface FastPathOptions {
+export interface FastPathOptions extends FastPathReplyOptions {
   readonly gateway: Pick<Gateway, 'tryChat' | 'isOpenFor'>
   readonly bodies: BodyBudget
   /** For one connection: the caller, from memory. undefined: not cached, or a key that may not call models. */
@@ -30,9 +29,6 @@ export interface FastPathOptions {
   readonly handOver: (socket: Socket) => void
   /** Whether the host name is that of an HTTP port of a rental, whose requests are not ours. Absent: none is. */
   readonly isOther?: (host: string) => boolean
-  /** A failure as an HTTP status and body. */
-  readonly page: (failure: Failure) => { status: number; body: string }
-  readonly now: () => number
   /** true: each answer is the last of its connection and says so, but no connection is closed without that. */
   readonly isRetiring?: () => boolean
 }
