@@ -126,11 +126,12 @@ async function byClientAlone({ admin }: KubeCluster): Promise<[number, Figure[]]
   await waitFor('the service account of the namespace', () =>
     admin.find(`/api/v1/namespaces/${namespace}/serviceaccounts/default`, anyObject, { signal }),
   )
-  const pods = items.map(({ spec: { nodeName: _, ...spec } }, n) => ({
+  const pods = items.map(({ spec }, n) => ({
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name: `alone-${n}`, namespace },
-    spec,
+    // The scheduler chooses the node again, by the same rule.
+    spec: { ...spec, nodeName: undefined },
   }))
   const startedAt = performance.now()
   const at = `/api/v1/namespaces/${namespace}/pods`

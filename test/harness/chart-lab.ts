@@ -21,6 +21,16 @@ export const NODE_PORT = 30_080
 /** Volumes for two servers and a gateway. */
 const VOLUMES = 3
 
+export interface KubeItem {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly uid: string }
+  // The kinds differ; `expect` is the type check.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly spec: any
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly status: any
+}
+
 export interface ChartLab {
   readonly cluster: KubeCluster
   readonly databaseUrl: string
@@ -32,8 +42,7 @@ export interface ChartLab {
   helm(command: string, more?: object, ...flags: string[]): Promise<string>
   kubectl(args: readonly string[], input?: object): Promise<string>
   /** The items of a `kubectl get`. */
-  // oxlint-disable-next-line typescript/no-explicit-any -- the kinds differ
-  get(what: string): Promise<any[]>
+  get(what: string): Promise<KubeItem[]>
   close(): Promise<void>
 }
 
@@ -75,7 +84,10 @@ export async function startChartLab(): Promise<ChartLab> {
         const given = values.flatMap((file) => ['--values', file])
         return runProgram('helm', [command, RELEASE, chart, ...where, ...given, ...flags])
       },
-      get: async (what) => JSON.parse(await kubectl(['-n', NAMESPACE, 'get', ...what.split(' '), '-o', 'json'])).items,
+      get: async (what) => {
+        const text = await kubectl(['-n', NAMESPACE, 'get', ...what.split(' '), '-o', 'json'])
+        return (JSON.parse(text) as { items: KubeItem[] }).items
+      },
       close,
     }
   } catch (error) {
