@@ -114,11 +114,17 @@ export interface CloudOrder {
   readonly maxCostPerHour: NanoUsd | undefined
   /** For cloud-init: all SSH keys and the options of the order. Contains secrets. */
   readonly userData: string
+  /** The same for clouds that run a shell script instead. undefined: the customer's user data needs cloud-init. */
+  readonly startupScript: string | undefined
 }
 
 export type CloudOutcome =
   | { readonly kind: 'created'; readonly id: string }
   | { readonly kind: 'refused'; readonly reason: 'no_capacity' | 'refused_by_engine'; readonly message: string }
+
+export function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
+  return { kind: 'refused', reason, message }
+}
 
 export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */

@@ -15,7 +15,7 @@ import { noPower, type Cloud, type CloudMachine, type CloudVendor } from './clou
 import { CloudError, CloudHttp, RETRY_MS } from './http.ts'
 import { placeOfMachine, reportOffer, sellableOf } from './offer.ts'
 import { Pacer } from './pacer.ts'
-import { userDataOf } from './user-data.ts'
+import { startupScriptOf, userDataOf } from './user-data.ts'
 import type { CloudAccount, CloudWorld, KnownOrder } from './world.ts'
 
 export interface CloudDriverOptions {
@@ -99,6 +99,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
         return noCapacity(`There is no account for ${spec.clusterName} any more.`)
       if (opened.account.closed !== null) return noCapacity(`The account ${place.account} takes no new orders.`)
       const max = spec.maxCostUsdPerGpuHour
+      const program = await world.programOf(tag)
       const outcome = await opened.cloud.create(
         {
           tag,
@@ -107,7 +108,8 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
           units: spec.nodes.length,
           spec,
           maxCostPerHour: max === undefined ? undefined : nanoUsdOf(usd(max) * BigInt(spec.gpuCount)),
-          userData: userDataOf(tag, spec, await world.programOf(tag)),
+          userData: userDataOf(tag, spec, program),
+          startupScript: startupScriptOf(tag, spec, program, vendor.loginUser),
         },
         signal,
       )

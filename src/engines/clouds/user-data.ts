@@ -3,7 +3,8 @@ import type { Program } from '../../contract/agent.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { multipart } from '../cloud-init.ts'
-import { setupScript } from '../qemu/setup-script.ts'
+import { RUN_ON_START, setupScript, USER_DATA } from '../qemu/setup-script.ts'
+import { encodedLines, shellQuote } from '../shell-text.ts'
 
 export function userDataOf(tag: string, spec: EngineSpec, program: Program | undefined): string {
   const keys = plainKeys(spec)
@@ -13,6 +14,42 @@ export function userDataOf(tag: string, spec: EngineSpec, program: Program | und
     ...keys.map((key) => `  - "${key}"`),
   ]
   return multipart(`${config.join('\n')}\n`, [setupScript(tag, program, false)], program?.userData ?? '')
+}
+
+/**
+ * The same as a shell script that root runs at the first boot. Some vendors run it at every boot, so it remembers that it
+ * ran. undefined: the customer's user data is not a script, and without cloud-init nothing understands it.
+ */
+export function startupScriptOf(
+  tag: string,
+  spec: EngineSpec,
+  program: Program | undefined,
+  loginUser: string,
+): string | undefined {
+  const userData = program?.userData ?? ''
+  if (userData.trim() !== '' && !userData.startsWith('#!')) return undefined
+  const setup = setupScript(tag, program, true)
+  const home = loginUser === 'root' ? '/root' : `/home/${loginUser}`
+  return [
+    '#!/bin/sh',
+    'umask 077',
+    `done=/var/lib/berth/started-${tag}`,
+    '[ ! -e "$done" ] || exit 0',
+    `mkdir -p /var/lib/berth ${home}/.ssh`,
+    ...plainKeys(spec).map(
+      (key) => `grep -qsF ${shellQuote(key)} ${home}/.ssh/authorized_keys || ${appendKey(key, home)}`,
+    ),
+    `chown -R ${loginUser}: ${home}/.ssh`,
+    ...(setup === '' ? [] : [`base64 -d << 'END' | sh\n${encodedLines(setup)}\nEND`]),
+    ': > "$done"',
+    `[ ! -x ${RUN_ON_START} ] || ${RUN_ON_START}`,
+    `[ ! -x ${USER_DATA} ] || ${USER_DATA}`,
+    '',
+  ].join('\n')
+}
+
+function appendKey(key: string, home: string): string {
+  return `printf '%s\\n' ${shellQuote(key)} >> ${home}/.ssh/authorized_keys`
 }
 
 /** Without comments, which are arbitrary text. */

@@ -18,6 +18,7 @@ export interface SimRequest {
 
 export interface SimAnswer {
   readonly status: number
+  /** Sent as JSON, or as it is if the headers say that it is text. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -202,5 +203,6 @@ async function readText(incoming: http.IncomingMessage): Promise<string> {
 
 function send(response: http.ServerResponse, { status, body, headers = {} }: SimAnswer): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers })
-  response.end(body === undefined ? '' : JSON.stringify(body))
+  const isText = typeof body === 'string' && headers['content-type']?.startsWith('text/') === true
+  response.end(body === undefined ? '' : isText ? body : JSON.stringify(body))
 }
