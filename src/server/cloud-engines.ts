@@ -12,6 +12,7 @@ import { emptyWorkload, programOf } from '../domain/workload.ts'
 import type { CloudVendor, Credentials } from '../engines/clouds/cloud.ts'
 import { cloudDriver, type CloudDriver } from '../engines/clouds/driver.ts'
 import { lambda } from '../engines/clouds/lambda/cloud.ts'
+import { verda } from '../engines/clouds/verda/cloud.ts'
 import type { CloudAccount, CloudWorld } from '../engines/clouds/world.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Reconciler } from '../reconcile/loop.ts'
@@ -26,7 +27,7 @@ import {
 import { findRental } from '../store/rental.ts'
 
 /** A new driver adds its vendor here. */
-const vendors: readonly CloudVendor[] = [lambda]
+const vendors: readonly CloudVendor[] = [lambda, verda]
 
 const EVERY_MS = 10 * SECOND_MS
 

@@ -1,0 +1,98 @@
+/** Instances and disks of Verda as machines of the port. */
+import { nanoUsdOf, sumUsd } from '../../../base/money.ts'
+import type { ProviderData } from '../../../contract/provider-data.ts'
+import type { CloudMachine, CloudOffer } from '../cloud.ts'
+import { gpuOf } from '../offer.ts'
+import type { Instance, InstanceType, Volume } from './api.ts'
+
+export const LOGIN_USER = 'root'
+/** Boot disks are bought with the machine. */
+export const DISK_GB = 200
+/** A disk without its machine has an id of its own. */
+export const DISK_PREFIX = 'disk:'
+const HOURS_PER_MONTH = 730n
+
+export const goneStates: readonly string[] = ['discontinued', 'notfound']
+const startingStates: readonly string[] = ['new', 'ordered', 'pending', 'provisioning', 'validating', 'restoring']
+
+/** Rounded up: the cost is never too low. */
+function diskCostPerHour(pricePerMonthPerGb: bigint) {
+  return nanoUsdOf((pricePerMonthPerGb * BigInt(DISK_GB) + HOURS_PER_MONTH - 1n) / HOURS_PER_MONTH)
+}
+
+export function offerOf(type: InstanceType, region: string, diskPrice: bigint): CloudOffer {
+  return {
+    type: type.instance_type,
+    region,
+    // `8V100.48M`: the last letter tells a machine (M) from a virtual one (V).
+    kind: /\dM$/.test(type.instance_type) ? 'bare-metal' : 'virtual-machine',
+    gpu: type.gpu.description,
+    gpus: type.gpu.number_of_gpus,
+    networkType: 'ethernet',
+    available: null,
+    costPerHour: nanoUsdOf(type.price_per_hour + diskCostPerHour(diskPrice)),
+    cpus: type.cpu.number_of_cores,
+    ramGb: type.memory.size_in_gigabytes,
+    storageGb: DISK_GB,
+  }
+}
+
+/** `disks`: those that belong to it. */
+export function showInstance(instance: Instance, disks: readonly Volume[]): CloudMachine {
+  const { id, description, status } = instance
+  const costPerHour = sumUsd([instance.price_per_hour, ...disks.map((disk) => disk.base_hourly_cost)])
+  const base = { id, tag: description ?? '', costPerHour }
+  const ip = instance.ip ?? ''
+  const message = `Verda reports the state ${status}.`
+  if (startingStates.includes(status) || (status === 'running' && ip === ''))
+    return { ...base, state: 'starting', message: status }
+  if (status === 'running') return { ...base, state: 'running', data: dataOf(instance, disks) }
+  if (status === 'deleting') return { ...base, state: 'stopping' }
+  if (status === 'no_capacity') return { ...base, state: 'failed', failure: 'boot_failed', message }
+  // With an address it ran before and may come back.
+  if (status === 'error' && ip === '') return { ...base, state: 'failed', failure: 'boot_failed', message }
+  return { ...base, state: 'unreachable', message }
+}
+
+/**
+ * Disks that outlived their machine, also in the trash, where they still cost money for days. They are shown as machines
+ * that failed, so that their cost is recorded and they are destroyed. A disk that is just being made is none of them.
+ */
+export function leftDisks(
+  disks: readonly Volume[],
+  trash: readonly Volume[],
+  machines: readonly CloudMachine[],
+): CloudMachine[] {
+  const tags = new Set(machines.map(({ tag }) => tag))
+  const left = [
+    ...disks.filter(({ status, instance_id: owner }) => status === 'detached' && (owner ?? '') === ''),
+    ...trash.filter((disk) => disk.is_permanently_deleted !== true),
+  ]
+  return left
+    .filter(({ name }) => !tags.has(name))
+    .map(({ id, name, base_hourly_cost: costPerHour }) => ({
+      id: `${DISK_PREFIX}${id}`,
+      tag: name,
+      costPerHour,
+      state: 'failed',
+      failure: 'machine_lost',
+      message: 'Only the disk of the machine is left.',
+    }))
+}
+
+function dataOf({ ip, cpu, gpu, memory }: Instance, disks: readonly Volume[]): ProviderData {
+  const formFactor = gpuOf(gpu.description)?.formFactor ?? undefined
+  return {
+    providerId: 'verda',
+    resources: {
+      cpuModel: 'x86-64',
+      vcpuCount: cpu.number_of_cores,
+      gpuCount: gpu.number_of_gpus,
+      ramGb: memory.size_in_gigabytes,
+      storageGb: disks.reduce((sum, disk) => sum + disk.size, 0),
+    },
+    sshNetworking: [{ host: ip ?? '', port: 22, user: LOGIN_USER }],
+    networkType: 'ethernet',
+    ...(formFactor === undefined ? {} : { gpuFormFactor: formFactor }),
+  }
+}
