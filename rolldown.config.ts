@@ -38,6 +38,7 @@ export const serverConfig = {
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',
     'image-engine': 'src/engines/image/main.ts',
+    engine: 'src/engines/container/main.ts',
   },
   output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
 } satisfies RolldownOptions

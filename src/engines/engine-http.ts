@@ -1,20 +1,27 @@
 /**
- * Shared by all engine programs: a child process that answers JSON over HTTP on a unix socket. It reports its state to
- * its parent as JSON lines on stdout and exits as soon as its stdin closes, which happens even when the parent was
- * killed. There is no SIGTERM handler: the signal ends the process even while native code runs, and the next start
- * removes the socket that is left behind.
+ * Shared by all engine programs: a process that answers JSON over HTTP and reports its state as JSON lines on stdout.
+ *
+ * Beside a server it listens on a unix socket and exits as soon as its stdin closes, which happens even when the parent
+ * was killed. There is no SIGTERM handler: the signal ends the process even while native code runs, and the next start
+ * removes the socket that is left behind. In a container it listens on a port, asks for a key, and on SIGTERM finishes
+ * its requests first.
  */
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { lstatSync, unlinkSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import net from 'node:net'
 import { z } from 'zod'
 import { assertNever } from '../base/assert-never.ts'
-import { fail, failField, type Failure, type Result } from '../contract/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { issueText } from '../contract/issue-text.ts'
 
 export const engineStart = z.object({
   model: z.string().min(1),
-  socketPath: z.string().min(1),
+  /** Either a socket or a port. */
+  socketPath: z.string().min(1).optional(),
+  port: z.int().min(1).max(65_535).optional(),
+  /** Of a port: without it anyone who reaches the port may use it. */
+  apiKey: z.string().min(1).optional(),
   threads: z.int().min(1).max(1_024).nullable(),
   queue: z.int().min(0).max(100_000),
 })
@@ -54,6 +61,8 @@ const KEEP_ALIVE_MS = 300_000
 /** Makes the socket private to this user. */
 const PRIVATE_UMASK = 0o177
 const PROGRESS_STEP = 0.01
+/** How soon a connection is closed after its last answer, once the engine is told to end. */
+const IDLE_CHECK_MS = 200
 
 /** Runs until the parent is gone. `make` may report how much of the model is loaded, from 0 to 1. */
 export async function runEngine<S extends EngineStart>(
@@ -62,10 +71,17 @@ export async function runEngine<S extends EngineStart>(
 ): Promise<void> {
   try {
     const start = form.parse(JSON.parse(process.argv[2] ?? 'null'))
-    process.umask(PRIVATE_UMASK)
-    endWithParent(start.socketPath)
+    const { socketPath, port } = start
+    if ((socketPath === undefined) === (port === undefined)) throw new Error('an engine needs a socket or a port')
+    let server: http.Server | undefined
+    if (socketPath === undefined) endOnSignal(() => server)
+    else {
+      process.umask(PRIVATE_UMASK)
+      endWithParent(socketPath)
+    }
     const engine = await make(start, reportProgress())
-    await listen(start.socketPath, engine)
+    if (socketPath !== undefined) await removeStale(socketPath)
+    server = await listen(engine, start)
     const { contextTokens, supportsTools, queue } = engine
     reportToParent({ event: 'ready', contextTokens, concurrency: queue.places, supportsTools })
   } catch (cause) {
@@ -109,12 +125,37 @@ function endWithParent(socketPath: string): void {
   process.stdin.on('end', end).on('error', end).resume()
 }
 
-async function listen(socketPath: string, engine: Engine): Promise<void> {
-  await removeStale(socketPath)
+/** As the first process of a container it has no default handler: without this one, SIGTERM has no effect. */
+function endOnSignal(listening: () => http.Server | undefined): void {
+  process.once('SIGTERM', () => {
+    const server = listening()
+    if (server === undefined) process.exit(0)
+    server.close(() => process.exit(0))
+    server.closeIdleConnections()
+    setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS).unref()
+  })
+}
+
+async function listen(engine: Engine, { model, socketPath, port, apiKey }: EngineStart): Promise<http.Server> {
   const times = { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_MS }
-  const server = http.createServer(times, (request, response) => void answer(engine, request, response))
+  const allows = apiKey === undefined ? () => true : keyCheck(apiKey)
+  const models = { object: 'list', data: [{ id: model, object: 'model', owned_by: 'berth' }] }
+  const routes = { 'GET /v1/models': () => ok(models), ...engine.routes }
+  const server = http.createServer(times, (request, response) => {
+    if (allows(request)) void answer({ ...engine, routes }, request, response)
+    else sendJson(response, 401, { error: wrongKey })
+  })
   server.maxConnections = MAX_CONNECTIONS
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socketPath, resolve))
+  const place = socketPath ?? { port, host: '0.0.0.0' }
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(place, resolve))
+  return server
+}
+
+/** The health check needs no key. */
+function keyCheck(apiKey: string): (request: IncomingMessage) => boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  const expected = digest(`Bearer ${apiKey}`)
+  return ({ url, headers }) => url === '/health' || timingSafeEqual(digest(headers.authorization ?? ''), expected)
 }
 
 /** Removes only a socket that nobody listens on. */
@@ -157,6 +198,13 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
     if (response.headersSent) response.destroy()
     else sendJson(response, 500, { error: engineFailed })
   }
+}
+
+const wrongKey: ErrorBody = {
+  message: 'The API key is missing or wrong',
+  type: 'invalid_request_error',
+  param: null,
+  code: 'invalid_api_key',
 }
 
 /** Also sent inside a stream whose head is already out. */

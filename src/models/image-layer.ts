@@ -7,13 +7,15 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { pack, type Pack } from 'tar-stream'
 
-/** The user of the server. */
+/** The user that programs in our images run as. */
 export const USER_ID = 10_001
+/** Lists the libraries of an image, in the image. */
+export const LIBRARIES_FILE = '/usr/local/libraries.json'
 
 export type ImageFile =
   | { readonly kind: 'file'; readonly from: string; readonly mode?: number }
   | { readonly kind: 'text'; readonly text: string }
-  /** `isOwn`: the server may write there. */
+  /** `isOwn`: the user may write there. */
   | { readonly kind: 'folder'; readonly isOwn?: true; readonly mode?: number }
 
 /** By absolute path. */

