@@ -126,6 +126,9 @@ const samples: {
   files_unfit: { engine: undefined },
   too_many_deployments: { max: 100 },
   protocol_unfit: { protocol: 'images', kinds: ['image'] },
+  engine_image_unavailable: { cause: 'the engines are not built: run npm run build' },
+  still_downloading: { model: 'owner/model' },
+  weights_differ: { file: 'model.gguf', model: 'owner/model' },
   recipe_unfit: { recipe: 'vllm', kind: 'speech' },
   recipe_option: { recipe: 'vllm', option: 'weights', fault: 'missing' },
   model_does_not_fit: {

@@ -1,7 +1,8 @@
 /** `npm run engine-image [-- FILE]`: writes the image of the engines, for a registry or a cluster of your own. */
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
-import { buildEngineImage, ENGINE_REPOSITORY } from '../src/models/engine-image.ts'
+import { ENGINE_REPOSITORY } from '../src/contract/agent.ts'
+import { buildEngineImage } from '../src/models/engine-image.ts'
 
 const MB = 1_000_000
 const root = path.resolve(import.meta.dirname, '..')

@@ -20,6 +20,7 @@ import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
 import { serveStream } from '../engines/stream.ts'
 import { openDesiredState } from './desired-state.ts'
+import { makeDownloads, weightsGbOf } from './downloads.ts'
 import { WorkloadMeter } from './workload-meter.ts'
 
 export interface AgentOptions {
@@ -105,7 +106,8 @@ class Agent {
   constructor(options: AgentOptions, snapshot: GpuSnapshot) {
     this.#options = options
     const onError = (what: string, error: unknown): void => this.#reportError(`${what}: ${messageOf(error)}`)
-    this.#runtime = options.makeRuntime(snapshot, onError)
+    const downloads = makeDownloads(options.folder, options.membership, openKey(options.folder))
+    this.#runtime = options.makeRuntime(snapshot, onError, downloads)
     this.#snapshot = snapshot
     this.#offer = this.#makeOffer(snapshot)
     this.#desired = openDesiredState(options.folder, onError)
@@ -177,7 +179,7 @@ class Agent {
     const disk = this.#runtime.diskLimit?.()
     const hardware = {
       ...readHardware(folder.dir),
-      storageGb: membership.storageGb,
+      storageGb: membership.storageGb - weightsGbOf(membership),
       ...(disk === undefined ? {} : { disk }),
     }
     const offer = makeOffer(membership.terms, hardware, snapshot)

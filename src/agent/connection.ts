@@ -21,7 +21,7 @@ export interface ConnectionOptions {
   readonly server: string
   readonly hostId: string
   readonly installation: string
-  readonly key: AgentKey
+  readonly key: Pick<AgentKey, 'answer' | 'publicKey'>
   readonly version: string
   /** undefined: no report. */
   report(): HostReport | undefined

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { SECOND_MS } from '../base/instant.ts'
 import { whyNoFence } from '../engines/docker/fence.ts'
 import { dockerRuntime } from '../engines/docker/runtime.ts'
+import type { HostDownloads } from '../engines/docker/weights.ts'
 import { chooseAccelerator } from '../engines/qemu/accelerator.ts'
 import { qemuProgram } from '../engines/qemu/command-line.ts'
 import { findProgram } from '../engines/run-program.ts'
@@ -21,7 +22,11 @@ import type { AgentTerms, RunSettings } from './identity.ts'
 export type HostRuntime = Runtime & { close(): Promise<void> | void }
 
 /** Called once, with the GPUs in index order. */
-export type MakeRuntime = (snapshot: GpuSnapshot, onError: (what: string, error: unknown) => void) => HostRuntime
+export type MakeRuntime = (
+  snapshot: GpuSnapshot,
+  onError: (what: string, error: unknown) => void,
+  downloads: HostDownloads,
+) => HostRuntime
 
 export interface EngineOptions {
   readonly offering: AgentTerms['offering']
@@ -90,8 +95,9 @@ async function openDocker({ socket, folder, settings }: EngineOptions): Promise<
       'If all tenants of this machine trust each other: --allow-unfenced',
     ])
   }
-  return (snapshot, onError) =>
+  return (snapshot, onError, downloads) =>
     dockerRuntime({
+      downloads,
       socketPath,
       folder: path.join(folder.dir, 'containers'),
       volumeFolder: path.join(folder.dir, 'volumes'),

@@ -4,7 +4,8 @@
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
-import { agentStatement, hostName } from '../contract/agent.ts'
+import { systemClock } from '../base/instant.ts'
+import { AGENT_SCHEME, agentStatement, downloadStatement, hostName } from '../contract/agent.ts'
 import { networkType } from '../contract/shared.ts'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
@@ -38,6 +39,7 @@ export const runSettings = z.object({
   allowUnfenced: z.boolean().optional(),
   registryAuth: z.string().min(1).optional(),
   pullStall: z.int().min(1).optional(),
+  weightsGb: z.int().min(0).optional(),
   accel: z.enum(['kvm', 'tcg']).optional(),
   nvidiaSmi: z.string().min(1).optional(),
 })
@@ -62,6 +64,8 @@ export interface AgentKey {
   readonly publicKey: string
   /** The answer to a server's challenge, base64url. */
   answer(installation: string, nonce: string): string
+  /** `Authorization` for a download from the server. */
+  authorize(membership: Pick<Membership, 'installation' | 'hostId'>, path: string): string
 }
 
 /** The folder's key, created on first use. */
@@ -74,6 +78,11 @@ export function openKey(folder: AgentFolder): AgentKey {
     publicKey: x,
     answer: (installation, nonce) =>
       sign(null, Buffer.from(agentStatement(installation, nonce)), privateKey).toString('base64url'),
+    authorize: ({ installation, hostId }, path) => {
+      const timeMs = systemClock.now()
+      const statement = downloadStatement(installation, path, timeMs)
+      return `${AGENT_SCHEME} ${hostId}:${timeMs}:${sign(null, Buffer.from(statement), privateKey).toString('base64url')}`
+    },
   }
 }
 

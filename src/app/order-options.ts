@@ -12,8 +12,19 @@ import type { Actor } from './app.ts'
 /** Options that make no sense for a kind of machine. */
 const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>>> = {
   container: ['userData'],
-  'virtual-machine': ['command', 'args', 'shmGb', 'registryCredentialId', 'restart'],
-  'bare-metal': ['command', 'args', 'shmGb', 'diskGb', 'registryCredentialId', 'restart', 'stopAt', 'ports', 'volumes'],
+  'virtual-machine': ['command', 'args', 'shmGb', 'registryCredentialId', 'restart', 'weights'],
+  'bare-metal': [
+    'command',
+    'args',
+    'shmGb',
+    'diskGb',
+    'registryCredentialId',
+    'restart',
+    'stopAt',
+    'ports',
+    'volumes',
+    'weights',
+  ],
 }
 
 export interface ReadOptions {

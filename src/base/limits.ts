@@ -46,6 +46,8 @@ export const limits = {
   volumesPerRental: 16,
   /** Files of one model's weights. */
   weightsFiles: 500,
+  /** A download of weights or of an image without a byte for this long is cut. */
+  weightsIdleMs: 60_000,
   /** LoRA adapters of one deployment. */
   adapters: 64,
   webhookUrlChars: 2_048,

@@ -6,6 +6,7 @@ import { parseWhole } from './flag.ts'
 import type { Options } from './row-type.ts'
 
 const MAX_STALL_SECONDS = 3_600
+const MAX_WEIGHTS_GB = 1_000_000
 
 export const runOptions: Options = {
   '--docker-socket <file>': { help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
@@ -21,6 +22,10 @@ export const runOptions: Options = {
   '--pull-stall <seconds>': {
     help: 'restart a pull after this long without progress (default: 120)',
     parse: parseWhole(1, MAX_STALL_SECONDS),
+  },
+  '--weights-gb <gb>': {
+    help: 'disk space for the weights of models (default: a fifth of the disk)',
+    parse: parseWhole(0, MAX_WEIGHTS_GB),
   },
   '--accel <mode>': { help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
 }

@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { gpuFormFactor, gpuType, networkType } from './shared.ts'
+import { hostWeights } from './weights.ts'
 
 export const AGENT_PATH = '/v2/agent/connect'
 /** Incremented when an older side would misread the messages. */
@@ -98,6 +99,8 @@ const program = z.object({
   shmGb: z.number().nullable(),
   restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.int() }),
   registry: z.object({ server: z.string(), username: z.string(), password: z.string() }).nullable(),
+  /** Downloaded before the start, and mounted read-only. Agents before this field start without them. */
+  weights: hostWeights.optional(),
   /** Values of secrets in the above. They must not appear in messages or logs. */
   secrets: z.array(z.string()).optional(),
 })
@@ -326,6 +329,28 @@ export const streamRequest = z.discriminatedUnion('kind', [
   }),
 ])
 export type StreamRequest = z.output<typeof streamRequest>
+
+/** The image of the engines that the server hands out: its facts, and with `/<tag>` the archive. */
+export const ENGINE_IMAGE_PATH = '/v2/agent/engine-image'
+/** With `/<workload id>/<sha256>`: one file of the weights of a workload. */
+export const WEIGHTS_PATH = '/v2/agent/weights'
+/** In `Authorization`, before `<host id>:<time in ms>:<signature>`. */
+export const AGENT_SCHEME = 'Berth-Agent'
+
+/** The only image repository that hosts get from their server. */
+export const ENGINE_REPOSITORY = 'berth/engine'
+
+export const engineImageFacts = z.object({
+  tag: z.string().regex(/^[\w.+-]{1,100}$/),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  bytes: z.int().min(1),
+})
+export type EngineImageFacts = z.output<typeof engineImageFacts>
+
+/** What a host signs to download one path. */
+export function downloadStatement(installation: string, path: string, timeMs: number): string {
+  return `berth-agent-download/${AGENT_PROTOCOL}/${installation}/${timeMs}${path}`
+}
 
 export function agentStatement(installation: string, nonce: string): string {
   return `berth-agent/${AGENT_PROTOCOL}/${installation}/${nonce}`

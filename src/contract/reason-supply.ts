@@ -1,5 +1,5 @@
 /** Reasons about machines, hosts, suppliers and the price book. */
-import { asGiven, conflict, forbidden, invalid, notFound, unavailable } from './reason-entry.ts'
+import { asGiven, conflict, forbidden, invalid, notFound, unauthenticated, unavailable } from './reason-entry.ts'
 
 export const supplyReasons = {
   machine_not_found: notFound('Machine not found.'),
@@ -21,6 +21,23 @@ export const supplyReasons = {
     'Run the install command again.',
   ),
   too_many_downloads: unavailable('Too many machines are downloading the agent.', 'Try again in a minute.'),
+  not_a_host: unauthenticated(
+    'This download is for hosts of this server.',
+    'Check that the clock of the host is right and that it has joined this server.',
+  ),
+  no_such_download: notFound('This host has no use for that file.'),
+  engine_image_unavailable: unavailable(
+    ({ cause }: { readonly cause: string }) => `This server cannot make the image of its engines: ${cause}.`,
+  ),
+  no_object_store: invalid('The weights are in an object store, but none is configured.', 'Set BERTH_S3_URL.'),
+  no_model_store: unavailable('This server has no model store.', 'Turn on BERTH_LOCAL_ENGINES.'),
+  still_downloading: unavailable(
+    ({ model }: { readonly model: string }) => `This server is still downloading the files of ${model}.`,
+  ),
+  weights_differ: conflict(
+    ({ file, model }: { readonly file: string; readonly model: string }) =>
+      `The file ${file} of the model ${model} on this server is not the one that the weights name.`,
+  ),
   join_token_not_found: notFound('Join token not found.'),
   join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
   bad_public_key: invalid('This is not an Ed25519 public key.'),

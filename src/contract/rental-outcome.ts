@@ -78,6 +78,10 @@ export const rentalOutcomes = {
     sentence: 'Its host could not mount one of its storage volumes.',
     next: reportToOperator,
   },
+  weights_unavailable: {
+    sentence: 'The weights of its model could not be downloaded.',
+    next: 'Check where they are stored, then deploy again.',
+  },
   bad_base_image: { sentence: 'Its host could not use the base image.', next: reportToOperator },
   firmware_missing: { sentence: 'Its host has no firmware for virtual machines.', next: reportToOperator },
   hardware_differs: { sentence: 'The hardware does not match the offer.', next: reportToOperator },

@@ -4,7 +4,7 @@ import { endpoint } from './endpoint.ts'
 import { idOrNameParams } from './rental-session.ts'
 import { positiveId, volumeLabel } from './shared.ts'
 import { volumeSizeGb } from './volume.ts'
-import { mountPath } from './workload.ts'
+import { mountPath } from './mount-path.ts'
 
 const rentalVolume = z
   .object({

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
-import { mountPath } from './workload.ts'
+import { mountPath } from './mount-path.ts'
 
 /** Below the mount path. */
 const filePath = z
@@ -47,3 +47,13 @@ export const weights = z.strictObject({
   files: weightsFiles,
 })
 export type Weights = z.output<typeof weights>
+
+/** What a host gets: it asks its server where each file is. */
+export const hostWeights = z.object({
+  mountPath,
+  files: z
+    .array(z.object({ path: filePath, bytes: z.int().min(0), sha256 }))
+    .min(1)
+    .max(limits.weightsFiles),
+})
+export type HostWeights = z.output<typeof hostWeights>

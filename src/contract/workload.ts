@@ -4,7 +4,9 @@
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
+import { hasNoDots, mountPath } from './mount-path.ts'
 import { nonNegativeUsdText, positiveId, timeText } from './shared.ts'
+import { weights } from './weights.ts'
 
 function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).length
@@ -32,10 +34,6 @@ const environment = z
       limits.environmentBytes,
     { message: `Must have at most ${limits.environmentBytes} bytes in total` },
   )
-
-function hasNoDots(path: string): boolean {
-  return !path.split('/').some((part) => part === '..' || part === '.')
-}
 
 /** A path inside the machine. */
 const machinePath = z
@@ -113,17 +111,6 @@ export const idleRule = z.strictObject({
 })
 export type IdleRule = z.output<typeof idleRule>
 
-/** Folders of the system, and everything in them. */
-const SYSTEM_PATH = /^\/(dev|proc|sys|run)(\/|$)/
-
-/** Part of a command line and of a mount table, so the characters are few. */
-export const mountPath = z
-  .string()
-  .max(1_000)
-  .regex(/^(\/[\w.@+-]+)+$/, 'Must be an absolute path of letters, digits and . _ - @ +')
-  .refine(hasNoDots, 'Must not contain . or ..')
-  .refine((path) => !SYSTEM_PATH.test(path), 'Must not be in /dev, /proc, /run or /sys')
-
 const volumeMount = z.strictObject({
   volumeId: positiveId,
   path: mountPath.describe('Where it is mounted'),
@@ -178,7 +165,13 @@ export const orderFields = {
   terminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
   maxCostUsd: nonNegativeUsdText.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
 }
-const orderOptions = z.object({ ...orderFields, ports: workloadPorts.optional(), metadata: metadata.optional() })
+/** `weights` is not in any request yet: managed deployments order with it. */
+const orderOptions = z.object({
+  ...orderFields,
+  ports: workloadPorts.optional(),
+  metadata: metadata.optional(),
+  weights: weights.optional(),
+})
 export type OrderOptions = z.output<typeof orderOptions>
 
 /** The options of a rental as it was ordered. Secrets are shown as references. */
@@ -204,6 +197,7 @@ export const orderedWorkload = z
     volumes: z.array(z.object({ volumeId: z.number(), path: z.string(), readOnly: z.boolean() })),
     registryCredentialId: z.string().nullable(),
     restart: z.object({ policy: z.enum(['never', 'on-failure', 'always']), maxRetries: z.number() }),
+    weights: weights.optional().describe('Files that its host downloads once and mounts read-only'),
   })
   .meta({ id: 'Workload' })
 export type OrderedWorkload = z.output<typeof orderedWorkload>

@@ -1,6 +1,7 @@
 /** What runs on a rented machine, as the order asked for it. Secrets are references; only a host sees their values. */
 import type { Program } from '../contract/agent.ts'
 import type { OrderedWorkload, OrderOptions, WorkloadPortInput } from '../contract/workload.ts'
+import type { HostWeights, Weights } from '../contract/weights.ts'
 
 /** Stored in the spec of a rental. */
 export type WorkloadSpec = OrderedWorkload
@@ -40,6 +41,7 @@ export function workloadOf(options: OrderOptions, templateId: string | null): Wo
     volumes: options.volumes ?? [],
     registryCredentialId: options.registryCredentialId ?? null,
     restart: options.restart ?? emptyWorkload.restart,
+    ...(options.weights === undefined ? {} : { weights: options.weights }),
   }
 }
 
@@ -122,6 +124,11 @@ export function withSecrets(text: string, values: ReadonlyMap<string, string>): 
 
 /** What a host gets. Secrets are references here. */
 export function programOf(workload: WorkloadSpec): Program {
-  const { env, files, command, args, onStart, userData, shmGb, restart } = workload
-  return { env, files, command, args, onStart, userData, shmGb, restart, registry: null }
+  const { env, files, command, args, onStart, userData, shmGb, restart, weights } = workload
+  const program = { env, files, command, args, onStart, userData, shmGb, restart, registry: null }
+  return weights === undefined ? program : { ...program, weights: hostWeightsOf(weights) }
+}
+
+function hostWeightsOf({ mountPath, files }: Weights): HostWeights {
+  return { mountPath, files: files.map(({ path, bytes, sha256 }) => ({ path, bytes, sha256 })) }
 }

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { type Room } from './disk-budget.ts'
-import { nameOf, refusalOf, whereOf, type Answer, type Getter } from './http-get.ts'
+import { nameOf, refusalOf, whereOf, type Answer, type Getter, type GetOptions } from './http-get.ts'
 import { dropPart, openPart, type PartFile } from './part-file.ts'
 import { watchSilence, type SilenceWatch } from './silence.ts'
 
@@ -31,7 +31,7 @@ export interface Address {
   readonly url: string
   /** An origin from our own settings: exempt from the guard. */
   readonly trustedOrigin: string | null
-  readonly authorization: string | null
+  readonly authorization: GetOptions['authorization']
 }
 
 export interface DownloadRequest extends Address {

@@ -90,6 +90,10 @@ export function makeEngineHost(options: EngineHostOptions): LocalEngines {
   }
 
   return {
+    files: async (model, files) => {
+      const pulled = await store.ensure(model, files)
+      return pulled.ok ? ok(pulled.value.paths) : pulled
+    },
     setModels: (models) => {
       if (isClosed) return
       const wanted = new Map(models.map((model) => [model.name, model]))

@@ -6,19 +6,14 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { z } from 'zod'
+import { ENGINE_REPOSITORY, engineImageFacts, type EngineImageFacts } from '../contract/agent.ts'
 import { writeImage } from './image-archive.ts'
 import { addTree, baseFiles, packageFiles } from './image-files.ts'
 import type { ImageFiles } from './image-layer.ts'
 import { hashFile } from './piece.ts'
 
-export const ENGINE_REPOSITORY = 'berth/engine'
-
-export interface EngineImage {
+export interface EngineImage extends EngineImageFacts {
   readonly file: string
-  readonly tag: string
-  readonly sha256: string
-  readonly bytes: number
 }
 
 export interface EngineImageOptions {
@@ -97,8 +92,6 @@ function contentDigest(app: ImageFiles, packages: ImageFiles): string {
   return hash.digest('hex').slice(0, 12)
 }
 
-const facts = z.object({ tag: z.string(), sha256: z.string(), bytes: z.int() })
-
 export interface EngineImages {
   /** Throws a sentence for the operator when it cannot be made. */
   open(): Promise<EngineImage>
@@ -140,9 +133,9 @@ export function makeEngineImages({ folder, programDir, version }: EngineImagesOp
   }
 }
 
-function readFacts(place: string): Omit<EngineImage, 'file'> | undefined {
+function readFacts(place: string): EngineImageFacts | undefined {
   const file = path.join(place, 'engine.json')
-  return fs.existsSync(file) ? facts.parse(JSON.parse(fs.readFileSync(file, 'utf8'))) : undefined
+  return fs.existsSync(file) ? engineImageFacts.parse(JSON.parse(fs.readFileSync(file, 'utf8'))) : undefined
 }
 
 /** `dist` beside or above the program, with the packages above it. */

@@ -19,8 +19,8 @@ const RETRY_AFTER_MS = 60_000
 
 export interface GetOptions {
   readonly headers: Readonly<Record<string, string>>
-  /** `Authorization` for the first origin. */
-  readonly authorization: string | null
+  /** `Authorization` for the first origin. A function: one that expires. */
+  readonly authorization: string | (() => string) | null
   /** From this server's settings: exempt from the guard. */
   readonly trustedOrigin: string | null
   readonly signal: AbortSignal
@@ -53,7 +53,7 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
       url,
       {
         ...get.headers,
-        ...(get.authorization !== null && url.origin === first ? { authorization: get.authorization } : {}),
+        ...(get.authorization !== null && url.origin === first ? { authorization: textOf(get.authorization) } : {}),
       },
       AbortSignal.any([get.signal, closing.signal]),
     )
@@ -78,6 +78,10 @@ export function makeGetter(options: { readonly allowPrivate: boolean; readonly r
     },
     close: async () => closing.abort(),
   }
+}
+
+function textOf(text: string | (() => string)): string {
+  return typeof text === 'string' ? text : text()
 }
 
 /** For messages and logs: without the query, which may contain a signature. */

@@ -1,5 +1,6 @@
 /** The port to engines on the server's own machine, each in its own process. */
 import type { EngineName, ModelFile } from '../contract/model.ts'
+import type { Result } from '../contract/result.ts'
 
 /** A model that the server should run. */
 export interface LocalModel {
@@ -32,6 +33,8 @@ export interface LocalEngines {
   setModels(models: readonly LocalModel[]): void
   /** Deletes the downloads of a model that no longer exists. */
   forget(model: string): Promise<void>
+  /** Downloads what is missing. By file name: where it is on this server. */
+  files(model: string, files: readonly ModelFile[]): Promise<Result<ReadonlyMap<string, string>>>
   /** undefined: not run by this server. */
   stateOf(model: string): LocalState | undefined
   /** Called after every state change; a few times per second during a download. */

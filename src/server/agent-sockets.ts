@@ -320,7 +320,8 @@ function sendMessage(socket: WebSocket, message: FromServer): void {
   socket.send(JSON.stringify(message))
 }
 
-function isSignedBy(publicKey: string, statement: string, signature: string): boolean {
+/** By an Ed25519 key of 32 bytes in base64url. */
+export function isSignedBy(publicKey: string, statement: string, signature: string): boolean {
   const bytes = Buffer.from(signature, 'base64url')
   if (bytes.length !== 64) return false
   const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: publicKey }, format: 'jwk' })

@@ -38,6 +38,8 @@ export interface Inference {
   readonly meter: Meter
   readonly journal: Journal
   readonly modelStatus: ModelStatus
+  /** undefined: this server runs no models. */
+  readonly engines: LocalEngines | undefined
 }
 
 export interface InferenceOptions {
@@ -101,7 +103,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   closing.push(() => catalog.close())
   await catalog.loaded
   watchGateway(metrics, meter, dispatcher)
-  return { gateway, meter, journal, modelStatus: makeModelStatus(catalog, dispatcher) }
+  return { gateway, meter, journal, modelStatus: makeModelStatus(catalog, dispatcher), engines }
 }
 
 function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {

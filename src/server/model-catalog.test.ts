@@ -13,7 +13,7 @@ import type { Actor } from '../app/app.ts'
 import { changeDeployment, createDeployment, type DeploymentInput } from '../app/model-deployment.ts'
 import { changeModel, createModel, deleteModel, type ModelInput } from '../app/model.ts'
 import { usd } from '../base/money.ts'
-import type { Result } from '../contract/result.ts'
+import { ok, type Result } from '../contract/result.ts'
 import { makeVault } from '../base/vault.ts'
 import type { Catalog } from '../gateway/catalog.ts'
 import type { LocalEngines, LocalModel, LocalState } from '../models/local-engine.ts'
@@ -79,6 +79,7 @@ function heldEngines() {
   const forgotten: string[] = []
   let tell = (): void => {}
   const engines: LocalEngines = {
+    files: async () => ok(new Map()),
     setModels: (models) => void asked.push(models),
     forget: async (model) => void forgotten.push(model),
     stateOf: (model) => states.get(model),

@@ -22,6 +22,7 @@ import { openDatabase, pingDatabase } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
 import type { Journal } from '../gateway/journal.ts'
 import { makeAgentBundles } from './agent-bundle.ts'
+import { addAgentFiles } from './agent-files.ts'
 import { makeAuthenticator } from './authenticate.ts'
 import { openBus } from './bus.ts'
 import { makeDrain, openFastPath } from './connections.ts'
@@ -278,6 +279,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     bundles: makeAgentBundles({ dataDir, onError: (message) => log.error(message) }),
     ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
   })
+  addAgentFiles(server, { app, settings, dataDir, engines: inference.engines, log })
   installPortProxy(server.server, ports)
   const peers = settings.peers && (await openPeers({ app, links, log, databaseUrl, listen: settings.peers }))
   const closeSockets = openHostSockets({

@@ -3,6 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
 import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
+import type { ObjectStore } from '../base/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
@@ -119,6 +120,11 @@ const environment = z.object({
   BERTH_NPM_REGISTRY: z.url().optional(),
   BERTH_HUB_URL: z.url().optional(),
   BERTH_HUB_TOKEN: z.string().min(1).optional(),
+  BERTH_ENGINE_DIR: z.string().min(1).optional(),
+  BERTH_S3_URL: z.url({ protocol: /^https?$/, error: 'must be a URL such as https://s3.example.com' }).optional(),
+  BERTH_S3_REGION: z.string().min(1).max(100).default('us-east-1'),
+  BERTH_S3_ACCESS_KEY: z.string().min(1).max(200).optional(),
+  BERTH_S3_SECRET_KEY: z.string().min(1).max(200).optional(),
   BERTH_MOCK_BOOT_MS: z.coerce.number().int().min(0).max(3_600_000).default(6_000),
   BERTH_MOCK_OFFERS: z.stringbool().default(false),
   BERTH_MOCK_SCALE: z.coerce.number().int().min(1).max(1_000).default(1),
@@ -189,6 +195,10 @@ export interface Settings {
   readonly npmRegistry: string | undefined
   /** Hub for `hf:` model files. null: they are refused. */
   readonly modelHub: { readonly endpoint: string; readonly token: string | null } | null
+  /** The folder of the built engines, for their image. undefined: beside the server. */
+  readonly engineDir: string | undefined
+  /** The object store of `s3` weights. undefined: none. */
+  readonly objectStore: ObjectStore | undefined
   /** The part of the environment that engines and npm inherit. */
   readonly engineEnvironment: Readonly<Record<string, string | undefined>>
   readonly mock: {
@@ -254,6 +264,8 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     npmRegistry: read.BERTH_NPM_REGISTRY,
     modelHub:
       read.BERTH_HUB_URL === undefined ? null : { endpoint: read.BERTH_HUB_URL, token: read.BERTH_HUB_TOKEN ?? null },
+    engineDir: read.BERTH_ENGINE_DIR === undefined ? undefined : path.resolve(read.BERTH_ENGINE_DIR),
+    objectStore: readObjectStore(read),
     engineEnvironment: Object.fromEntries(
       Object.entries(env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|npm_config_.*)$/i.test(name)),
     ),
@@ -331,6 +343,14 @@ function readKubernetes(read: Environment): Settings['kubernetes'] {
   if (file === undefined) return undefined
   const name = host?.includes(':') === true ? `[${host}]` : host
   return { file: path.resolve(file), serviceUrl: name === undefined ? undefined : `https://${name}:${port}` }
+}
+
+function readObjectStore(read: Environment): ObjectStore | undefined {
+  const { BERTH_S3_URL: url, BERTH_S3_ACCESS_KEY: accessKey, BERTH_S3_SECRET_KEY: secretKey } = read
+  if (url === undefined && accessKey === undefined && secretKey === undefined) return undefined
+  if (url === undefined || accessKey === undefined || secretKey === undefined)
+    throw new SettingsError('Invalid setting: an object store needs BERTH_S3_URL, _ACCESS_KEY and _SECRET_KEY')
+  return { url: url.replace(/\/+$/, ''), region: read.BERTH_S3_REGION, accessKey, secretKey }
 }
 
 function readStorage(read: Environment): Settings['storage'] {

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Instant } from '../base/instant.ts'
 import type { HostMetrics } from '../contract/agent.ts'
+import type { WeightsFile } from '../contract/weights.ts'
 import type { Db } from './database.ts'
 
 /** By the engine's id of a machine: the public port of each inner port. 0 is SSH. */
@@ -31,6 +32,19 @@ export async function readWorkloadMessages(db: Db, tags: readonly string[]): Pro
     where w.tag = any (${tags}::text[]) and w.spec is not null and n.message is not null
     order by w.tag, n.node_index`.execute(db)
   return new Map(rows.rows.map((row) => [row.tag, row.message]))
+}
+
+/** A file of the weights of a workload on this host, by its digest. undefined: the host has no use for it. */
+export async function findWeightsFile(
+  db: Db,
+  { hostId, workloadId, sha256 }: { readonly hostId: string; readonly workloadId: string; readonly sha256: string },
+): Promise<WeightsFile | undefined> {
+  const rows = await sql<{ file: WeightsFile }>`
+    select f.value as file from workload_node n join workload w on w.id = n.workload_id,
+      jsonb_array_elements(w.spec #> '{workload,weights,files}') f
+    where n.host_id = ${hostId} and w.id = ${workloadId} and w.want <> 'gone' and f.value ->> 'sha256' = ${sha256}
+    limit 1`.execute(db)
+  return rows.rows[0]?.file
 }
 
 export interface RentedMachine {

@@ -15,6 +15,7 @@ import {
   createReply,
   execReply,
   faultReply,
+  imageListReply,
   imageReply,
   infoReply,
   networkListReply,
@@ -49,7 +50,7 @@ interface CallOptions {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   /** Instead of `body`. */
-  readonly archive?: Buffer
+  readonly archive?: Buffer | Readable
   readonly headers?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
   readonly signal?: AbortSignal | undefined
@@ -171,6 +172,13 @@ export class DockerClient {
   /** By name or id. undefined: not found. */
   async image(name: string, signal?: AbortSignal): Promise<z.output<typeof imageReply> | undefined> {
     return unlessMissing(this.call('GET', `/images/${name}/json`, imageReply, { signal }))
+  }
+
+  /** Of one repository, with tags. */
+  async imageNames(repository: string, signal?: AbortSignal): Promise<string[]> {
+    const query = { filters: filterOf({ reference: [repository] }) }
+    const listed = await this.call('GET', '/images/json', imageListReply, { query, signal })
+    return listed.flatMap(({ RepoTags }) => RepoTags ?? [])
   }
 
   /** Removes this name, and the image with its last name. Refused while a container uses it. */

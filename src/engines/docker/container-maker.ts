@@ -19,6 +19,7 @@ import {
 import { fileArchive } from './file-archive.ts'
 import { hostProcesses } from './notes.ts'
 import type { Info } from './reply.ts'
+import type { HostDownloads } from './weights.ts'
 
 export interface ContainerMakerOptions {
   readonly client: DockerClient
@@ -26,6 +27,7 @@ export interface ContainerMakerOptions {
   readonly gpuMode?: GpuMode
   readonly portAddress: string
   readonly volumeFolder?: string
+  readonly downloads?: HostDownloads | undefined
 }
 
 const MAX_GONE_TRIES = 100
@@ -100,7 +102,7 @@ export class ContainerMaker {
   /** Some limits of a daemon show only when it refuses: those options are dropped, and the call repeated. */
   async #create(workload: Workload, from: Source, signal: AbortSignal): Promise<void> {
     const { info } = from
-    const { client, gpus, gpuMode, portAddress, volumeFolder } = this.#options
+    const { client, gpus, gpuMode, portAddress, volumeFolder, downloads } = this.#options
     const neighbours = await client.containers(TAG_LABEL, signal)
     const taken = neighbours.flatMap(({ Labels }) => Labels[CPUS_LABEL] ?? [])
     const cpus = this.#pinsCpus ? chooseCpus(workload.spec?.resources.cpuCount ?? 1, info, taken) : undefined
@@ -114,6 +116,7 @@ export class ContainerMaker {
       portAddress,
       hostProcesses: await hostProcesses(),
       volumeFolder,
+      downloads,
     })
     try {
       await client.createContainer(nameOf(workload.id), order, signal)

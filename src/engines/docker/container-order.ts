@@ -9,6 +9,7 @@ import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
 import type { Info } from './reply.ts'
 import { volumeMounts, VOLUMES_LABEL } from './volumes.ts'
+import { weightsOrder, type HostDownloads } from './weights.ts'
 
 export const TAG_LABEL = 'berth.tag'
 export const ID_LABEL = 'berth.id'
@@ -39,6 +40,7 @@ export interface OrderOptions {
   /** The kernel's limit for processes and threads. */
   readonly hostProcesses: number
   readonly volumeFolder?: string | undefined
+  readonly downloads?: HostDownloads | undefined
   /** Volumes of the image that an earlier container of this workload has filled, by path. */
   readonly keptVolumes?: readonly KeptVolume[]
 }
@@ -105,6 +107,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       ...(workload.disks.length === 0
         ? {}
         : { [VOLUMES_LABEL]: workload.disks.map(({ volumeId }) => volumeId).join(',') }),
+      ...weightsOrder(workload, options.downloads).labels,
     },
     ExposedPorts: Object.fromEntries(ports.map((port) => [port, {}])),
     HostConfig: {
@@ -148,9 +151,10 @@ function sharedMemoryBytes(shmGb: number | null, memory: number): number {
   return Math.floor(Math.min(wanted, memory))
 }
 
-function mountsOf({ disks }: Workload, { keptVolumes = [], volumeFolder = '' }: OrderOptions): { Mounts?: unknown[] } {
+function mountsOf(workload: Workload, options: OrderOptions): { Mounts?: unknown[] } {
+  const { keptVolumes = [], volumeFolder = '', downloads } = options
   const kept = keptVolumes.map(({ name, path }) => ({ Type: 'volume', Source: name, Target: path }))
-  const mounts = [...kept, ...volumeMounts(disks, volumeFolder)]
+  const mounts = [...kept, ...volumeMounts(workload.disks, volumeFolder), ...weightsOrder(workload, downloads).mounts]
   return mounts.length === 0 ? {} : { Mounts: mounts }
 }
 

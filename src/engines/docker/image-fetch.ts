@@ -7,12 +7,14 @@
 import type { Program, Workload } from '../../contract/agent.ts'
 import type { DockerClient } from './client.ts'
 import { BYTES_PER_GB } from './container-order.ts'
+import { fetchEngineImage, isEngineImage } from './engine-image.ts'
 import { isSameImage, parseImageName, type ImageName } from './image-name.ts'
 import type { ImageStore } from './image-store.ts'
 import { NeverStarts } from '../runtime.ts'
 import { imageTooLarge, pullImage, type PullOptions, type RegistryLogin } from './pull.ts'
 import { checkRegistry, type RegistryRules } from './registry-rule.ts'
 import { makeSmallImage } from './small-image.ts'
+import type { HostDownloads } from './weights.ts'
 
 export interface ImageFetchOptions extends RegistryRules {
   readonly client: DockerClient
@@ -24,6 +26,7 @@ export interface ImageFetchOptions extends RegistryRules {
   readonly pullStallMs?: number
   /** For temporary files of the small image. Absent: it is never made. */
   readonly smallImageFolder?: string | undefined
+  readonly downloads?: HostDownloads | undefined
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -42,6 +45,7 @@ export async function fetchImage(
   progress: (message: string) => void,
   signal: AbortSignal,
 ): Promise<string> {
+  if (isEngineImage(image)) return fetchEngineImage(options, image, progress, signal)
   const { client, registries, pullStallMs = PULL_STALL_MS, onError } = options
   const isDefault = isSameImage(image, parseImageName(options.defaultImage, null))
   const own = image.host === undefined ? undefined : registries[image.host]

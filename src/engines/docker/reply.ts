@@ -110,6 +110,8 @@ export const networkListReply = z.array(
   z.object({ Id: z.string().min(1), Name: z.string(), Labels: recordOf(z.string()) }),
 )
 
+export const imageListReply = z.array(z.object({ RepoTags: z.array(z.string()).nullish() }))
+
 export const imageReply = z.object({
   Id: z.string().min(1),
   /** Unpacked. */

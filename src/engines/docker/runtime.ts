@@ -5,14 +5,13 @@
  */
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../../base/instant.ts'
-import type { Resolve } from '../../base/outbound.ts'
 import type { HostFault, StreamRequest, Workload } from '../../contract/agent.ts'
 import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStream } from '../runtime.ts'
 import { DockerClient } from './client.ts'
 import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
 import { ContainerPower } from './container-power.ts'
-import { ID_LABEL, nameOf, TAG_LABEL, type DockerGpu, type GpuMode } from './container-order.ts'
+import { ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
 import { ContainerFence } from './fence.ts'
@@ -20,50 +19,15 @@ import { fetchImage, imageOf } from './image-fetch.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
 import { diskNote, storageEnforcesLimits } from './notes.ts'
-import type { RegistryLogin } from './pull.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { nextRestart } from './restart.ts'
+import type { DockerRuntimeOptions } from './runtime-options.ts'
 import { ContainerSsh } from './container-ssh.ts'
 import { scriptOf, StartScripts } from './start-script.ts'
 import { openStream } from './stream.ts'
+import { withWeights } from './weights.ts'
 import { ContainerVolumes, disksOf, VOLUMES_LABEL, whyNoVolumes, withVolumes } from './volumes.ts'
 import { WorkloadFiles, type WorkloadEnd, type WorkloadFile } from './workload-file.ts'
-
-export interface DockerRuntimeOptions {
-  readonly socketPath: string
-  /** For state that the daemon does not keep: one small file per container. */
-  readonly folder: string
-  /** For volumes. Absent: this host has none. */
-  readonly volumeFolder?: string
-  /** For orders without an image. */
-  readonly defaultImage: string
-  /** See `ImageFetchOptions`. */
-  readonly smallImageFolder?: string
-  /** Customers may use images that are already on this host. */
-  readonly allowLocalImages: boolean
-  readonly gpus: readonly DockerGpu[]
-  /** Absent: detected from the daemon. */
-  readonly gpuMode?: GpuMode
-  readonly allowPrivateRegistries: boolean
-  /** Registries that may have private addresses: `host:port`, or `host` for all of its ports. */
-  readonly allowedRegistries: readonly string[]
-  /** By host as written in image names. They may have private addresses. */
-  readonly registries: Readonly<Record<string, RegistryLogin>>
-  /** Where ports are published. Absent: the loopback address, which also works with Docker Desktop and Podman. */
-  readonly portAddress?: string
-  readonly pullStallMs?: number
-  readonly diskWatchMs?: number
-  readonly resolve?: Resolve
-  /** The file of the network namespace with the daemon's bridges. Absent: our own. */
-  readonly networkNamespace?: string
-  /** Starts containers even if they cannot be isolated. */
-  readonly allowUnfenced: boolean
-  readonly fenceCheckMs?: number
-  /** How long a program gets to end when its container is stopped. */
-  readonly stopGraceS?: number
-  /** For errors outside of any call. */
-  readonly onError: (what: string, error: unknown) => void
-}
 
 const DISK_WATCH_MS = 30_000
 const LOOPBACK = '127.0.0.1'
@@ -185,7 +149,9 @@ class DockerRuntime implements Runtime {
   }
 
   async start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {
-    await withVolumes(this.volumes, workload.disks, () => this.#start(workload, progress, signal))
+    const start = (): Promise<void> =>
+      withVolumes(this.volumes, workload.disks, () => this.#start(workload, progress, signal))
+    await withWeights({ ...this.#options, client: this.#client }, workload, progress, signal, start)
   }
 
   async #start(workload: Workload, progress: (message: string) => void, signal: AbortSignal): Promise<void> {

@@ -1,0 +1,89 @@
+/** Weights in containers: downloaded once per host by its cache, and bound into each container that uses them, read-only. */
+import type { EngineImageFacts, Workload } from '../../contract/agent.ts'
+import type { Failure, Result } from '../../contract/result.ts'
+import type { HostWeights } from '../../contract/weights.ts'
+import type { RentalOutcome } from '../../contract/rental-outcome.ts'
+import { CustomerError, NeverStarts } from '../runtime.ts'
+import type { DockerClient } from './client.ts'
+
+/** What a host gets from its server. */
+export interface HostDownloads {
+  readonly weights: {
+    hold(
+      workloadId: string,
+      weights: HostWeights,
+      options: {
+        readonly inUse: () => Promise<readonly string[]>
+        readonly progress: (doneBytes: number, totalBytes: number) => void
+        readonly signal: AbortSignal
+      },
+      work: () => Promise<void>,
+    ): Promise<Result<void>>
+    folderOf(weights: HostWeights): string
+    idOf(weights: HostWeights): string
+  }
+  readonly images: {
+    engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
+    fetchEngineImage(
+      image: EngineImageFacts,
+      folder: string,
+      options: { readonly signal: AbortSignal; readonly onBytes: (doneBytes: number) => void },
+    ): Promise<Result<string>>
+  }
+  /** For the archives of images. */
+  readonly imageFolder: string
+}
+
+export const WEIGHTS_LABEL = 'berth.weights'
+const BYTES_PER_MB = 1_000_000
+const PROGRESS_EVERY_MS = 500
+
+/** Starts a container with its weights on the host. They stay as long as the container exists. */
+export async function withWeights(
+  { downloads, client }: { readonly downloads?: HostDownloads | undefined; readonly client: DockerClient },
+  workload: Workload,
+  progress: (message: string) => void,
+  signal: AbortSignal,
+  start: () => Promise<void>,
+): Promise<void> {
+  const weights = workload.spec?.program?.weights
+  if (weights === undefined) return start()
+  if (downloads === undefined) throw new NeverStarts('weights_unavailable', 'This host cannot download weights.')
+  const inUse = async (): Promise<string[]> =>
+    (await client.containers(WEIGHTS_LABEL, signal)).flatMap(({ Labels }) => Labels[WEIGHTS_LABEL] ?? [])
+  const options = { inUse, progress: byteProgress('downloading the weights', progress), signal }
+  const held = await downloads.weights.hold(workload.id, weights, options, start)
+  if (!held.ok) throw errorOf(held, 'weights_unavailable')
+}
+
+/** For the request to the container engine. */
+export function weightsOrder(
+  workload: Workload,
+  downloads: HostDownloads | undefined,
+): { readonly labels: Record<string, string>; readonly mounts: unknown[] } {
+  const weights = workload.spec?.program?.weights
+  if (weights === undefined || downloads === undefined) return { labels: {}, mounts: [] }
+  const source = downloads.weights.folderOf(weights)
+  return {
+    labels: { [WEIGHTS_LABEL]: downloads.weights.idOf(weights) },
+    mounts: [{ Type: 'bind', Source: source, Target: weights.mountPath, ReadOnly: true }],
+  }
+}
+
+/** A few messages per second, as for pulls. */
+export function byteProgress(
+  what: string,
+  progress: (message: string) => void,
+): (doneBytes: number, totalBytes: number) => void {
+  let reportedMs = Number.NEGATIVE_INFINITY
+  return (done, total) => {
+    if (performance.now() - reportedMs < PROGRESS_EVERY_MS) return
+    reportedMs = performance.now()
+    progress(`${what}, ${Math.floor(done / BYTES_PER_MB)} of ${Math.ceil(total / BYTES_PER_MB)} MB`)
+  }
+}
+
+/** Only what may be over soon is tried again. */
+export function errorOf(failure: Failure, reason: RentalOutcome): CustomerError {
+  return failure.kind === 'unavailable' ? new CustomerError(failure.message) : new NeverStarts(reason, failure.message)
+}
