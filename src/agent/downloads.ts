@@ -1,5 +1,6 @@
 /** What this host downloads from its server, and the disk space for the weights of models. */
 import path from 'node:path'
+import { systemClock } from '../base/instant.ts'
 import type { HostDownloads } from '../engines/docker/weights.ts'
 import { makeHostFiles } from '../models/host-files.ts'
 import { makeWeightsCache } from '../models/weights-cache.ts'
@@ -26,7 +27,7 @@ export function makeDownloads(folder: AgentFolder, membership: Membership, key: 
   })
   const budgetBytes = weightsGbOf(membership) * BYTES_PER_GB
   return {
-    weights: makeWeightsCache({ dir: path.join(folder.dir, 'weights'), budgetBytes, files }),
+    weights: makeWeightsCache({ dir: path.join(folder.dir, 'weights'), budgetBytes, files, clock: systemClock }),
     images: files,
     imageFolder: path.join(folder.dir, 'images'),
   }

@@ -7,6 +7,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
+import { systemClock } from '../base/instant.ts'
 import type { HostWeights } from '../contract/weights.ts'
 import { makeHostFiles, type HostFilesOptions } from './host-files.ts'
 import { makeWeightsCache, type EnsureWeights, type WeightsCache } from './weights-cache.ts'
@@ -56,7 +57,7 @@ function openCache(budgetKb: number, more: Partial<HostFilesOptions> = {}): Weig
   const limits = { stallMs: 150, retryMs: 1, maxRetryMs: 5 }
   const authorize = (at: string): string => `key for ${at}`
   const files = makeHostFiles({ server: urlOf(), authorize, allowPrivate: false, limits, ...more })
-  return makeWeightsCache({ dir: path.join(folder, 'weights'), budgetBytes: budgetKb * KB, files })
+  return makeWeightsCache({ dir: path.join(folder, 'weights'), budgetBytes: budgetKb * KB, files, clock: systemClock })
 }
 
 /** A model of one file; the seed makes it another. */

@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import { toDate, type Clock } from '../base/instant.ts'
 import { ok, type Result } from '../contract/result.ts'
 import type { HostWeights } from '../contract/weights.ts'
 import { makeDiskBudget, unlessGone, type Room } from './disk-budget.ts'
@@ -20,6 +21,7 @@ export interface WeightsCacheOptions {
   readonly dir: string
   readonly budgetBytes: number
   readonly files: Pick<HostFiles, 'fetchWeights'>
+  readonly clock: Clock
   /** Free disk space; from the system by default. */
   readonly freeBytes?: () => Promise<number>
 }
@@ -111,7 +113,7 @@ class DiskWeightsCache implements WeightsCache {
       if (!fetched.ok) return fetched
       await this.#inTurn(async () => ((await exists(folder)) ? undefined : this.#link(weights)))
     }
-    await touch(folder)
+    await this.#touch(folder)
     return ok(undefined)
   }
 
@@ -216,7 +218,7 @@ class DiskWeightsCache implements WeightsCache {
   async #leastUsed(used: ReadonlySet<string>): Promise<string[]> {
     const found: Array<{ id: string; usedMs: number }> = []
     for (const id of await fs.readdir(this.#sets)) {
-      if (used.has(id)) await touch(path.join(this.#sets, id))
+      if (used.has(id)) await this.#touch(path.join(this.#sets, id))
       else found.push({ id, usedMs: (await fs.stat(path.join(this.#sets, id))).mtimeMs })
     }
     return found.toSorted((a, b) => a.usedMs - b.usedMs).map(({ id }) => id)
@@ -250,6 +252,12 @@ class DiskWeightsCache implements WeightsCache {
     await fs.rename(fresh, this.folderOf(weights))
   }
 
+  /** The time of a set is that of its last use. */
+  async #touch(folder: string): Promise<void> {
+    const now = toDate(this.#options.clock.now())
+    await fs.utimes(folder, now, now)
+  }
+
   #at({ sha256 }: Pick<File, 'sha256'>): string {
     return path.join(this.#store, sha256)
   }
@@ -263,11 +271,6 @@ function count(of: Map<string, number>, key: string, more: number): void {
 
 async function exists(place: string): Promise<boolean> {
   return fs.stat(place).then(() => true, unlessGone(false))
-}
-
-async function touch(place: string): Promise<void> {
-  const now = new Date()
-  await fs.utimes(place, now, now)
 }
 
 function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {

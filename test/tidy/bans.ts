@@ -156,6 +156,7 @@ export const bans: readonly Ban[] = [
       'src/server/main.ts': 'the entry of the server',
       'src/cli/main.ts': 'the entry of the command',
       'src/server/backup-main.ts': 'the entry of backup and restore',
+      'src/engines/container/main.ts': 'the entry of the engine image',
       'src/base/process-start.ts': 'passes it to ps',
       'src/server/embedded-postgres.ts': 'passes PATH and HOME to PostgreSQL',
     },

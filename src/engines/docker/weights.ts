@@ -34,7 +34,7 @@ export interface HostDownloads {
   readonly imageFolder: string
 }
 
-export const WEIGHTS_LABEL = 'berth.weights'
+const WEIGHTS_LABEL = 'berth.weights'
 const BYTES_PER_MB = 1_000_000
 const PROGRESS_EVERY_MS = 500
 
