@@ -73,15 +73,15 @@ export async function runEngine<S extends EngineStart>(
     const start = form.parse(JSON.parse(process.argv[2] ?? 'null'))
     const { socketPath, port } = start
     if ((socketPath === undefined) === (port === undefined)) throw new Error('an engine needs a socket or a port')
-    let server: http.Server | undefined
-    if (socketPath === undefined) endOnSignal(() => server)
+    const listening: { server?: http.Server } = {}
+    if (socketPath === undefined) endOnSignal(listening)
     else {
       process.umask(PRIVATE_UMASK)
       endWithParent(socketPath)
     }
     const engine = await make(start, reportProgress())
     if (socketPath !== undefined) await removeStale(socketPath)
-    server = await listen(engine, start)
+    listening.server = await listen(engine, start)
     const { contextTokens, supportsTools, queue } = engine
     reportToParent({ event: 'ready', contextTokens, concurrency: queue.places, supportsTools })
   } catch (cause) {
@@ -126,9 +126,9 @@ function endWithParent(socketPath: string): void {
 }
 
 /** As the first process of a container it has no default handler: without this one, SIGTERM has no effect. */
-function endOnSignal(listening: () => http.Server | undefined): void {
+function endOnSignal(listening: { readonly server?: http.Server }): void {
   process.once('SIGTERM', () => {
-    const server = listening()
+    const { server } = listening
     if (server === undefined) process.exit(0)
     server.close(() => process.exit(0))
     server.closeIdleConnections()

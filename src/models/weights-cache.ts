@@ -8,6 +8,7 @@
  *   sets/<set id>/<path>      links to the files
  */
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { toDate, type Clock } from '../base/instant.ts'
@@ -155,11 +156,10 @@ class DiskWeightsCache implements WeightsCache {
     }
     if (await exists(this.#at(file))) return ok(undefined)
     const download = this.#download(workloadId, file, options)
-    const ended = download.then(
-      () => {},
-      () => {},
+    this.#downloads.set(
+      file.sha256,
+      download.catch(() => {}),
     )
-    this.#downloads.set(file.sha256, ended)
     try {
       return await download
     } finally {
@@ -273,13 +273,8 @@ async function exists(place: string): Promise<boolean> {
   return fs.stat(place).then(() => true, unlessGone(false))
 }
 
-function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    signal.addEventListener('abort', done, { once: true })
-    void work.then(done)
-  })
+async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([work, once(signal, 'abort', { signal: done.signal }).catch(() => {})])
+  done.abort()
 }

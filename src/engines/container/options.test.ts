@@ -32,5 +32,5 @@ test.each([
   [['--name', 'x']],
   [['--colour', 'red']],
 ])('it rejects %j', (args) => {
-  expect(() => readContainerOptions(args, {}, 1)).toThrow()
+  expect(() => readContainerOptions(args, {}, 1)).toThrow(/--/)
 })

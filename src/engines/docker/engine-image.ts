@@ -1,7 +1,7 @@
 /** The image of our own engines, which a host gets from its server. It stays on the host until there is a newer one. */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { ENGINE_REPOSITORY } from '../../contract/agent.ts'
+import { ENGINE_REPOSITORY, type EngineImageFacts } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import type { ImageName } from './image-name.ts'
@@ -36,28 +36,41 @@ export async function fetchEngineImage(
   if (downloads === undefined) throw new NeverStarts('image_unavailable', `This host cannot download ${image.full}.`)
   const facts = await downloads.images.engineImage(signal)
   if (!facts.ok) throw errorOf(facts, 'image_unavailable')
-  const { tag, bytes } = facts.value
+  const { tag } = facts.value
   if (image.reference !== 'latest' && image.reference !== tag)
     throw new NeverStarts('image_not_found', `The server has ${ENGINE_REPOSITORY}:${tag}, not ${image.full}.`)
   const name = `${ENGINE_REPOSITORY}:${tag}`
-  const before = downloading.get(options.client) ?? Promise.resolve()
-  const loaded = before.then(async () => {
-    if ((await options.client.image(name, signal)) !== undefined) return
-    const report = byteProgress(`downloading ${name}`, progress)
-    const onBytes = (done: number): void => report(done, bytes)
-    const file = await downloads.images.fetchEngineImage(facts.value, downloads.imageFolder, { signal, onBytes })
-    if (!file.ok) throw errorOf(file, 'image_unavailable')
-    progress(`loading ${name}`)
-    await loadImage(options.client, file.value, signal)
-    for (const one of [file.value, `${file.value}.json`]) await rm(one, { force: true })
-    await removeOlder(options, name, signal)
-  })
+  const load = async (): Promise<void> => {
+    await before
+    if ((await options.client.image(name, signal)) === undefined)
+      await downloadImage({ ...options, downloads }, facts.value, progress, signal)
+  }
+  const before = downloading.get(options.client)
+  const loaded = load()
   downloading.set(
     options.client,
     loaded.catch(() => {}),
   )
   await loaded
   return name
+}
+
+async function downloadImage(
+  options: EngineImageOptions & { readonly downloads: HostDownloads },
+  facts: EngineImageFacts,
+  progress: (message: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { client, downloads } = options
+  const name = `${ENGINE_REPOSITORY}:${facts.tag}`
+  const report = byteProgress(`downloading ${name}`, progress)
+  const onBytes = (done: number): void => report(done, facts.bytes)
+  const file = await downloads.images.fetchEngineImage(facts, downloads.imageFolder, { signal, onBytes })
+  if (!file.ok) throw errorOf(file, 'image_unavailable')
+  progress(`loading ${name}`)
+  await loadImage(client, file.value, signal)
+  for (const one of [file.value, `${file.value}.json`]) await rm(one, { force: true })
+  await removeOlder(options, name, signal)
 }
 
 /** An archive as `docker save` writes it. */
