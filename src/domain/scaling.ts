@@ -1,0 +1,125 @@
+/**
+ * How many replicas a deployment should have, from the requests that wait and run. A decision needs a trend, not a
+ * moment: scaling up takes the smallest need of the up delay, scaling down the largest need of the down delay, so a
+ * constant load never makes a deployment oscillate. Replicas that are starting count as capacity: the load that ordered
+ * them orders no others.
+ */
+import type { Instant } from '../base/instant.ts'
+
+export interface ScalingRule {
+  readonly min: number
+  readonly max: number
+  /** Requests that one replica should have, waiting or running. */
+  readonly targetOutstanding: number
+  readonly upDelayMs: number
+  readonly downDelayMs: number
+  /** Without a request for so long, the last replica ends. Only with `min` 0. */
+  readonly idleMs: number
+}
+
+export interface ScalingState {
+  readonly desired: number
+  /** Since when more replicas are needed, and the least that was needed since. null: not now. */
+  readonly above: Trend | null
+  /** Since when fewer are needed, and the most that was needed since. null: not now. */
+  readonly below: Trend | null
+  /** When a request last waited or ran. */
+  readonly activeAt: Instant
+}
+
+interface Trend {
+  readonly since: Instant
+  readonly need: number
+}
+
+export interface ServingDemand {
+  /** Waiting and running, as an average over the last second or so: the gateways' own count. */
+  readonly outstanding: number
+  /** Waiting and running right now. */
+  readonly current: number
+  /** The last time that a gateway had a request. null: unknown. */
+  readonly activeAt: Instant | null
+  /** Replicas that have not answered yet. */
+  readonly starting: number
+}
+
+export type ScalingReason = 'steady' | 'minimum' | 'maximum' | 'budget' | 'request_at_zero' | 'load' | 'less_load' | 'idle'
+
+export interface ScalingDecision {
+  readonly state: ScalingState
+  readonly why: ScalingReason
+}
+
+/** Fewer replicas must carry the load with this much of their target, or the next wave would bring the replica back. */
+const DOWN_HEADROOM = 0.9
+
+export function initialScaling(rule: Pick<ScalingRule, 'min'>, now: Instant): ScalingState {
+  return { desired: rule.min, above: null, below: null, activeAt: now }
+}
+
+/** `affordable`: as many replicas as the hourly budget covers. */
+export function decideScale(
+  rule: ScalingRule,
+  before: ScalingState,
+  demand: ServingDemand,
+  now: Instant,
+  affordable = Infinity,
+): ScalingDecision {
+  const isActive = demand.outstanding > 0 || demand.current > 0
+  const activeAt = isActive ? now : latest(before.activeAt, demand.activeAt, now)
+  const state = { ...before, activeAt }
+  const max = Math.min(rule.max, affordable)
+  const min = Math.min(rule.min, max)
+  const capped = max < rule.max ? 'budget' : 'maximum'
+
+  if (state.desired > max) return settle(state, max, capped)
+  if (state.desired < min) return settle(state, min, 'minimum')
+  if (state.desired === 0) {
+    if (!isActive) return settle(state, 0, 'steady')
+    return max === 0 ? settle(state, 0, capped) : settle(state, 1, 'request_at_zero')
+  }
+
+  const load = Math.max(demand.outstanding, 0)
+  const upNeed = Math.ceil(load / rule.targetOutstanding)
+  if (upNeed > state.desired) return scaleUp(rule, state, upNeed, { max, capped, now })
+
+  const isIdle = !isActive && demand.starting === 0 && now - activeAt >= rule.idleMs
+  if (min === 0 && isIdle) return settle(state, 0, 'idle')
+  // While a request waits or runs, the last replica stays, however small the average is.
+  const floor = Math.max(min, 1)
+  const downNeed = Math.max(Math.ceil(load / (rule.targetOutstanding * DOWN_HEADROOM)), floor)
+  if (downNeed >= state.desired) return keep({ ...state, above: null, below: null }, 'steady')
+  return scaleDown(rule, state, downNeed, now)
+}
+
+function scaleUp(
+  rule: ScalingRule,
+  state: ScalingState,
+  need: number,
+  { max, capped, now }: { max: number; capped: ScalingReason; now: Instant },
+): ScalingDecision {
+  if (state.desired >= max) return keep({ ...state, above: null, below: null }, capped)
+  const above = { since: state.above?.since ?? now, need: Math.min(state.above?.need ?? need, need) }
+  if (now - above.since < rule.upDelayMs) return keep({ ...state, above, below: null }, 'steady')
+  return settle(state, Math.min(above.need, max), 'load')
+}
+
+function scaleDown(rule: ScalingRule, state: ScalingState, need: number, now: Instant): ScalingDecision {
+  const below = { since: state.below?.since ?? now, need: Math.max(state.below?.need ?? need, need) }
+  if (now - below.since < rule.downDelayMs) return keep({ ...state, above: null, below }, 'steady')
+  return settle(state, below.need, 'less_load')
+}
+
+function keep(state: ScalingState, why: ScalingReason): ScalingDecision {
+  return { state, why }
+}
+
+function settle(state: ScalingState, desired: number, why: ScalingReason): ScalingDecision {
+  return { state: { ...state, desired, above: null, below: null }, why }
+}
+
+/** Clocks of servers differ a little: nothing is later than now. */
+function latest(before: Instant, reported: Instant | null, now: Instant): Instant {
+  const known = reported === null || reported < before ? before : reported
+  return known > now ? now : known
+}

@@ -1,0 +1,179 @@
+/**
+ * What to do with the replicas of a managed deployment: start, drain, end. A pure function of the facts, so every case
+ * can be tested without a machine. Rules: a new version is ready before the old one drains; a failed version leaves the
+ * last ready one serving; draining stops the routing first and waits for the requests; failures back off.
+ */
+import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import type { RentalState } from '../contract/rental.ts'
+
+export type ReplicaState = 'starting' | 'ready' | 'draining' | 'ended'
+
+export interface ReplicaFacts {
+  readonly id: string
+  readonly version: number
+  readonly state: Exclude<ReplicaState, 'ended'>
+  readonly createdAt: Instant
+  readonly drainingAt: Instant | null
+  readonly rental: { readonly status: RentalState; readonly since: Instant }
+  /** Requests in flight, of all gateways. */
+  readonly inFlight: number
+  /** Every gateway has confirmed that it sends nothing new. */
+  readonly isUnrouted: boolean
+}
+
+export interface ServingFacts {
+  readonly replicas: readonly ReplicaFacts[]
+  readonly desired: number
+  readonly version: number
+  /** null: no version was ready yet. */
+  readonly readyVersion: number | null
+  /** The rollout of the newest version was stopped. */
+  readonly isVersionFailed: boolean
+  readonly inPlace: boolean
+  readonly isDeleted: boolean
+  /** Starts that failed in a row, and the last of them. */
+  readonly failures: number
+  readonly failedAt: Instant | null
+  /** The last order that found no machine, and whether that was for lack of GPUs. null: none since the last success. */
+  readonly blocked: { readonly at: Instant; readonly noCapacity: boolean } | null
+  readonly startMs: number
+  readonly drainMs: number
+}
+
+export type ReplicaEnd =
+  | 'drained'
+  | 'drain_timed_out'
+  | 'not_needed'
+  | 'replaced'
+  | 'deleted'
+  | 'rental_ended'
+  | 'contact_lost'
+  | 'start_timed_out'
+
+export type ServingAction =
+  | { readonly kind: 'start'; readonly version: number }
+  | { readonly kind: 'drain'; readonly replicaId: string; readonly why: ReplicaEnd }
+  /** `isFailure`: it never answered, which counts against its version. */
+  | { readonly kind: 'end'; readonly replicaId: string; readonly why: ReplicaEnd; readonly isFailure: boolean }
+
+/** A host that reconnects within this time keeps its replica. */
+export const CONTACT_MS = 20 * SECOND_MS
+const FIRST_BACK_OFF_MS = 10 * SECOND_MS
+const MAX_BACK_OFF_MS = 5 * MINUTE_MS
+/** After an order that found no machine. */
+const RETRY_ORDER_MS = 5 * SECOND_MS
+/** The crash loop of a deployment that never worked ends after about 20 minutes. */
+export const MAX_START_FAILURES = 8
+/** A rollout gives up earlier: the old version serves meanwhile. */
+export const MAX_ROLLOUT_FAILURES = 3
+/** New replicas per pass, so that a typo in `max` does not order a thousand at once. */
+const MAX_STARTS = 16
+
+/** 10 s, 20 s, 40 s … up to 5 minutes. */
+export function backOffMs(failures: number): number {
+  return failures === 0 ? 0 : Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(failures - 1, 10))
+}
+
+/** Whether so many failures stop the version. */
+export function isGivenUp(failures: number, hasReadyVersion: boolean): boolean {
+  return failures >= (hasReadyVersion ? MAX_ROLLOUT_FAILURES : MAX_START_FAILURES)
+}
+
+export function planServing(facts: ServingFacts, now: Instant): ServingAction[] {
+  const lost = facts.replicas.flatMap((one) => lostAction(one, facts, now) ?? [])
+  const isLost = new Set(lost.map((action) => ('replicaId' in action ? action.replicaId : '')))
+  const living = facts.replicas.filter(({ id }) => !isLost.has(id))
+  const drained = living.flatMap((one) => drainedAction(one, facts.drainMs, now) ?? [])
+  const serving = living.filter(({ state }) => state !== 'draining')
+  if (facts.isDeleted) return [...lost, ...drained, ...serving.map((one) => remove(one, 'deleted'))]
+  return [...lost, ...drained, ...balance(facts, serving, now)]
+}
+
+/** Its rental has ended, or it does not come up. */
+function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant): ServingAction | undefined {
+  const { status, since } = one.rental
+  const isFailure = one.state === 'starting'
+  const end = (why: ReplicaEnd): ServingAction => ({ kind: 'end', replicaId: one.id, why, isFailure })
+  if (status === 'Failed' || status === 'Terminating' || status === 'Terminated') return end('rental_ended')
+  if (status === 'Stopping' || status === 'Stopped') return end('rental_ended')
+  if (status === 'Unknown' && addMs(since, CONTACT_MS) <= now) return { ...lostContact(one) }
+  if (one.state === 'starting' && addMs(one.createdAt, startMs) <= now) return end('start_timed_out')
+  return undefined
+}
+
+/** The host is at fault, not the version. */
+function lostContact({ id }: ReplicaFacts): ServingAction {
+  return { kind: 'end', replicaId: id, why: 'contact_lost', isFailure: false }
+}
+
+function drainedAction(one: ReplicaFacts, drainMs: number, now: Instant): ServingAction | undefined {
+  if (one.state !== 'draining' || one.drainingAt === null) return undefined
+  const end = (why: ReplicaEnd): ServingAction => ({ kind: 'end', replicaId: one.id, why, isFailure: false })
+  if (one.isUnrouted && one.inFlight === 0) return end('drained')
+  return addMs(one.drainingAt, drainMs) <= now ? end('drain_timed_out') : undefined
+}
+
+/** Nothing was ever sent to a replica that is starting, so it ends at once. */
+function remove({ id, state }: ReplicaFacts, why: ReplicaEnd): ServingAction {
+  return state === 'starting'
+    ? { kind: 'end', replicaId: id, why, isFailure: false }
+    : { kind: 'drain', replicaId: id, why }
+}
+
+function balance(facts: ServingFacts, serving: readonly ReplicaFacts[], now: Instant): ServingAction[] {
+  const { desired } = facts
+  const version = facts.isVersionFailed ? facts.readyVersion : facts.version
+  const current = serving.filter((one) => one.version === version)
+  const others = serving.filter((one) => one.version !== version)
+  const old = others.filter(({ state }) => state === 'ready')
+  // Replicas of another version that never answered are of no use to anyone.
+  const useless = others.filter(({ state }) => state === 'starting').map((one) => remove(one, 'replaced'))
+  const ready = current.filter(({ state }) => state === 'ready').length
+  const surplusOld = leastBusy(old).slice(0, Math.max(0, old.length - Math.max(0, desired - ready)))
+  const surplus = [...newestStarting(current), ...leastBusy(current.filter(({ state }) => state === 'ready'))]
+    .slice(0, Math.max(0, current.length - desired))
+    .map((one) => remove(one, 'not_needed'))
+  const makeRoom = roomFor(facts, { ready, current, old, surplusOld })
+  const starts = version === null ? [] : startsOf(facts, version, { current, old }, now)
+  return [...useless, ...surplus, ...surplusOld.map((one) => remove(one, 'replaced')), ...makeRoom, ...starts]
+}
+
+/** Without a spare GPU, an in-place rollout gives up one old replica at a time. */
+function roomFor(
+  { blocked, inPlace, replicas, desired }: ServingFacts,
+  now: { ready: number; current: readonly ReplicaFacts[]; old: readonly ReplicaFacts[]; surplusOld: readonly unknown[] },
+): ServingAction[] {
+  const isStuck = blocked?.noCapacity === true && now.current.length < desired && now.old.length > 0
+  const isBusy = now.surplusOld.length > 0 || now.current.length > now.ready || replicas.some((one) => one.state === 'draining')
+  if (!inPlace || !isStuck || isBusy) return []
+  return leastBusy(now.old)
+    .slice(0, 1)
+    .map((one) => remove(one, 'replaced'))
+}
+
+function startsOf(
+  facts: ServingFacts,
+  version: number,
+  { current, old }: { current: readonly ReplicaFacts[]; old: readonly ReplicaFacts[] },
+  now: Instant,
+): ServingAction[] {
+  const { desired, failures, failedAt, blocked, readyVersion } = facts
+  const missing = desired - current.length
+  const isGoingOn = !facts.isVersionFailed && version === facts.version
+  if (missing <= 0 || (isGoingOn && isGivenUp(failures, readyVersion !== null && readyVersion !== version))) return []
+  if (isGoingOn && failedAt !== null && addMs(failedAt, backOffMs(failures)) > now) return []
+  if (blocked !== null && addMs(blocked.at, RETRY_ORDER_MS) > now) return []
+  // A rollout adds one at a time; so does a version that has failed before.
+  const isCareful = old.length > 0 || (isGoingOn && failures > 0)
+  const starting = current.filter(({ state }) => state === 'starting').length
+  const count = isCareful ? Math.max(0, 1 - starting) : Math.min(missing, MAX_STARTS)
+  return Array.from({ length: Math.min(count, missing) }, () => ({ kind: 'start', version }))
+}
+
+function leastBusy(replicas: readonly ReplicaFacts[]): ReplicaFacts[] {
+  return replicas.toSorted((a, b) => a.inFlight - b.inFlight || b.createdAt - a.createdAt || (a.id < b.id ? -1 : 1))
+}
+
+function newestStarting(replicas: readonly ReplicaFacts[]): ReplicaFacts[] {
+  return replicas.filter(({ state }) => state === 'starting').toSorted((a, b) => b.createdAt - a.createdAt)
+}
