@@ -148,6 +148,7 @@ const samples: {
   refused_by_engine: { message: 'The message of the engine.' },
   context_length_exceeded: { message: "This model's maximum context length is 4096 tokens." },
   too_many_at_once: { limit: 100 },
+  model_queue_full: { model: 'demo/model', retryAfterMs: 2_000 },
 }
 
 const statuses: Readonly<Record<FailureKind, string>> = {

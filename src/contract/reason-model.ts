@@ -101,6 +101,10 @@ export const modelReasons = {
     ({ model, retryAfterMs }: { readonly model: string | undefined; readonly retryAfterMs: number }) =>
       `${model === undefined ? 'The server' : `The model ${model}`} is busy. Try again in ${secondsOf(retryAfterMs)} s.`,
   ),
+  model_queue_full: rateLimited(
+    ({ model, retryAfterMs }: { readonly model: string; readonly retryAfterMs: number }) =>
+      `Too many requests are waiting for the model ${model}. Try again in ${secondsOf(retryAfterMs)} s.`,
+  ),
   engine_timeout: unavailable(
     ({ model }: Model) => `The model ${model} did not answer in time. You were not charged.`,
     'Try again.',

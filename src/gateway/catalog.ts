@@ -11,6 +11,15 @@ export type Protocol = 'chat' | 'images' | 'txt2img' | 'speech' | 'embedded'
 export type Address =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: boolean }
+  | LinkAddress
+
+/** A port of a rented machine, reached through the connection of its host. */
+export interface LinkAddress {
+  readonly kind: 'link'
+  readonly hostId: string
+  readonly workloadId: string
+  readonly port: number
+}
 
 export interface Deployment {
   readonly id: string
@@ -44,6 +53,10 @@ export interface ServedModel {
   readonly supportsImageInput: boolean
   readonly createdAt: Instant
   readonly deployments: readonly Deployment[]
+  /** The accounts that may use it. To others it does not exist. undefined: everyone. */
+  readonly visibleTo?: readonly string[] | undefined
+  /** Requests may wait this long for a replica to start. undefined: it has no replicas that start on demand. */
+  readonly startsOnDemand?: { readonly waitMs: number } | undefined
   /** Why it cannot answer yet, as a sentence for customers. undefined: it can. */
   readonly notReady:
     | {
@@ -56,3 +69,7 @@ export interface ServedModel {
 }
 
 export type Catalog = ReadonlyMap<string, ServedModel>
+
+export function isVisible({ visibleTo }: Pick<ServedModel, 'visibleTo'>, accountId: string): boolean {
+  return visibleTo === undefined || visibleTo.includes(accountId)
+}

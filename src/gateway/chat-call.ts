@@ -6,7 +6,7 @@ import { costOf, noUnits } from '../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, type Failure } from '../contract/result.ts'
 import type { Caller } from './call.ts'
-import type { Catalog, ServedModel } from './catalog.ts'
+import { isVisible, type Catalog, type ServedModel } from './catalog.ts'
 import type { JsonObject, MessagesText } from './chat-body.ts'
 import { makeEngineRequest } from './engine-request.ts'
 import type { ChatCall } from './exchange.ts'
@@ -127,7 +127,7 @@ export function refuseModel(
   if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) {
     return fail('model_not_allowed', { model: name })
   }
-  if (model === undefined) {
+  if (model === undefined || !isVisible(model, caller.accountId)) {
     return failField([param], 'model_not_found', { model: name })
   }
   if (model.notReady === undefined) return undefined
@@ -150,9 +150,9 @@ function countParts(messages: unknown): number {
     .filter((part) => part?.type !== 'text').length
 }
 
-/** The default model of a kind: the first that is ready, else the first registered. */
+/** The default model of a kind, of those for everyone: the first that is ready, else the first registered. */
 export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
-  const models = [...catalog.values()].filter((model) => model.kind === kind)
+  const models = [...catalog.values()].filter((model) => model.kind === kind && model.visibleTo === undefined)
   return models.find(isReady) ?? models[0]
 }
 

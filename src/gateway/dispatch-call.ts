@@ -58,6 +58,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     return this.call.accountId
   }
 
+  get isWaiting(): boolean {
+    return this.#state === 'waiting'
+  }
+
   get tried(): Tried {
     return this
   }
@@ -77,7 +81,11 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     if (this.#attempts !== undefined && this.#attempts.length >= MAX_ATTEMPTS) return this.#giveUp()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
     if (choice === 'wait') return this.#wait(now)
-    if ('kind' in choice) return this.#rejectCall(choice)
+    if ('kind' in choice) {
+      // Another replica is about to start, or this one to come back.
+      const mayCome = this.#model.startsOnDemand && choice.kind !== 'overloaded'
+      return mayCome ? this.#wait(now) : this.#rejectCall(choice)
+    }
     this.start(choice, now)
   }
 
@@ -190,7 +198,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#state = 'waiting'
     this.queuedAt = now
     if (this.#model.wait(this, this.#attempts !== undefined)) return
-    this.refuse('overloaded', 'the queue is full', this.#model.retryAfterMs())
+    this.refuse('queue_full', 'the queue is full', this.#model.retryAfterMs())
   }
 
   #rejectCall({ kind, detail, retryAfterMs, target }: Refusal): void {

@@ -44,8 +44,9 @@ export class DispatchModel implements Ticking {
   readonly memory = new RoutingMemory()
   targets: readonly Target[] = []
   readonly #queue: FairQueue<WaitingCall>
-  readonly #waitMs: number
-  readonly #unreadMs: number
+  #limits: QueueLimits
+  /** Without a deployment, calls wait for one to start. */
+  startsOnDemand = false
   /** Slots per account. */
   readonly #places = new Map<string, number>()
   readonly #unread = new Set<UnreadCall>()
@@ -58,9 +59,14 @@ export class DispatchModel implements Ticking {
   constructor(name: string, limits: QueueLimits, ticker: Ticker) {
     this.name = name
     this.#queue = new FairQueue(limits)
-    this.#waitMs = limits.waitMs
-    this.#unreadMs = limits.unreadMs
+    this.#limits = limits
     this.#ticker = ticker
+  }
+
+  setLimits(limits: QueueLimits, startsOnDemand: boolean): void {
+    this.#limits = limits
+    this.#queue.limits = limits
+    this.startsOnDemand = startsOnDemand
   }
 
   get queued(): number {
@@ -76,7 +82,7 @@ export class DispatchModel implements Ticking {
     }
     this.#waited += 1
     this.#ticker.add(this)
-    this.#ticker.refine(this.#waitMs)
+    this.#ticker.refine(this.#limits.waitMs)
     return true
   }
 
@@ -143,7 +149,7 @@ export class DispatchModel implements Ticking {
   /** A client that does not read blocks a slot: cut it off after a moment while others wait. */
   #cutUnread(now: number): void {
     for (const call of this.#unread) {
-      if (now - call.unreadSince >= this.#unreadMs && this.#queue.hasOther(call.accountId)) call.cutUnread()
+      if (now - call.unreadSince >= this.#limits.unreadMs && this.#queue.hasOther(call.accountId)) call.cutUnread()
     }
   }
 

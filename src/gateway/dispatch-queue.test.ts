@@ -119,10 +119,10 @@ describe('a full queue', () => {
       undefined,
       undefined,
       undefined,
-      'overloaded',
+      'queue_full',
       undefined,
       undefined,
-      'overloaded',
+      'queue_full',
     ])
     expect(own[3]?.sink.failure?.retryAfterMs).toBeGreaterThan(0)
     expect(dispatcher.stats().models).toMatchObject([{ queued: 5, waited: 5, rejected: 2 }])

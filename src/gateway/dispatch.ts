@@ -12,6 +12,7 @@ import type { QueueLimits } from './fair-queue.ts'
 import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
 import { Target, type TargetStats } from './routing-target.ts'
 import type { Dispatcher, UpstreamCall, UpstreamHandle, UpstreamSink } from './upstream-call.ts'
+import type { SocketOptions } from './upstream/connection.ts'
 import { Pools } from './upstream/pool.ts'
 import { Ticker } from './upstream/ticker.ts'
 
@@ -20,6 +21,10 @@ export interface DispatcherOptions {
   readonly lookup?: LookupFunction
   /** Trusted certificates in place of the system's. */
   readonly ca?: string
+  /** Reaches ports of rented machines. */
+  readonly dial?: SocketOptions['dial']
+  /** A request waits for a model that has nothing running. */
+  readonly onWaiting?: (model: string) => void
   readonly queue?: Partial<QueueLimits>
   readonly probe?: Partial<ProbeRhythm>
   /** From 0 up to 1. */
@@ -53,16 +58,18 @@ class Dispatching implements RunningDispatcher {
   readonly #limits: QueueLimits
   readonly #imageLimits: QueueLimits
   readonly #random: () => number
+  readonly #onWaiting: DispatcherOptions['onWaiting']
   readonly #prober: Prober
   readonly #models = new Map<string, DispatchModel>()
   readonly #targets = new Map<string, Target>()
   readonly #unknownModel: DispatchModel
 
   constructor(options: DispatcherOptions) {
-    this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca })
+    this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca, dial: options.dial })
     this.#limits = { ...queueLimits, ...options.queue }
     this.#imageLimits = { ...queueLimits, waitMs: IMAGE_WAIT_MS, ...options.queue }
     this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
+    this.#onWaiting = options.onWaiting
     this.#unknownModel = new DispatchModel('', this.#limits, this.#ticker)
     this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
   }
@@ -70,6 +77,8 @@ class Dispatching implements RunningDispatcher {
   send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
     const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#unknownModel, call, sink)
     one.route(performance.now())
+    // Once it waits, not when a replica happens to be busy: that is not urgent.
+    if (one.isWaiting && call.model.startsOnDemand !== undefined) this.#onWaiting?.(call.model.name)
     return one
   }
 
@@ -108,8 +117,11 @@ class Dispatching implements RunningDispatcher {
   }
 
   #setModel(served: ServedModel): void {
-    const limits = served.kind === 'image' ? this.#imageLimits : this.#limits
+    const usual = served.kind === 'image' ? this.#imageLimits : this.#limits
+    const { startsOnDemand } = served
+    const limits = startsOnDemand === undefined ? usual : { ...usual, waitMs: startsOnDemand.waitMs }
     const model = this.#models.get(served.name) ?? new DispatchModel(served.name, limits, this.#ticker)
+    model.setLimits(limits, startsOnDemand !== undefined)
     this.#models.set(served.name, model)
     const turns = model.targets.map(({ turn }) => turn)
     model.targets = served.deployments.map((deployment) => {

@@ -32,6 +32,9 @@ const BYTES_PER_TOKEN = 4
 const MAX_KEPT_BODY_BYTES = 1_048_576
 /** How long a client may leave a stream unread when nobody else waits. */
 const STALLED_MS = 60_000
+/** Between comments to a client that waits for its model to start. */
+const KEEP_ALIVE_MS = 5_000
+const WAITING_COMMENT = ': waiting for the model to start\n\n'
 
 export interface ExchangePorts {
   readonly dispatcher: Dispatcher
@@ -69,7 +72,11 @@ export class ChatExchange implements UpstreamSink {
   #deployment: Deployment | undefined
   #status = 0
   #stream: ChatStream | undefined
+  /** A part of the answer was sent. */
   #begun = false
+  /** The head of the stream was sent, perhaps only with comments while the request waits. */
+  #isOpen = false
+  #waiting: NodeJS.Timeout | undefined
   #body = ''
   #firstByteMs: number | null = null
   #kept = ''
@@ -90,6 +97,18 @@ export class ChatExchange implements UpstreamSink {
     this.#reply.onGone(() => this.#gone())
     this.#handle = this.#ports.dispatcher.send(upstream, this)
     this.#reply.onDrain(() => this.#drained())
+    if (this.#call.stream && this.#call.model.startsOnDemand !== undefined) {
+      this.#waiting = setInterval(() => this.#keepAlive(), KEEP_ALIVE_MS)
+    }
+  }
+
+  /** A model that starts takes minutes; clients and proxies close a connection that stays silent. */
+  #keepAlive(): void {
+    if (this.#begun || this.#over) return clearInterval(this.#waiting)
+    if (this.#handle?.ahead() === undefined) return
+    if (this.#isOpen) this.#reply.write(WAITING_COMMENT)
+    else this.#reply.startStream(WAITING_COMMENT)
+    this.#isOpen = true
   }
 
   head(head: UpstreamHead): void {
@@ -170,7 +189,8 @@ export class ChatExchange implements UpstreamSink {
 
   #pass(text: string): void {
     if (this.#call.caller.account.keepsBodies && this.#kept.length < MAX_KEPT_BODY_BYTES) this.#kept += text
-    const hasRoom = this.#begun ? this.#reply.write(text) : this.#reply.startStream(text)
+    const hasRoom = this.#isOpen ? this.#reply.write(text) : this.#reply.startStream(text)
+    this.#isOpen = true
     this.#begun = true
     if (hasRoom) return
     this.#handle?.pause()
@@ -190,7 +210,7 @@ export class ChatExchange implements UpstreamSink {
     const usage = this.#usage()
     this.#finish('answered', 200, null, usage, () => {
       const closing = stream.closing(usage)
-      if (this.#begun) return this.#reply.endStream(closing)
+      if (this.#isOpen) return this.#reply.endStream(closing)
       this.#reply.startStream('')
       this.#reply.endStream(closing)
     })
@@ -242,7 +262,12 @@ export class ChatExchange implements UpstreamSink {
   }
 
   #refuse(failure: Failure, status: number): void {
-    this.#finish('failed', status, failure.reason ?? failure.kind, undefined, () => this.#reply.refuse(failure))
+    const reason = failure.reason ?? failure.kind
+    this.#finish('failed', status, reason, undefined, () => {
+      if (!this.#isOpen) return this.#reply.refuse(failure)
+      const error = { message: failure.message, type: 'server_error', param: null, code: reason }
+      this.#reply.endStream(asLatin1(`data: ${JSON.stringify({ error })}\n\n`))
+    })
   }
 
   #gone(): void {
@@ -277,6 +302,7 @@ export class ChatExchange implements UpstreamSink {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#stalled)
+    clearInterval(this.#waiting)
     const { caller, model, requestId, traceId, operation } = this.#call
     const units: InferenceUnits = usage === undefined ? noUnits : { ...usage, pixelSteps: 0, characters: 0 }
     const totalMs = this.#elapsedMs()

@@ -10,6 +10,8 @@ export function explainFailure(failure: UpstreamFailure, model: string): Failure
   switch (failure.kind) {
     case 'no_deployment':
       return fail('no_deployment', { model, retryAfterMs })
+    case 'queue_full':
+      return fail('model_queue_full', { model, retryAfterMs })
     case 'overloaded':
       return fail('overloaded', { model, retryAfterMs })
     case 'timeout':

@@ -30,14 +30,14 @@ export interface QueueLimits {
 }
 
 export class FairQueue<W extends Waiter> {
-  readonly #limits: QueueLimits
+  limits: QueueLimits
   readonly #lines = new Map<string, Line>()
   /** The next in turn is first. */
   readonly #turns: Line[] = []
   #size = 0
 
   constructor(limits: QueueLimits) {
-    this.#limits = limits
+    this.limits = limits
   }
 
   get size(): number {
@@ -47,7 +47,7 @@ export class FairQueue<W extends Waiter> {
   /** false: full. `isRetried`: it had its turn already, and goes before the others of its account. */
   add(waiter: W, isRetried: boolean): boolean {
     const line = this.#lineOf(waiter.accountId)
-    if (!isRetried && (this.#size >= this.#limits.calls || line.size >= this.#limits.callsPerAccount)) {
+    if (!isRetried && (this.#size >= this.limits.calls || line.size >= this.limits.callsPerAccount)) {
       this.#dropEmpty(line)
       return false
     }
@@ -120,7 +120,7 @@ export class FairQueue<W extends Waiter> {
   /** Removes calls that have waited too long. */
   expire(now: number): W[] {
     const late: W[] = []
-    const since = now - this.#limits.waitMs
+    const since = now - this.limits.waitMs
     for (const line of this.#turns) {
       for (let waiter = line.first; waiter !== undefined; waiter = waiter.after) {
         if (waiter.queuedAt <= since) late.push(waiter as W)

@@ -46,12 +46,13 @@ export interface UpstreamSink {
 }
 
 /**
- * no_deployment: the model has none in use. overloaded: no slot in time, queue full, or the engines answered 429.
+ * no_deployment: the model has none in use. queue_full: too many calls wait already. overloaded: no slot in time, or the
+ * engines answered 429.
  * unreachable: no connection, or the breaker is open. timeout: no first byte, too long between bytes, or too long in
  * total. broken: the connection closed early, or the answer is not HTTP. status: every engine answered 5xx.
  */
 export interface UpstreamFailure {
-  readonly kind: 'no_deployment' | 'overloaded' | 'unreachable' | 'timeout' | 'broken' | 'status'
+  readonly kind: 'no_deployment' | 'queue_full' | 'overloaded' | 'unreachable' | 'timeout' | 'broken' | 'status'
   /** For the log and the operator, not for customers. */
   readonly detail: string
   readonly deployment: Deployment | undefined

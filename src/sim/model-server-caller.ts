@@ -12,6 +12,7 @@ export interface SimulatedDeployment {
   readonly address:
     | { readonly kind: 'unix'; readonly path: string }
     | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: boolean }
+    | { readonly kind: 'link'; readonly hostId: string; readonly workloadId: string; readonly port: number }
   readonly hostHeader: string
   readonly basePath: string
   readonly upstreamModel: string

@@ -5,9 +5,10 @@
  * an idle connection, the next request goes to a fresh one.
  */
 import { once } from 'node:events'
-import net, { type LookupFunction, type Socket } from 'node:net'
+import net, { type LookupFunction } from 'node:net'
+import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
-import type { Address } from '../catalog.ts'
+import type { Address, LinkAddress } from '../catalog.ts'
 import type { ResponseHead } from './response-head.ts'
 import { ResponseReader, type ResponseEvents } from './response-reader.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -57,6 +58,8 @@ export interface SocketOptions {
   readonly lookup: LookupFunction | undefined
   /** Trusted certificates in place of the system's. */
   readonly ca: string | undefined
+  /** Opens a stream to a port of a rented machine. It throws if the host is not connected. */
+  readonly dial?: ((address: LinkAddress) => Duplex) | undefined
 }
 
 const READ_BUFFER_BYTES = 65_536
@@ -70,7 +73,7 @@ export class Connection implements ResponseEvents, Ticking {
   place = -1
   idleUntil = Infinity
   readonly #owner: ConnectionOwner
-  readonly #socket: Socket
+  readonly #socket: Duplex
   readonly #reader = new ResponseReader(this)
   #phase: Phase = 'connecting'
   #sink: AnswerSink | undefined
@@ -95,8 +98,7 @@ export class Connection implements ResponseEvents, Ticking {
     this.#owner = owner
     this.#limits = limits
     this.#startedAt = performance.now()
-    this.#socket =
-      address.kind === 'tcp' && address.tls ? this.#openTls(address, options, session) : this.#open(address, options)
+    this.#socket = this.#openAny(address, options, session)
     this.#socket.on('error', (error) => this.#lose(describe(error)))
     this.#socket.on('end', () => this.#lose('the connection ended'))
     this.#socket.on('close', () => this.#lose('the connection was closed'))
@@ -181,7 +183,23 @@ export class Connection implements ResponseEvents, Ticking {
     else if (sinceStart >= firstByteMs) this.#fail('first_byte_timeout', `no answer within ${firstByteMs} ms`)
   }
 
-  #open(address: Address, { lookup }: SocketOptions): Socket {
+  #openAny(address: Address, options: SocketOptions, session: Buffer | undefined): Duplex {
+    if (address.kind === 'link') return this.#openLink(address, options)
+    return address.kind === 'tcp' && address.tls
+      ? this.#openTls(address, options, session)
+      : this.#open(address, options)
+  }
+
+  /** The stream can be written to at once; if the port does not answer, it ends with an error. */
+  #openLink(address: LinkAddress, { dial }: SocketOptions): Duplex {
+    if (dial === undefined) throw new Error('this gateway reaches no hosts')
+    const stream = dial(address)
+    stream.on('data', (bytes: Buffer) => this.#read(bytes, bytes.length))
+    queueMicrotask(() => this.#connected())
+    return stream
+  }
+
+  #open(address: Exclude<Address, LinkAddress>, { lookup }: SocketOptions): Duplex {
     const onread = {
       buffer: readBuffer,
       callback: (length: number): boolean => {
@@ -202,7 +220,7 @@ export class Connection implements ResponseEvents, Ticking {
     return socket.on('connect', () => this.#connected())
   }
 
-  #openTls(to: { host: string; port: number }, { lookup, ca }: SocketOptions, session: Buffer | undefined): Socket {
+  #openTls(to: { host: string; port: number }, { lookup, ca }: SocketOptions, session: Buffer | undefined): Duplex {
     const socket = tls.connect({
       host: to.host,
       port: to.port,

@@ -126,5 +126,6 @@ export class Pools {
 
 function keyOf(address: Address): string {
   if (address.kind === 'unix') return `unix:${address.path}`
+  if (address.kind === 'link') return `link:${address.hostId}:${address.workloadId}:${address.port}`
   return `${address.tls ? 'tls' : 'tcp'}:${address.host}:${address.port}`
 }

@@ -3,20 +3,22 @@ import { nanoUsdOf, usdToNumber } from '../../base/money.ts'
 import { fail, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import type { ServedModel } from '../../gateway/catalog.ts'
+import { isVisible, type ServedModel } from '../../gateway/catalog.ts'
 import { isReady } from '../../gateway/chat-call.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../handler.ts'
 
 export function servedModelHandlers(gateway: Pick<Gateway, 'catalog'>): Pick<Handlers, 'listModels' | 'getModel'> {
   return {
-    listModels: async (_app, { allowedModels }) => {
-      const models = [...gateway.catalog.values()].filter(({ name }) => allowedModels?.includes(name) ?? true)
+    listModels: async (_app, { actor, allowedModels }) => {
+      const models = [...gateway.catalog.values()].filter(
+        (model) => (allowedModels?.includes(model.name) ?? true) && isVisible(model, actor.accountId),
+      )
       return ok({ object: 'list', data: models.map(modelView) })
     },
-    getModel: async (_app, { allowedModels, params: { id } }) => {
+    getModel: async (_app, { actor, allowedModels, params: { id } }) => {
       const model = (allowedModels?.includes(id) ?? true) ? gateway.catalog.get(id) : undefined
-      if (model !== undefined) return ok(modelView(model))
+      if (model !== undefined && isVisible(model, actor.accountId)) return ok(modelView(model))
       return fail('model_not_found', { model: id })
     },
   }
@@ -43,5 +45,7 @@ function modelView(model: ServedModel): ResponseOf<Api['listModels']>['data'][nu
 
 function statusOf(model: ServedModel): 'ready' | 'loading' | 'unavailable' {
   if (isReady(model)) return 'ready'
+  // Its first request starts it.
+  if (model.notReady === undefined && model.startsOnDemand !== undefined) return 'loading'
   return model.notReady === undefined || model.notReady.phase === 'failed' ? 'unavailable' : 'loading'
 }
