@@ -59,8 +59,10 @@ create table replica (
   deployment_id text not null references managed_deployment on delete cascade,
   version       integer not null,
   rental_id     integer not null unique references rental,
-  -- What its engine asks for, sealed. null: nothing.
-  key_sealed    text,
+  -- ReplicaEndpoint in src/domain/serving.ts: how gateways talk to it.
+  endpoint      jsonb not null,
+  -- The API key of its engine, sealed.
+  key_sealed    text not null,
   -- starting: has not answered yet. draining: gets no new requests. ended: its rental was told to end.
   state         text not null check (state in ('starting', 'ready', 'draining', 'ended')),
   -- Why it is draining or ended.

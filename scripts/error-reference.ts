@@ -148,6 +148,8 @@ const samples: {
   refused_by_engine: { message: 'The message of the engine.' },
   context_length_exceeded: { message: "This model's maximum context length is 4096 tokens." },
   too_many_at_once: { limit: 100 },
+  model_deployed: { model: 'demo/model' },
+  hourly_budget: { costPerHour: usd('2.49'), left: usd('1') },
   model_queue_full: { model: 'demo/model', retryAfterMs: 2_000 },
 }
 

@@ -35,6 +35,8 @@ export interface InstanceOrder extends OrderOptions {
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
   readonly maxCostPerHourUsd?: string | undefined
+  /** A replica of a managed deployment: nobody logs in to it. */
+  readonly isManaged?: true
 }
 
 export async function createInstance(app: App, tx: Tx, actor: Actor, given: InstanceOrder): Promise<Result<Rental>> {
@@ -98,7 +100,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
     convertOnExpiry: null,
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
-  const placed = await placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted)
+  const isManaged = order.isManaged === true
+  const placing = { spec: spec.value, term, guards: guards.value, places, isManaged }
+  const placed = await placeOrder(app, tx, actor, placing, wanted)
   if (!placed.ok) return placed
   await attachOrdered(tx, placed.value, volumes.value)
   return ok(await keepOptions(tx, placed.value, options.value))

@@ -38,7 +38,7 @@ export async function placeOrder(
   if (commitment !== null) {
     if (hold > MAX_HOLD || (await drawCredit(tx, actor.accountId, hold)) === 'insufficient') return tooLittle
   }
-  const written = await writeOrder(tx, actor, order, facts.ssh_keys)
+  const written = await writeOrder(tx, actor, order, order.isManaged === true ? [] : facts.ssh_keys)
   if (written.kind === 'insufficient') return tooLittle
   if (written.kind === 'no_place') return fail('no_capacity', wanted)
   const { rental } = written
@@ -53,7 +53,7 @@ export async function placeOrder(
 }
 
 /** Checks that need no machine: dates, price cap, quota, keys, limits. */
-function refuseOrder(app: App, { spec, term, guards }: Order, facts: OrderFacts, now: Instant): Failure | undefined {
+function refuseOrder(app: App, { spec, term, guards, isManaged }: Order, facts: OrderFacts, now: Instant): Failure | undefined {
   if (guards.autoTerminateAt !== null && guards.autoTerminateAt <= now) {
     return failField(['autoTerminateAt'], 'end_in_the_past')
   }
@@ -63,7 +63,7 @@ function refuseOrder(app: App, { spec, term, guards }: Order, facts: OrderFacts,
   }
   const overQuota = overGpuQuota(facts, spec.gpuCount)
   if (overQuota !== undefined) return overQuota
-  if (facts.ssh_keys.length === 0 && app.drivers.get(spec.driver)?.traits.ssh === true) {
+  if (isManaged !== true && facts.ssh_keys.length === 0 && app.drivers.get(spec.driver)?.traits.ssh === true) {
     return fail('no_ssh_key')
   }
   return limitBelowTerm(guards.spendingLimit, commitment) ?? overKeyBudget(facts, holdOf(term))

@@ -73,6 +73,11 @@ export const limits = {
   agentDownloads: 16,
   agentDownloadMs: 15 * 60_000,
   models: 1_000,
+  /** Managed deployments of one account. */
+  managedDeployments: 100,
+  replicasPerDeployment: 100,
+  /** Other accounts that may use a private model. */
+  sharedAccounts: 100,
   deploymentsPerModel: 100,
   /** History of the operator's traffic view. */
   trafficMinutes: 180,

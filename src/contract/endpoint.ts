@@ -81,6 +81,7 @@ export const tags = [
   'Usage and billing',
   'Marketplace',
   'Inference',
+  'Deployments',
   'Account',
   'Secrets',
   'Templates',

@@ -19,6 +19,7 @@ export const tagDescriptions: Readonly<Record<Tag, string>> = {
   'Usage and billing': 'Prices, payments, invoices and the balance.',
   Marketplace: 'Containers on machines from suppliers, rented by the GPU.',
   Inference: 'Chat, text completions, embeddings, images and speech, billed by usage.',
+  Deployments: 'Models on rented GPUs: replicas that Berth starts, checks, scales and replaces.',
   Account: 'The account, its members, API keys and SSH keys.',
   Secrets: 'Secrets and registry logins that orders refer to. Values are never returned.',
   Templates: 'Named sets of order options: yours, and those of the operator.',

@@ -1,4 +1,5 @@
 /** Reasons about models, deployments and inference requests. */
+import { formatUsd, type NanoUsd } from '../base/money.ts'
 import {
   asGiven,
   conflict,
@@ -46,6 +47,20 @@ export const modelReasons = {
       : `The engine ${engine} includes its own files.`,
   ),
   deployment_not_found: notFound('Deployment not found.'),
+  deployment_name_missing: invalid('A private deployment needs `name`, and one for everyone needs `model`.'),
+  model_deployed: conflict(
+    ({ model }: Model) => `The model ${model} has a managed deployment.`,
+    'Change that one, or delete it first.',
+  ),
+  house_budget_missing: invalid(
+    'A deployment for everyone needs `hourlyBudgetUsd`: the house pays for its GPUs.',
+  ),
+  deployment_deleting: conflict('The deployment is being deleted.'),
+  hourly_budget: noCapacity(
+    ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>
+      `Another replica costs $${formatUsd(costPerHour)} per hour, and the hourly budget has $${formatUsd(left)} left.`,
+    'Raise the hourly budget, or choose cheaper GPUs.',
+  ),
   too_many_deployments: forbidden(
     ({ max }: { readonly max: number }) => `The model already has ${max} deployments.`,
     'Delete one first.',

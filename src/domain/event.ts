@@ -1,7 +1,7 @@
 /** An event before it is written. */
 import type { EventType } from '../contract/event.ts'
 
-export type EventSubject = 'rental' | 'volume' | 'balance' | 'key' | 'webhook' | 'account' | 'budget'
+export type EventSubject = 'rental' | 'volume' | 'balance' | 'key' | 'webhook' | 'account' | 'budget' | 'deployment'
 
 export interface NewEvent {
   readonly accountId: string

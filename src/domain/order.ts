@@ -13,6 +13,8 @@ export interface Order {
   readonly guards: Guards
   /** Tried in this order. */
   readonly places: readonly Place[]
+  /** A replica of a managed deployment: it gets no SSH keys. */
+  readonly isManaged?: boolean
 }
 
 /** Without the fields assigned together with the GPUs, and without the account's SSH keys. */

@@ -5,14 +5,27 @@
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import type { RentalState } from '../contract/rental.ts'
+import type { ReplicaProtocol } from './recipe-engine.ts'
 
 export type ReplicaState = 'starting' | 'ready' | 'draining' | 'ended'
+
+/** How gateways talk to a replica. */
+export interface ReplicaEndpoint {
+  readonly port: number
+  readonly protocol: ReplicaProtocol
+  readonly concurrency: number
+  /** The name of the model in the engine. */
+  readonly upstreamModel: string
+  readonly readsMetrics: boolean
+}
 
 export interface ReplicaFacts {
   readonly id: string
   readonly version: number
   readonly state: Exclude<ReplicaState, 'ended'>
   readonly createdAt: Instant
+  /** null: it has not answered yet. */
+  readonly readyAt: Instant | null
   readonly drainingAt: Instant | null
   readonly rental: { readonly status: RentalState; readonly since: Instant }
   /** Requests in flight, of all gateways. */
@@ -60,6 +73,8 @@ export type ServingAction =
 export const CONTACT_MS = 20 * SECOND_MS
 const FIRST_BACK_OFF_MS = 10 * SECOND_MS
 const MAX_BACK_OFF_MS = 5 * MINUTE_MS
+/** A replica that has served for so long is no failed start. */
+export const PROVEN_MS = MINUTE_MS
 /** After an order that found no machine. */
 const RETRY_ORDER_MS = 5 * SECOND_MS
 /** The crash loop of a deployment that never worked ends after about 20 minutes. */
@@ -92,11 +107,12 @@ export function planServing(facts: ServingFacts, now: Instant): ServingAction[] 
 /** Its rental has ended, or it does not come up. */
 function lostAction(one: ReplicaFacts, { startMs }: ServingFacts, now: Instant): ServingAction | undefined {
   const { status, since } = one.rental
-  const isFailure = one.state === 'starting'
+  // One that ends right after its first answer would otherwise be replaced without end.
+  const isFailure = one.readyAt === null || addMs(one.readyAt, PROVEN_MS) > now
   const end = (why: ReplicaEnd): ServingAction => ({ kind: 'end', replicaId: one.id, why, isFailure })
   if (status === 'Failed' || status === 'Terminating' || status === 'Terminated') return end('rental_ended')
   if (status === 'Stopping' || status === 'Stopped') return end('rental_ended')
-  if (status === 'Unknown' && addMs(since, CONTACT_MS) <= now) return { ...lostContact(one) }
+  if (status === 'Unknown' && addMs(since, CONTACT_MS) <= now) return lostContact(one)
   if (one.state === 'starting' && addMs(one.createdAt, startMs) <= now) return end('start_timed_out')
   return undefined
 }

@@ -5,7 +5,7 @@
 import type { LocalModelState } from '../contract/model.ts'
 import type { Address, Deployment, ServedModel } from '../gateway/catalog.ts'
 import type { LocalState } from '../models/local-engine.ts'
-import type { Deployment as DeploymentRow, ModelWithDeployments } from '../store/model.ts'
+import type { Deployment as DeploymentRow, ModelWithDeployments, ServingReplica } from '../store/model.ts'
 
 export interface EntryPorts {
   /** Throws if the key was sealed under another secret. */
@@ -19,7 +19,9 @@ export function servedModel(
   local: LocalState | undefined,
   ports: EntryPorts,
 ): ServedModel {
-  const remote = model.deployments.flatMap((row) => remoteDeployment(row, ports) ?? [])
+  const named = model.deployments.flatMap((row) => remoteDeployment(row, ports) ?? [])
+  const remote = [...named, ...model.replicas.flatMap((row) => replicaDeployment(row, ports) ?? [])]
+  const waitMs = waitMsOf(model)
   const facts = local?.kind === 'ready' ? local.facts : undefined
   const isLocal = local?.kind === 'ready' && !isReplaced(model.engine, remote)
   const deployments = isLocal ? [...remote, localDeployment(model.name, local)] : remote
@@ -39,7 +41,26 @@ export function servedModel(
     supportsImageInput: model.supports_image_input,
     createdAt: model.created_at,
     deployments,
-    notReady: deployments.some(isInUse) ? undefined : whyNot(model.name, local),
+    ...(model.account_id === null ? {} : { visibleTo: [model.account_id, ...model.shared_with] }),
+    ...(waitMs === undefined ? {} : { startsOnDemand: { waitMs } }),
+    notReady: deployments.some(isInUse) ? undefined : (givenUp(model) ?? whyNot(model.name, local)),
+  }
+}
+
+/** How long a request may wait for a replica. undefined: none would start. */
+function waitMsOf({ managed }: ModelWithDeployments): number | undefined {
+  if (managed === null || managed.is_deleted || managed.is_given_up || managed.max_replicas === 0) return undefined
+  return managed.queue_seconds * 1_000
+}
+
+const GIVEN_UP_RETRY_MS = 30_000
+
+function givenUp({ name, managed }: ModelWithDeployments): ServedModel['notReady'] {
+  if (managed?.is_given_up !== true) return undefined
+  return {
+    message: `${name} failed to start. Its owner has to fix the deployment.`,
+    retryAfterMs: GIVEN_UP_RETRY_MS,
+    phase: 'failed',
   }
 }
 
@@ -96,14 +117,45 @@ function progressOf({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: 
   return `${Math.floor((Math.min(doneBytes, totalBytes) / totalBytes) * 100)} % of ${megabytes(totalBytes)}`
 }
 
-function remoteDeployment(row: DeploymentRow, ports: EntryPorts): Deployment | undefined {
-  let authorization: string | undefined
+/** null: its key cannot be decrypted. */
+function authorizationOf(
+  row: { readonly id: string; readonly key_sealed: string | null },
+  ports: EntryPorts,
+): string | undefined | null {
   try {
-    authorization = row.key_sealed === null ? undefined : `Bearer ${ports.open(row.key_sealed)}`
+    return row.key_sealed === null ? undefined : `Bearer ${ports.open(row.key_sealed)}`
   } catch {
     ports.unopened(row.id)
-    return undefined
+    return null
   }
+}
+
+/** An engine on a GPU answers faster than one on a CPU, but a long prompt may wait in its own queue. */
+const REPLICA_LIMITS = { connectMs: 5_000, firstByteMs: 300_000, betweenBytesMs: 60_000, totalMs: 3_600_000 } as const
+
+function replicaDeployment(row: ServingReplica, ports: EntryPorts): Deployment | undefined {
+  const authorization = authorizationOf(row, ports)
+  if (authorization === null) return undefined
+  const { port, protocol, concurrency, upstreamModel, readsMetrics } = row.endpoint
+  return {
+    id: row.id,
+    protocol,
+    address: { kind: 'link', hostId: row.host_id, workloadId: row.workload_id, port },
+    hostHeader: `127.0.0.1:${port}`,
+    basePath: '',
+    upstreamModel,
+    authorization,
+    weight: 1,
+    concurrency,
+    ...REPLICA_LIMITS,
+    readsMetrics,
+    drained: row.state === 'draining',
+  }
+}
+
+function remoteDeployment(row: DeploymentRow, ports: EntryPorts): Deployment | undefined {
+  const authorization = authorizationOf(row, ports)
+  if (authorization === null) return undefined
   return {
     id: row.id,
     protocol: row.protocol,

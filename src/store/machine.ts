@@ -115,17 +115,22 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
 export async function listCheapest(
   db: Db,
   wanted: {
-    gpuModel: string
+    gpuModel?: string
     gpuCount: number
     limit: number
+    minRamMib?: number
+    /** Per GPU-hour. */
+    maxPrice?: NanoUsd
     driver?: ProviderId
     region?: string | undefined
     host?: string | undefined
     cluster?: string | undefined
   },
 ): Promise<ListedMachine[]> {
-  const { gpuModel, gpuCount, driver, region, host, cluster } = wanted
+  const { gpuModel, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
   let select = selectListed(db, { gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
+  if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
+  if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)

@@ -4,6 +4,7 @@
  */
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { parseInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { ReplicaEndpoint } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -11,7 +12,31 @@ export const MODELS_CHANNEL = 'berth_models'
 
 export type Model = Selectable<Tables['model']>
 export type Deployment = Selectable<Tables['deployment']>
-export type ModelWithDeployments = Model & { readonly deployments: readonly Deployment[] }
+export interface ModelWithDeployments extends Model {
+  readonly deployments: readonly Deployment[]
+  /** Replicas that answer, of a managed deployment. */
+  readonly replicas: readonly ServingReplica[]
+  /** null: nothing starts it on demand. */
+  readonly managed: ManagedFacts | null
+}
+
+/** A replica as a gateway needs it. */
+export interface ServingReplica {
+  readonly id: string
+  readonly state: 'ready' | 'draining'
+  readonly endpoint: ReplicaEndpoint
+  readonly key_sealed: string
+  readonly host_id: string
+  readonly workload_id: string
+}
+
+export interface ManagedFacts {
+  readonly queue_seconds: number
+  readonly max_replicas: number
+  readonly is_deleted: boolean
+  /** No version ever answered, and the newest is not tried again. */
+  readonly is_given_up: boolean
+}
 
 /** A deployment as JSON. */
 type DeploymentJson = Omit<Deployment, 'created_at' | 'drained_at'> & {
@@ -29,12 +54,30 @@ function selectModels(db: Db) {
         from deployment d where d.model = model.name
       )`.as('deployment_rows'),
     )
+    .select(
+      sql<ServingReplica[]>`(
+        select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'state', p.state, 'endpoint', p.endpoint,
+          'key_sealed', p.key_sealed, 'host_id', r.spec #>> '{nodes,0,machineId}', 'workload_id', r.external_id)
+          order by p.created_at, p.id), '[]')
+        from managed_deployment d join replica p on p.deployment_id = d.id join rental r on r.id = p.rental_id
+        where d.model = model.name and p.state in ('ready', 'draining') and r.external_id is not null
+      )`.as('replicas'),
+    )
+    .select(
+      sql<ManagedFacts | null>`(
+        select jsonb_build_object('queue_seconds', d.settings -> 'queueSeconds',
+          'max_replicas', d.settings #> '{replicas,max}', 'is_deleted', d.deleted_at is not null,
+          'is_given_up', d.ready_version is null and v.failed_reason is not null)
+        from managed_deployment d join deployment_version v on v.deployment_id = d.id and v.version = d.version
+        where d.model = model.name
+      )`.as('managed'),
+    )
 }
 
 function withInstants({
   deployment_rows,
   ...model
-}: Model & { deployment_rows: DeploymentJson[] }): ModelWithDeployments {
+}: Omit<ModelWithDeployments, 'deployments'> & { deployment_rows: DeploymentJson[] }): ModelWithDeployments {
   return {
     ...model,
     deployments: deployment_rows.map((row) => ({

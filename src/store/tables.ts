@@ -22,6 +22,7 @@ import type { OptionTables } from './option-tables.ts'
 import type { PortTables } from './port-tables.ts'
 import type { ProviderTables } from './provider-tables.ts'
 import type { RequestTables } from './request-tables.ts'
+import type { ServingTables } from './serving-tables.ts'
 import type { Faulted, Leased, VolumeTables } from './volume-tables.ts'
 
 export interface Tables
@@ -33,6 +34,7 @@ export interface Tables
     PortTables,
     ProviderTables,
     RequestTables,
+    ServingTables,
     VolumeTables {
   installation: { only_row: Generated<boolean>; id: string; key_check: OrNull<string>; created_at: At }
   account: {
@@ -331,6 +333,8 @@ export interface Tables
     supports_tools: ColumnType<boolean, boolean | undefined, boolean>
     supports_image_input: ColumnType<boolean, boolean | undefined, boolean>
     enabled: ColumnType<boolean, boolean | undefined, boolean>
+    account_id: OrNull<string>
+    shared_with: ColumnType<string[], string[] | undefined, string[]>
     created_at: At
   }
   deployment: {

@@ -1,0 +1,237 @@
+/** The life of a replica: ordered like any rental, charged from its first answer, drained, ended. One transaction each. */
+import { randomBytes } from 'node:crypto'
+import { randomId } from '../base/id.ts'
+import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import type { DeploymentSpec } from '../contract/managed-deployment.ts'
+import { fail, type Result } from '../contract/result.ts'
+import { HOLD_COVERS_MS } from '../domain/metering.ts'
+import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
+import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
+import type { ReplicaEnd } from '../domain/serving.ts'
+import { pricePerHour } from '../domain/term.ts'
+import { undoOnFailure, type Tx } from '../store/database.ts'
+import { listCheapest, type ListedMachine } from '../store/machine.ts'
+import { readHouseSpend, readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
+import { lockRental, type Rental } from '../store/rental.ts'
+import { insertReplica, moveReplica, type Replica } from '../store/replica.ts'
+import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import type { Actor, App } from './app.ts'
+import { recordDeploymentEvent } from './deployment-event.ts'
+import { fundHouse } from './house.ts'
+import { createInstance, type InstanceOrder } from './marketplace.ts'
+import { readTerm } from './rental-power.ts'
+import { rentalMemo } from './rental-event.ts'
+import { terminateRental } from './rental.ts'
+
+/** A machine fails only if a concurrent order takes its free GPUs. */
+const MAX_ATTEMPTS = 16
+const BYTES_PER_MIB = 1_048_576
+const KEY_BYTES = 24
+
+/**
+ * Orders a replica of a locked deployment on the cheapest machine that fits, at equal price on the one with the fewest
+ * replicas of it. `others`: its replicas that live already.
+ */
+export async function startReplica(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  version: number,
+  others: readonly Replica[],
+): Promise<Result<Rental>> {
+  const found = await readVersion(tx.db, deployment.id, version)
+  if (found === undefined) throw new Error(`deployment ${deployment.id} has no version ${version}`)
+  const { spec } = found
+  const key = randomBytes(KEY_BYTES).toString('base64url')
+  const container = containerOf(deployment, spec, key)
+  if (!container.ok) return container
+  const left = budgetLeft(deployment, others)
+  const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
+  let outcome: Result<Rental> = fail('no_capacity', wanted)
+  for (const machine of await listCandidates(tx, spec, others)) {
+    const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
+    if (left !== null && cost > left) return fail('hourly_budget', { costPerHour: cost, left })
+    const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
+    const tooLarge = whyTooLarge(deployment.model, spec.recipe, memory)
+    if (tooLarge !== undefined) {
+      outcome = tooLarge
+      continue
+    }
+    outcome = await undoOnFailure(tx, () => order(app, tx, deployment, spec, container.value, machine, cost))
+    if (outcome.ok) {
+      await keep(app, tx, deployment, version, container.value, outcome.value, key)
+      return outcome
+    }
+    // Another machine may have a larger disk.
+    if (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large') return outcome
+  }
+  return outcome
+}
+
+/** The container of one replica, or why the recipe does not make one. */
+export function containerOf(
+  { model, kind }: Pick<ManagedDeployment, 'model' | 'kind'>,
+  spec: DeploymentSpec,
+  apiKey: string,
+): Result<ReplicaContainer> {
+  return replicaOf(spec.recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
+}
+
+/** What the hourly budget leaves for another replica. null: no limit. */
+function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[]): NanoUsd | null {
+  if (settings.hourlyBudgetUsd === null) return null
+  const spent = others.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)
+  const budget = usd(settings.hourlyBudgetUsd)
+  return nanoUsdOf(spent >= budget ? 0n : budget - spent)
+}
+
+async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Replica[]): Promise<ListedMachine[]> {
+  const { gpus, recipe } = spec
+  const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
+  const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
+  const wanted = {
+    gpuCount: gpus.count,
+    limit: MAX_ATTEMPTS,
+    ...(gpus.model === undefined ? {} : { gpuModel: gpus.model }),
+    ...(gpus.region === undefined ? {} : { region: gpus.region }),
+    ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
+  }
+  const fitting = await listCheapest(tx.db, { ...wanted, minRamMib: Math.max(asked, needed) })
+  // If nothing is large enough, the largest reason is the arithmetic of one that is not.
+  const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(tx.db, wanted)
+  const onMachine = (id: string): number => others.filter(({ node }) => node === id).length
+  return machines.toSorted(
+    (a, b) => Number((a.price_nano_per_gpu_hour ?? 0n) - (b.price_nano_per_gpu_hour ?? 0n)) || onMachine(a.id) - onMachine(b.id),
+  )
+}
+
+function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
+  return (machine.hardware.ramGb * gpus.count) / machine.gpus_total
+}
+
+async function order(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  spec: DeploymentSpec,
+  container: ReplicaContainer,
+  machine: ListedMachine,
+  costPerHour: NanoUsd,
+): Promise<Result<Rental>> {
+  if (deployment.is_public) {
+    const running = (await readHouseSpend(tx.db)).find(({ accountId }) => accountId === deployment.account_id)
+    const needed = costOfSpan(nanoUsdOf(costPerHour + (running?.perHour ?? 0n)), HOLD_COVERS_MS)
+    await fundHouse(tx, deployment.account_id, needed)
+  }
+  return createInstance(app, tx, actorOf(deployment), orderOf(deployment, spec, container, machine))
+}
+
+function orderOf(
+  { id, model }: ManagedDeployment,
+  spec: DeploymentSpec,
+  container: ReplicaContainer,
+  machine: ListedMachine,
+): InstanceOrder {
+  const { image, command, args, env, port, shmGb } = container
+  return {
+    clusterName: machine.cluster_name,
+    nodeName: machine.id,
+    gpuCount: spec.gpus.count,
+    image: { name: image.name, tag: image.tag ?? undefined },
+    label: model,
+    env: { ...env },
+    command: command === null ? undefined : [...command],
+    args: args === null ? undefined : [...args],
+    shmGb: shmGb ?? undefined,
+    // Gateways come through the link of the host, so the port is private and has no public address.
+    ports: [{ port, protocol: 'http', access: 'private' }],
+    metadata: { deployment: id },
+    isManaged: true,
+  }
+}
+
+/** Replicas act for the member and key that created the deployment, so the limits of the key apply. */
+function actorOf({ account_id, person_id, api_key_id }: ManagedDeployment): Actor {
+  return { accountId: account_id, personId: person_id, keyId: api_key_id, role: 'owner', scopes: ['compute:write'] }
+}
+
+async function keep(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  version: number,
+  { port, protocol, concurrency, metrics }: ReplicaContainer,
+  rental: Rental,
+  key: string,
+): Promise<void> {
+  const id = randomId('rep')
+  await insertReplica(tx, {
+    id,
+    deployment_id: deployment.id,
+    version,
+    rental_id: rental.id,
+    endpoint: { port, protocol, concurrency, upstreamModel: deployment.model, readsMetrics: metrics !== null },
+    key_sealed: app.vault.seal(key),
+  })
+  recordDeploymentEvent(tx, deployment, 'deployment.replica_starting', { replicaId: id, rentalId: rental.id, version })
+}
+
+/** It has answered: gateways may use it, and its rental is charged from this instant. False: it is too late, or too early. */
+export async function becomeReady(tx: Tx, deployment: ManagedDeployment, replica: Replica): Promise<boolean> {
+  const rental = await lockRental(tx, replica.rental_id)
+  if (rental?.status !== 'Running') return false
+  const now = tx.clock.now()
+  const metered = { rentalId: rental.id, volumeId: null }
+  const free = await findOpenSegment(tx.db, metered)
+  if (free === undefined || free.started_at >= now) return false
+  if (!(await moveReplica(tx, replica.id, ['starting'], { state: 'ready', reason: null, detail: null }))) return false
+  await endSegment(tx, metered, now, rentalMemo(rental))
+  await openSegment(tx, {
+    metered,
+    accountId: rental.account_id,
+    startedAt: now,
+    pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
+    supplier: supplierOfSegment(free),
+    dueAt: now,
+  })
+  tx.wake.add('meter')
+  recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
+    replicaId: replica.id,
+    rentalId: rental.id,
+    version: replica.version,
+    startSeconds: Math.round((now - replica.created_at) / 1_000),
+  })
+  return true
+}
+
+/** Gateways send it nothing new. */
+export async function drainReplica(tx: Tx, replica: Replica, why: ReplicaEnd): Promise<void> {
+  await moveReplica(tx, replica.id, ['ready'], { state: 'draining', reason: why })
+}
+
+export async function endReplica(
+  tx: Tx,
+  deployment: ManagedDeployment,
+  replica: Replica,
+  end: { readonly why: ReplicaEnd; readonly isFailure: boolean; readonly detail: string | null },
+): Promise<void> {
+  const { why, isFailure, detail } = end
+  const reason = replica.reason !== null && why === 'drained' ? replica.reason : why
+  if (!(await moveReplica(tx, replica.id, ['starting', 'ready', 'draining'], { state: 'ended', reason, detail }))) return
+  const rental = await lockRental(tx, replica.rental_id)
+  if (rental !== undefined) await terminateRental(tx, rental, 'replica_ended', tx.clock.now())
+  recordDeploymentEvent(tx, deployment, isFailure ? 'deployment.replica_failed' : 'deployment.replica_ended', {
+    replicaId: replica.id,
+    rentalId: replica.rental_id,
+    version: replica.version,
+    reason,
+    ...(detail === null ? {} : { detail }),
+  })
+}
+
+function gpusText({ gpus }: DeploymentSpec): string {
+  const memory = gpus.minMemoryGb === undefined ? '' : ` with ${gpus.minMemoryGb} GB`
+  const where = gpus.region === undefined ? '' : ` in ${gpus.region}`
+  const price = gpus.maxUsdPerGpuHour === undefined ? '' : ` for at most $${gpus.maxUsdPerGpuHour} per GPU-hour`
+  return `${gpus.count} × ${gpus.model ?? 'GPU'}${memory}${where}${price}`
+}

@@ -1,0 +1,233 @@
+/**
+ * Managed deployments: a model on rented GPUs, with replicas that Berth starts, checks, scales and replaces. Fields of
+ * `spec` describe what runs, and a change of them is a rollout; `settings` apply at once.
+ */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { modelKind } from './model.ts'
+import { recipe } from './recipe.ts'
+import { message, nonNegativeUsdText, priceUsdText, textIdParams } from './shared.ts'
+
+const gpus = z
+  .strictObject({
+    model: z.string().min(1).max(100).optional().describe('GPU model, or a part of its name'),
+    minMemoryGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
+    count: z.int().min(1).max(64).default(1).describe('GPUs per replica'),
+    region: z.string().min(1).max(100).optional(),
+    maxUsdPerGpuHour: priceUsdText.optional().describe('Price cap'),
+  })
+  .meta({ id: 'DeploymentGpus' })
+
+/** What runs. */
+const specFields = {
+  recipe,
+  gpus: gpus.describe('Where replicas may run'),
+}
+const deploymentSpec = z.object(specFields)
+export type DeploymentSpec = z.output<typeof deploymentSpec>
+
+const replicaCount = z.int().min(0).max(limits.replicasPerDeployment)
+const replicas = z
+  .strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
+  .refine(({ min, max }) => min <= max, 'min must not be above max')
+const seconds = z.int().min(0).max(86_400)
+const scaling = z
+  .strictObject({
+    targetOutstanding: z
+      .number()
+      .min(0.1)
+      .max(100_000)
+      .default(4)
+      .describe('Requests per replica, waiting or running, that scaling aims for'),
+    upDelaySeconds: seconds.default(5).describe('How long more must be needed before replicas are added'),
+    downDelaySeconds: seconds.default(120).describe('How long fewer must be enough before replicas are removed'),
+    idleSeconds: seconds.default(300).describe('Time without requests before the last replica ends; with `min` 0'),
+  })
+  .meta({ id: 'DeploymentScaling' })
+
+const settingFields = {
+  replicas: replicas.meta({ id: 'DeploymentReplicas' }),
+  scaling,
+  queueSeconds: z
+    .int()
+    .min(1)
+    .max(3_600)
+    .default(300)
+    .describe('How long a request may wait for a replica; then it gets 503 with `Retry-After`'),
+  drainSeconds: z
+    .int()
+    .min(0)
+    .max(3_600)
+    .default(120)
+    .describe('How long a replica may finish its requests before it ends'),
+  hourlyBudgetUsd: nonNegativeUsdText.nullable().default(null).describe('Most that all replicas together may cost per hour'),
+}
+const deploymentSettings = z.object(settingFields)
+export type DeploymentSettings = z.output<typeof deploymentSettings>
+
+const sharedWith = z.array(z.string().min(1).max(100)).max(limits.sharedAccounts)
+
+const replicaRecord = z
+  .object({
+    id: z.string(),
+    version: z.int(),
+    state: z.enum(['starting', 'ready', 'draining', 'ended']),
+    reason: z.string().nullable().describe('Why it is draining or has ended'),
+    detail: z.string().nullable().describe('Result of the last readiness check'),
+    rentalId: z.int(),
+    rentalName: z.string(),
+    rentalStatus: z.string(),
+    node: z.string().nullable(),
+    gpuModel: z.string().nullable(),
+    costPerHourUsd: z.string(),
+    inFlight: z.int().describe('Requests in progress, of all servers'),
+    createdAt: z.string(),
+    startedAt: z.string().nullable().describe('When its machine ran'),
+    readyAt: z.string().nullable().describe('When it first answered; charged from here on'),
+    endedAt: z.string().nullable(),
+  })
+  .meta({ id: 'Replica' })
+
+export const deploymentStatus = z
+  .enum(['idle', 'starting', 'ready', 'waiting', 'failed', 'deleting'])
+  .describe('`idle`: no replicas, the first request starts one. `waiting`: no machine could be ordered')
+export type DeploymentStatus = z.output<typeof deploymentStatus>
+
+const managedDeployment = z
+  .object({
+    id: z.string(),
+    model: z.string().describe('Name that requests use'),
+    kind: modelKind,
+    visibility: z.enum(['private', 'everyone']),
+    sharedWith,
+    status: deploymentStatus,
+    message: z.string().nullable().describe('What it waits for or why it failed'),
+    version: z.int().describe('Newest version'),
+    readyVersion: z.int().nullable().describe('Last version that answered; it serves until the newest is ready'),
+    rollout: z.enum(['done', 'in_progress', 'failed']),
+    desiredReplicas: z.int(),
+    scalingReason: z.string(),
+    readyReplicas: z.int(),
+    outstandingRequests: z.number().describe('Waiting and running, of all servers'),
+    costPerHourUsd: z.string().describe('Of all replicas that run now'),
+    spec: deploymentSpec,
+    settings: deploymentSettings,
+    replicas: z.array(replicaRecord).describe('Newest first; ended ones are kept for a day'),
+    createdAt: z.string(),
+    updatedAt: z.string(),
+  })
+  .meta({ id: 'ManagedDeployment' })
+
+const deployment = { family: 'v2', tag: 'Deployments' } as const
+const base = '/v2/deployments'
+const { replicas: _, ...summaryFields } = managedDeployment.shape
+const summary = z.object(summaryFields).meta({ id: 'ManagedDeploymentSummary' })
+
+export const managedDeploymentEndpoints = {
+  listManagedDeployments: endpoint({
+    ...deployment,
+    method: 'GET',
+    path: base,
+    access: ['compute:read'],
+    summary: 'List your managed deployments',
+    errors: [400, 401, 403, 500],
+    response: z.object({ deployments: z.array(summary) }),
+  }),
+  getManagedDeployment: endpoint({
+    ...deployment,
+    method: 'GET',
+    path: `${base}/{id}`,
+    access: ['compute:read'],
+    summary: 'Get a managed deployment with its replicas',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: managedDeployment,
+  }),
+  createManagedDeployment: endpoint({
+    ...deployment,
+    method: 'POST',
+    path: base,
+    access: ['compute:write', 'operator'],
+    summary: 'Serve a model on rented GPUs',
+    description:
+      'Replicas are rentals of your account: you pay for their GPU time from the moment a replica first answers, and nothing per token. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
+    errors: [400, 401, 402, 403, 404, 500],
+    body: z
+      .strictObject({
+        name: z
+          .string()
+          .regex(/^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}$/, 'Must be letters, digits and . _ : @ + -, at most 100')
+          .optional()
+          .describe('Name of the model in your account; required unless `forEveryone`'),
+        model: z
+          .string()
+          .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
+          .optional()
+          .describe('With `forEveryone`: the model to serve; it is created if it does not exist'),
+        kind: modelKind.default('chat'),
+        forEveryone: z.boolean().optional().describe('Serve all accounts; needs scope `operator`'),
+        sharedWith: sharedWith.optional().describe('IDs of other accounts that may use it'),
+        contextTokens: z.int().min(1).max(100_000_000).optional(),
+        ...specFields,
+        replicas: settingFields.replicas.optional(),
+        scaling: scaling.optional(),
+        queueSeconds: settingFields.queueSeconds.optional(),
+        drainSeconds: settingFields.drainSeconds.optional(),
+        hourlyBudgetUsd: settingFields.hourlyBudgetUsd.optional(),
+      })
+      .meta({ id: 'CreateManagedDeployment' }),
+    response: managedDeployment,
+    idempotent: true,
+  }),
+  changeManagedDeployment: endpoint({
+    ...deployment,
+    method: 'PATCH',
+    path: `${base}/{id}`,
+    access: ['compute:write', 'operator'],
+    summary: 'Change replicas, scaling, limits or sharing; applies at once',
+    description: '`replicas` with `max` 0 pauses the deployment.',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({
+        replicas: settingFields.replicas.optional(),
+        scaling: scaling.optional(),
+        queueSeconds: z.int().min(1).max(3_600).optional(),
+        drainSeconds: z.int().min(0).max(3_600).optional(),
+        hourlyBudgetUsd: nonNegativeUsdText.nullable().optional(),
+        sharedWith: sharedWith.optional(),
+      })
+      .meta({ id: 'ChangeManagedDeployment' }),
+    response: managedDeployment,
+  }),
+  rolloutManagedDeployment: endpoint({
+    ...deployment,
+    method: 'POST',
+    path: `${base}/{id}/rollout`,
+    access: ['compute:write', 'operator'],
+    summary: 'Roll out a new version: its replicas answer before old ones drain',
+    description:
+      'Without fields, the same version starts again, also after a failure. If no GPU is spare the rollout waits and says so; with `inPlace`, an old replica ends first.',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    body: z
+      .strictObject({
+        recipe: recipe.optional(),
+        gpus: gpus.optional(),
+        inPlace: z.boolean().optional().describe('End an old replica first where there is no spare GPU'),
+      })
+      .meta({ id: 'RolloutManagedDeployment' }),
+    response: managedDeployment,
+  }),
+  deleteManagedDeployment: endpoint({
+    ...deployment,
+    method: 'DELETE',
+    path: `${base}/{id}`,
+    access: ['compute:write', 'operator'],
+    summary: 'Delete a managed deployment; its replicas finish their requests and end',
+    errors: [400, 401, 403, 404, 500],
+    params: textIdParams,
+    response: message,
+  }),
+}

@@ -1,0 +1,185 @@
+/** Replicas of managed deployments, with their rentals, and the load that gateways report. */
+import { sql } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { NanoUsd } from '../base/money.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
+import type { RentalState } from '../contract/rental.ts'
+import type { ReplicaEndpoint, ReplicaState } from '../domain/serving.ts'
+import type { Db, Tx } from './database.ts'
+import { SERVE_WAKE } from './managed-deployment.ts'
+import type { ReplicaLoads } from './serving-tables.ts'
+
+export interface Replica {
+  readonly id: string
+  readonly deployment_id: string
+  readonly version: number
+  readonly rental_id: number
+  readonly endpoint: ReplicaEndpoint
+  readonly key_sealed: string
+  readonly state: ReplicaState
+  readonly reason: string | null
+  readonly detail: string | null
+  readonly created_at: Instant
+  readonly ready_at: Instant | null
+  readonly draining_at: Instant | null
+  readonly ended_at: Instant | null
+  readonly rental_name: string
+  readonly account_id: string
+  readonly status: RentalState
+  readonly status_reason: string | null
+  readonly status_since: Instant
+  readonly started_at: Instant | null
+  readonly driver: ProviderId
+  readonly external_id: string | null
+  readonly node: string | null
+  readonly gpu_model: string | null
+  readonly cost_per_hour: NanoUsd
+}
+
+/** Newest first. Ended ones only if they ended after `endedSince`. */
+export async function listReplicas(
+  db: Db,
+  deploymentIds: readonly string[],
+  endedSince?: Instant,
+): Promise<Replica[]> {
+  if (deploymentIds.length === 0) return []
+  const since = toDateOrNull(endedSince ?? null)
+  const rows = await sql<Replica>`
+    select p.*, r.name as rental_name, r.account_id, r.status, r.status_reason, r.status_since, r.started_at, r.driver,
+      r.external_id, r.spec #>> '{nodes,0,machineId}' as node, r.spec ->> 'gpuModel' as gpu_model,
+      t.cost_nano_per_hour as cost_per_hour
+    from replica p
+    join rental r on r.id = p.rental_id
+    join lateral (select cost_nano_per_hour from term where rental_id = r.id order by n desc limit 1) t on true
+    where p.deployment_id = any (${[...deploymentIds]}::text[])
+      and (p.state <> 'ended' or p.ended_at >= ${since}::timestamptz)
+    order by p.created_at desc, p.id`.execute(db)
+  return rows.rows
+}
+
+export async function insertReplica(
+  tx: Tx,
+  replica: Pick<Replica, 'id' | 'deployment_id' | 'version' | 'rental_id' | 'endpoint' | 'key_sealed'>,
+): Promise<void> {
+  await tx.db
+    .insertInto('replica')
+    .values({ ...replica, endpoint: JSON.stringify(replica.endpoint), state: 'starting', created_at: toDate(tx.clock.now()) })
+    .execute()
+}
+
+/** False: it is no longer in one of the states `from`. */
+export async function moveReplica(
+  tx: Tx,
+  id: string,
+  from: readonly ReplicaState[],
+  to: { readonly state: ReplicaState; readonly reason: string | null; readonly detail?: string | null },
+): Promise<boolean> {
+  const now = toDate(tx.clock.now())
+  const moved = await tx.db
+    .updateTable('replica')
+    .set({
+      ...to,
+      ...(to.state === 'ready' ? { ready_at: now } : {}),
+      ...(to.state === 'draining' ? { draining_at: now } : {}),
+      ...(to.state === 'ended' ? { ended_at: now } : {}),
+    })
+    .where('id', '=', id)
+    .where('state', 'in', [...from])
+    .returning('id')
+    .executeTakeFirst()
+  tx.wake.add(SERVE_WAKE)
+  return moved !== undefined
+}
+
+/** The result of a readiness check that failed. An unchanged one is not written again. */
+export async function noteReplica(db: Db, id: string, detail: string): Promise<void> {
+  await sql`update replica set detail = ${detail} where id = ${id} and state = 'starting'
+    and detail is distinct from ${detail}`.execute(db)
+}
+
+/** Whether the rental is a replica that has not answered yet, and is therefore not charged. */
+export async function isWarmingUp(db: Db, rentalId: number): Promise<boolean> {
+  const found = await db
+    .selectFrom('replica')
+    .select('id')
+    .where('rental_id', '=', rentalId)
+    .where('ready_at', 'is', null)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
+export interface GatewayLoad {
+  readonly model: string
+  readonly outstanding: number
+  readonly current: number
+  readonly replicas: ReplicaLoads
+  readonly activeAt: Instant | null
+}
+
+/** One statement for all models of a gateway. */
+export async function writeLoad(db: Db, gatewayId: string, loads: readonly GatewayLoad[], now: Instant): Promise<void> {
+  if (loads.length === 0) return
+  await db
+    .insertInto('gateway_load')
+    .values(
+      loads.map(({ model, outstanding, current, replicas, activeAt }) => ({
+        gateway_id: gatewayId,
+        model,
+        outstanding,
+        current,
+        replicas: JSON.stringify(replicas),
+        active_at: toDateOrNull(activeAt),
+        at: toDate(now),
+      })),
+    )
+    .onConflict((conflict) =>
+      conflict.columns(['gateway_id', 'model']).doUpdateSet((row) => ({
+        outstanding: row.ref('excluded.outstanding'),
+        current: row.ref('excluded.current'),
+        replicas: row.ref('excluded.replicas'),
+        active_at: row.ref('excluded.active_at'),
+        at: row.ref('excluded.at'),
+      })),
+    )
+    .execute()
+}
+
+export interface ModelLoad extends GatewayLoad {
+  readonly gatewayId: string
+  readonly at: Instant
+}
+
+/** Rows written after `since`. */
+export async function readLoads(db: Db, since: Instant): Promise<ModelLoad[]> {
+  const rows = await db
+    .selectFrom('gateway_load')
+    .selectAll()
+    .where('at', '>', sql<Instant>`${toDate(since)}::timestamptz`)
+    .execute()
+  return rows.map((row) => ({
+    gatewayId: row.gateway_id,
+    model: row.model,
+    outstanding: row.outstanding,
+    current: row.current,
+    replicas: row.replicas,
+    activeAt: row.active_at,
+    at: row.at,
+  }))
+}
+
+/** Gateways that beat after `since`. */
+export async function listLiveGateways(db: Db, since: Instant): Promise<string[]> {
+  const rows = await db
+    .selectFrom('gateway')
+    .select('id')
+    .where('seen_at', '>', sql<Instant>`${toDate(since)}::timestamptz`)
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+export async function deleteOldLoads(db: Db, before: Instant): Promise<void> {
+  await db
+    .deleteFrom('gateway_load')
+    .where('at', '<', sql<Instant>`${toDate(before)}::timestamptz`)
+    .execute()
+}
