@@ -1,4 +1,5 @@
 /** The dependencies of use cases, and the caller. */
+import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
@@ -35,10 +36,18 @@ export interface App {
   readonly rentalOptions?: RentalOptions
   /** Samples that are not in the database yet. Absent: no host reports to this server. */
   readonly recorder?: MetricRecorder
+  /** A stream to a port of a rented machine. undefined: its host is not connected. Absent: this server reaches none. */
+  readonly dialWorkload?: (to: WorkloadPortAddress) => Duplex | undefined
   /** Absent: this server has no gateway. */
   readonly modelStatus?: ModelStatus
   /** The cost of a recent request of this server, which may not be settled in the database yet. */
   readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
+}
+
+export interface WorkloadPortAddress {
+  readonly hostId: string
+  readonly workloadId: string
+  readonly port: number
 }
 
 export interface DriverFault {

@@ -7,6 +7,7 @@ import type { AuditAction } from '../domain/audit.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Tx } from '../store/database.ts'
+import { findManagedOfModel } from '../store/managed-deployment.ts'
 import * as store from '../store/model.ts'
 import type { Actor } from './app.ts'
 
@@ -99,6 +100,7 @@ export async function changeModel(
 
 /** Costs and logs of its requests keep the model's name. */
 export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
+  if ((await findManagedOfModel(tx.db, name)) !== undefined) return fail('model_deployed', { model: name })
   if (!(await store.deleteModel(tx, name))) return noSuchModel(name)
   await audit(tx, actor, 'model.delete', name, undefined, {})
   return ok(name)

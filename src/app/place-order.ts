@@ -53,7 +53,12 @@ export async function placeOrder(
 }
 
 /** Checks that need no machine: dates, price cap, quota, keys, limits. */
-function refuseOrder(app: App, { spec, term, guards, isManaged }: Order, facts: OrderFacts, now: Instant): Failure | undefined {
+function refuseOrder(
+  app: App,
+  { spec, term, guards, isManaged }: Order,
+  facts: OrderFacts,
+  now: Instant,
+): Failure | undefined {
   if (guards.autoTerminateAt !== null && guards.autoTerminateAt <= now) {
     return failField(['autoTerminateAt'], 'end_in_the_past')
   }

@@ -101,7 +101,9 @@ async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Rep
   const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(tx.db, wanted)
   const onMachine = (id: string): number => others.filter(({ node }) => node === id).length
   return machines.toSorted(
-    (a, b) => Number((a.price_nano_per_gpu_hour ?? 0n) - (b.price_nano_per_gpu_hour ?? 0n)) || onMachine(a.id) - onMachine(b.id),
+    (a, b) =>
+      Number((a.price_nano_per_gpu_hour ?? 0n) - (b.price_nano_per_gpu_hour ?? 0n)) ||
+      onMachine(a.id) - onMachine(b.id),
   )
 }
 
@@ -217,7 +219,8 @@ export async function endReplica(
 ): Promise<void> {
   const { why, isFailure, detail } = end
   const reason = replica.reason !== null && why === 'drained' ? replica.reason : why
-  if (!(await moveReplica(tx, replica.id, ['starting', 'ready', 'draining'], { state: 'ended', reason, detail }))) return
+  if (!(await moveReplica(tx, replica.id, ['starting', 'ready', 'draining'], { state: 'ended', reason, detail })))
+    return
   const rental = await lockRental(tx, replica.rental_id)
   if (rental !== undefined) await terminateRental(tx, rental, 'replica_ended', tx.clock.now())
   recordDeploymentEvent(tx, deployment, isFailure ? 'deployment.replica_failed' : 'deployment.replica_ended', {

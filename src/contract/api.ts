@@ -10,6 +10,7 @@ import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
+import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
 import { mediaEndpoints } from './media.ts'
@@ -58,6 +59,7 @@ export const api = {
   ...marketplaceSearchEndpoints,
   ...inferenceEndpoints,
   ...mediaEndpoints,
+  ...managedDeploymentEndpoints,
   ...accountEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,

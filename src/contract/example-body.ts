@@ -48,6 +48,15 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     env: { JUPYTER_TOKEN: '{{ secrets.JUPYTER_TOKEN }}' },
   },
   changeTemplate: { summary: 'JupyterLab for the team' },
+  createManagedDeployment: {
+    name: 'assistant',
+    recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', weightsGib: 16 },
+    gpus: { model: 'H100', count: 1, maxUsdPerGpuHour: '3.00' },
+    replicas: { min: 0, max: 4 },
+    hourlyBudgetUsd: '12.00',
+  },
+  changeManagedDeployment: { replicas: { min: 1, max: 8 } },
+  rolloutManagedDeployment: { recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', contextTokens: 32_768 } },
   setSecret: { value: 'correct horse battery staple' },
   addRegistryCredential: {
     name: 'team registry',

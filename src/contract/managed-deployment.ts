@@ -61,10 +61,28 @@ const settingFields = {
     .max(3_600)
     .default(120)
     .describe('How long a replica may finish its requests before it ends'),
-  hourlyBudgetUsd: nonNegativeUsdText.nullable().default(null).describe('Most that all replicas together may cost per hour'),
+  hourlyBudgetUsd: nonNegativeUsdText
+    .nullable()
+    .default(null)
+    .describe('Most that all replicas together may cost per hour'),
 }
 const deploymentSettings = z.object(settingFields)
 export type DeploymentSettings = z.output<typeof deploymentSettings>
+
+const noSettings = deploymentSettings.parse({ replicas: {}, scaling: {} })
+
+/** With the defaults for what is not given. */
+export function settingsOf(given: {
+  readonly [name in keyof DeploymentSettings]?: DeploymentSettings[name] | undefined
+}): DeploymentSettings {
+  return {
+    replicas: given.replicas ?? noSettings.replicas,
+    scaling: given.scaling ?? noSettings.scaling,
+    queueSeconds: given.queueSeconds ?? noSettings.queueSeconds,
+    drainSeconds: given.drainSeconds ?? noSettings.drainSeconds,
+    hourlyBudgetUsd: given.hourlyBudgetUsd ?? noSettings.hourlyBudgetUsd,
+  }
+}
 
 const sharedWith = z.array(z.string().min(1).max(100)).max(limits.sharedAccounts)
 

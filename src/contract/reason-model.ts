@@ -52,9 +52,7 @@ export const modelReasons = {
     ({ model }: Model) => `The model ${model} has a managed deployment.`,
     'Change that one, or delete it first.',
   ),
-  house_budget_missing: invalid(
-    'A deployment for everyone needs `hourlyBudgetUsd`: the house pays for its GPUs.',
-  ),
+  house_budget_missing: invalid('A deployment for everyone needs `hourlyBudgetUsd`: the house pays for its GPUs.'),
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
     ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>

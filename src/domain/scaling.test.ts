@@ -63,7 +63,9 @@ function simulate(seconds: number, arrivals: (second: number) => number, world: 
     ready = Math.min(ready, state.desired)
     replicas.push(state.desired)
   }
-  const steps = replicas.flatMap((n, i) => (i > 0 && n !== replicas[i - 1] ? [Math.sign(n - (replicas[i - 1] ?? 0))] : []))
+  const steps = replicas.flatMap((n, i) =>
+    i > 0 && n !== replicas[i - 1] ? [Math.sign(n - (replicas[i - 1] ?? 0))] : [],
+  )
   const turns = steps.filter((step, i) => i > 0 && step !== steps[i - 1]).length
   return { replicas, reasons, longestWait, unserved: waiting.length, turns }
 }
@@ -164,7 +166,10 @@ describe('scaling', () => {
   test('a new minimum applies at once, and a maximum of zero pauses the deployment', () => {
     const state = initialScaling(rule, start)
     const quiet = { outstanding: 0, current: 0, activeAt: null, starting: 0 }
-    expect(decideScale({ ...rule, min: 2 }, state, quiet, start)).toMatchObject({ state: { desired: 2 }, why: 'minimum' })
+    expect(decideScale({ ...rule, min: 2 }, state, quiet, start)).toMatchObject({
+      state: { desired: 2 },
+      why: 'minimum',
+    })
     const busy = { ...quiet, outstanding: 9, current: 9 }
     const paused = decideScale({ ...rule, max: 0 }, { ...state, desired: 2 }, busy, start)
     expect(paused).toMatchObject({ state: { desired: 0 }, why: 'maximum' })

@@ -43,7 +43,15 @@ export interface ServingDemand {
   readonly starting: number
 }
 
-export type ScalingReason = 'steady' | 'minimum' | 'maximum' | 'budget' | 'request_at_zero' | 'load' | 'less_load' | 'idle'
+export type ScalingReason =
+  | 'steady'
+  | 'minimum'
+  | 'maximum'
+  | 'budget'
+  | 'request_at_zero'
+  | 'load'
+  | 'less_load'
+  | 'idle'
 
 export interface ScalingDecision {
   readonly state: ScalingState

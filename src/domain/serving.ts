@@ -4,6 +4,7 @@
  * last ready one serving; draining stops the routing first and waits for the requests; failures back off.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import type { DeploymentStatus } from '../contract/managed-deployment.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { ReplicaProtocol } from './recipe-engine.ts'
 
@@ -157,10 +158,16 @@ function balance(facts: ServingFacts, serving: readonly ReplicaFacts[], now: Ins
 /** Without a spare GPU, an in-place rollout gives up one old replica at a time. */
 function roomFor(
   { blocked, inPlace, replicas, desired }: ServingFacts,
-  now: { ready: number; current: readonly ReplicaFacts[]; old: readonly ReplicaFacts[]; surplusOld: readonly unknown[] },
+  now: {
+    ready: number
+    current: readonly ReplicaFacts[]
+    old: readonly ReplicaFacts[]
+    surplusOld: readonly unknown[]
+  },
 ): ServingAction[] {
   const isStuck = blocked?.noCapacity === true && now.current.length < desired && now.old.length > 0
-  const isBusy = now.surplusOld.length > 0 || now.current.length > now.ready || replicas.some((one) => one.state === 'draining')
+  const isBusy =
+    now.surplusOld.length > 0 || now.current.length > now.ready || replicas.some((one) => one.state === 'draining')
   if (!inPlace || !isStuck || isBusy) return []
   return leastBusy(now.old)
     .slice(0, 1)
@@ -192,4 +199,28 @@ function leastBusy(replicas: readonly ReplicaFacts[]): ReplicaFacts[] {
 
 function newestStarting(replicas: readonly ReplicaFacts[]): ReplicaFacts[] {
   return replicas.filter(({ state }) => state === 'starting').toSorted((a, b) => b.createdAt - a.createdAt)
+}
+
+export interface StatusFacts {
+  readonly isDeleted: boolean
+  readonly ready: number
+  readonly starting: number
+  readonly desired: number
+  /** Why the newest version was given up. */
+  readonly failed: string | null
+  /** Why the last order failed. */
+  readonly blocked: string | null
+  /** What the last readiness check of a replica found. */
+  readonly startingDetail: string | null
+}
+
+/** The state of a deployment in one word, and what it waits for or why it failed. */
+export function deploymentStatusOf(facts: StatusFacts): { status: DeploymentStatus; message: string | null } {
+  if (facts.isDeleted) return { status: 'deleting', message: null }
+  // The old version serves while the new one has failed or finds no machine.
+  const message = facts.failed ?? facts.blocked
+  if (facts.ready > 0) return { status: 'ready', message }
+  if (facts.failed !== null) return { status: 'failed', message }
+  if (facts.starting > 0) return { status: 'starting', message: facts.startingDetail ?? facts.blocked }
+  return facts.desired > 0 ? { status: 'waiting', message } : { status: 'idle', message: null }
 }

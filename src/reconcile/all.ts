@@ -19,6 +19,7 @@ import { power } from './power.ts'
 import { provision } from './provision.ts'
 import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
+import { serveDeployments } from './serve.ts'
 import type { Retention } from '../domain/retention.ts'
 import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
@@ -51,6 +52,7 @@ export function allReconcilers(
     observeVolumes(app),
     terminate(app),
     power(app),
+    serveDeployments(app),
     meter(app),
     expireTerms(app),
     expireStates(app),

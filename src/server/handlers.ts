@@ -25,6 +25,7 @@ import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
 import { supplyHandlers } from './handlers/supply.ts'
+import { managedDeploymentHandlers } from './handlers/managed-deployment.ts'
 import { templateHandlers } from './handlers/template.ts'
 import { operatorSummaryHandlers } from './handlers/operator-summary.ts'
 import { trafficHandlers } from './handlers/traffic.ts'
@@ -49,6 +50,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...marketplaceSearchHandlers,
     ...accountHandlers,
     ...secretHandlers,
+    ...managedDeploymentHandlers,
     ...templateHandlers,
     ...eventHandlers,
     ...notificationHandlers,

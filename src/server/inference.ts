@@ -21,6 +21,7 @@ import { makeEngineHost } from '../models/engine-host.ts'
 import type { LocalEngines } from '../models/local-engine.ts'
 import { makeModelStore } from '../models/model-store.ts'
 import { npmRegistry } from '../models/npm-registry.ts'
+import { reportGatewayLoad } from './gateway-load.ts'
 import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
 import { makeModelCatalog } from './model-catalog.ts'
 import { makeModelStatus } from './model-status.ts'
@@ -50,6 +51,8 @@ export interface InferenceOptions {
   readonly metrics: Metrics
   readonly rates: RateLimiter
   readonly closing: Array<() => Promise<unknown>>
+  /** Reaches ports of rented machines. undefined: the host is not connected. */
+  readonly dial: NonNullable<App['dialWorkload']>
 }
 
 export async function openInference(options: InferenceOptions): Promise<Inference> {
@@ -62,7 +65,23 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   await meter.start()
   closing.push(() => meter.close())
 
-  const dispatcher = makeDispatcher({ lookup: guardedLookup(true) })
+  const dispatcher: RunningDispatcher = makeDispatcher({
+    lookup: guardedLookup(true),
+    dial: (address) => {
+      const stream = options.dial(address)
+      if (stream === undefined) throw new Error('the host is not connected')
+      return stream
+    },
+    onWaiting: (model) => load.waiting(model),
+  })
+  const load = reportGatewayLoad({
+    database: app.database,
+    clock: app.clock,
+    gatewayId,
+    stats: () => dispatcher.stats(),
+    log,
+  })
+  closing.push(() => load.close())
   const engines = openEngines(options)
   closing.push(async () => engines?.close())
   closing.push(() => dispatcher.close())
@@ -97,6 +116,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
     log,
     onChange: (models) => {
       dispatcher.setCatalog(models)
+      load.setCatalog(models)
       gateway.setCatalog(models)
     },
   })

@@ -183,7 +183,10 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const { log, options, closing, databaseUrl, dataDir } = wiring
   const metrics = new Metrics()
   const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
-  const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing })
+  const links = makeHostLinks(engineLinks(bare.drivers.values()))
+  const dial: NonNullable<App['dialWorkload']> = ({ hostId, workloadId, port }) =>
+    links.open(hostId, { kind: 'port', workloadId, port })
+  const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing, dial })
   const rentalOptions = shareRentalOptions(bare.database.db)
   const { trustedProxy, portDomain } = settings
   let ownPort = settings.port
@@ -193,13 +196,13 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     driverFault: reportFaults(metrics, log),
     modelStatus: inference.modelStatus,
     recentCost: (id) => inference.meter.costOf(id),
+    dialWorkload: dial,
     portUrl: (rentalName, port) => portDomain && portUrl(portDomain, { rentalName, port }, ownPort),
   }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
   app.database.silence.isAnswering = () => authenticator.isCaching()
   const streams = makeEventStreams(app)
-  const links = makeHostLinks(engineLinks(app.drivers.values()))
   const shares = makePortShares()
   const ports = openPortProxy({
     app,

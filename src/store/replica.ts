@@ -37,11 +37,7 @@ export interface Replica {
 }
 
 /** Newest first. Ended ones only if they ended after `endedSince`. */
-export async function listReplicas(
-  db: Db,
-  deploymentIds: readonly string[],
-  endedSince?: Instant,
-): Promise<Replica[]> {
+export async function listReplicas(db: Db, deploymentIds: readonly string[], endedSince?: Instant): Promise<Replica[]> {
   if (deploymentIds.length === 0) return []
   const since = toDateOrNull(endedSince ?? null)
   const rows = await sql<Replica>`
@@ -63,7 +59,12 @@ export async function insertReplica(
 ): Promise<void> {
   await tx.db
     .insertInto('replica')
-    .values({ ...replica, endpoint: JSON.stringify(replica.endpoint), state: 'starting', created_at: toDate(tx.clock.now()) })
+    .values({
+      ...replica,
+      endpoint: JSON.stringify(replica.endpoint),
+      state: 'starting',
+      created_at: toDate(tx.clock.now()),
+    })
     .execute()
 }
 

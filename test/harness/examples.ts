@@ -39,6 +39,8 @@ export interface Owned {
   readonly secretToDelete: string
   readonly template: string
   readonly templateToDelete: string
+  readonly managedDeployment: string
+  readonly managedDeploymentToDelete: string
   readonly registryCredentialToDelete: string
   readonly portTokenToRevoke: string
   readonly webhook: string
@@ -186,6 +188,12 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listSecrets: none,
   setSecret: () => ({ params: { name: 'HF_TOKEN' }, body: exampleBodies.setSecret }),
   deleteSecret: (its) => owned({ name: its.secretToDelete }),
+  listManagedDeployments: none,
+  getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
+  createManagedDeployment: withBody(exampleBodies.createManagedDeployment),
+  changeManagedDeployment: (its) => owned({ id: its.managedDeployment }, { replicas: { min: 0, max: 2 } }),
+  rolloutManagedDeployment: (its) => owned({ id: its.managedDeployment }, exampleBodies.rolloutManagedDeployment),
+  deleteManagedDeployment: (its) => owned({ id: its.managedDeploymentToDelete }),
   listTemplates: none,
   getTemplate: (its) => owned({ id: its.template }),
   createTemplate: withBody(exampleBodies.createTemplate),
@@ -387,6 +395,10 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
     sshKeyToDelete: (await make('/v2/ssh-keys', { name: 'to delete', publicKey: testSshKey })).id,
     template: (await make('/v2/templates', exampleBodies.createTemplate)).id,
     templateToDelete: (await make('/v2/templates', exampleBodies.createTemplate)).id,
+    managedDeployment: (await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'kept' })).id,
+    managedDeploymentToDelete: (
+      await make('/v2/deployments', { ...exampleBodies.createManagedDeployment, name: 'gone' })
+    ).id,
     secretToDelete: (await succeed(owner.call, 'PUT', '/v2/secrets/to-delete', { value: 'planted' })).name,
     registryCredentialToDelete: (
       await make('/v2/registry-credentials', { ...exampleBodies.addRegistryCredential, name: 'to delete' })

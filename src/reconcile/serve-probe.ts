@@ -1,0 +1,116 @@
+/**
+ * Readiness checks of replicas: the smallest real job of the recipe, through the same link that requests take. Health
+ * endpoints of engines answer long before they can serve, so only an answer counts. Checks run beside the passes, one at
+ * a time per replica; what they find is written in a transaction of their own.
+ */
+import http from 'node:http'
+import type { Duplex } from 'node:stream'
+import { SECOND_MS } from '../base/instant.ts'
+import type { App } from '../app/app.ts'
+import { becomeReady, containerOf } from '../app/replica.ts'
+import { isProven, type ReadinessJob } from '../domain/readiness.ts'
+import { transact } from '../store/database.ts'
+import { lockManaged, readVersion, SERVE_WAKE, type ManagedDeployment } from '../store/managed-deployment.ts'
+import { listReplicas, noteReplica, type Replica } from '../store/replica.ts'
+
+const MAX_PROBES = 256
+/** After a check that found nothing. */
+const RETRY_MS = SECOND_MS
+const MAX_ANSWER_BYTES = 16_777_216
+const MAX_SHOWN_CHARS = 300
+
+export interface Probes {
+  /** Starts a check unless one runs, or has just run. */
+  check(deployment: ManagedDeployment, replica: Replica): void
+}
+
+export function makeProbes(app: App): Probes {
+  /** null: runs now. Otherwise when the next may start. */
+  const known = new Map<string, number | null>()
+  return {
+    check: (deployment, replica) => {
+      const next = known.get(replica.id)
+      if (next === null || (next !== undefined && performance.now() < next)) return
+      if (next === undefined && known.size >= MAX_PROBES) forgetOld(known)
+      known.set(replica.id, null)
+      probe(app, deployment, replica)
+        .catch((error: unknown) => app.warn?.(error, `could not check the replica ${replica.id}`))
+        .finally(() => known.set(replica.id, performance.now() + RETRY_MS))
+    },
+  }
+}
+
+function forgetOld(known: Map<string, number | null>): void {
+  for (const [id, next] of known) if (next !== null && next < performance.now()) known.delete(id)
+}
+
+async function probe(app: App, deployment: ManagedDeployment, replica: Replica): Promise<void> {
+  const version = await readVersion(app.database.db, deployment.id, replica.version)
+  const container = version === undefined ? undefined : containerOf(deployment, version.spec, '')
+  if (container?.ok !== true) return
+  const { node: hostId, external_id: workloadId } = replica
+  if (hostId === null || workloadId === null) return
+  const { port } = replica.endpoint
+  const stream = app.dialWorkload?.({ hostId, workloadId, port })
+  const found =
+    stream === undefined
+      ? 'The host is not connected.'
+      : await ask(stream, container.value.readiness, { port, key: app.vault.open(replica.key_sealed) })
+  if (found !== undefined) return noteReplica(app.database.db, replica.id, found)
+  const isReady = await transact(app.database, async (tx) => {
+    const locked = await lockManaged(tx, deployment.id)
+    const current = (await listReplicas(tx.db, [deployment.id])).find(({ id }) => id === replica.id)
+    return locked !== undefined && current !== undefined && (await becomeReady(tx, locked, current))
+  })
+  if (isReady) app.database.onCommit(new Set([SERVE_WAKE]))
+}
+
+/** undefined: it has answered. Otherwise what it did instead, for people. */
+function ask(
+  stream: Duplex,
+  job: ReadinessJob,
+  { port, key }: { readonly port: number; readonly key: string },
+): Promise<string | undefined> {
+  const body = Buffer.from(JSON.stringify(job.body))
+  return new Promise((resolve) => {
+    const over = (found: string | undefined): void => {
+      clearTimeout(late)
+      request.destroy()
+      stream.destroy()
+      resolve(found)
+    }
+    const late = setTimeout(() => over(`No answer within ${job.timeoutSeconds} s.`), job.timeoutSeconds * SECOND_MS)
+    const request = http.request({
+      createConnection: () => stream,
+      method: 'POST',
+      path: job.path,
+      headers: {
+        Host: `127.0.0.1:${port}`,
+        'User-Agent': 'berth-readiness-check',
+        'Content-Type': 'application/json',
+        'Content-Length': body.length,
+        Authorization: `Bearer ${key}`,
+        Connection: 'close',
+      },
+    })
+    request.on('error', (error) => over(`No answer on port ${port}: ${error.message}`))
+    stream.on('error', (error) => over(`No answer on port ${port}: ${error.message}`))
+    request.once('response', (answer) => {
+      const pieces: Buffer[] = []
+      let bytes = 0
+      answer.on('data', (piece: Buffer) => {
+        bytes += piece.length
+        if (bytes > MAX_ANSWER_BYTES) return over('The answer to the readiness check is too long.')
+        pieces.push(piece)
+      })
+      answer.on('error', (error) => over(`The answer broke off: ${error.message}`))
+      answer.once('end', () => {
+        const whole = Buffer.concat(pieces)
+        const { statusCode = 500 } = answer
+        if (isProven(job, statusCode, whole)) return over(undefined)
+        over(`Answered ${statusCode}: ${whole.toString('utf8').slice(0, MAX_SHOWN_CHARS)}`)
+      })
+    })
+    request.end(body)
+  })
+}

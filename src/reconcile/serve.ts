@@ -1,0 +1,292 @@
+/**
+ * Serves managed deployments: decides how many replicas each needs, and starts, checks, drains and ends them. A pass only
+ * reads and writes the database, so it is quick; readiness checks run beside it (serve-probe.ts) and write their own
+ * results. Each step is one transaction under the lock of the deployment.
+ */
+import { addMs, HOUR_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import { nanoUsdOf, usd } from '../base/money.ts'
+import type { App } from '../app/app.ts'
+import { recordDeploymentEvent } from '../app/deployment-event.ts'
+import { fundHouse } from '../app/house.ts'
+import { containerOf, drainReplica, endReplica, startReplica } from '../app/replica.ts'
+import { readLastLog } from '../app/rental-log.ts'
+import { decideScale, type ServingDemand } from '../domain/scaling.ts'
+import { isGivenUp, planServing, PROVEN_MS, type ReplicaFacts, type ServingAction } from '../domain/serving.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { endTurn, takeTurn } from '../store/lease.ts'
+import * as store from '../store/managed-deployment.ts'
+import {
+  deleteOldLoads,
+  listLiveGateways,
+  listReplicas,
+  readLoads,
+  type ModelLoad,
+  type Replica,
+} from '../store/replica.ts'
+import { eachOf, type Reconciler } from './loop.ts'
+import { makeProbes, type Probes } from './serve-probe.ts'
+
+const EVERY_MS = SECOND_MS
+const LEASE_MS = 15 * SECOND_MS
+const WIDTH = 8
+/** Gateways write while they have requests; an older row is of one that is gone. */
+const LOAD_MS = 5 * SECOND_MS
+/** Of a gateway that confirms a drain. */
+const GATEWAY_MS = 30 * SECOND_MS
+const MAX_LOG_LINES = 20
+const MAX_DETAIL_CHARS = 2_000
+const LOOP = 'serve'
+
+export function serveDeployments(app: App): Reconciler {
+  const probes = makeProbes(app)
+  let sweptAt = app.clock.now()
+  return {
+    name: LOOP,
+    everyMs: EVERY_MS,
+    run: async () => {
+      const now = app.clock.now()
+      const { db } = app.database
+      const deployments = await store.listManaged(db)
+      if (deployments.length === 0) return false
+      const token = await takeTurn(db, LOOP, { now, leaseMs: LEASE_MS })
+      if (token === undefined) return false
+      try {
+        const [loads, gateways] = await Promise.all([
+          readLoads(db, addMs(now, -LOAD_MS)),
+          listLiveGateways(db, addMs(now, -GATEWAY_MS)),
+        ])
+        await fundPublic(app, deployments)
+        await eachOf(deployments, WIDTH, (one) => serveOne(app, probes, one, { loads, gateways }))
+        if (sweptAt < addMs(now, -HOUR_MS)) {
+          sweptAt = now
+          await deleteOldLoads(db, addMs(now, -HOUR_MS))
+        }
+      } finally {
+        await endTurn(db, LOOP, token, now)
+      }
+      return false
+    },
+  }
+}
+
+/** The meter tops up holds from the balance, so that has to last for the next hour. */
+async function fundPublic(app: App, deployments: readonly store.ManagedDeployment[]): Promise<void> {
+  if (!deployments.some(({ is_public }) => is_public)) return
+  for (const { accountId, perHour } of await store.readHouseSpend(app.database.db)) {
+    await transact(app.database, (tx) => fundHouse(tx, accountId, nanoUsdOf(perHour)))
+  }
+}
+
+interface World {
+  readonly loads: readonly ModelLoad[]
+  readonly gateways: readonly string[]
+}
+
+async function serveOne(app: App, probes: Probes, seen: store.ManagedDeployment, world: World): Promise<void> {
+  const loads = world.loads.filter(({ model }) => model === seen.model)
+  const actions = await transact(app.database, (tx) => decide(tx, seen, loads, world.gateways))
+  for (const action of actions) await carryOut(app, seen, action)
+  const replicas = await listReplicas(app.database.db, [seen.id])
+  for (const one of replicas) if (one.state === 'starting' && one.status === 'Running') probes.check(seen, one)
+}
+
+/** Under the lock of the deployment: the scale, and what follows from it. */
+async function decide(
+  tx: Tx,
+  seen: store.ManagedDeployment,
+  loads: readonly ModelLoad[],
+  gateways: readonly string[],
+): Promise<ServingAction[]> {
+  const deployment = await store.lockManaged(tx, seen.id)
+  if (deployment === undefined) return []
+  const now = tx.clock.now()
+  const replicas = await listReplicas(tx.db, [deployment.id])
+  if (deployment.deleted_at !== null && replicas.length === 0) {
+    recordDeploymentEvent(tx, deployment, 'deployment.deleted')
+    await store.deleteManaged(tx, deployment)
+    return []
+  }
+  const desired = await scale(tx, deployment, replicas, loads, now)
+  await noteProgress(tx, deployment, replicas, desired, now)
+  const container = containerOf(deployment, deployment.spec, '')
+  return planServing(
+    {
+      replicas: replicas.map((one) => factsOf(one, loads, gateways)),
+      desired,
+      version: deployment.version,
+      readyVersion: deployment.ready_version,
+      isVersionFailed: deployment.failed_reason !== null,
+      inPlace: deployment.in_place,
+      isDeleted: deployment.deleted_at !== null,
+      failures: deployment.failures,
+      failedAt: deployment.failed_at,
+      blocked:
+        deployment.blocked_at === null
+          ? null
+          : { at: deployment.blocked_at, noCapacity: deployment.blocked_reason === 'no_capacity' },
+      startMs: (container.ok ? container.value.startSeconds : 0) * SECOND_MS,
+      drainMs: deployment.settings.drainSeconds * SECOND_MS,
+    },
+    now,
+  )
+}
+
+async function scale(
+  tx: Tx,
+  deployment: store.ManagedDeployment,
+  replicas: readonly Replica[],
+  loads: readonly ModelLoad[],
+  now: Instant,
+): Promise<number> {
+  const { settings, scaling: before } = deployment
+  const rule = {
+    ...settings.replicas,
+    targetOutstanding: settings.scaling.targetOutstanding,
+    upDelayMs: settings.scaling.upDelaySeconds * SECOND_MS,
+    downDelayMs: settings.scaling.downDelaySeconds * SECOND_MS,
+    idleMs: settings.scaling.idleSeconds * SECOND_MS,
+  }
+  const { state, why } = decideScale(rule, before, demandOf(loads, replicas), now, affordable(deployment, replicas))
+  if (state.desired !== before.desired) {
+    recordDeploymentEvent(tx, deployment, 'deployment.scaled', { from: before.desired, to: state.desired, reason: why })
+  }
+  const isChanged = JSON.stringify(state) !== JSON.stringify(before)
+  if (isChanged) await store.updateManaged(tx, deployment.id, { scaling: state, scaling_why: why })
+  return state.desired
+}
+
+function demandOf(loads: readonly ModelLoad[], replicas: readonly Replica[]): ServingDemand {
+  const times = loads.flatMap(({ activeAt }) => activeAt ?? [])
+  return {
+    outstanding: loads.reduce((sum, one) => sum + one.outstanding, 0),
+    current: loads.reduce((sum, one) => sum + one.current, 0),
+    activeAt: times.length === 0 ? null : (Math.max(...times) as Instant),
+    starting: replicas.filter(({ state }) => state === 'starting').length,
+  }
+}
+
+/** By the price of the replicas that there are; the order itself checks the price of a new one. */
+function affordable({ settings }: store.ManagedDeployment, replicas: readonly Replica[]): number {
+  if (settings.hourlyBudgetUsd === null) return Infinity
+  const prices = replicas.map(({ cost_per_hour }) => cost_per_hour).filter((price) => price > 0n)
+  if (prices.length === 0) return Infinity
+  const dearest = prices.reduce((most, price) => (price > most ? price : most), 0n)
+  return Number(usd(settings.hourlyBudgetUsd) / dearest)
+}
+
+function factsOf(one: Replica, loads: readonly ModelLoad[], gateways: readonly string[]): ReplicaFacts {
+  const reports = loads.flatMap(({ gatewayId, replicas, at }) => {
+    const load = replicas[one.id]
+    return load === undefined ? [] : [{ gatewayId, at, ...load }]
+  })
+  const confirmed = new Set(
+    reports
+      .filter(({ isUnrouted, at }) => isUnrouted && one.draining_at !== null && at > one.draining_at)
+      .map((r) => r.gatewayId),
+  )
+  return {
+    id: one.id,
+    version: one.version,
+    state: one.state === 'ended' ? 'draining' : one.state,
+    createdAt: one.created_at,
+    readyAt: one.ready_at,
+    drainingAt: one.draining_at,
+    rental: { status: one.status, since: one.status_since },
+    inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    isUnrouted: gateways.every((id) => confirmed.has(id)),
+  }
+}
+
+/** A version is ready with its first replica; a replica that has served for a while ends a series of failures. */
+async function noteProgress(
+  tx: Tx,
+  deployment: store.ManagedDeployment,
+  replicas: readonly Replica[],
+  desired: number,
+  now: Instant,
+): Promise<void> {
+  const { id, version, ready_version, failures } = deployment
+  const current = replicas.filter((one) => one.version === version && one.state === 'ready')
+  const isProven = current.some(({ ready_at }) => ready_at !== null && addMs(ready_at, PROVEN_MS) <= now)
+  if (failures > 0 && isProven) await store.updateManaged(tx, id, { failures: 0, failed_at: null })
+  const hasOld = replicas.some((one) => one.version !== version && one.state !== 'draining')
+  if (version === ready_version || current.length === 0 || hasOld || current.length < Math.min(desired, 1)) return
+  await store.updateManaged(tx, id, { ready_version: version })
+  recordDeploymentEvent(tx, deployment, 'deployment.rollout_done', { version })
+}
+
+async function carryOut(app: App, seen: store.ManagedDeployment, action: ServingAction): Promise<void> {
+  switch (action.kind) {
+    case 'start':
+      return start(app, seen, action.version)
+    case 'drain':
+      return transact(app.database, async (tx) => {
+        const found = await lockReplica(tx, seen, action.replicaId)
+        if (found !== undefined) await drainReplica(tx, found.replica, action.why)
+      })
+    case 'end':
+      return end(app, seen, action)
+  }
+}
+
+async function lockReplica(tx: Tx, seen: store.ManagedDeployment, replicaId: string) {
+  const deployment = await store.lockManaged(tx, seen.id)
+  const replica = (await listReplicas(tx.db, [seen.id])).find(({ id }) => id === replicaId)
+  return deployment === undefined || replica === undefined ? undefined : { deployment, replica }
+}
+
+/** Nothing is written if the deployment was changed since the decision. */
+async function start(app: App, seen: store.ManagedDeployment, version: number): Promise<void> {
+  const outcome = await transact(app.database, async (tx) => {
+    const deployment = await store.lockManaged(tx, seen.id)
+    if (deployment === undefined || deployment.deleted_at !== null || deployment.version !== seen.version)
+      return undefined
+    const started = await startReplica(app, tx, deployment, version, await listReplicas(tx.db, [seen.id]))
+    if (started.ok && deployment.blocked_at !== null) await store.updateManaged(tx, seen.id, { blocked: null })
+    return started
+  })
+  if (outcome === undefined || outcome.ok) return
+  const { reason, message } = outcome
+  await transact(app.database, async (tx) => {
+    const deployment = await store.lockManaged(tx, seen.id)
+    if (deployment === undefined) return
+    if (deployment.blocked_reason !== reason) {
+      recordDeploymentEvent(tx, deployment, 'deployment.blocked', { reason, detail: message, version })
+    }
+    await store.updateManaged(tx, seen.id, { blocked: { reason, detail: message, at: tx.clock.now() } })
+  })
+}
+
+async function end(
+  app: App,
+  seen: store.ManagedDeployment,
+  action: Extract<ServingAction, { kind: 'end' }>,
+): Promise<void> {
+  await transact(app.database, async (tx) => {
+    const found = await lockReplica(tx, seen, action.replicaId)
+    if (found === undefined) return
+    const { deployment, replica } = found
+    const detail = action.isFailure ? await explainFailure(app, replica) : null
+    await endReplica(tx, deployment, replica, { ...action, detail })
+    if (!action.isFailure || replica.version !== deployment.version) return
+    const failures = deployment.failures + 1
+    await store.updateManaged(tx, deployment.id, { failures, failed_at: tx.clock.now() })
+    const hasOther = deployment.ready_version !== null && deployment.ready_version !== deployment.version
+    if (!isGivenUp(failures, hasOther) || deployment.failed_reason !== null) return
+    const reason = replica.status_reason ?? action.why
+    await store.failVersion(tx, deployment.id, deployment.version, { reason, detail })
+    recordDeploymentEvent(tx, deployment, 'deployment.failed', {
+      version: deployment.version,
+      reason,
+      ...(detail === null ? {} : { detail }),
+    })
+  })
+}
+
+/** The last lines of its output, or the last answer to the readiness check. */
+async function explainFailure(app: App, replica: Replica): Promise<string | null> {
+  const log = await readLastLog(app, { id: replica.rental_id, account_id: replica.account_id })
+  const lines = log?.trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
+  const text = [replica.detail, lines].filter(Boolean).join('\n')
+  return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
+}

@@ -1,0 +1,164 @@
+/** Managed deployments over HTTP. */
+import type { App } from '../../app/app.ts'
+import { createOnce } from '../../app/idempotency.ts'
+import {
+  changeManagedDeployment,
+  createManagedDeployment,
+  deleteManagedDeployment,
+  findDeployment,
+  listDeployments,
+  rolloutManagedDeployment,
+} from '../../app/managed-deployment.ts'
+import { named } from '../../app/model.ts'
+import { addMs, DAY_MS, formatInstant, formatInstantOrNull, SECOND_MS } from '../../base/instant.ts'
+import { formatUsd, nanoUsdOf } from '../../base/money.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { settingsOf } from '../../contract/managed-deployment.ts'
+import { ok } from '../../contract/result.ts'
+import { deploymentStatusOf } from '../../domain/serving.ts'
+import { transact, type Db } from '../../store/database.ts'
+import type { ManagedDeployment } from '../../store/managed-deployment.ts'
+import { listReplicas, readLoads, type ModelLoad, type Replica } from '../../store/replica.ts'
+import type { Handlers } from '../handler.ts'
+
+type Wire = ResponseOf<Api['getManagedDeployment']>
+
+/** As in the loop `serve`. */
+const LOAD_MS = 5 * SECOND_MS
+
+export const managedDeploymentHandlers = {
+  listManagedDeployments: async (app, { actor }) => {
+    const found = await listDeployments(app.database.db, actor)
+    const shown = await onWire(app, app.database.db, found)
+    return ok({ deployments: shown.map(({ replicas: _, ...summary }) => summary) })
+  },
+
+  getManagedDeployment: async (app, { actor, params }) => {
+    const found = await findDeployment(app.database.db, actor, params.id)
+    return found.ok ? ok(await oneOnWire(app, app.database.db, found.value)) : found
+  },
+
+  createManagedDeployment: (app, { actor, body, operation, idempotencyKey }) =>
+    createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+      const { recipe, gpus } = body
+      const created = await createManagedDeployment(tx, actor, {
+        ...body,
+        spec: { recipe, gpus },
+        settings: settingsOf(body),
+      })
+      return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created
+    }),
+
+  changeManagedDeployment: async (app, { actor, params, body }) => {
+    const { sharedWith, ...given } = body
+    const changed = await transact(app.database, (tx) =>
+      changeManagedDeployment(tx, actor, params.id, { settings: named(given), sharedWith }),
+    )
+    return changed.ok ? ok(await oneOnWire(app, app.database.db, changed.value)) : changed
+  },
+
+  rolloutManagedDeployment: async (app, { actor, params, body }) => {
+    const { inPlace = false, ...given } = body
+    const changed = await transact(app.database, (tx) =>
+      rolloutManagedDeployment(tx, actor, params.id, { spec: named(given), inPlace }),
+    )
+    return changed.ok ? ok(await oneOnWire(app, app.database.db, changed.value)) : changed
+  },
+
+  deleteManagedDeployment: async (app, { actor, params }) => {
+    const deleted = await transact(app.database, (tx) => deleteManagedDeployment(tx, actor, params.id))
+    return deleted.ok ? ok({ message: 'The deployment ends when its replicas have finished their requests' }) : deleted
+  },
+} satisfies Partial<Handlers>
+
+async function oneOnWire(app: App, db: Db, deployment: ManagedDeployment): Promise<Wire> {
+  const [one] = await onWire(app, db, [deployment])
+  if (one === undefined) throw new Error(`deployment ${deployment.id} is not shown`)
+  return one
+}
+
+async function onWire(app: App, db: Db, deployments: readonly ManagedDeployment[]): Promise<Wire[]> {
+  const now = app.clock.now()
+  const ids = deployments.map(({ id }) => id)
+  const replicas = await listReplicas(db, ids, addMs(now, -DAY_MS))
+  const loads = deployments.length === 0 ? [] : await readLoads(db, addMs(now, -LOAD_MS))
+  return deployments.map((one) =>
+    deploymentOnWire(
+      one,
+      replicas.filter(({ deployment_id }) => deployment_id === one.id),
+      loads.filter(({ model }) => model === one.model),
+    ),
+  )
+}
+
+function deploymentOnWire(
+  deployment: ManagedDeployment,
+  replicas: readonly Replica[],
+  loads: readonly ModelLoad[],
+): Wire {
+  const living = replicas.filter(({ state }) => state !== 'ended')
+  const count = (state: Replica['state']): number => living.filter((one) => one.state === state).length
+  const { status, message } = deploymentStatusOf({
+    isDeleted: deployment.deleted_at !== null,
+    ready: count('ready'),
+    starting: count('starting'),
+    desired: deployment.scaling.desired,
+    failed: failureOf(deployment),
+    blocked: deployment.blocked_detail,
+    startingDetail: living.find(({ state, detail }) => state === 'starting' && detail !== null)?.detail ?? null,
+  })
+  const outstanding = loads.reduce((sum, one) => sum + one.outstanding, 0)
+  return {
+    id: deployment.id,
+    model: deployment.model,
+    kind: deployment.kind,
+    visibility: deployment.is_public ? 'everyone' : 'private',
+    sharedWith: [...deployment.shared_with],
+    status,
+    message,
+    version: deployment.version,
+    readyVersion: deployment.ready_version,
+    rollout: rolloutOf(deployment),
+    desiredReplicas: deployment.scaling.desired,
+    scalingReason: deployment.scaling_why,
+    readyReplicas: count('ready'),
+    outstandingRequests: Math.round(outstanding * 100) / 100,
+    costPerHourUsd: formatUsd(nanoUsdOf(living.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n))),
+    spec: deployment.spec,
+    settings: deployment.settings,
+    replicas: replicas.map((one) => replicaOnWire(one, loads)),
+    createdAt: formatInstant(deployment.created_at),
+    updatedAt: formatInstant(deployment.updated_at),
+  }
+}
+
+function failureOf({ failed_reason, failed_detail }: ManagedDeployment): string | null {
+  return failed_reason === null ? null : (failed_detail ?? failed_reason)
+}
+
+function rolloutOf({ version, ready_version, failed_reason }: ManagedDeployment): Wire['rollout'] {
+  if (failed_reason !== null) return 'failed'
+  return version === ready_version || ready_version === null ? 'done' : 'in_progress'
+}
+
+function replicaOnWire(one: Replica, loads: readonly ModelLoad[]): Wire['replicas'][number] {
+  return {
+    id: one.id,
+    version: one.version,
+    state: one.state,
+    reason: one.reason,
+    detail: one.detail,
+    rentalId: one.rental_id,
+    rentalName: one.rental_name,
+    rentalStatus: one.status,
+    node: one.node,
+    gpuModel: one.gpu_model,
+    costPerHourUsd: formatUsd(one.cost_per_hour),
+    inFlight: loads.reduce((sum, { replicas }) => sum + (replicas[one.id]?.inFlight ?? 0), 0),
+    createdAt: formatInstant(one.created_at),
+    startedAt: formatInstantOrNull(one.started_at),
+    readyAt: formatInstantOrNull(one.ready_at),
+    endedAt: formatInstantOrNull(one.ended_at),
+  }
+}
