@@ -100,11 +100,11 @@ async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Rep
   // If nothing is large enough, the largest reason is the arithmetic of one that is not.
   const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(tx.db, wanted)
   const onMachine = (id: string): number => others.filter(({ node }) => node === id).length
-  return machines.toSorted(
-    (a, b) =>
-      Number((a.price_nano_per_gpu_hour ?? 0n) - (b.price_nano_per_gpu_hour ?? 0n)) ||
-      onMachine(a.id) - onMachine(b.id),
-  )
+  const price = (one: ListedMachine): bigint => one.price_nano_per_gpu_hour ?? 0n
+  return machines.toSorted((a, b) => {
+    if (price(a) !== price(b)) return price(a) < price(b) ? -1 : 1
+    return onMachine(a.id) - onMachine(b.id)
+  })
 }
 
 function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {

@@ -9,15 +9,13 @@ import { modelKind } from './model.ts'
 import { recipe } from './recipe.ts'
 import { message, nonNegativeUsdText, priceUsdText, textIdParams } from './shared.ts'
 
-const gpus = z
-  .strictObject({
-    model: z.string().min(1).max(100).optional().describe('GPU model, or a part of its name'),
-    minMemoryGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
-    count: z.int().min(1).max(64).default(1).describe('GPUs per replica'),
-    region: z.string().min(1).max(100).optional(),
-    maxUsdPerGpuHour: priceUsdText.optional().describe('Price cap'),
-  })
-  .meta({ id: 'DeploymentGpus' })
+const gpus = z.strictObject({
+  model: z.string().min(1).max(100).optional().describe('GPU model, or a part of its name'),
+  minMemoryGb: z.number().min(0).max(10_000).optional().describe('Memory that each GPU needs'),
+  count: z.int().min(1).max(64).default(1).describe('GPUs per replica'),
+  region: z.string().min(1).max(100).optional(),
+  maxUsdPerGpuHour: priceUsdText.optional().describe('Price cap'),
+})
 
 /** What runs. */
 const specFields = {
@@ -32,22 +30,20 @@ const replicas = z
   .strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
   .refine(({ min, max }) => min <= max, 'min must not be above max')
 const seconds = z.int().min(0).max(86_400)
-const scaling = z
-  .strictObject({
-    targetOutstanding: z
-      .number()
-      .min(0.1)
-      .max(100_000)
-      .default(4)
-      .describe('Requests per replica, waiting or running, that scaling aims for'),
-    upDelaySeconds: seconds.default(5).describe('How long more must be needed before replicas are added'),
-    downDelaySeconds: seconds.default(120).describe('How long fewer must be enough before replicas are removed'),
-    idleSeconds: seconds.default(300).describe('Time without requests before the last replica ends; with `min` 0'),
-  })
-  .meta({ id: 'DeploymentScaling' })
+const scaling = z.strictObject({
+  targetOutstanding: z
+    .number()
+    .min(0.1)
+    .max(100_000)
+    .default(4)
+    .describe('Requests per replica, waiting or running, that scaling aims for'),
+  upDelaySeconds: seconds.default(5).describe('How long more must be needed before replicas are added'),
+  downDelaySeconds: seconds.default(120).describe('How long fewer must be enough before replicas are removed'),
+  idleSeconds: seconds.default(300).describe('Time without requests before the last replica ends; with `min` 0'),
+})
 
 const settingFields = {
-  replicas: replicas.meta({ id: 'DeploymentReplicas' }),
+  replicas: replicas,
   scaling,
   queueSeconds: z
     .int()
@@ -86,11 +82,14 @@ export function settingsOf(given: {
 
 const sharedWith = z.array(z.string().min(1).max(100)).max(limits.sharedAccounts)
 
+export const replicaState = z.enum(['starting', 'ready', 'draining', 'ended'])
+export type ReplicaState = z.output<typeof replicaState>
+
 const replicaRecord = z
   .object({
     id: z.string(),
     version: z.int(),
-    state: z.enum(['starting', 'ready', 'draining', 'ended']),
+    state: replicaState,
     reason: z.string().nullable().describe('Why it is draining or has ended'),
     detail: z.string().nullable().describe('Result of the last readiness check'),
     rentalId: z.int(),
@@ -107,7 +106,7 @@ const replicaRecord = z
   })
   .meta({ id: 'Replica' })
 
-export const deploymentStatus = z
+const deploymentStatus = z
   .enum(['idle', 'starting', 'ready', 'waiting', 'failed', 'deleting'])
   .describe('`idle`: no replicas, the first request starts one. `waiting`: no machine could be ordered')
 export type DeploymentStatus = z.output<typeof deploymentStatus>

@@ -4,11 +4,11 @@
  * last ready one serving; draining stops the routing first and waits for the requests; failures back off.
  */
 import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
-import type { DeploymentStatus } from '../contract/managed-deployment.ts'
+import { limits } from '../base/limits.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { DeploymentStatus, ReplicaState } from '../contract/managed-deployment.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { ReplicaProtocol } from './recipe-engine.ts'
-
-export type ReplicaState = 'starting' | 'ready' | 'draining' | 'ended'
 
 /** How gateways talk to a replica. */
 export interface ReplicaEndpoint {
@@ -71,7 +71,7 @@ export type ServingAction =
   | { readonly kind: 'end'; readonly replicaId: string; readonly why: ReplicaEnd; readonly isFailure: boolean }
 
 /** A host that reconnects within this time keeps its replica. */
-export const CONTACT_MS = 20 * SECOND_MS
+const CONTACT_MS = 20 * SECOND_MS
 const FIRST_BACK_OFF_MS = 10 * SECOND_MS
 const MAX_BACK_OFF_MS = 5 * MINUTE_MS
 /** A replica that has served for so long is no failed start. */
@@ -79,14 +79,14 @@ export const PROVEN_MS = MINUTE_MS
 /** After an order that found no machine. */
 const RETRY_ORDER_MS = 5 * SECOND_MS
 /** The crash loop of a deployment that never worked ends after about 20 minutes. */
-export const MAX_START_FAILURES = 8
+const MAX_START_FAILURES = 8
 /** A rollout gives up earlier: the old version serves meanwhile. */
-export const MAX_ROLLOUT_FAILURES = 3
+const MAX_ROLLOUT_FAILURES = 3
 /** New replicas per pass, so that a typo in `max` does not order a thousand at once. */
 const MAX_STARTS = 16
 
 /** 10 s, 20 s, 40 s … up to 5 minutes. */
-export function backOffMs(failures: number): number {
+function backOffMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(failures - 1, 10))
 }
 
@@ -223,4 +223,13 @@ export function deploymentStatusOf(facts: StatusFacts): { status: DeploymentStat
   if (facts.failed !== null) return { status: 'failed', message }
   if (facts.starting > 0) return { status: 'starting', message: facts.startingDetail ?? facts.blocked }
   return facts.desired > 0 ? { status: 'waiting', message } : { status: 'idle', message: null }
+}
+
+/** How many replicas an hourly budget covers, at the price of the dearest one there is. */
+export function affordableReplicas(budget: NanoUsd | null, prices: readonly NanoUsd[]): number {
+  const dearest = prices.reduce((most, price) => (price > most ? price : most), zeroUsd)
+  if (budget === null || dearest === 0n) return Infinity
+  let count = 0
+  for (let left: bigint = budget; left >= dearest && count < limits.replicasPerDeployment; left -= dearest) count += 1
+  return count
 }

@@ -11,7 +11,14 @@ import { fundHouse } from '../app/house.ts'
 import { containerOf, drainReplica, endReplica, startReplica } from '../app/replica.ts'
 import { readLastLog } from '../app/rental-log.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
-import { isGivenUp, planServing, PROVEN_MS, type ReplicaFacts, type ServingAction } from '../domain/serving.ts'
+import {
+  affordableReplicas,
+  isGivenUp,
+  planServing,
+  PROVEN_MS,
+  type ReplicaFacts,
+  type ServingAction,
+} from '../domain/serving.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
 import * as store from '../store/managed-deployment.ts'
@@ -167,11 +174,11 @@ function demandOf(loads: readonly ModelLoad[], replicas: readonly Replica[]): Se
 
 /** By the price of the replicas that there are; the order itself checks the price of a new one. */
 function affordable({ settings }: store.ManagedDeployment, replicas: readonly Replica[]): number {
-  if (settings.hourlyBudgetUsd === null) return Infinity
-  const prices = replicas.map(({ cost_per_hour }) => cost_per_hour).filter((price) => price > 0n)
-  if (prices.length === 0) return Infinity
-  const dearest = prices.reduce((most, price) => (price > most ? price : most), 0n)
-  return Number(usd(settings.hourlyBudgetUsd) / dearest)
+  const budget = settings.hourlyBudgetUsd === null ? null : usd(settings.hourlyBudgetUsd)
+  return affordableReplicas(
+    budget,
+    replicas.map(({ cost_per_hour }) => cost_per_hour),
+  )
 }
 
 function factsOf(one: Replica, loads: readonly ModelLoad[], gateways: readonly string[]): ReplicaFacts {

@@ -1,8 +1,8 @@
 /** The tables of managed deployments (schema/0036_managed_deployments.sql) as types; see tables.ts. */
 import type { ColumnType } from 'kysely'
-import type { DeploymentSettings, DeploymentSpec } from '../contract/managed-deployment.ts'
+import type { DeploymentSettings, DeploymentSpec, ReplicaState } from '../contract/managed-deployment.ts'
 import type { ScalingReason, ScalingState } from '../domain/scaling.ts'
-import type { ReplicaEndpoint, ReplicaState } from '../domain/serving.ts'
+import type { ReplicaEndpoint } from '../domain/serving.ts'
 import type { At, AtOrNull, Counted, Json, OrNull } from './column.ts'
 
 /** By replica: requests in flight, and whether the gateway sends it nothing new. */

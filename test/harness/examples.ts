@@ -304,6 +304,8 @@ export const absent: Owned = {
   secretToDelete: 'absent',
   template: 'tpl_absent',
   templateToDelete: 'tpl_absent',
+  managedDeployment: 'srv_00000000000000000000',
+  managedDeploymentToDelete: 'srv_00000000000000000000',
   registryCredentialToDelete: 'reg_0000000000000000000000',
   webhook: 'whk_0000000000000000000000',
   webhookToDelete: 'whk_0000000000000000000000',

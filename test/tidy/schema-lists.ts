@@ -6,6 +6,7 @@ import { statementLine } from '../../src/contract/billing.ts'
 import { budgetAction, budgetScope } from '../../src/contract/budget.ts'
 import { costService } from '../../src/contract/cost.ts'
 import { deliveryRecord } from '../../src/contract/event.ts'
+import { replicaState } from '../../src/contract/managed-deployment.ts'
 import { deploymentProtocol, engineName, modelKind } from '../../src/contract/model.ts'
 import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
@@ -63,6 +64,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'rental.kind': [[...rentalType.options, 'container'], listedRental.shape.kind.options],
   'rental.gpu_type': [gpuType.options],
   'rental.network_type': [networkType.options],
+  'replica.state': [replicaState.options],
   'rental.status': [rentalState.options, Object.keys(rentalMoves)],
   'term.term_type': [term.options.map((option) => option.shape.termType.value)],
   'volume.state': [Object.keys(volumeMoves), volumeState.options],
