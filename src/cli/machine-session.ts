@@ -115,7 +115,11 @@ function wordsIn(args: readonly unknown[]): string[] {
   return (args[1] ?? []) as string[]
 }
 
-async function openLogs({ client, key }: Session, machine: OwnMachine, options: LogOptions): Promise<Response> {
+export async function openLogs(
+  { client, key }: Session,
+  machine: { readonly id: string | number },
+  options: LogOptions,
+): Promise<Response> {
   const { follow = false, tail, since, until, search, timestamps } = options
   const query = new URLSearchParams({ follow: String(follow), tail: String(tail) })
   for (const [name, value] of Object.entries({ since, until, search, timestamps })) {
@@ -129,7 +133,7 @@ async function openLogs({ client, key }: Session, machine: OwnMachine, options: 
   return response
 }
 
-async function printLines(response: Response, { client, screen }: Session): Promise<number> {
+export async function printLines(response: Response, { client, screen }: Session): Promise<number> {
   const decoder = new TextDecoder()
   let rest = ''
   let printed = 0

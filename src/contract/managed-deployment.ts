@@ -169,7 +169,7 @@ export const managedDeploymentEndpoints = {
     summary: 'Serve a model on rented GPUs',
     description:
       'Replicas are rentals of your account: you pay for their GPU time from the moment a replica first answers, and nothing per token. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
-    errors: [400, 401, 402, 403, 404, 500],
+    errors: [400, 401, 403, 404, 500],
     body: z
       .strictObject({
         name: z
