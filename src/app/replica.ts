@@ -92,7 +92,7 @@ async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Rep
   const wanted = {
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
-    ...(gpus.model === undefined ? {} : { gpuModel: gpus.model }),
+    ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
     ...(gpus.region === undefined ? {} : { region: gpus.region }),
     ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
   }

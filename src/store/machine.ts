@@ -116,6 +116,8 @@ export async function listCheapest(
   db: Db,
   wanted: {
     gpuModel?: string
+    /** A part of the model's name, whatever separates its words: `RTX 4090` or `rtx4090`. */
+    gpuLike?: string
     gpuCount: number
     limit: number
     minRamMib?: number
@@ -127,8 +129,14 @@ export async function listCheapest(
     cluster?: string | undefined
   },
 ): Promise<ListedMachine[]> {
-  const { gpuModel, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
+  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
   let select = selectListed(db, { gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
+  if (gpuLike !== undefined) {
+    const letters = gpuLike.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+    select = select.where(
+      sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`,
+    )
+  }
   if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
   if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
   if (driver !== undefined) select = select.where('driver', '=', driver)
