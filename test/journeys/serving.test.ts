@@ -117,7 +117,7 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
       (await succeed(by.call, 'GET', '/v1/models')).data.map((one: { id: string }) => one.id)
     expect(await names(owner)).toContain(model)
     expect(await names(stranger)).not.toContain(model)
-    expect(await ask(stranger, 'hi')).toMatchObject({ status: 404, body: { reason: 'model_not_found' } })
+    expect(await ask(stranger, 'hi')).toMatchObject({ status: 400, body: { reason: 'model_not_found' } })
     expect(await stranger.call('GET', `/v2/deployments/${id}`)).toMatchObject({ status: 404 })
     await succeed(owner.call, 'PATCH', `/v2/deployments/${id}`, { sharedWith: [stranger.id] })
     await waitFor('the model to be shared', async () => (await names(stranger)).includes(model))
@@ -215,6 +215,6 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
   test('deleting it ends what is left of it and frees its name', async () => {
     await succeed(owner.call, 'DELETE', `/v2/deployments/${id}`)
     await waitFor('it to be gone', async () => (await owner.call('GET', `/v2/deployments/${id}`)).status === 404)
-    expect((await ask(owner, 'hi')).status).toBe(404)
+    expect((await ask(owner, 'hi')).body).toMatchObject({ reason: 'model_not_found' })
   }, 60_000)
 })
