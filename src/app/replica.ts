@@ -19,6 +19,7 @@ import type { Actor, App } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { fundHouse } from './house.ts'
 import { createInstance, type InstanceOrder } from './marketplace.ts'
+import { readLastLog } from './rental-log.ts'
 import { readTerm } from './rental-power.ts'
 import { rentalMemo } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
@@ -230,6 +231,23 @@ export async function endReplica(
     reason,
     ...(detail === null ? {} : { detail }),
   })
+}
+
+const MAX_LOG_LINES = 20
+const MAX_DETAIL_CHARS = 2_000
+
+/**
+ * Why a replica failed: the last readiness check, and the last lines of its output. A host sends them when it removes
+ * the container, a few seconds after the failure. null: nothing is known.
+ */
+export async function explainReplica(
+  app: Pick<App, 'database' | 'vault'>,
+  replica: Pick<Replica, 'rental_id' | 'account_id' | 'detail'>,
+): Promise<string | null> {
+  const log = await readLastLog(app, { id: replica.rental_id, account_id: replica.account_id })
+  const lines = log?.trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
+  const text = [replica.detail, lines].filter(Boolean).join('\n')
+  return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
 }
 
 function gpusText({ gpus }: DeploymentSpec): string {

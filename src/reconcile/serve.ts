@@ -8,8 +8,7 @@ import { nanoUsdOf, usd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { recordDeploymentEvent } from '../app/deployment-event.ts'
 import { fundHouse } from '../app/house.ts'
-import { containerOf, drainReplica, endReplica, startReplica } from '../app/replica.ts'
-import { readLastLog } from '../app/rental-log.ts'
+import { containerOf, drainReplica, endReplica, explainReplica, startReplica } from '../app/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,
@@ -40,8 +39,6 @@ const WIDTH = 8
 const LOAD_MS = 5 * SECOND_MS
 /** Of a gateway that confirms a drain. */
 const GATEWAY_MS = 30 * SECOND_MS
-const MAX_LOG_LINES = 20
-const MAX_DETAIL_CHARS = 2_000
 const LOOP = 'serve'
 
 export function serveDeployments(app: App): Reconciler {
@@ -273,7 +270,7 @@ async function end(
     const found = await lockReplica(tx, seen, action.replicaId)
     if (found === undefined) return
     const { deployment, replica } = found
-    const detail = action.isFailure ? await explainFailure(app, replica) : null
+    const detail = action.isFailure ? await explainFailure(app, tx, replica) : null
     await endReplica(tx, deployment, replica, { ...action, detail })
     if (!action.isFailure || replica.version !== deployment.version) return
     const failures = deployment.failures + 1
@@ -290,10 +287,15 @@ async function end(
   })
 }
 
-/** The last lines of its output, or the last answer to the readiness check. */
-async function explainFailure(app: App, replica: Replica): Promise<string | null> {
-  const log = await readLastLog(app, { id: replica.rental_id, account_id: replica.account_id })
-  const lines = log?.trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
-  const text = [replica.detail, lines].filter(Boolean).join('\n')
-  return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
+/** Of its own output, else of the last one of its version that failed: that output has arrived by now. */
+async function explainFailure(app: App, tx: Tx, replica: Replica): Promise<string | null> {
+  const recent = await listReplicas(tx.db, [replica.deployment_id], addMs(tx.clock.now(), -HOUR_MS))
+  const alike = recent.filter(
+    (one) => one.version === replica.version && one.ready_at === null && one.id !== replica.id,
+  )
+  for (const one of [replica, ...alike.slice(0, 2)]) {
+    const text = await explainReplica(app, one)
+    if (text !== null) return text
+  }
+  return null
 }

@@ -176,10 +176,11 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
   test('a version that cannot start stops with its last output, and the old one serves on', async () => {
     await succeed(owner.call, 'POST', `/v2/deployments/${id}/rollout`, { recipe: recipe('broken') })
     const stop = load(1)
-    const failing = await untilShown('a failed replica', ({ replicas }) =>
-      replicas.some(({ version, state }) => version === 3 && state === 'ended'),
+    await untilShown('the output of a failed replica', ({ replicas }) =>
+      replicas.some(({ version, state, detail }) => {
+        return version === 3 && state === 'ended' && detail?.includes('cannot load the model') === true
+      }),
     )
-    expect(failing.replicas.find(({ version }) => version === 3)?.detail).toContain('cannot load the model')
     const answers = await stop.stop()
     expect(failed(answers)).toEqual([])
     expect(answers.at(-1)?.body.choices[0].message.content).toBe('two')

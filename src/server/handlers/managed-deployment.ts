@@ -1,5 +1,5 @@
 /** Managed deployments over HTTP. */
-import type { App } from '../../app/app.ts'
+import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import {
   changeManagedDeployment,
@@ -10,6 +10,7 @@ import {
   rolloutManagedDeployment,
 } from '../../app/managed-deployment.ts'
 import { named } from '../../app/model.ts'
+import { explainReplica } from '../../app/replica.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull, SECOND_MS } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -36,7 +37,7 @@ export const managedDeploymentHandlers = {
 
   getManagedDeployment: async (app, { actor, params }) => {
     const found = await findDeployment(app.database.db, actor, params.id)
-    return found.ok ? ok(await oneOnWire(app, app.database.db, found.value)) : found
+    return found.ok ? ok(await withOutput(app, await oneOnWire(app, app.database.db, found.value), actor)) : found
   },
 
   createManagedDeployment: (app, { actor, body, operation, idempotencyKey }) =>
@@ -76,6 +77,18 @@ async function oneOnWire(app: App, db: Db, deployment: ManagedDeployment): Promi
   const [one] = await onWire(app, db, [deployment])
   if (one === undefined) throw new Error(`deployment ${deployment.id} is not shown`)
   return one
+}
+
+const MAX_EXPLAINED = 5
+
+/** With the last output of replicas that failed to start. */
+async function withOutput(app: App, shown: Wire, { accountId }: Pick<Actor, 'accountId'>): Promise<Wire> {
+  const failed = shown.replicas.filter(({ state, readyAt }) => state === 'ended' && readyAt === null)
+  const texts = new Map<string, string | null>()
+  for (const { id, rentalId, detail } of failed.slice(0, MAX_EXPLAINED)) {
+    texts.set(id, await explainReplica(app, { rental_id: rentalId, account_id: accountId, detail }))
+  }
+  return { ...shown, replicas: shown.replicas.map((one) => ({ ...one, detail: texts.get(one.id) ?? one.detail })) }
 }
 
 async function onWire(app: App, db: Db, deployments: readonly ManagedDeployment[]): Promise<Wire[]> {
