@@ -15,7 +15,21 @@ export function base62(bytes: Uint8Array): string {
   return text.padStart(Math.ceil((bytes.length * 8) / Math.log2(62)), '0')
 }
 
-export type IdPrefix = 'acc' | 'usr' | 'ssh' | 'whk' | 'req' | 'dep' | 'reg' | 'tpl' | 'ptk' | 'bud' | 'mail' | 'prv' | 'srv' | 'rep'
+export type IdPrefix =
+  | 'acc'
+  | 'usr'
+  | 'ssh'
+  | 'whk'
+  | 'req'
+  | 'dep'
+  | 'reg'
+  | 'tpl'
+  | 'ptk'
+  | 'bud'
+  | 'mail'
+  | 'prv'
+  | 'srv'
+  | 'rep'
 
 /** 120 random bits after a prefix for the kind: `acc_4Yt…`. */
 export function randomId(prefix: IdPrefix): string {

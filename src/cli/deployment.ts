@@ -258,7 +258,7 @@ function specOf(shell: Shell, flags: SpecFlags, before: Summary['spec'] | undefi
   return given({
     recipe: isEmpty(recipe) ? file.recipe : { ...before?.recipe, ...file.recipe, ...recipe },
     gpus: isEmpty(gpus) ? file.gpus : { ...before?.gpus, ...file.gpus, ...gpus },
-  }) as Partial<Summary['spec']>
+  })
 }
 
 function settingsOf(flags: ScaleFlags, before: Summary['settings'] | undefined): object {

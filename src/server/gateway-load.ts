@@ -78,25 +78,28 @@ export function reportGatewayLoad(options: GatewayLoadOptions): GatewayLoadRepor
       return [load]
     })
     if (due.length === 0) return
-    writing = writeLoad(database.db, gatewayId, due, clock.now())
-      .then(
-        () => {
-          hasFailed = false
-          database.onCommit(new Set([SERVE_WAKE]))
-        },
-        (error: unknown) => {
-          // The next write has newer counts anyway. Logged once per outage.
-          if (!hasFailed) log.warn({ err: error }, 'could not report the load of this gateway')
-          hasFailed = true
-          for (const { model } of due) models.get(model)!.written = undefined
-        },
-      )
-      .finally(() => {
-        writing = undefined
-        if (!isUrgent) return
-        isUrgent = false
-        write()
-      })
+    writing = send(due).finally(() => {
+      writing = undefined
+      if (!isUrgent) return
+      isUrgent = false
+      write()
+    })
+  }
+
+  const send = async (loads: readonly GatewayLoad[]): Promise<void> => {
+    try {
+      await writeLoad(database.db, gatewayId, loads, clock.now())
+      hasFailed = false
+      database.onCommit(new Set([SERVE_WAKE]))
+    } catch (error) {
+      // The next write has newer counts anyway. Logged once per outage.
+      if (!hasFailed) log.warn({ err: error }, 'could not report the load of this gateway')
+      hasFailed = true
+      for (const { model } of loads) {
+        const watched = models.get(model)
+        if (watched !== undefined) watched.written = undefined
+      }
+    }
   }
   const timer = setInterval(sample, SAMPLE_MS).unref()
 

@@ -170,7 +170,7 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     const answers = await clients.stop()
     expect(failed(answers)).toEqual([])
     const versions = new Set(answers.map(({ body }) => body.choices[0].message.content))
-    expect([...versions].toSorted()).toEqual(['one', 'two'])
+    expect(versions).toEqual(new Set(['one', 'two']))
   }, 180_000)
 
   test('a version that cannot start stops with its last output, and the old one serves on', async () => {
@@ -205,7 +205,9 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     const charges = await Promise.all(replicas.map(({ rentalId }) => chargedFor(owner.call, { rentalId })))
     const total = charges.reduce((sum, one) => sum + one, 0n)
     expect(total).toBeGreaterThan(0n)
-    for (const [n, { readyAt }] of replicas.entries()) if (readyAt === null) expect(charges[n]).toBe(0n)
+    const unready = charges.filter((_, n) => replicas[n]?.readyAt === null)
+    expect(unready.length).toBeGreaterThan(0)
+    expect(unready.every((charge) => charge === 0n)).toBe(true)
     // 80 % of the charges, rounded down per segment.
     const earned = usd((await succeed(supplier.call, 'GET', '/v2/supply/earnings')).unpaidUsd)
     expect(earned * 10n).toBeLessThanOrEqual(total * 8n)

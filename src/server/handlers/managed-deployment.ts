@@ -32,7 +32,7 @@ export const managedDeploymentHandlers = {
   listManagedDeployments: async (app, { actor }) => {
     const found = await listDeployments(app.database.db, actor)
     const shown = await onWire(app, app.database.db, found)
-    return ok({ deployments: shown.map(({ replicas: _, ...summary }) => summary) })
+    return ok({ deployments: shown.map((one) => ({ ...one, replicas: undefined })) })
   },
 
   getManagedDeployment: async (app, { actor, params }) => {
