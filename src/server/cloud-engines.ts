@@ -11,6 +11,7 @@ import { idOfTag, isLiving, tagOf } from '../domain/rental.ts'
 import { emptyWorkload, programOf } from '../domain/workload.ts'
 import type { CloudVendor, Credentials } from '../engines/clouds/cloud.ts'
 import { cloudDriver, type CloudDriver } from '../engines/clouds/driver.ts'
+import { crusoe } from '../engines/clouds/crusoe/cloud.ts'
 import { lambda } from '../engines/clouds/lambda/cloud.ts'
 import { verda } from '../engines/clouds/verda/cloud.ts'
 import type { CloudAccount, CloudWorld } from '../engines/clouds/world.ts'
@@ -27,7 +28,7 @@ import {
 import { findRental } from '../store/rental.ts'
 
 /** A new driver adds its vendor here. */
-const vendors: readonly CloudVendor[] = [lambda, verda]
+const vendors: readonly CloudVendor[] = [crusoe, lambda, verda]
 
 const EVERY_MS = 10 * SECOND_MS
 

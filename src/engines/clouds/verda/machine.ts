@@ -1,5 +1,5 @@
 /** Instances and disks of Verda as machines of the port. */
-import { nanoUsdOf, sumUsd } from '../../../base/money.ts'
+import { nanoUsdOf, sumUsd, zeroUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
 import { gpuOf } from '../offer.ts'
@@ -47,7 +47,8 @@ export function showInstance(instance: Instance, disks: readonly Volume[]): Clou
   if (startingStates.includes(status) || (status === 'running' && ip === ''))
     return { ...base, state: 'starting', message: status }
   if (status === 'running') return { ...base, state: 'running', data: dataOf(instance, disks) }
-  if (status === 'deleting') return { ...base, state: 'stopping' }
+  // Billed until the delete.
+  if (status === 'deleting') return { ...base, costPerHour: zeroUsd, state: 'stopping' }
   if (status === 'no_capacity') return { ...base, state: 'failed', failure: 'boot_failed', message }
   // With an address it ran before and may come back.
   if (status === 'error' && ip === '') return { ...base, state: 'failed', failure: 'boot_failed', message }

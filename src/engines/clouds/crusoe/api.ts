@@ -1,0 +1,56 @@
+/** The part of the Crusoe API that we use, as far as we read it. Unknown fields and states are ignored. */
+import { z } from 'zod'
+
+const vmType = z.object({
+  product_name: z.string().min(1),
+  cpu_cores: z.number(),
+  memory_gb: z.number(),
+  disk_gb: z.number(),
+  num_gpu: z.number(),
+  gpu_type: z.string(),
+})
+export type VmType = z.output<typeof vmType>
+export const vmTypes = z.object({ items: z.array(vmType) })
+
+export const capacities = z.object({
+  items: z.array(z.object({ type: z.string().nullish(), location: z.string(), quantity: z.number() })),
+})
+
+const publicAddress = z.object({ address: z.string(), id: z.string() })
+const addresses = z.object({
+  public_ipv4: publicAddress.partial().nullish(),
+  private_ipv4: z.object({ address: z.string() }).partial().nullish(),
+})
+export const vm = z.object({
+  id: z.string().min(1),
+  name: z.string(),
+  type: z.string(),
+  state: z.string(),
+  network_interfaces: z.array(z.object({ ips: z.array(addresses).nullish() })).nullish(),
+})
+export type Vm = z.output<typeof vm>
+export const vms = z.object({ items: z.array(vm), next_page_token: z.string().nullish() })
+
+const operation = z.object({
+  operation_id: z.string().min(1),
+  state: z.string(),
+  metadata: z.object({ id: z.string() }).partial().nullish(),
+  result: z.object({ code: z.string(), message: z.string() }).partial().nullish(),
+})
+export type Operation = z.output<typeof operation>
+/** Some answers wrap it. */
+export const started = z.union([z.object({ operation }).transform((answer) => answer.operation), operation])
+
+const disk = z.object({ id: z.string().min(1), name: z.string(), attached_to: z.array(z.unknown()).nullish() })
+export const disks = z.object({ items: z.array(disk) })
+
+export const quotas = z.object({
+  quotas: z.array(z.object({ category: z.string().nullish(), available: z.number() })).nullish(),
+})
+
+const failure = z.object({ code: z.string().nullish() })
+
+/** The vendor's error code in an answer. */
+export function codeOf(answer: unknown): string {
+  return failure.safeParse(answer).data?.code ?? ''
+}

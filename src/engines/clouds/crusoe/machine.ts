@@ -1,0 +1,79 @@
+/** Types and virtual machines of Crusoe as offers and machines of the port. */
+import { zeroUsd, type NanoUsd } from '../../../base/money.ts'
+import type { ProviderData } from '../../../contract/provider-data.ts'
+import type { CloudMachine, CloudOffer } from '../cloud.ts'
+import { gpuOf } from '../offer.ts'
+import type { Vm, VmType } from './api.ts'
+import { costOf, sizeOf } from './price-list.ts'
+
+export const LOGIN_USER = 'ubuntu'
+/** The vendor gives every machine a boot disk of this size. */
+const BOOT_DISK_GB = 128
+
+const startingStates: readonly string[] = ['STATE_CREATING', 'STATE_STARTING', 'STATE_PENDING', 'STATE_UNSPECIFIED']
+const failedStates: readonly string[] = ['STATE_FAILED', 'STATE_ERROR']
+export const GONE_STATE = 'STATE_DELETED'
+export const DELETING_STATE = 'STATE_DELETING'
+
+export function offerOf(type: VmType, location: string, available: number, costPerHour: NanoUsd): CloudOffer {
+  return {
+    type: type.product_name,
+    region: location,
+    kind: 'virtual-machine',
+    gpu: gpuText(type),
+    gpus: type.num_gpu,
+    // Machines that are bought one by one are in no InfiniBand partition.
+    networkType: 'ethernet',
+    available: Math.max(0, Math.floor(available)),
+    costPerHour,
+    cpus: type.cpu_cores,
+    ramGb: type.memory_gb,
+    storageGb: BOOT_DISK_GB + type.disk_gb,
+  }
+}
+
+/** `type` undefined: the vendor does not sell it any more. */
+export function showVm(vm: Vm, type: VmType | undefined, prices: ReadonlyMap<string, NanoUsd>): CloudMachine {
+  const { id, name, state } = vm
+  const isBilled = !startingStates.includes(state) && !failedStates.includes(state) && state !== DELETING_STATE
+  const base = { id, tag: name, costPerHour: isBilled ? (costOf(prices, vm.type) ?? zeroUsd) : zeroUsd }
+  const hasAddress = (addressesOf(vm)?.public_ipv4?.address ?? '') !== ''
+  const message = `Crusoe reports the state ${state}.`
+  if (startingStates.includes(state) || (state === 'STATE_RUNNING' && !hasAddress))
+    return { ...base, state: 'starting', message: state }
+  if (state === 'STATE_RUNNING') return { ...base, state: 'running', data: dataOf(vm, type) }
+  if (state === DELETING_STATE) return { ...base, state: 'stopping' }
+  if (failedStates.includes(state) && !hasAddress) return { ...base, state: 'failed', failure: 'boot_failed', message }
+  return { ...base, state: 'unreachable', message }
+}
+
+/** The name of the type tells the slot, which the name of the GPU may not. */
+function gpuText(type: VmType): string {
+  return `${type.gpu_type} ${sizeOf(type.product_name).family}`
+}
+
+function addressesOf({ network_interfaces: interfaces }: Vm) {
+  return interfaces?.[0]?.ips?.[0]
+}
+
+function dataOf(vm: Vm, type: VmType | undefined): ProviderData {
+  const addresses = addressesOf(vm)
+  const host = addresses?.public_ipv4?.address ?? ''
+  const addressId = addresses?.public_ipv4?.id
+  const formFactor = gpuOf(type === undefined ? vm.type : gpuText(type))?.formFactor ?? undefined
+  return {
+    providerId: 'crusoe',
+    resources: {
+      cpuModel: 'x86-64',
+      vcpuCount: type?.cpu_cores ?? 0,
+      gpuCount: type?.num_gpu ?? sizeOf(vm.type).gpus,
+      ramGb: type?.memory_gb ?? 0,
+      storageGb: BOOT_DISK_GB + (type?.disk_gb ?? 0),
+    },
+    sshNetworking: [{ host, port: 22, user: LOGIN_USER }],
+    nodeNetworking: [{ publicIp: host, privateIp: addresses?.private_ipv4?.address ?? '' }],
+    networkType: 'ethernet',
+    ...(addressId === undefined ? {} : { publicIpAddressId: addressId }),
+    ...(formFactor === undefined ? {} : { gpuFormFactor: formFactor }),
+  }
+}
