@@ -2,6 +2,7 @@
  * A Kubernetes cluster of simulated nodes (kwok) under a real control plane: how fast Berth sees it, sells it and fills
  * it, against creating the same pods with the client alone. BERTH_BENCH_NODES and BERTH_BENCH_PODS make it smaller.
  */
+import { setMaxListeners } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -36,6 +37,8 @@ const LIMIT_MS = 20 * 60_000
 const GRACE_SECONDS = 120
 const IMAGE = { name: 'bench/image', tag: '1' }
 const signal = new AbortController().signal
+// Every call listens to it.
+setMaxListeners(0, signal)
 
 export const cluster: Bench = {
   name: 'cluster',
@@ -52,8 +55,12 @@ export const cluster: Bench = {
       if (pods !== PODS) throw new Error(`Berth left ${pods} pods instead of ${PODS}`)
       return [...ours, ...alone]
     } finally {
-      await kwok.stop()
-      await kube.close()
+      // kwok ends the pods of its nodes.
+      try {
+        await kube.close()
+      } finally {
+        await kwok.stop()
+      }
     }
   },
 }

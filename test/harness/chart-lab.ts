@@ -65,7 +65,8 @@ export async function startChartLab(): Promise<ChartLab> {
     await cluster.node.importImage(image.file)
     const kubectl = (args: readonly string[], input?: object): Promise<string> =>
       runProgram('kubectl', ['--kubeconfig', cluster.adminFile, ...args], input && JSON.stringify(input))
-    for (const object of await neededObjects(cluster, folder, forward.url)) await kubectl(['apply', '-f', '-'], object)
+    await prepareNamespace(kubectl, forward.url)
+    for (const volume of await localVolumes(cluster, folder)) await kubectl(['apply', '-f', '-'], volume)
     let files = 0
     return {
       cluster,
@@ -100,34 +101,31 @@ function volumesIn(folder: string): string[] {
   return Array.from({ length: VOLUMES }, (_, n) => path.join(folder, `volume-${n}`))
 }
 
-/** What an operator brings: the namespace, two secrets, and volumes. */
-async function neededObjects(cluster: KubeCluster, folder: string, databaseUrl: string): Promise<object[]> {
-  const secret = (name: string, data: Record<string, string>): object => ({
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata: { name, namespace: NAMESPACE },
-    stringData: data,
-  })
+/** What an operator does first, as in docs/kubernetes.md. */
+async function prepareNamespace(kubectl: ChartLab['kubectl'], databaseUrl: string): Promise<void> {
+  const secret = (name: string, value: string): Promise<string> =>
+    kubectl(['-n', NAMESPACE, 'create', 'secret', 'generic', name, `--from-literal=${value}`])
+  await kubectl(['create', 'namespace', NAMESPACE])
+  await kubectl(['label', 'namespace', NAMESPACE, 'pod-security.kubernetes.io/enforce=restricted'])
+  await secret('berth-db', `url=${databaseUrl}`)
+  await secret('berth-key', 'key=a secret key for the chart in a test')
+}
+
+async function localVolumes(cluster: KubeCluster, folder: string): Promise<object[]> {
   const volumes = volumesIn(folder)
   for (const volume of volumes) await mkdir(volume)
-  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
   const nodes = [{ key: 'kubernetes.io/hostname', operator: 'In', values: [cluster.node.name] }]
-  return [
-    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE, labels } },
-    secret('berth-db', { url: databaseUrl }),
-    secret('berth-key', { key: 'a secret key for the chart in a test' }),
-    ...volumes.map((volume, n) => ({
-      apiVersion: 'v1',
-      kind: 'PersistentVolume',
-      metadata: { name: `chart-${n}` },
-      spec: {
-        capacity: { storage: '10Gi' },
-        accessModes: ['ReadWriteOnce'],
-        local: { path: volume },
-        nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: nodes }] } },
-      },
-    })),
-  ]
+  return volumes.map((volume, n) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: `chart-${n}` },
+    spec: {
+      capacity: { storage: '10Gi' },
+      accessModes: ['ReadWriteOnce'],
+      local: { path: volume },
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: nodes }] } },
+    },
+  }))
 }
 
 function labValues({ registry }: KubeCluster): object {

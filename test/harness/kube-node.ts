@@ -50,7 +50,9 @@ export async function startKubeNode(options: KubeNodeOptions): Promise<KubeNode>
   const at = (part: string): string => path.join(folder, part)
   const undo: Array<() => Promise<unknown>> = []
   const close = async (): Promise<void> => {
-    for (const step of undo.splice(0).toReversed()) await step()
+    const failures: unknown[] = []
+    for (const step of undo.splice(0).toReversed()) await step().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw new AggregateError(failures, 'the node was not taken down in whole')
   }
   try {
     await mkdir(at('cni'), { recursive: true })

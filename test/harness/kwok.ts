@@ -2,6 +2,7 @@
  * Simulated nodes on a test cluster, with kwok: their pods become Running as soon as they are scheduled. kwok is built
  * from its Go module and kept beside the programs of Kubernetes; only benches use it.
  */
+import { setMaxListeners } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -20,6 +21,8 @@ const MARK = { 'kwok.x-k8s.io/node': 'fake' }
 /** Of the nodes, so that a cluster's `nodeSelector` finds them. */
 export const simulatedLabel = { type: 'kwok' }
 const signal = new AbortController().signal
+// Every call listens to it.
+setMaxListeners(0, signal)
 
 export async function startKwok(cluster: KubeCluster): Promise<KubeDaemon> {
   const folder = await kwokFolder()
