@@ -125,7 +125,7 @@ it('share the work, and one takes over when the other is killed', { timeout: 240
     'every rental to settle',
     async () => {
       const all = (await operator('GET', '/v2/operator/rentals?limit=1000')).body.rentals as Row[]
-      return all.every((row) => ['Running', 'Failed', 'Terminated'].includes(row.status)) && all
+      return all.every((row) => ['Running', 'Stopped', 'Failed', 'Terminated'].includes(row.status)) && all
     },
     120_000,
   )
