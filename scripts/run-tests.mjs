@@ -16,18 +16,28 @@ const MAX_RETRIED_FILES = 10
  */
 
 /**
+ * Runs the parts one after the other and counts them together.
+ *
  * @param {string} root
- * @param {string[]} filters
+ * @param {ReadonlyArray<{ filters: string[], env?: Record<string, string> }>} parts
  * @param {Record<string, string | undefined>} env
  */
-export async function runTests(root, filters, env = process.env) {
-  const first = await runVitest(root, filters, env)
-  if (first.results === undefined) return closeRun({ message: `vitest ended without a result (${first.how}).` })
-  const { skipped, skips, failures, unhandledErrors } = first.results
+export async function runTests(root, parts, env = process.env) {
+  const runs = []
+  for (const part of parts) {
+    const { results, how, ok } = await runVitest(root, part.filters, { ...env, ...part.env })
+    if (results === undefined) return closeRun({ message: `vitest ended without a result (${how}).` })
+    runs.push({ ...results, ok })
+  }
+  const isOk = runs.every(({ ok }) => ok)
+  /** @param {(one: RunResults) => number} count */
+  const sum = (count) => runs.reduce((all, one) => all + count(one), 0)
+  const [failures, skips] = [runs.flatMap((one) => one.failures), runs.flatMap((one) => one.skips)]
+  const [skipped, unhandledErrors] = [sum((one) => one.skipped), sum((one) => one.unhandledErrors)]
   const files = [...new Set(failures.map(({ file }) => file))]
   const failedFirst = new Set(failures.map(nameOf))
   const flaky = []
-  let { passed } = first.results
+  let passed = sum((one) => one.passed)
   let failed = unhandledErrors
   if (files.length > MAX_RETRIED_FILES) failed += failures.length
   else {
@@ -47,7 +57,7 @@ export async function runTests(root, filters, env = process.env) {
     }
   }
   // Vitest can also fail where no test did: nothing matched the filter, or its cleanup failed.
-  if (!first.ok && files.length === 0) failed = Math.max(1, failed)
+  if (!isOk && files.length === 0) failed = Math.max(1, failed)
   for (const { file, test } of skips) process.stdout.write(`SKIPPED ${file} > ${test}\n`)
   const exitCode = closeRun({ passed: passed + flaky.length, failed, skipped, flaky })
   // On a build machine every suite has its engine: a skipped one hides a missing installation step.

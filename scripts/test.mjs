@@ -2,7 +2,7 @@
  * `npm test`: the checks, then every test; `npm test -- <filter…>`: only the tests that match. Whatever happens, the
  * last line is `N passed, N failed` with the true counts, and the exit code is nonzero when anything failed.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { closeRun, run, runTests } from './run-tests.mjs'
@@ -21,7 +21,9 @@ const [containers, machines, metal, storage, proxies, installing, clusters] = [
   'tests of Kubernetes',
 ]
 
-const hasClusters = process.env['BERTH_TEST_KUBERNETES'] === 'true'
+const hasClusters = process.env['BERTH_TEST_KUBERNETES'] !== 'false'
+/** What the names of its suites have in common. */
+const CLUSTER_SUITES = 'kubernetes.test.ts'
 
 /** Programs beside Node that tests need, by Debian package. */
 /** @type {ReadonlyArray<{ command: string, package: string, neededBy: string }>} */
@@ -74,11 +76,26 @@ async function main(filters) {
   process.on('SIGINT', () => {})
   installNeeds()
   if (filters.length === 0) {
-    if (!hasClusters) process.stdout.write('The Kubernetes suites are a run of their own: npm run test:kubernetes\n')
     const check = await run(root, process.env['npm_execpath'] ?? 'npm', ['run', '--silent', 'check'])
     if (!check.ok) return closeRun({ message: `npm run check failed (${check.how}); the tests did not run.` })
   }
-  return runTests(root, filters)
+  if (filters.length > 0) return runTests(root, [{ filters }])
+  const most = { filters, env: { BERTH_TEST_KUBERNETES: 'false' } }
+  if (!hasClusters) {
+    process.stdout.write('BERTH_TEST_KUBERNETES=false leaves the Kubernetes suites out.\n')
+    return runTests(root, [most])
+  }
+  // Starting now, it takes the time in which other tests wait.
+  const building = spawn(process.execPath, ['--import', 'tsx', 'scripts/build-kubernetes.ts'], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  try {
+    // By themselves at the end: they create networks, which disturbs browsers.
+    return await runTests(root, [most, { filters: [CLUSTER_SUITES] }])
+  } finally {
+    building.kill()
+  }
 }
 
 /** As root on Debian, installs what is missing; elsewhere, lists it, and the tests that need it are skipped. */

@@ -37,9 +37,12 @@ describe('the test command', () => {
       tests.map((text, at) => (at === 0 ? text : text.replaceAll(/import .*/g, ''))).join(''),
     )
   }
-  const run = (env: Record<string, string> = {}): { code: number | null; lines: string[] } => {
+  const run = (
+    env: Record<string, string> = {},
+    parts: ReadonlyArray<{ filters: string[]; env?: Record<string, string> }> = [{ filters: [] }],
+  ): { code: number | null; lines: string[] } => {
     const script = `import { runTests } from ${JSON.stringify(path.join(repository, 'scripts/run-tests.mjs'))}
-      process.exitCode = await runTests(${JSON.stringify(project)}, [])`
+      process.exitCode = await runTests(${JSON.stringify(project)}, ${JSON.stringify(parts)})`
     const { CI: _, ...outer } = process.env
     const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
       encoding: 'utf8',
@@ -54,6 +57,15 @@ describe('the test command', () => {
     const { code, lines } = run()
     expect(lines).toContain('FLAKY shaky.test.mjs > shaky')
     expect(lines.at(-1)).toBe('3 passed, 0 failed')
+    expect(code).toBe(0)
+  })
+
+  test('counts the parts of a run together, and retries failures of each', () => {
+    write('steady.test.mjs', source('steady', 0))
+    write('shaky.test.mjs', source('shaky', 1))
+    const { code, lines } = run({}, [{ filters: ['steady'] }, { filters: ['shaky'] }])
+    expect(lines).toContain('FLAKY shaky.test.mjs > shaky')
+    expect(lines.at(-1)).toBe('2 passed, 0 failed')
     expect(code).toBe(0)
   })
 

@@ -4,7 +4,7 @@
  */
 import { execFile, spawn } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, link, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -101,13 +101,14 @@ async function build(folder: string): Promise<void> {
   try {
     process.stderr.write(`Building Kubernetes ${VERSION} into ${folder}; this takes some minutes, once.\n`)
     await writeModule(work)
-    const out = path.join(work, 'bin')
-    await mkdir(out)
-    const missing = built.filter((program) => !existsSync(path.join(folder, program)))
-    const packages = missing.map((program) => `k8s.io/kubernetes/cmd/${program}`)
-    await go(work, ['build', '-mod=mod', '-trimpath', '-p=1', '-ldflags', versionFlags(), '-o', `${out}/`, ...packages])
+    const out = path.join(work, 'kubernetes')
+    await go(work, ['build', '-mod=mod', '-trimpath', '-p=2', '-ldflags', versionFlags(), '-o', out, '.'])
     await mkdir(folder, { recursive: true })
-    for (const program of missing) await rename(path.join(out, program), path.join(folder, program))
+    for (const program of built) {
+      const named = path.join(work, program)
+      await link(out, named)
+      await rename(named, path.join(folder, program))
+    }
   } finally {
     await rm(work, { recursive: true, force: true })
   }
@@ -133,10 +134,7 @@ async function writeModule(work: string): Promise<void> {
   const debug = lines.filter((line) => line.startsWith('godebug '))
   const text = ['module berth.test/kubernetes', goVersion, ...debug, `require k8s.io/kubernetes ${VERSION}`]
   await writeFile(path.join(work, 'go.mod'), [...text, ...new Set([...required, ...replaced]), ''].join('\n'))
-  await writeFile(
-    path.join(work, 'main.go'),
-    'package main\n\nimport _ "k8s.io/kubernetes/cmd/kube-apiserver/app"\n\nfunc main() {}\n',
-  )
+  await copyFile(path.join(import.meta.dirname, 'kube-main.go'), path.join(work, 'main.go'))
 }
 
 function versionFlags(): string {
@@ -156,11 +154,14 @@ export function go(work: string, args: readonly string[]): Promise<string> {
   const program = goProgram() ?? 'go'
   const env = { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'local', GOFLAGS: '-buildvcs=false' }
   return new Promise((resolve, reject) => {
-    const child = spawn('nice', ['-n', '10', program, ...args], { cwd: work, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn('nice', ['-n', '5', program, ...args], { cwd: work, env, stdio: ['ignore', 'pipe', 'pipe'] })
     let out = ''
     let error = ''
     child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
     child.stderr.on('data', (chunk: Buffer) => (error = (error + chunk.toString()).slice(-20_000)))
+    const stop = (): void => void child.kill()
+    process.once('exit', stop)
+    child.once('close', () => process.off('exit', stop))
     child.once('error', reject)
     child.once('exit', (code) =>
       code === 0 ? resolve(out) : reject(new Error(`go ${args[0] ?? ''} ended with ${code}:\n${error}`)),
