@@ -26,6 +26,7 @@ import {
   type ProviderAccountCosts,
 } from '../store/provider-account.ts'
 import { findRental } from '../store/rental.ts'
+import { listWatchedVolumes } from '../store/volume.ts'
 
 /** A new driver adds its vendor here. */
 const vendors: readonly CloudVendor[] = [crusoe, lambda, verda]
@@ -88,6 +89,15 @@ function cloudWorld(app: CloudParts['app'], driver: ProviderId): CloudWorld {
         isEnding: !isLiving(order.status),
       }))
       return orders.filter(({ tag }) => tag.startsWith(prefix))
+    },
+    listVolumes: async (prefix) => {
+      const volumes = (await listWatchedVolumes(db, driver)).map((volume) => ({
+        tag: tagOf(installationId, 'volume', volume),
+        externalId: volume.external_id ?? '',
+        vip: volume.vip ?? '',
+        attachedTo: [],
+      }))
+      return volumes.filter(({ tag }) => tag.startsWith(prefix))
     },
     report: async (account, fault) => {
       const health = fault === undefined ? 'healthy' : fault.kind

@@ -46,26 +46,30 @@ export interface CloudBench {
   withdraw(): void
   /** What exists at the vendor. */
   leftovers(): string[]
+  /** With the part `volumes`: the name of the operation that creates one, and a refusal of the next deletion. */
+  readonly volumes?: { readonly create: string; readonly refuseDestroy: () => void }
 }
 
 export interface CloudConformanceOptions extends ConformanceOptions {
   readonly vendor: CloudVendor
   readonly makeBench: (clock: ManualClock) => CloudBench
+  /** Which machines, for a vendor with several kinds. */
+  readonly title?: string
 }
 
 const ACCOUNT = 'main'
 
-export function cloudConformance({ vendor, makeBench, ...options }: CloudConformanceOptions): void {
+export function cloudConformance({ vendor, makeBench, title = vendor.id, ...options }: CloudConformanceOptions): void {
   const parts = options.parts ?? ['machines']
   driverConformance(
-    `${vendor.id} at its simulator`,
+    `${title} at its simulator`,
     async () => {
       const opened = await openBench(vendor, makeBench)
-      return harnessOf(vendor, opened)
+      return harnessOf(vendor, opened, options.cannot ?? {})
     },
     { ...options, parts, elastic: true },
   )
-  cloudTests(vendor, makeBench)
+  cloudTests(vendor, makeBench, title)
 }
 
 export interface OpenBench {
@@ -114,12 +118,17 @@ export async function openBench(
   }
 }
 
-function harnessOf(vendor: CloudVendor, opened: OpenBench): ConformanceHarness {
+function harnessOf(
+  vendor: CloudVendor,
+  opened: OpenBench,
+  cannot: NonNullable<ConformanceOptions['cannot']>,
+): ConformanceHarness {
   const { bench, clock, driver, spec } = opened
   const { server, operations } = bench
   const armed = (arm: () => void) => ({ arm })
   const { region, type } = bench.offer
-  const faults: ConformanceHarness['faults'] = {
+  const volumes: CloudBench['volumes'] = bench.volumes
+  const all: ConformanceHarness['faults'] = {
     'create-timeout': armed(() => server.arm(operations.create, { kind: 'late' })),
     'create-lost': armed(() => server.arm(operations.create, { kind: 'lost' })),
     'no-capacity': armed(() => server.arm(operations.create, bench.noCapacity)),
@@ -128,7 +137,14 @@ function harnessOf(vendor: CloudVendor, opened: OpenBench): ConformanceHarness {
     vanish: armed(() => bench.loseMachine()),
     'destroy-refused': armed(() => bench.refuseDestroy()),
     unreachable: armed(() => void (server.down = true)),
+    ...(volumes === undefined
+      ? {}
+      : {
+          'volume-create-timeout': armed(() => server.arm(volumes.create, { kind: 'late' })),
+          'volume-destroy-refused': armed(() => volumes.refuseDestroy()),
+        }),
   } satisfies Partial<Record<FaultName, unknown>>
+  const faults = Object.fromEntries(Object.entries(all).filter(([name]) => !(name in cannot)))
   return {
     driver,
     advance: async (ms) => clock.advance(ms),
@@ -149,8 +165,8 @@ function harnessOf(vendor: CloudVendor, opened: OpenBench): ConformanceHarness {
   }
 }
 
-function cloudTests(vendor: CloudVendor, makeBench: CloudConformanceOptions['makeBench']): void {
-  describe(`${vendor.id} as a cloud`, () => {
+function cloudTests(vendor: CloudVendor, makeBench: CloudConformanceOptions['makeBench'], title: string): void {
+  describe(`${title} as a cloud`, () => {
     const signal = new AbortController().signal
     const prefix = 'berth-cafe000000-'
     const tag = tagOf('cafe000000', 'rental', { id: 7, nonce: 'c0ffee00' })

@@ -1,10 +1,12 @@
-/** Accounts and orders in memory, for tests of cloud drivers without a database. */
+/** Accounts, orders and volumes in memory, for tests of cloud drivers without a database. */
 import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/engines/clouds/world.ts'
+import type { EngineVolume } from '../../src/engines/driver.ts'
 
 type Given = Pick<CloudAccount, 'name' | 'baseUrl' | 'credentials'> & Partial<CloudAccount>
 
 export interface MemoryCloudWorld extends CloudWorld {
   readonly orders: KnownOrder[]
+  readonly volumes: EngineVolume[]
   /** By account: the last reported fault. */
   readonly faults: Map<string, AccountFault | undefined>
   add(account: Given): void
@@ -16,12 +18,14 @@ export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
   const accounts = new Map<string, CloudAccount>()
   const faults = new Map<string, AccountFault | undefined>()
   const orders: KnownOrder[] = []
+  const volumes: EngineVolume[] = []
   const add = (account: Given): void => {
     accounts.set(account.name, { id: account.name, version: 1, regions: {}, closed: null, ...account })
   }
   for (const account of given) add(account)
   return {
     orders,
+    volumes,
     faults,
     add,
     change: (name, values) => {
@@ -31,6 +35,7 @@ export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
     accounts: async () => [...accounts.values()],
     programOf: async () => undefined,
     listOrders: async (prefix) => orders.filter(({ tag }) => tag.startsWith(prefix)),
+    listVolumes: async (prefix) => volumes.filter(({ tag }) => tag.startsWith(prefix)),
     report: async (account, fault) => void faults.set(account.name, fault),
   }
 }

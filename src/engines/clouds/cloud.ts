@@ -21,7 +21,10 @@ export interface CloudVendor {
   readonly baseUrl: string
   /** The fields of its credentials, all of them texts. */
   readonly credentials: readonly CredentialField[]
-  /** Its regions by ours. An account can map others, or these otherwise. A region without one is not sold. */
+  /**
+   * Its regions by ours. An account can map others, or these otherwise. A region without one is not sold. `*`: all
+   * others, for a vendor whose regions are ids without a place.
+   */
   readonly regions: Readonly<Record<string, string>>
   /** Its rate limits: the shortest time between two requests, also by route. */
   readonly pace: { readonly everyMs: number; readonly routes?: Readonly<Record<string, number>> }
@@ -31,7 +34,11 @@ export interface CloudVendor {
   readonly callTimeoutMs: number
   /** User for SSH. */
   readonly loginUser: string
+  /** User for SSH on bare metal, where it is another one. */
+  readonly metalLoginUser?: string
   readonly power?: DriverTraits['power']
+  /** Absent: it has no volumes. Its clouds have `volumes` then. */
+  readonly volumes?: CloudVolumeTraits
   /** `authorize`: adds its headers to each request. */
   open(account: OpenAccount): Cloud
 }
@@ -39,6 +46,14 @@ export interface CloudVendor {
 export interface CredentialField {
   readonly name: string
   readonly help: string
+  /** It can be left out. */
+  readonly optional?: true
+}
+
+/** Volumes that are attached over a network, in the regions of its machines. */
+export interface CloudVolumeTraits extends Pick<VolumeEngine, 'serves' | 'attaches'> {
+  /** Its clouds have `volumes.grow`. */
+  readonly grows: boolean
 }
 
 export type Credentials = Readonly<Record<string, string>>
@@ -80,8 +95,15 @@ export interface Cloud {
   /** Idempotent. */
   removeCompanion(companion: CloudCompanion, signal: AbortSignal): Promise<void>
   readonly power?: PowerEngine
-  readonly volumes?: VolumeEngine
+  /** With the vendor's ids. */
+  readonly volumes?: CloudVolumes
 }
+
+/** The volumes of one account. The rules of `VolumeEngine` hold, with the vendor's ids. */
+export interface CloudVolumes extends Pick<
+  VolumeEngine,
+  'create' | 'grow' | 'destroy' | 'list' | 'attach' | 'detach'
+> {}
 
 /** A machine that the vendor sells in one of its regions. */
 export interface CloudOffer {

@@ -5,41 +5,19 @@
  *
  * Ids name the account: a machine is `<account>/<the vendor's id>`, an offer `<driver>:<account>:<region>:<type>`.
  */
-import type { Dispatcher } from 'undici'
-import type { Clock, Instant } from '../../base/instant.ts'
 import { nanoUsdOf, usd } from '../../base/money.ts'
-import { outboundAgent } from '../../base/outbound.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
 import type { CreateOutcome, Driver, EngineMachine, InventoryOffer } from '../driver.ts'
-import { Breaker } from './breaker.ts'
-import { noPower, type Cloud, type CloudMachine, type CloudVendor } from './cloud.ts'
-import { CloudError, CloudHttp, RETRY_MS } from './http.ts'
+import { Accounts, textOf, type CloudDriverOptions, type Opened } from './accounts.ts'
+import { noPower, type CloudMachine, type CloudVendor } from './cloud.ts'
+import { CloudError } from './http.ts'
 import { placeOfMachine, reportOffer, sellableOf } from './offer.ts'
-import { Pacer } from './pacer.ts'
 import { startupScriptOf, userDataOf } from './user-data.ts'
+import { cloudVolumes } from './volumes.ts'
 import type { CloudAccount, CloudWorld, KnownOrder } from './world.ts'
-
-export interface CloudDriverOptions {
-  readonly world: CloudWorld
-  readonly clock: Clock
-  readonly warn: (error: unknown, what: string) => void
-  /** Tests and private installations: addresses that are not public. */
-  readonly allowPrivate: boolean
-  /** Of one request. */
-  readonly requestTimeoutMs?: number
-  /** false: no pacing, for simulators. */
-  readonly paced?: boolean
-}
 
 export type CloudDriver = Driver &
   Required<Pick<Driver, 'providers' | 'companions'>> & { readonly close: () => Promise<void> }
-
-const REQUEST_TIMEOUT_MS = 20_000
-
-interface Opened {
-  readonly account: CloudAccount
-  readonly cloud: Cloud
-  listedAt?: Instant
-}
 
 export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): CloudDriver {
   const accounts = new Accounts(vendor, options)
@@ -59,6 +37,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     listLagMs: vendor.listLagMs,
     callTimeoutMs: vendor.callTimeoutMs,
     close: () => accounts.close(),
+    ...(vendor.volumes === undefined ? {} : { volumes: cloudVolumes(vendor, vendor.volumes, accounts, world) }),
     providers: {
       check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
       offers: async (name, signal) => {
@@ -109,7 +88,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
           spec,
           maxCostPerHour: max === undefined ? undefined : nanoUsdOf(usd(max) * BigInt(spec.gpuCount)),
           userData: userDataOf(tag, spec, program),
-          startupScript: startupScriptOf(tag, spec, program, vendor.loginUser),
+          startupScript: startupScriptOf(tag, spec, program, loginUserOf(vendor, spec)),
         },
         signal,
       )
@@ -167,7 +146,7 @@ function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine)
     ...shown,
     externalId: `${account.name}/${id}`,
     cost: { account: account.name, perHour: costPerHour, ...vendor.billing },
-    ...(data === undefined ? {} : { data: { ...data, externalId: id } }),
+    ...(data === undefined ? {} : { data: { externalId: id, ...data } }),
   }
 }
 
@@ -198,102 +177,10 @@ function unreachable(
   }
 }
 
-interface Answer<T> {
-  readonly account: CloudAccount
-  readonly value: T
-}
-
-/** The accounts as they are in the database, each opened once per version. */
-class Accounts {
-  readonly #vendor: CloudVendor
-  readonly #options: CloudDriverOptions
-  readonly #agent: Dispatcher
-  readonly #opened = new Map<string, Opened>()
-
-  constructor(vendor: CloudVendor, options: CloudDriverOptions) {
-    this.#vendor = vendor
-    this.#options = options
-    const { requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS, allowPrivate } = options
-    this.#agent = outboundAgent({ allowPrivate, timeoutMs })
-  }
-
-  async close(): Promise<void> {
-    await this.#agent.destroy()
-  }
-
-  async find(name: string): Promise<Opened | undefined> {
-    return (await this.#all()).find(({ account }) => account.name === name)
-  }
-
-  async ownerOf(externalId: string): Promise<{ cloud: Cloud; id: string }> {
-    const [name = '', ...rest] = externalId.split('/')
-    const opened = await this.find(name)
-    if (opened === undefined) throw new Error(`This installation has no account named ${name} any more.`)
-    return { cloud: opened.cloud, id: rest.join('/') }
-  }
-
-  listedAt(name: string): Instant | undefined {
-    return this.#opened.get(name)?.listedAt
-  }
-
-  /** The answers of the accounts that give one. Throws if none does. */
-  async ask<T>(question: (opened: Opened) => Promise<T>): Promise<Array<Answer<T>>> {
-    const all = await this.#all()
-    const results = await Promise.allSettled(
-      all.map(async (opened) => ({ account: opened.account, value: await question(opened) })),
-    )
-    const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
-    const failures = results.flatMap((result, n) =>
-      result.status === 'rejected' ? [{ error: result.reason as unknown, name: all[n]?.account.name ?? '' }] : [],
-    )
-    const [first] = failures
-    if (answers.length === 0 && first !== undefined) {
-      throw new Error(`The account ${first.name} does not answer: ${textOf(first.error)}`, { cause: first.error })
-    }
-    for (const { error, name } of failures) this.#options.warn(error, `provider account ${name} does not answer`)
-    return answers
-  }
-
-  async #all(): Promise<Opened[]> {
-    const accounts = await this.#options.world.accounts()
-    const opened = accounts.map((account) => this.#open(account))
-    const names = new Set(accounts.map(({ name }) => name))
-    for (const name of this.#opened.keys()) if (!names.has(name)) this.#opened.delete(name)
-    return opened
-  }
-
-  #open(account: CloudAccount): Opened {
-    const known = this.#opened.get(account.name)
-    if (known?.account.version === account.version) {
-      const current = Object.assign(known, { account })
-      return current
-    }
-    const { clock, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS, paced = true } = this.#options
-    const shared = {
-      baseUrl: account.baseUrl,
-      agent: this.#agent,
-      clock,
-      pacer: new Pacer(paced ? this.#vendor.pace : { everyMs: 0 }),
-      breaker: new Breaker(clock),
-      timeoutMs,
-      retryMs: paced ? RETRY_MS : 0,
-      secrets: Object.values(account.credentials),
-    }
-    const cloud = this.#vendor.open({
-      credentials: account.credentials,
-      clock,
-      http: ({ authorize }) => new CloudHttp({ ...shared, authorize }),
-    })
-    const opened: Opened = { account, cloud, ...(known?.listedAt === undefined ? {} : { listedAt: known.listedAt }) }
-    this.#opened.set(account.name, opened)
-    return opened
-  }
-}
-
 function noCapacity(message: string): CreateOutcome {
   return { kind: 'refused', reason: 'no_capacity', message }
 }
 
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+function loginUserOf(vendor: CloudVendor, spec: EngineSpec): string {
+  return (spec.kind === 'bare-metal' ? vendor.metalLoginUser : undefined) ?? vendor.loginUser
 }

@@ -110,7 +110,7 @@ export function gpuOf(text: string): GpuModel | undefined {
 }
 
 function regionOf(vendor: CloudVendor, account: CloudAccount, offer: CloudOffer): string | undefined {
-  const region = account.regions[offer.region] ?? vendor.regions[offer.region]
+  const region = account.regions[offer.region] ?? vendor.regions[offer.region] ?? vendor.regions['*']
   const sold = offer.kind === 'bare-metal' ? bareMetalRegion : virtualMachineRegion
   return region !== undefined && sold.safeParse(region).success ? region : undefined
 }

@@ -1,6 +1,7 @@
 /** What the cloud drivers need to know: the accounts of the operator and the orders at them (server/cloud-world.ts). */
 import type { Program } from '../../contract/agent.ts'
 import type { Instant } from '../../base/instant.ts'
+import type { EngineVolume } from '../driver.ts'
 import type { Credentials } from './cloud.ts'
 
 export interface CloudWorld {
@@ -10,6 +11,8 @@ export interface CloudWorld {
   programOf(tag: string): Promise<Program | undefined>
   /** Orders that the engine may still run. */
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
+  /** Volumes that the engine should have, with their ids there. */
+  listVolumes(tagPrefix: string): Promise<EngineVolume[]>
   /** Called after each listing of offers. `fault` undefined: it answered. */
   report(account: CloudAccount, fault: AccountFault | undefined): Promise<void>
 }

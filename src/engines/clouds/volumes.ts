@@ -1,0 +1,135 @@
+/**
+ * The volumes of all accounts at one vendor. A volume belongs to one account and attaches only to machines of it, so it is
+ * created where the machine is that it is for.
+ *
+ * Volumes of an account that does not answer are listed as the database knows them: never as gone.
+ */
+import type { EngineVolume, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import type { Accounts, Opened } from './accounts.ts'
+import type { CloudVendor, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
+import { sellableOf } from './offer.ts'
+import type { CloudWorld } from './world.ts'
+
+export function cloudVolumes(
+  vendor: CloudVendor,
+  { serves, attaches, grows }: CloudVolumeTraits,
+  accounts: Accounts,
+  world: CloudWorld,
+): VolumeEngine {
+  const ownerOf = async (externalId: string): Promise<{ volumes: CloudVolumes; id: string }> => {
+    const { cloud, id } = await accounts.ownerOf(externalId)
+    return { volumes: volumesOf(vendor, cloud), id }
+  }
+  /** The volume and the machine with the ids of their common account. */
+  const pairOf = async (externalId: string, machineId: string) => {
+    const [account, machineAccount] = [accountOf(externalId), accountOf(machineId)]
+    if (account !== machineAccount)
+      throw new Error(`The volume is at the account ${account}, the machine at ${machineAccount}.`)
+    return { ...(await ownerOf(externalId)), machine: machineId.slice(account.length + 1) }
+  }
+  const grow: VolumeEngine['grow'] = async (externalId, sizeGb, signal) => {
+    const { volumes, id } = await ownerOf(externalId)
+    if (volumes.grow === undefined) throw new Error(`Volumes of ${vendor.title} cannot grow.`)
+    return volumes.grow(id, sizeGb, signal)
+  }
+  return {
+    serves,
+    attaches,
+    isLocal: false,
+    regions: 'own',
+    async create(tag, spec, signal): Promise<VolumeOutcome> {
+      signal.throwIfAborted()
+      // An earlier attempt may have chosen another account, so all must answer.
+      const found = await Promise.all(
+        (await accounts.all()).map(async (opened) => {
+          const known = await volumesOf(vendor, opened.cloud).list(tag, signal)
+          return known.some((volume) => volume.tag === tag) ? opened : undefined
+        }),
+      )
+      const place =
+        found.find((opened) => opened !== undefined) ?? (await chooseAccount(vendor, accounts, spec, signal))
+      if (place === undefined)
+        return {
+          kind: 'refused',
+          reason: 'no_storage_capacity',
+          message: `No account at ${vendor.title} takes new volumes in ${spec.region}.`,
+        }
+      const { near: _, ...order } = spec
+      const outcome = await volumesOf(vendor, place.cloud).create(tag, order, signal)
+      return outcome.kind === 'refused'
+        ? outcome
+        : { ...outcome, externalId: `${place.account.name}/${outcome.externalId}` }
+    },
+    ...(grows ? { grow } : {}),
+    async destroy(externalId, signal) {
+      signal.throwIfAborted()
+      // An id that was never ours stands for nothing.
+      if (!externalId.includes('/')) return
+      const { volumes, id } = await ownerOf(externalId)
+      await volumes.destroy(id, signal)
+    },
+    async list(tagPrefix, signal) {
+      signal.throwIfAborted()
+      const answers = await accounts.ask(async ({ account, cloud }) => {
+        const listed = await volumesOf(vendor, cloud).list(tagPrefix, signal)
+        return listed.map((volume) => show(account.name, volume))
+      })
+      const answered = new Set(answers.map(({ account }) => account.name))
+      const silent = (await world.listVolumes(tagPrefix)).filter(
+        ({ externalId }) => !answered.has(accountOf(externalId)),
+      )
+      return [...answers.flatMap(({ value }) => value), ...silent]
+    },
+    async attach(externalId, machineId, signal, mount) {
+      const { volumes, id, machine } = await pairOf(externalId, machineId)
+      await volumes.attach(id, machine, signal, mount)
+    },
+    async detach(externalId, machineId, signal) {
+      const { volumes, id, machine } = await pairOf(externalId, machineId)
+      await volumes.detach(id, machine, signal)
+    },
+  }
+}
+
+function volumesOf(vendor: CloudVendor, cloud: Opened['cloud']): CloudVolumes {
+  if (cloud.volumes === undefined) throw new Error(`${vendor.title} has no volumes.`)
+  return cloud.volumes
+}
+
+function show(account: string, volume: EngineVolume): EngineVolume {
+  return {
+    ...volume,
+    externalId: `${account}/${volume.externalId}`,
+    attachedTo: volume.attachedTo.map((machine) => `${account}/${machine}`),
+  }
+}
+
+/** The account of the machine that it is for; else one that sells such machines in the region; else any. */
+async function chooseAccount(
+  vendor: CloudVendor,
+  accounts: Accounts,
+  { region, near }: { readonly region: string; readonly near?: Near },
+  signal: AbortSignal,
+): Promise<Opened | undefined> {
+  const open = (await accounts.all()).filter(({ account }) => account.closed === null)
+  const id =
+    near === undefined ? undefined : 'machine' in near ? near.machine : 'volume' in near ? near.volume : undefined
+  if (id !== undefined) return open.find(({ account }) => account.name === accountOf(id))
+  if (open.length <= 1) return open[0]
+  const selling = await Promise.all(
+    open.map(async ({ account, cloud }) => {
+      const offers = await cloud.offers(signal).catch(() => [])
+      return offers.some((offer) => {
+        const sellable = sellableOf(vendor, account, offer)
+        return (
+          sellable.kind === 'sold' && sellable.item.region === region && vendor.volumes?.serves.includes(offer.kind)
+        )
+      })
+    }),
+  )
+  return open.find((_, n) => selling[n]) ?? open[0]
+}
+
+function accountOf(externalId: string): string {
+  return externalId.split('/')[0] ?? ''
+}
