@@ -14,6 +14,7 @@ import { cloudDriver, type CloudDriver } from '../engines/clouds/driver.ts'
 import { crusoe } from '../engines/clouds/crusoe/cloud.ts'
 import { lambda } from '../engines/clouds/lambda/cloud.ts'
 import { verda } from '../engines/clouds/verda/cloud.ts'
+import { voltagePark } from '../engines/clouds/voltage-park/cloud.ts'
 import type { CloudAccount, CloudWorld } from '../engines/clouds/world.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Reconciler } from '../reconcile/loop.ts'
@@ -29,7 +30,7 @@ import { findRental } from '../store/rental.ts'
 import { listWatchedVolumes } from '../store/volume.ts'
 
 /** A new driver adds its vendor here. */
-const vendors: readonly CloudVendor[] = [crusoe, lambda, verda]
+const vendors: readonly CloudVendor[] = [crusoe, lambda, verda, voltagePark]
 
 const EVERY_MS = 10 * SECOND_MS
 

@@ -1,0 +1,173 @@
+/**
+ * Voltage Park: bare-metal rentals of one or more nodes with eight GPUs, and virtual machines from presets. Both have our
+ * tag as their name, and take public keys as texts, so nothing else is left at the vendor.
+ *
+ * The start-up script comes as a file and a command of cloud-init instead of user data.
+ */
+import type { ProviderCheck } from '../../../contract/provider.ts'
+import type { Cloud, CloudMachine, CloudOffer, CloudOrder, CloudOutcome, CloudVendor } from '../cloud.ts'
+import { CloudError, type CloudHttp } from '../http.ts'
+import { plainKeys } from '../user-data.ts'
+import { anything, deployedMetal, deployedVm, metalRental, organization, storageVolume, virtualMachine } from './api.ts'
+import { machineIdOf, METAL_LOGIN_USER, resourceOf, showMetal, showVm, VM_LOGIN_USER } from './machines.ts'
+import { readOffers, type VoltageParkOffer } from './offers.ts'
+import { readAll } from './pages.ts'
+import { PortForwards, portTags } from './ports.ts'
+import { VoltageParkVolumes } from './volumes.ts'
+
+const METAL = '/api/v1/bare-metal/'
+const VMS = '/api/v1/virtual-machines/'
+const TAG = 'berth'
+const STARTUP_PATH = '/var/lib/berth-startup.sh'
+
+export const voltagePark: CloudVendor = {
+  id: 'voltage-park',
+  title: 'Voltage Park',
+  baseUrl: 'https://cloud-api.voltagepark.com',
+  credentials: [
+    { name: 'apiToken', help: 'API token of the Voltage Park dashboard; valid for one year' },
+    { name: 'suborder', help: 'Number of the sub-order of a contract, for bare metal', optional: true },
+  ],
+  // All locations are in the United States; their ids say no more.
+  regions: { '*': 'us-central-1' },
+  pace: { everyMs: 500 },
+  billing: { from: 'create', incrementMs: 60_000, minimumMs: 0 },
+  listLagMs: 30_000,
+  callTimeoutMs: 60_000,
+  loginUser: VM_LOGIN_USER,
+  metalLoginUser: METAL_LOGIN_USER,
+  volumes: { serves: ['bare-metal'], attaches: ['bare-metal'], grows: true },
+  open: ({ credentials, http }) => {
+    const headers = { authorization: `Bearer ${credentials.apiToken ?? ''}` }
+    return new VoltageParkCloud(http({ authorize: async () => headers }), credentials.suborder)
+  },
+}
+
+class VoltageParkCloud implements Cloud {
+  readonly volumes: VoltageParkVolumes
+  readonly #http: CloudHttp
+  readonly #suborder: string | undefined
+  readonly #ports: PortForwards
+
+  constructor(http: CloudHttp, suborder: string | undefined) {
+    this.#http = http
+    this.#suborder = suborder
+    this.#ports = new PortForwards(http)
+    this.volumes = new VoltageParkVolumes(http)
+  }
+
+  async check(signal: AbortSignal): Promise<ProviderCheck[]> {
+    const { name } = await this.#http.read(organization, { path: '/api/v1/organization/', signal })
+    const offers = await readOffers(this.#http, signal)
+    const machines = await this.list('', signal)
+    const volumes = await readAll(this.#http, storageVolume, '/api/v1/storage/', signal)
+    const detail = `lists ${machines.length} machines and ${volumes.length} volumes`
+    return [
+      { check: 'reachable', result: 'passed', detail: `${name}, ${offers.length} offers` },
+      { check: 'rights', result: 'passed', detail },
+      { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
+    ]
+  }
+
+  async offers(signal: AbortSignal): Promise<CloudOffer[]> {
+    return readOffers(this.#http, signal)
+  }
+
+  async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
+    const { type, region, units } = order
+    const offer = (await readOffers(this.#http, signal)).find((one) => one.type === type && one.region === region)
+    if (offer === undefined) return refused('no_capacity', `Voltage Park has no ${type} in ${region}.`)
+    const costPerHour = offer.costPerHour * BigInt(units)
+    if (order.maxCostPerHour !== undefined && costPerHour > order.maxCostPerHour)
+      return refused('no_capacity', 'Voltage Park costs more than the order pays.')
+    if (offer.kind === 'virtual-machine' && units !== 1)
+      return refused('refused_by_engine', 'Voltage Park sells single virtual machines only.')
+    const script = order.startupScript
+    if (script === undefined)
+      return refused('no_capacity', 'Voltage Park takes scripts as user data, and this order has something else.')
+    try {
+      return await this.#deploy(order, offer, cloudInitOf(script), signal)
+    } catch (error) {
+      const outcome = refusalOf(error)
+      if (outcome === undefined) throw error
+      return outcome
+    }
+  }
+
+  async destroy(id: string, signal: AbortSignal): Promise<void> {
+    if (id === '') return
+    const resource = resourceOf(id)
+    const path = `${resource.kind === 'vm' ? VMS : METAL}${encodeURIComponent(resource.id)}`
+    await this.#http.write(anything, { method: 'DELETE', path, signal }).catch((error: unknown) => {
+      if (!(error instanceof CloudError) || error.status !== 404) throw error
+    })
+  }
+
+  async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
+    const [metal, vms] = await Promise.all([
+      readAll(this.#http, metalRental, METAL, signal),
+      readAll(this.#http, virtualMachine, VMS, signal),
+    ])
+    const isOurs = ({ name, status }: { name: string; status: string }): boolean =>
+      name.startsWith(tagPrefix) && status !== 'Terminated'
+    const complete = await Promise.all(vms.filter(isOurs).map((vm) => this.#ports.complete(vm, signal)))
+    return [...metal.filter(isOurs).map(showMetal), ...complete.map(showVm)]
+  }
+
+  async companions(): Promise<[]> {
+    return []
+  }
+
+  async removeCompanion(): Promise<void> {}
+
+  async #deploy(
+    order: CloudOrder,
+    offer: VoltageParkOffer,
+    cloudInit: ReturnType<typeof cloudInitOf>,
+    signal: AbortSignal,
+  ): Promise<CloudOutcome> {
+    const common = {
+      name: order.tag,
+      organization_ssh_keys: { mode: 'none' },
+      ssh_keys: plainKeys(order.spec),
+    }
+    if (offer.kind === 'bare-metal') {
+      const body = {
+        ...common,
+        location_id: offer.region,
+        gpu_count: offer.gpus * order.units,
+        network_type: offer.networkType,
+        tags: [TAG],
+        ...(this.#suborder === undefined || this.#suborder === '' ? {} : { suborder: Number(this.#suborder) }),
+        cloudinit_script: cloudInit,
+      }
+      const { rental_id: id } = await this.#http.write(deployedMetal, { method: 'POST', path: METAL, body, signal })
+      return { kind: 'created', id: machineIdOf({ kind: 'metal', id }) }
+    }
+    const body = {
+      ...common,
+      config_id: offer.presetId,
+      tags: [TAG, ...portTags(order.spec.ports)],
+      cloud_init: cloudInit,
+    }
+    const { vm_id: id } = await this.#http.write(deployedVm, { method: 'POST', path: `${VMS}instant`, body, signal })
+    return { kind: 'created', id: machineIdOf({ kind: 'vm', id }) }
+  }
+}
+
+function cloudInitOf(script: string) {
+  const content = Buffer.from(script).toString('base64')
+  const file = { path: STARTUP_PATH, content, encoding: 'b64', owner: 'root:root', permissions: '0700' }
+  return { write_files: [file], runcmd: [STARTUP_PATH] }
+}
+
+/** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests are taken for a lack of capacity. */
+function refusalOf(error: unknown): CloudOutcome | undefined {
+  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  const reason = error.status === 422 ? 'refused_by_engine' : 'no_capacity'
+  return refused(reason, `Voltage Park refused the order: ${error.status}.`)
+}
+
+function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
+  return { kind: 'refused', reason, message }
+}
