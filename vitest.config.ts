@@ -4,6 +4,7 @@ import { LongestFirst } from './test/harness/longest-first.ts'
 /** They come last, because they need Kubernetes, which is built meanwhile. BERTH_TEST_KUBERNETES=false leaves them out. */
 const clusterSuites = [
   'test/kubernetes.test.ts',
+  'test/crash-kubernetes.test.ts',
   'test/journeys/kubernetes.test.ts',
   'test/berth-on-kubernetes.test.ts',
 ]

@@ -9,6 +9,8 @@ import type { ConformanceHarness } from '../src/engines/conformance-bench.ts'
 import { driverConformance } from '../src/engines/conformance.ts'
 import { KubernetesApi } from '../src/engines/kubernetes/api.ts'
 import { readKubeconfig } from '../src/engines/kubernetes/kubeconfig.ts'
+import { MANAGED_LABEL, MANAGER } from '../src/engines/kubernetes/names.ts'
+import { anyObject } from '../src/engines/kubernetes/objects.ts'
 import { startKubeCluster, type KubeCluster } from './harness/kube-cluster.ts'
 import {
   cordon,
@@ -23,6 +25,8 @@ import {
 } from './harness/kube-driver.ts'
 import { whyNoKubernetes } from './harness/kube-programs.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { resourceClaimSuite } from './kubernetes/resource-claims.ts'
+import { settingSuite } from './kubernetes/settings.ts'
 import { volumeSuite } from './kubernetes/volumes.ts'
 
 const START_MS = 60 * 60_000
@@ -72,6 +76,8 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
   )
 
   volumeSuite(() => cluster)
+  resourceClaimSuite(() => cluster)
+  settingSuite(() => cluster)
 
   describe('the API server', () => {
     let opened: OpenDriver
@@ -136,6 +142,20 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
       for (const path of refused) {
         await expect(api.get(path, z.unknown(), { signal })).rejects.toMatchObject({ status: 403 })
       }
+      await api.close()
+    })
+
+    test('refuses changes outside of the namespaces that Berth has made', async () => {
+      const { kubeconfig } = await cluster.berthConfig()
+      const api = new KubernetesApi(await readKubeconfig(kubeconfig))
+      const { name, tag } = cluster.registry.images.busybox
+      const pod = { metadata: { name: 'stray' }, spec: { containers: [{ name: 'main', image: `${name}:${tag}` }] } }
+      const path = '/api/v1/namespaces/default/pods'
+      const reason = 'Berth may change only namespaces that it has made'
+      await expect(api.create(path, pod, anyObject, { signal, query: { dryRun: 'All' } })).rejects.toThrow(reason)
+      const metadata = { name: 'default', labels: { [MANAGED_LABEL]: MANAGER } }
+      const body = { apiVersion: 'v1', kind: 'Namespace', metadata }
+      await expect(api.apply('/api/v1/namespaces/default', body, anyObject, { signal })).rejects.toThrow(reason)
       await api.close()
     })
   })

@@ -84,6 +84,7 @@ export async function startKubeCluster(options: KubeClusterOptions = {}): Promis
     const { nodeGraceSeconds = 10 } = options
     await startControlPlane({ programs, folder, keys, server, ports, address, admin, undo, nodeGraceSeconds })
     await applyFile(admin, 'deploy/kubernetes/role.yaml')
+    await applyFile(admin, 'deploy/kubernetes/policy.yaml')
     await addStorageClasses(admin)
     await mkdir(path.join(folder, 'node'))
     const node = await startKubeNode({

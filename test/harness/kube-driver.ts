@@ -1,5 +1,5 @@
 /** The driver of Kubernetes on a test cluster, through a line that a test can disturb, and without a database. */
-import { systemClock } from '../../src/base/instant.ts'
+import { systemClock, type Clock } from '../../src/base/instant.ts'
 import { emptyWorkload, programOf } from '../../src/domain/workload.ts'
 import type { Program } from '../../src/contract/agent.ts'
 import type { EngineSpec } from '../../src/domain/rental.ts'
@@ -28,17 +28,25 @@ export const isClaimDelete = (asked: string): boolean => asked.startsWith('DELET
 export interface OpenDriver {
   readonly driver: Driver & { readonly volumes: VolumeEngine }
   readonly cluster: Cluster
+  readonly world: KubernetesWorld
   readonly line: KubeLine
   readonly config: ClusterConfig
   readonly logs: Map<string, string>
   close(): Promise<void>
 }
 
-/** `settings`: of the cluster, beside those that every test needs. `program`: what all orders run. */
+interface OrdersOf {
+  /** What all orders run. */
+  readonly program?: Partial<Program>
+  readonly account?: string
+  readonly clock?: Clock
+}
+
+/** `settings`: of the cluster, beside those that every test needs. */
 export async function openDriver(
   lab: KubeCluster,
   settings: Readonly<Record<string, unknown>> = {},
-  program: Partial<Program> = {},
+  { program = {}, account = ACCOUNT, clock = systemClock }: OrdersOf = {},
 ): Promise<OpenDriver> {
   const line = await openKubeLine(lab.server, lab.keys)
   const { kubeconfig } = await lab.berthConfig({ server: line.url })
@@ -66,11 +74,11 @@ export async function openDriver(
   const orders = new Map<string, EngineSpec>()
   const world: KubernetesWorld = {
     orderOf: async (tag) => ({
-      accountId: ACCOUNT,
+      accountId: account,
       program: { ...programOf(orders.get(tag)?.workload ?? emptyWorkload), ...program },
     }),
     listOrders: async () => [],
-    accountOfVolume: async () => ACCOUNT,
+    accountOfVolume: async () => account,
     listVolumes: async () => [],
     openPorts: async () => {},
     saveLog: async (tag, text) => void logs.set(tag, text),
@@ -85,7 +93,7 @@ export async function openDriver(
   const driver = kubernetesDriver({
     clusters: [opened],
     world,
-    clock: systemClock,
+    clock,
     relayHost: '127.0.0.1',
     warn: () => {},
   })
@@ -98,6 +106,7 @@ export async function openDriver(
       },
     },
     cluster: opened,
+    world,
     line,
     config,
     logs,

@@ -171,6 +171,7 @@ export const bans: readonly Ban[] = [
       'test/harness/wait.ts': 'between two polls',
       'test/harness/load.ts': 'between two attempts, while the server is down',
       'test/crash.test.ts': 'the kill happens at a random time on purpose',
+      'test/crash-kubernetes.test.ts': 'kills and ends happen at random times on purpose',
       'src/server/event-stream.test.ts': 'a slow client',
     },
     handlers: (found) => ({

@@ -8,6 +8,8 @@ import { z } from 'zod'
 import type { ClusterCheck } from '../../contract/cluster.ts'
 import { ApiRefused, hasStatus } from './api.ts'
 import type { Cluster } from './cluster.ts'
+import type { ClusterConfig } from './config.ts'
+import { resourceClaimPath } from './devices.ts'
 import { CONTAINER, MANAGED_LABEL, MANAGER, podPath } from './names.ts'
 import { checkParts } from './check-parts.ts'
 import { anyObject, podObject, type PodObject } from './objects.ts'
@@ -55,10 +57,18 @@ async function checkPodSecurity(cluster: Cluster, namespace: string, signal: Abo
 
 async function checkQuota(cluster: Cluster, namespace: string, signal: AbortSignal): Promise<ClusterCheck> {
   const check = 'quota'
-  const { gpuResource, quota } = cluster.config
+  const { gpuResource, quota, dra } = cluster.config
   const limits = { [gpuResource]: String(quota.gpus + 1) }
   const pod = probePod(cluster, 'probe', 'probe', { resources: { limits, requests: limits } })
-  const refusal = await tryPod(cluster, namespace, pod, signal)
+  const refusal =
+    dra === undefined
+      ? await tryPod(cluster, namespace, pod, signal)
+      : await tryCreate(
+          cluster,
+          resourceClaimPath({ namespace, name: '' }).slice(0, -1),
+          tooMany(dra, quota.gpus),
+          signal,
+        )
   if (refusal === undefined) return notEnforced(check, `A pod with ${quota.gpus + 1} GPUs was admitted.`)
   if (/exceeded quota/i.test(refusal.message)) return enforced(check, 'A pod with too many GPUs was refused.')
   return notTried(check, refusal.message)
@@ -176,17 +186,36 @@ function probePod(
   }
 }
 
-/** The refusal of a pod that is not really created. undefined: it would be admitted. */
-async function tryPod(
-  { api }: Cluster,
+function tooMany(dra: NonNullable<ClusterConfig['dra']>, gpus: number) {
+  const exactly = { deviceClassName: dra.deviceClass, count: gpus + 1 }
+  return {
+    apiVersion: 'resource.k8s.io/v1',
+    kind: 'ResourceClaim',
+    metadata: { name: 'probe' },
+    spec: { devices: { requests: [{ name: 'gpus', exactly }] } },
+  }
+}
+
+function tryPod(
+  cluster: Cluster,
   namespace: string,
   pod: object,
+  signal: AbortSignal,
+): Promise<ApiRefused | undefined> {
+  return tryCreate(cluster, `/api/v1/namespaces/${namespace}/pods`, pod, signal)
+}
+
+/** The refusal of an object that is not really created. undefined: it would be admitted. */
+async function tryCreate(
+  { api }: Cluster,
+  path: string,
+  body: object,
   signal: AbortSignal,
 ): Promise<ApiRefused | undefined> {
   const until = performance.now() + NEW_NAMESPACE_MS
   for (;;) {
     try {
-      await api.create(`/api/v1/namespaces/${namespace}/pods`, pod, anyObject, { signal, query: { dryRun: 'All' } })
+      await api.create(path, body, anyObject, { signal, query: { dryRun: 'All' } })
       return undefined
     } catch (error) {
       if (!(error instanceof ApiRefused) || ![400, 403, 422].includes(error.status)) throw error

@@ -7,8 +7,18 @@ import { z } from 'zod'
 import { hasStatus, type KubernetesApi, type WatchEvent } from './api.ts'
 import type { ClusterConfig } from './config.ts'
 import { ORDER_ANNOTATION, TAG_ANNOTATION } from './names.ts'
+import { CLAIMS_PATH, SLICES_PATH, viewDevices } from './devices.ts'
 import { isReady, noUse, type NodeUse } from './node-offer.ts'
-import { nodeObject, podObject, type NodeObject, type PodObject } from './objects.ts'
+import {
+  nodeObject,
+  podObject,
+  resourceClaimObject,
+  resourceSlice,
+  type NodeObject,
+  type PodObject,
+  type ResourceClaimObject,
+  type ResourceSliceObject,
+} from './objects.ts'
 import { readNote } from './order-note.ts'
 import { parseQuantity } from './quantity.ts'
 
@@ -51,6 +61,10 @@ export class ClusterView {
   readonly #closing = new AbortController()
   readonly #nodes: Feed<NodeObject>
   readonly #pods: Feed<PodUse>
+  /** Where GPUs are given out by resource claims. */
+  readonly #slices: Feed<ResourceSliceObject> | undefined
+  readonly #claims: Feed<ResourceClaimObject> | undefined
+  readonly #options: ClusterViewOptions
   #running: Promise<unknown> | undefined
 
   constructor(options: ClusterViewOptions) {
@@ -59,11 +73,27 @@ export class ClusterView {
     const reduce = (object: unknown): PodUse | undefined =>
       useOfPod(podObject.parse(object), config.gpuResource, tagPrefix)
     this.#pods = new Feed('/api/v1/pods', reduce, changeOfPod, options)
+    this.#options = options
+    if (config.dra === undefined) return
+    this.#slices = new Feed(
+      SLICES_PATH,
+      (object) => resourceSlice.parse(object),
+      () => 'node',
+      options,
+    )
+    this.#claims = new Feed(
+      CLAIMS_PATH,
+      (object) => resourceClaimObject.parse(object),
+      () => 'node',
+      options,
+    )
   }
 
   start(): void {
     const { signal } = this.#closing
-    this.#running ??= Promise.all([this.#nodes.run(signal), this.#pods.run(signal)])
+    this.#running ??= Promise.all(
+      [this.#nodes, this.#pods, this.#slices, this.#claims].map((feed) => feed?.run(signal)),
+    )
   }
 
   async close(): Promise<void> {
@@ -84,7 +114,15 @@ export class ClusterView {
     const [nodes, pods] = await Promise.all([this.#nodes.read(signal), this.#pods.read(signal)])
     const uses = new Map<string, NodeUse>()
     for (const pod of pods) uses.set(pod.node, addUse(uses.get(pod.node) ?? noUse, pod))
-    return { nodes, useOf: (node) => uses.get(node) ?? noUse }
+    const { dra } = this.#options.config
+    const useOf = (node: string): NodeUse => uses.get(node) ?? noUse
+    if (dra === undefined) return { nodes, useOf }
+    const [slices, claims] = await Promise.all([this.#slices?.read(signal), this.#claims?.read(signal)])
+    const devices = viewDevices(slices ?? [], claims ?? [], dra, this.#options.tagPrefix)
+    return {
+      nodes,
+      useOf: (node) => ({ ...useOf(node), otherGpus: devices.othersOf(node), devices: devices.devicesOf(node) }),
+    }
   }
 }
 

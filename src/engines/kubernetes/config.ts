@@ -33,6 +33,11 @@ const clusterConfig = z.strictObject({
   /** Only nodes with these labels are sold. */
   nodeSelector: z.record(labelText, z.string().max(63)).default({}),
   gpuResource: labelText.default('nvidia.com/gpu'),
+  /** GPUs by resource claims instead of an extended resource. */
+  dra: z
+    .strictObject({ deviceClass: labelText, driver: labelText.optional() })
+    .transform(({ deviceClass, driver }) => ({ deviceClass, driver: driver ?? deviceClass }))
+    .optional(),
   /** The GPUs are declared and do not exist: listings say so. */
   simulatedGpus: z.boolean().default(false),
   runtimeClass: z.string().min(1).max(253).optional(),

@@ -9,7 +9,9 @@ import type { CreateOutcome } from '../driver.ts'
 import { NeverStarts } from '../runtime.ts'
 import { ApiRefused, hasStatus, type KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
-import { deletePod, deleteSecrets } from './destroy.ts'
+import type { ClusterConfig } from './config.ts'
+import { deletePod, deleteParts } from './destroy.ts'
+import { resourceClaimPath } from './devices.ts'
 import { checkImage } from './image-rule.ts'
 import { externalIdOf, podPath, readExternalId, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { limitsDisk } from './node-offer.ts'
@@ -52,7 +54,12 @@ export async function createPod(
   const namespace = await ensureNamespace(api, config, order.accountId, signal)
   const unusable = await refuseVolumes(cluster, spec, namespace, node.metadata.name, signal)
   if (unusable !== undefined) return unusable
-  const { name, pod, secrets } = podObjects({
+  const {
+    name,
+    pod,
+    secrets,
+    claim: gpus,
+  } = podObjects({
     tag,
     spec,
     ...order,
@@ -63,7 +70,11 @@ export async function createPod(
     limitsDisk: limitsDisk(node),
   })
   const address: PodAddress = { cluster: config.name, namespace, name }
-  const applySecrets = async (owner: object): Promise<void> => {
+  const applyParts = async (owner: object): Promise<void> => {
+    if (gpus !== undefined) {
+      const body = { ...gpus, metadata: { ...gpus.metadata, ...owner } }
+      await api.apply(resourceClaimPath({ namespace, name }), body, anyObject, { signal })
+    }
     for (const secret of secrets) {
       const path = `/api/v1/namespaces/${namespace}/secrets/${secret.metadata.name}`
       await api.apply(path, { ...secret, metadata: { ...secret.metadata, ...owner } }, anyObject, { signal })
@@ -71,15 +82,17 @@ export async function createPod(
   }
   await world.openPorts(tag, openPortsOf(spec))
   // Before the pod, which would wait for them: a crash in between must not leave a pod that never starts.
-  await applySecrets({})
-  const made = await postPod(api, address, tag, pod, signal)
+  const made = await applyParts({}).then(
+    () => postPod(api, address, tag, pod, signal),
+    (error: unknown) => refusalOrThrow(error),
+  )
   if (made.kind === 'refused') {
-    await deleteSecrets(api, address, signal)
+    await deleteParts(api, config, address, signal)
     return made
   }
   const { uid } = made.pod.metadata
-  if (uid !== undefined) await applySecrets({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
-  const noRoom = await waitForRoom(api, address, signal)
+  if (uid !== undefined) await applyParts({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
+  const noRoom = await waitForRoom(cluster, address, signal)
   return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
 }
 
@@ -142,9 +155,7 @@ async function postPod(
         await pause(POLL_MS.first, undefined, { signal })
         continue
       }
-      const why = refusalOf(error)
-      if (why === undefined) throw error
-      return why
+      return refusalOrThrow(error)
     }
   }
 }
@@ -169,6 +180,12 @@ function isNotReadyYet(error: unknown): boolean {
   )
 }
 
+function refusalOrThrow(error: unknown): Refused {
+  const why = refusalOf(error)
+  if (why === undefined) throw error
+  return why
+}
+
 /** undefined: the outcome is unknown, or the operator has to grant a right first. */
 function refusalOf(error: unknown): Refused | undefined {
   if (!(error instanceof ApiRefused)) return undefined
@@ -176,7 +193,7 @@ function refusalOf(error: unknown): Refused | undefined {
   if (status === 403 && /exceeded quota/i.test(message)) {
     return refused('no_capacity', `The quota of the account in this cluster is used up: ${message}`)
   }
-  const isRbac = /cannot create resource/.test(message)
+  const isRbac = /cannot \w+ resource/.test(message)
   if ((status === 403 && !isRbac) || status === 400 || status === 422) {
     return refused('engine_failure', `The cluster does not admit the pod: ${message}`)
   }
@@ -184,7 +201,11 @@ function refusalOf(error: unknown): Refused | undefined {
 }
 
 /** Refused if the scheduler finds no room on the node. */
-async function waitForRoom(api: KubernetesApi, address: PodAddress, signal: AbortSignal): Promise<Refused | undefined> {
+async function waitForRoom(
+  { api, config }: Cluster,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<Refused | undefined> {
   const started = performance.now()
   let fullSince: number | undefined
   for (let waitMs: number = POLL_MS.first; ; waitMs = Math.min(waitMs * POLL_MS.growth, POLL_MS.last)) {
@@ -196,7 +217,7 @@ async function waitForRoom(api: KubernetesApi, address: PodAddress, signal: Abor
     if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
       fullSince ??= now
       if (now - fullSince >= NO_ROOM_MS) {
-        await removeUnscheduled(api, address, signal)
+        await removeUnscheduled(api, config, address, signal)
         return refused('no_capacity', `The node has no room: ${scheduled.message ?? 'no reason given'}`)
       }
     }
@@ -206,8 +227,13 @@ async function waitForRoom(api: KubernetesApi, address: PodAddress, signal: Abor
 }
 
 /** The scheduler may find room at the last moment, so the pod counts as refused only once it is gone. */
-async function removeUnscheduled(api: KubernetesApi, address: PodAddress, signal: AbortSignal): Promise<void> {
-  await deletePod(api, address, signal)
+async function removeUnscheduled(
+  api: KubernetesApi,
+  config: ClusterConfig,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<void> {
+  await deletePod(api, config, address, signal)
   while ((await api.find(podPath(address), podObject, { signal })) !== undefined) {
     await pause(POLL_MS.last, undefined, { signal })
   }

@@ -5,6 +5,8 @@
 import { limits } from '../../base/limits.ts'
 import type { KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
+import type { ClusterConfig } from './config.ts'
+import { resourceClaimPath } from './devices.ts'
 import { readTail } from './logs.ts'
 import { MANAGED_LABEL, MANAGER, podPath, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { podObject, type PodObject } from './objects.ts'
@@ -27,23 +29,30 @@ export async function destroyPod(
     if (pod.metadata.labels?.[MANAGED_LABEL] !== MANAGER) throw new Error(`Pod ${address.name} is not ours.`)
     if (pod.metadata.deletionTimestamp === undefined) await keepLog(api, address, pod, world, warn, signal)
   }
-  await deletePod(api, address, signal)
+  await deletePod(api, cluster.config, address, signal)
 }
 
-/** With its secrets, which the cluster would remove with the pod only if it had time to become their owner. */
-export async function deletePod(api: KubernetesApi, address: PodAddress, signal: AbortSignal): Promise<void> {
-  await api.delete(podPath(address), { signal })
-  await deleteSecrets(api, address, signal)
-}
-
-export async function deleteSecrets(
+/** With what belongs to it, which the cluster would remove with the pod only if it had time to become the owner. */
+export async function deletePod(
   api: KubernetesApi,
+  config: ClusterConfig,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<void> {
+  await api.delete(podPath(address), { signal })
+  await deleteParts(api, config, address, signal)
+}
+
+export async function deleteParts(
+  api: KubernetesApi,
+  { dra }: ClusterConfig,
   { namespace, name }: PodAddress,
   signal: AbortSignal,
 ): Promise<void> {
   for (const secret of [secretName(name), pullSecretName(name)]) {
     await api.delete(`/api/v1/namespaces/${namespace}/secrets/${secret}`, { signal })
   }
+  if (dra !== undefined) await api.delete(resourceClaimPath({ namespace, name }), { signal })
 }
 
 /** The output is worth a try, but no reason to keep a pod. */

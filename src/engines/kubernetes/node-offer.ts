@@ -5,6 +5,7 @@
 import { listedName, modelNamed } from '../../domain/gpu-model.ts'
 import type { InventoryMachine } from '../driver.ts'
 import type { ClusterConfig } from './config.ts'
+import type { NodeDevices } from './devices.ts'
 import { machineIdOf } from './names.ts'
 import type { NodeObject } from './objects.ts'
 import { parseQuantity } from './quantity.ts'
@@ -24,6 +25,8 @@ export interface NodeUse {
   readonly otherCores: number
   readonly otherBytes: number
   readonly otherDiskBytes: number
+  /** Where GPUs are given out by resource claims. */
+  readonly devices?: NodeDevices
 }
 
 export const noUse: NodeUse = { ourGpus: new Set(), otherGpus: 0, otherCores: 0, otherBytes: 0, otherDiskBytes: 0 }
@@ -45,19 +48,20 @@ export function limitsDisk(node: NodeObject): boolean {
 export function offerOf(node: NodeObject, use: NodeUse, config: ClusterConfig): NodeOffer {
   const { capacity = {}, allocatable = {} } = node.status ?? {}
   const labels = node.metadata.labels ?? {}
-  const total = parseQuantity(capacity[config.gpuResource]) ?? 0
+  const { devices } = use
+  const total = devices?.total ?? parseQuantity(capacity[config.gpuResource]) ?? 0
   if (total < 1) return none('it has no GPUs')
   const closed = whyClosed(node, config)
   if (closed !== undefined) return none(closed)
-  const product = labels[PRODUCT_LABEL]
+  const product = devices?.product ?? labels[PRODUCT_LABEL]
   if (product === undefined) return none(`it has no label ${PRODUCT_LABEL}`)
   if (/-SHARED$|-MIG-/.test(product)) return none('its GPUs are shared or divided')
   const price = config.prices[product]
   if (price === undefined) return none(`there is no price for ${product}`)
   const gpusTotal = Math.min(MAX_GPUS, Math.floor(total))
-  const working = Math.floor(parseQuantity(allocatable[config.gpuResource]) ?? 0)
+  const working = devices?.working ?? Math.floor(parseQuantity(allocatable[config.gpuResource]) ?? 0)
   const model = modelNamed(product.replaceAll('-', ' '))
-  const ramMib = parseQuantity(labels[MEMORY_LABEL]) ?? model?.ramMib
+  const ramMib = devices?.ramMib ?? parseQuantity(labels[MEMORY_LABEL]) ?? model?.ramMib
   if (ramMib === undefined || ramMib < 1) return none(`it has no label ${MEMORY_LABEL}`)
   const cores = Math.floor((parseQuantity(allocatable['cpu']) ?? 0) - use.otherCores)
   const ramGb = Math.floor(((parseQuantity(allocatable['memory']) ?? 0) - use.otherBytes) / BYTES_PER_GB)

@@ -127,6 +127,53 @@ export const storageClassObject = z.object({
 
 /** Anything of which only the metadata counts. */
 export const anyObject = z.object({ metadata })
+export const resourceSlice = z.object({
+  metadata,
+  spec: z.object({
+    driver: z.string(),
+    nodeName: z.string().optional(),
+    pool: z.object({ name: z.string(), generation: z.number(), resourceSliceCount: z.number() }),
+    devices: z
+      .array(
+        z.object({
+          name: z.string(),
+          attributes: z.record(z.string(), z.object({ string: z.string().optional() })).optional(),
+          capacity: z.record(z.string(), z.object({ value: z.string() })).optional(),
+          taints: z.array(z.object({ effect: z.string() })).optional(),
+        }),
+      )
+      .nullish(),
+  }),
+})
+export type ResourceSliceObject = z.output<typeof resourceSlice>
+
+export const resourceClaimObject = z.object({
+  metadata,
+  status: z
+    .object({
+      allocation: z
+        .object({
+          devices: z
+            .object({
+              results: z
+                .array(
+                  z.object({
+                    driver: z.string(),
+                    pool: z.string(),
+                    device: z.string(),
+                    adminAccess: z.boolean().nullish(),
+                  }),
+                )
+                .optional(),
+            })
+            .optional(),
+        })
+        .optional(),
+    })
+    .optional(),
+})
+export type ResourceClaimObject = z.output<typeof resourceClaimObject>
+
 export const podMetrics = z.object({
   metadata,
   containers: z.array(z.object({ name: z.string(), usage: texts })),

@@ -7,6 +7,7 @@ import { isReservedVariable } from '../../contract/workload.ts'
 import type { Program } from '../../contract/agent.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import type { ClusterConfig } from './config.ts'
+import { claimUse, resourceClaim } from './devices.ts'
 import {
   ACCOUNT_LABEL,
   accountLabel,
@@ -85,6 +86,7 @@ export function podObjects(order: PodOrder) {
         },
         ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
         ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
+        ...(hasClaim(order) ? claimUse(name).ofPod : {}),
         containers: [containerOf(order, name)],
         volumes: [
           {
@@ -101,6 +103,11 @@ export function podObjects(order: PodOrder) {
         ],
       },
     },
+    /** Of its GPUs, where they are given out by claims. Handled like the secrets. */
+    claim:
+      hasClaim(order) && config.dra !== undefined
+        ? resourceClaim({ name, namespace, labels, tag, spec, dra: config.dra })
+        : undefined,
     /** Applied before the pod is created; owned by it afterwards. */
     secrets: [
       {
@@ -127,6 +134,10 @@ export function podObjects(order: PodOrder) {
   }
 }
 
+function hasClaim({ spec, config }: PodOrder): boolean {
+  return config.dra !== undefined && spec.gpuCount > 0
+}
+
 /** As a DaemonSet does it: the name of the node as a field, which no label can imitate. */
 function onNode(node: string) {
   return { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] }
@@ -151,7 +162,7 @@ function containerOf(order: PodOrder, podName: string) {
     cpu: String(cpuCount),
     memory: String(Math.max(MIN_MEMORY_BYTES, Math.floor(ramGb * BYTES_PER_GB))),
     ...(order.limitsDisk ? { 'ephemeral-storage': String(Math.floor(storageGb * BYTES_PER_GB)) } : {}),
-    ...(spec.gpuCount === 0 ? {} : { [config.gpuResource]: String(spec.gpuCount) }),
+    ...(spec.gpuCount === 0 || config.dra !== undefined ? {} : { [config.gpuResource]: String(spec.gpuCount) }),
   }
   const ownVariables = [
     { name: 'BERTH_GPUS', value: spec.nodes.flatMap(({ gpuIndexes }) => gpuIndexes).join(',') },
@@ -170,7 +181,7 @@ function containerOf(order: PodOrder, podName: string) {
       ...variables.map(({ name, key }) => ({ name, valueFrom: { secretKeyRef: { name: secretName(podName), key } } })),
       ...ownVariables,
     ],
-    resources: { requests: amounts, limits: amounts },
+    resources: { requests: amounts, limits: amounts, ...(hasClaim(order) ? claimUse(podName).ofContainer : {}) },
     securityContext: {
       allowPrivilegeEscalation: !isRestricted,
       privileged: false,

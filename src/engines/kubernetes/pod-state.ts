@@ -117,6 +117,8 @@ function waitingState(reason: string, message: string | undefined, ageMs: number
         ? failed('registry_unreachable', text)
         : starting(`waiting to pull the image: ${text}`)
     }
+    case 'CreateContainerConfigError':
+      return /run as root/i.test(text) ? failed('image_refused', text) : starting(message)
     case 'CreateContainerError':
     case 'RunContainerError':
       return /no command specified/i.test(text) ? failed('image_without_command', text) : failed('boot_failed', text)

@@ -21,13 +21,14 @@ export async function reportCluster(cluster: Cluster, signal: AbortSignal): Prom
       version,
       nodes: nodes.slice(0, MAX_NODES).map((node) => {
         const { name } = node.metadata
-        const offer = offerOf(node, useOf(name), config)
+        const use = useOf(name)
+        const offer = offerOf(node, use, config)
         return {
           name,
           machineId: machineIdOf(config.name, name),
           onSale: offer.kind === 'offer',
           reason: offer.kind === 'offer' ? null : offer.reason,
-          gpusTotal: parseQuantity(node.status?.capacity?.[config.gpuResource]) ?? 0,
+          gpusTotal: use.devices?.total ?? parseQuantity(node.status?.capacity?.[config.gpuResource]) ?? 0,
           gpusUnsold: offer.kind === 'offer' ? offer.machine.gpusSick.length : 0,
         }
       }),

@@ -5,6 +5,7 @@
  */
 import { hasStatus, type KubernetesApi } from './api.ts'
 import type { ClusterConfig } from './config.ts'
+import { deviceQuotaName } from './devices.ts'
 import { ACCOUNT_LABEL, accountLabel, MANAGED_LABEL, MANAGER, namespaceOf } from './names.ts'
 import { anyObject } from './objects.ts'
 
@@ -57,7 +58,7 @@ function namespaceObjects(config: ClusterConfig, accountId: string) {
       spec: {
         hard: {
           pods: String(pods),
-          [`requests.${config.gpuResource}`]: String(gpus),
+          [config.dra === undefined ? `requests.${config.gpuResource}` : deviceQuotaName(config.dra)]: String(gpus),
           'services.nodeports': '0',
           'services.loadbalancers': '0',
         },
