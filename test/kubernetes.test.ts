@@ -27,6 +27,7 @@ import { whyNoKubernetes } from './harness/kube-programs.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
 import { resourceClaimSuite } from './kubernetes/resource-claims.ts'
 import { settingSuite } from './kubernetes/settings.ts'
+import { virtualMachineSuite } from './kubernetes/virtual-machines.ts'
 import { volumeSuite } from './kubernetes/volumes.ts'
 
 const START_MS = 60 * 60_000
@@ -78,6 +79,7 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
   volumeSuite(() => cluster)
   resourceClaimSuite(() => cluster)
   settingSuite(() => cluster)
+  virtualMachineSuite(() => cluster)
 
   describe('the API server', () => {
     let opened: OpenDriver

@@ -20,6 +20,7 @@ const checkLabels = {
   storage: 'volumes',
   pod_metrics: 'CPU and memory of rentals',
   gpu_metrics: 'GPU use of rentals',
+  virtual_machines: 'virtual machines',
 } as const satisfies Record<Check['check'], string>
 
 const resultCells = {

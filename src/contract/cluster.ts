@@ -32,6 +32,7 @@ const clusterChecks = [
   'storage',
   'pod_metrics',
   'gpu_metrics',
+  'virtual_machines',
 ] as const
 
 const clusterCheck = z.object({

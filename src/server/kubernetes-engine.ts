@@ -123,7 +123,7 @@ function kubernetesWorld(
     },
     openPorts: async (tag, ports) => {
       const rental = ports.length === 0 ? undefined : await rentalOf(tag)
-      if (rental !== undefined) await assignRentalPorts(app.database.db, rental.id, ports, range)
+      return rental === undefined ? new Map() : assignRentalPorts(app.database.db, rental.id, ports, range)
     },
     saveLog: async (tag, text) => {
       const rental = await rentalOf(tag)

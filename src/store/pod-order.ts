@@ -45,14 +45,16 @@ export async function listClaimOrders(db: Db, driver: ProviderId): Promise<Claim
     .execute()
 }
 
-/** Gives each of these ports of a rental a public one. Idempotent. */
+/** Gives each of these ports of a rental a public one, and returns those by port. Idempotent. */
 export async function assignRentalPorts(
   db: Db,
   rentalId: number,
   targets: readonly number[],
   range: PortRange,
-): Promise<void> {
-  const known = await db.selectFrom('relay_port').select('target').where('rental_id', '=', rentalId).execute()
+): Promise<Map<number, number>> {
+  const read = () => db.selectFrom('relay_port').select(['target', 'port']).where('rental_id', '=', rentalId).execute()
+  const known = await read()
   const missing = [...new Set(targets)].filter((target) => !known.some((one) => one.target === target))
   for (const target of missing) await assignPort(db, { rental_id: rentalId }, target, range)
+  return new Map((await read()).map(({ target, port }) => [target, port]))
 }

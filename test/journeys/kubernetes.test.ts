@@ -264,6 +264,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
         ['storage', 'available'],
         ['pod_metrics', 'not_available'],
         ['gpu_metrics', 'not_available'],
+        ['virtual_machines', 'not_available'],
       ],
     ])
   })

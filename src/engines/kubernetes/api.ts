@@ -1,7 +1,7 @@
 /**
  * A small client of the Kubernetes API: plain HTTPS, about ten endpoints. An answer with an error is `ApiRefused`; any
- * other error means that the outcome is unknown. Only calls that the server has not looked at are repeated: those with a
- * rejected token, once, and those that it has put off (429).
+ * other error means that the outcome is unknown. Only calls that have changed nothing are repeated: those with a rejected
+ * token, once, those that the server has put off (429), and those whose quota was being counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
@@ -40,6 +40,9 @@ const DEFAULT_PUT_OFF_MS = 1_000
 /** Servers send a bookmark about every minute, so a watch that says nothing for longer is dead. */
 const WATCH_SILENT_MS = 150_000
 const WATCH_SECONDS = 300
+/** Another create has used the quota at the same moment. */
+const QUOTA_CONFLICT = /cannot be fulfilled on resourcequotas/
+const QUOTA_MS = 200
 const MAX_MESSAGE_CHARS = 1_000
 const MAX_FRAME_BYTES = 4 * 1_048_576
 const LINE_FEED = 0x0a
@@ -225,6 +228,9 @@ export class KubernetesApi {
       } else if (response.statusCode === 429 && putOff < MAX_PUT_OFF) {
         putOff += 1
         await pause(putOffMs(response.headers['retry-after']), undefined, { signal })
+      } else if (response.statusCode === 409 && QUOTA_CONFLICT.test(text) && putOff < MAX_PUT_OFF) {
+        putOff += 1
+        await pause(QUOTA_MS, undefined, { signal })
       } else {
         throw refusalOf(response.statusCode, text)
       }

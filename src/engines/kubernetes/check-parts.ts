@@ -6,12 +6,14 @@ import type { Cluster } from './cluster.ts'
 import { EXPORTER, listExporters } from './dcgm.ts'
 import { METRICS_PATH } from './measure.ts'
 import { storageClassObject } from './objects.ts'
+import { VIRTUAL_MACHINES } from './virtual-machine.ts'
 
 export async function checkParts(cluster: Cluster, signal: AbortSignal): Promise<ClusterCheck[]> {
   return Promise.all([
     checkStorage(cluster, signal),
     checkPodMetrics(cluster, signal),
     checkGpuMetrics(cluster, signal),
+    checkVirtualMachines(cluster, signal),
   ])
 }
 
@@ -44,6 +46,14 @@ async function checkGpuMetrics(cluster: Cluster, signal: AbortSignal): Promise<C
   if (exporters.length === 0) return notAvailable(check, `No pod has the label ${EXPORTER.labelSelector}.`)
   const nodes = new Set(exporters.map(({ spec }) => spec?.nodeName))
   return available(check, `A DCGM exporter runs on ${nodes.size} ${nodes.size === 1 ? 'node' : 'nodes'}.`)
+}
+
+async function checkVirtualMachines({ api }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'virtual_machines'
+  const found = await api.find(VIRTUAL_MACHINES, z.unknown(), { query: { limit: '1' }, signal })
+  return found === undefined
+    ? notAvailable(check, 'KubeVirt is not installed.')
+    : available(check, 'KubeVirt is installed.')
 }
 
 function available(check: ClusterCheck['check'], detail: string): ClusterCheck {

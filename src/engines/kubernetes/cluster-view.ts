@@ -91,9 +91,8 @@ export class ClusterView {
 
   start(): void {
     const { signal } = this.#closing
-    this.#running ??= Promise.all(
-      [this.#nodes, this.#pods, this.#slices, this.#claims].map((feed) => feed?.run(signal)),
-    )
+    const feeds = [this.#nodes, this.#pods, this.#slices, this.#claims].flatMap((feed) => feed ?? [])
+    this.#running ??= Promise.all(feeds.map((feed) => feed.run(signal)))
   }
 
   async close(): Promise<void> {

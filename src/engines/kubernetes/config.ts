@@ -51,6 +51,17 @@ const clusterConfig = z.strictObject({
       allowedRegistries: z.array(z.string().min(1).max(253)).max(100).default([]),
     })
     .prefault({}),
+  /** Its nodes are sold as virtual machines of KubeVirt instead of containers. */
+  virtualMachines: z
+    .strictObject({
+      /** A container disk: an image with the disk of a system that has cloud-init and an SSH server. */
+      image: z.string().min(1).max(500),
+      user: z
+        .string()
+        .regex(/^[a-z_][a-z0-9_-]{0,31}$/)
+        .default('ubuntu'),
+    })
+    .optional(),
   /** For volumes. Absent: the cluster has none. */
   storage: z
     .strictObject({

@@ -30,7 +30,7 @@ const NO_ROOM_MS = 2_000
 const SCHEDULED_MS = 10_000
 const POLL_MS = { first: 100, growth: 1.4, last: 1_000 } as const
 
-type Refused = CreateOutcome & { readonly kind: 'refused' }
+export type Refused = CreateOutcome & { readonly kind: 'refused' }
 
 export async function createPod(
   cluster: Cluster,
@@ -187,7 +187,7 @@ function refusalOrThrow(error: unknown): Refused {
 }
 
 /** undefined: the outcome is unknown, or the operator has to grant a right first. */
-function refusalOf(error: unknown): Refused | undefined {
+export function refusalOf(error: unknown): Refused | undefined {
   if (!(error instanceof ApiRefused)) return undefined
   const { status, message } = error
   if (status === 403 && /exceeded quota/i.test(message)) {
@@ -239,6 +239,6 @@ async function removeUnscheduled(
   }
 }
 
-function refused(reason: string, message: string): Refused {
+export function refused(reason: string, message: string): Refused {
   return { kind: 'refused', reason, message: sentence(message) }
 }

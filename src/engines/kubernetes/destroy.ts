@@ -9,8 +9,9 @@ import type { ClusterConfig } from './config.ts'
 import { resourceClaimPath } from './devices.ts'
 import { readTail } from './logs.ts'
 import { MANAGED_LABEL, MANAGER, podPath, TAG_ANNOTATION, type PodAddress } from './names.ts'
-import { podObject, type PodObject } from './objects.ts'
+import { anyObject, podObject, type PodObject } from './objects.ts'
 import { pullSecretName, secretName } from './pod-spec.ts'
+import { virtualMachinePath } from './virtual-machine.ts'
 import type { KubernetesWorld } from './world.ts'
 
 /** A node that does not answer must not hold up the removal. */
@@ -24,6 +25,15 @@ export async function destroyPod(
   signal: AbortSignal,
 ): Promise<void> {
   const { api } = cluster
+  if (cluster.config.virtualMachines !== undefined) {
+    const machine = await api.find(virtualMachinePath(address), anyObject, { signal })
+    if (machine !== undefined && machine.metadata.labels?.[MANAGED_LABEL] !== MANAGER) {
+      throw new Error(`Virtual machine ${address.name} is not ours.`)
+    }
+    await api.delete(virtualMachinePath(address), { signal })
+    await deleteParts(api, cluster.config, address, signal)
+    return
+  }
   const pod = await api.find(podPath(address), podObject, { signal })
   if (pod !== undefined) {
     if (pod.metadata.labels?.[MANAGED_LABEL] !== MANAGER) throw new Error(`Pod ${address.name} is not ours.`)

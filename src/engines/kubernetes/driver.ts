@@ -11,6 +11,7 @@ import { ofAnswering, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
 import { createPod } from './create.ts'
+import { createVirtualMachine } from './create-virtual-machine.ts'
 import { destroyPod } from './destroy.ts'
 import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
@@ -18,6 +19,7 @@ import { offerOf } from './node-offer.ts'
 import { showPod } from './pod-state.ts'
 import { reportCluster } from './report.ts'
 import { openStream } from './streams.ts'
+import { listVirtualMachines } from './list-virtual-machines.ts'
 import { kubernetesVolumes } from './volumes.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
@@ -80,6 +82,7 @@ export function kubernetesDriver(
     async create(tag, spec, signal) {
       signal.throwIfAborted()
       const cluster = clusters.find(({ config }) => config.name === spec.clusterName)
+      if (cluster?.config.virtualMachines !== undefined) return createVirtualMachine(cluster, tag, spec, world, signal)
       if (cluster !== undefined) return createPod(cluster, tag, spec, world, signal)
       return {
         kind: 'refused',
@@ -124,6 +127,11 @@ async function listPods(
   signal: AbortSignal,
 ): Promise<EngineMachine[]> {
   const askedAt: Instant = clock.now()
+  if (cluster.config.virtualMachines !== undefined) {
+    const machines = await listVirtualMachines(cluster, { tagPrefix, now: askedAt, relayHost }, signal)
+    cluster.listedAt = askedAt
+    return machines
+  }
   const pods = (await cluster.pods(signal)).filter(({ tag }) => tag.startsWith(tagPrefix))
   const nodes = new Set(pods.flatMap(({ pod }) => pod.spec?.nodeName ?? []))
   const reach = await cluster.reach([...nodes], signal)

@@ -12,6 +12,8 @@ import { parseQuantity } from './quantity.ts'
 
 const PRODUCT_LABEL = 'nvidia.com/gpu.product'
 const MEMORY_LABEL = 'nvidia.com/gpu.memory'
+/** Set by KubeVirt on nodes where its machines can run. */
+const VIRTUAL_LABEL = 'kubevirt.io/schedulable'
 const BYTES_PER_GB = 1_000_000_000
 const MAX_GPUS = 64
 /** Where a node does not tell. */
@@ -68,13 +70,16 @@ export function offerOf(node: NodeObject, use: NodeUse, config: ClusterConfig): 
   const disk = ((parseQuantity(allocatable['ephemeral-storage']) ?? 0) - use.otherDiskBytes) / BYTES_PER_GB
   if (cores < 1 || ramGb < 1) return none('other pods have all its CPUs or memory')
   const arch = node.status?.nodeInfo?.architecture
+  const isVirtual = config.virtualMachines !== undefined
+  if (isVirtual && model?.gpuType === undefined) return none(`virtual machines cannot be ordered with ${product}`)
+  if (isVirtual && labels[VIRTUAL_LABEL] !== 'true') return none('KubeVirt does not run there')
   return {
     kind: 'offer',
     machine: {
       id: machineIdOf(config.name, node.metadata.name),
       clusterName: config.name,
       region: config.region,
-      offering: 'marketplace',
+      offering: isVirtual ? 'virtual-machine' : 'marketplace',
       gpuType: model?.gpuType ?? null,
       gpuModel: listedName(product),
       gpuRamMib: Math.round(ramMib),
@@ -83,9 +88,9 @@ export function offerOf(node: NodeObject, use: NodeUse, config: ClusterConfig): 
       ethernetVariant: config.networkType === 'ethernet' ? 'normal' : null,
       gpusTotal,
       gpusSick: unsellable(gpusTotal, Math.max(0, gpusTotal - working) + use.otherGpus, use.ourGpus),
-      priceUsdPerGpuHour: price,
+      priceUsdPerGpuHour: isVirtual ? null : price,
       supplier: config.supplier ?? null,
-      hasPersistentStorage: config.storage !== undefined,
+      hasPersistentStorage: config.storage !== undefined && !isVirtual,
       hardware: {
         cpuModel: labels['feature.node.kubernetes.io/cpu-model.family'] ?? arch ?? 'unknown',
         cpuCores: cores,

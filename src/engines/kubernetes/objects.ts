@@ -174,6 +174,30 @@ export const resourceClaimObject = z.object({
 })
 export type ResourceClaimObject = z.output<typeof resourceClaimObject>
 
+/** Of KubeVirt. */
+export const virtualMachineObject = z.object({
+  metadata,
+  status: z
+    .object({
+      printableStatus: z.string().optional(),
+      conditions: z.array(condition).optional(),
+    })
+    .optional(),
+})
+export type VirtualMachineObject = z.output<typeof virtualMachineObject>
+
+export const virtualMachineInstance = z.object({
+  metadata,
+  status: z
+    .object({
+      phase: z.string().optional(),
+      nodeName: z.string().optional(),
+      interfaces: z.array(z.object({ ipAddress: z.string().optional() })).optional(),
+    })
+    .optional(),
+})
+export type VirtualMachineInstanceObject = z.output<typeof virtualMachineInstance>
+
 export const podMetrics = z.object({
   metadata,
   containers: z.array(z.object({ name: z.string(), usage: texts })),

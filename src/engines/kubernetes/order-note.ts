@@ -15,6 +15,8 @@ const orderNote = z.object({
   ports: z.array(z.number()),
   /** Restarts in a row after which it counts as failed. */
   maxRetries: z.number(),
+  /** The public port of its SSH server, and who logs in. */
+  ssh: z.object({ port: z.number(), user: z.string() }).optional(),
 })
 export type OrderNote = z.output<typeof orderNote>
 
@@ -51,6 +53,7 @@ export function providerDataOf(
     externalId,
     resources: { cpuModel, vcpuCount: cpuCount, gpuCount: note.gpuCount, ramGb, storageGb },
     networkType: note.networkType,
+    ...(note.ssh === undefined ? {} : { sshNetworking: [{ host: address.publicIp, ...note.ssh }] }),
     ...(note.ports.length === 0 ? {} : { nodeNetworking: [address] }),
     ...(note.gpuFormFactor === null ? {} : { gpuFormFactor: note.gpuFormFactor }),
   }

@@ -139,14 +139,14 @@ function hasClaim({ spec, config }: PodOrder): boolean {
 }
 
 /** As a DaemonSet does it: the name of the node as a field, which no label can imitate. */
-function onNode(node: string) {
+export function onNode(node: string) {
   return { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }] }
 }
 
 /**
  * The taint of GPU nodes. A lost node keeps its pods: their disk is there, and a pod elsewhere would be another machine.
  */
-function tolerationsOf({ gpuResource }: ClusterConfig) {
+export function tolerationsOf({ gpuResource }: ClusterConfig) {
   return [
     { key: gpuResource, operator: 'Exists' },
     { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },

@@ -4,7 +4,7 @@
  * has no more to send stays open until the program in the pod closes it.
  */
 import { Duplex } from 'node:stream'
-import { WebSocket } from 'ws'
+import { createWebSocketStream, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { StreamRequest } from '../../contract/agent.ts'
 import { shellCommand } from '../docker/execution.ts'
@@ -15,9 +15,12 @@ import type { Cluster } from './cluster.ts'
 import { openLogs } from './logs.ts'
 import { CONTAINER, podPath, readExternalId, type PodAddress } from './names.ts'
 import { statusObject } from './objects.ts'
+import { portForwardPath, SSH_TARGET } from './virtual-machine.ts'
 
 const EXEC_PROTOCOL = 'v5.channel.k8s.io'
 const PORT_PROTOCOL = 'v4.channel.k8s.io'
+const PLAIN_PROTOCOL = 'plain.kubevirt.io'
+const SSH_PORT = 22
 const channels = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 } as const
 /** Of the first port that is asked for. */
 const portChannels = { data: 0, error: 1 } as const
@@ -37,7 +40,9 @@ export async function openStream(
   if (address === undefined || cluster === undefined) throw new Error('There is no such machine.')
   const { api } = cluster
   try {
-    return await open(api, address, request, signal)
+    return cluster.config.virtualMachines === undefined
+      ? await open(api, address, request, signal)
+      : await openOfMachine(api, address, request, signal)
   } catch (error) {
     if (!(error instanceof ApiRefused)) throw error
     // Its own words name the cluster's objects.
@@ -64,6 +69,19 @@ async function open(
     case 'port':
       return { stream: await openPort(api, address, request.port, signal) }
   }
+}
+
+/** KubeVirt leads to the ports of a guest, and to nothing else without its own tools. */
+async function openOfMachine(
+  api: KubernetesApi,
+  address: PodAddress,
+  request: StreamRequest,
+  signal: AbortSignal,
+): Promise<RuntimeStream> {
+  if (request.kind !== 'port') throw new Error('Log in to the virtual machine by SSH for this.')
+  const port = request.port === SSH_TARGET ? SSH_PORT : request.port
+  const socket = await api.connect(portForwardPath(address, port), {}, PLAIN_PROTOCOL, signal)
+  return { stream: createWebSocketStream(socket) }
 }
 
 async function openTerminal(

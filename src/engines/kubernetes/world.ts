@@ -10,8 +10,8 @@ export interface KubernetesWorld {
   accountOfVolume(tag: string): Promise<string | undefined>
   /** Volumes that the engine may have. */
   listVolumes(tagPrefix: string): Promise<KnownVolume[]>
-  /** Reserves the public ports of these ports of a machine. */
-  openPorts(tag: string, ports: readonly number[]): Promise<void>
+  /** Reserves public ports for these ports of a machine, and returns them by those. 0 is SSH. */
+  openPorts(tag: string, ports: readonly number[]): Promise<ReadonlyMap<number, number>>
   /** Keeps the last output of a machine that is being removed. */
   saveLog(tag: string, text: string): Promise<void>
 }
