@@ -135,7 +135,7 @@ function orderOf(
   container: ReplicaContainer,
   machine: ListedMachine,
 ): InstanceOrder {
-  const { image, command, args, env, port, shmGb } = container
+  const { image, command, args, env, port, shmGb, weights } = container
   return {
     clusterName: machine.cluster_name,
     nodeName: machine.id,
@@ -146,6 +146,7 @@ function orderOf(
     command: command === null ? undefined : [...command],
     args: args === null ? undefined : [...args],
     shmGb: shmGb ?? undefined,
+    weights: weights ?? undefined,
     // Gateways come through the link of the host, so the port is private and has no public address.
     ports: [{ port, protocol: 'http', access: 'private' }],
     metadata: { deployment: id },

@@ -38,6 +38,7 @@ const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/sshCommand/, 'ssh ubuntu@203.0.113.5 -p 36514'],
   [/^(domain|host|vip|hostname|.*ip)$/i, '203.0.113.5'],
   [/url|source|picture/i, 'https://example.com/berth'],
+  [/^hubModel$/, 'Qwen/Qwen3-8B'],
   [/cpus?_?model/i, 'AMD EPYC 9554'],
   [/gpus?_?model/i, 'NVIDIA-H100-SXM5-80GB'],
   [/^(instance_name|instance_id|nodeName)$/, 'brave-teal-otter'],

@@ -215,9 +215,34 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     expect(await succeed(machines.server.operator, 'GET', '/v2/operator/ledger/verify')).toMatchObject({ ok: true })
   }, 60_000)
 
+  test('a model for everyone is paid by the house, sold by the token, and pays the supplier', async () => {
+    const { operator } = machines.server
+    const unpaid = async (): Promise<bigint> =>
+      usd((await succeed(supplier.call, 'GET', '/v2/supply/earnings')).unpaidUsd)
+    const before = await unpaid()
+    const order = { model: 'house/chat', forEveryone: true, recipe: recipe('house'), gpus: { count: 1 } }
+    expect(await operator('POST', '/v2/deployments', order)).toMatchObject({ body: { reason: 'house_budget_missing' } })
+    const refused = await owner.call('POST', '/v2/deployments', { ...order, hourlyBudgetUsd: '1.00' })
+    expect(refused).toMatchObject({ status: 403, body: { reason: 'missing_scope' } })
+    const made = await succeed(operator, 'POST', '/v2/deployments', { ...order, hourlyBudgetUsd: '1.00' })
+    await succeed(operator, 'PATCH', '/v2/operator/models?name=house/chat', { outputUsdPerMillion: '100' })
+    const priced = (): Promise<Reply> => stranger.call('GET', '/v1/models/house/chat')
+    await waitFor('the price to be known', async () => (await priced()).body.output_price === 100)
+    model = 'house/chat'
+    expect((await ask(stranger, 'hi')).body.choices[0].message.content).toBe('house')
+    await succeed(operator, 'DELETE', `/v2/deployments/${made.id}`)
+    await waitFor('it to be gone', async () => (await operator('GET', `/v2/deployments/${made.id}`)).status === 404)
+    // Twenty tokens.
+    const spent = async (): Promise<string> => (await succeed(stranger.call, 'GET', '/v2/customer/balance')).balanceUsd
+    await waitFor('the tokens to be charged', async () => usd(await spent()) === usd('9.998'), GIVE_UP_MS)
+    expect(await unpaid()).toBeGreaterThan(before)
+    expect(await succeed(operator, 'GET', '/v2/operator/ledger/verify')).toMatchObject({ ok: true })
+  }, 120_000)
+
   test('deleting it ends what is left of it and frees its name', async () => {
     await succeed(owner.call, 'DELETE', `/v2/deployments/${id}`)
     await waitFor('it to be gone', async () => (await owner.call('GET', `/v2/deployments/${id}`)).status === 404)
+    model = `${owner.id}/assistant`
     expect((await ask(owner, 'hi')).body).toMatchObject({ reason: 'model_not_found' })
   }, 60_000)
 })
