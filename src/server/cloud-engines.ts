@@ -12,6 +12,7 @@ import { emptyWorkload, programOf } from '../domain/workload.ts'
 import type { CloudVendor, Credentials } from '../engines/clouds/cloud.ts'
 import { cloudDriver, type CloudDriver } from '../engines/clouds/driver.ts'
 import { crusoe } from '../engines/clouds/crusoe/cloud.ts'
+import { denvr } from '../engines/clouds/denvr/cloud.ts'
 import { lambda } from '../engines/clouds/lambda/cloud.ts'
 import { verda } from '../engines/clouds/verda/cloud.ts'
 import { voltagePark } from '../engines/clouds/voltage-park/cloud.ts'
@@ -30,7 +31,7 @@ import { findRental } from '../store/rental.ts'
 import { listWatchedVolumes } from '../store/volume.ts'
 
 /** A new driver adds its vendor here. */
-const vendors: readonly CloudVendor[] = [crusoe, lambda, verda, voltagePark]
+const vendors: readonly CloudVendor[] = [crusoe, denvr, lambda, verda, voltagePark]
 
 const EVERY_MS = 10 * SECOND_MS
 
