@@ -180,8 +180,15 @@ describe('accepts a key that has only the required scope', () => {
       const reply = await call(operation, examples[operation](its), `Bearer ${keys.get(held.join(' '))}`)
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
       // An earlier call may have used up the example's resource; a server without model engines accepts the key and
-      // then finds no model; a simulated machine has no logs; a test server sends no e-mail and has no clusters.
-      const lacks = ['simulated_machine', 'mail_not_configured', 'cluster_not_found']
+      // then finds no model; a simulated machine has no logs; a test server sends no e-mail and has no clusters or
+      // provider accounts.
+      const lacks = [
+        'simulated_machine',
+        'mail_not_configured',
+        'cluster_not_found',
+        'provider_not_found',
+        'missing_credential',
+      ]
       const mayRefuse = index > 0 || isInference(endpoint) || lacks.includes(reply.body?.reason)
       const letIn = mayRefuse ? ![401, 403, 429, 500].includes(reply.status) : reply.status === 200
       expect([letIn, reply.status, reply.body]).toEqual([true, reply.status, reply.body])

@@ -4,7 +4,8 @@ import type { Clock } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { Vault } from '../base/vault.ts'
 import type { Role } from '../contract/account.ts'
-import type { Scope } from '../contract/endpoint.ts'
+import type { Api } from '../contract/api.ts'
+import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mailer } from '../domain/mail.ts'
@@ -34,6 +35,8 @@ export interface App {
   readonly portUrl?: (rentalName: string, port: number) => string | undefined
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
+  /** The clouds that accounts can be added for. Absent: none. */
+  readonly providers?: Providers
   /** Samples that are not in the database yet. Absent: no host reports to this server. */
   readonly recorder?: MetricRecorder
   /** A stream to a port of a rented machine. undefined: its host is not connected. Absent: this server reaches none. */
@@ -49,6 +52,15 @@ export interface WorkloadPortAddress {
   readonly workloadId: string
   readonly port: number
 }
+
+export interface Providers {
+  readonly kinds: readonly ProviderKind[]
+  /** Opens the drivers of accounts that were added since, on this server. */
+  refresh(): Promise<void>
+}
+
+/** A cloud, and what an account there needs. */
+export type ProviderKind = ResponseOf<Api['listProviders']>['kinds'][number]
 
 export interface DriverFault {
   readonly loop: string

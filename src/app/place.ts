@@ -118,7 +118,9 @@ export function partOfSpec(
     gpuModel: machine.gpu_model,
     gpuFormFactor: machine.gpu_form_factor,
     resources: shareOfMachine(machine.hardware, gpusOfNode, machine.gpus_total, machine.disk_gb_per_gpu),
-    ...(machine.offer_id === null || pays === null ? {} : { maxCostUsdPerGpuHour: formatUsd(pays) }),
+    ...(machine.offer_id === null || pays === null || machine.sells_below_cost
+      ? {}
+      : { maxCostUsdPerGpuHour: formatUsd(pays) }),
   }
 }
 

@@ -20,6 +20,7 @@ import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
+import { providerEndpoints } from './provider.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalMetricsEndpoints } from './rental-metrics.ts'
 import { rentalPowerEndpoints } from './rental-power.ts'
@@ -73,6 +74,7 @@ export const api = {
   ...modelEndpoints,
   ...hostEndpoints,
   ...clusterEndpoints,
+  ...providerEndpoints,
 }
 
 export type Api = typeof api

@@ -165,6 +165,16 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     loginUser: 'debian',
     isDefault: true,
   },
+  addProvider: {
+    name: 'main',
+    provider: 'lambda',
+    credentials: { apiKey: 'correct horse battery staple' },
+    markupPercentage: 20,
+    monthlyCapUsd: '5000.00',
+  },
+  changeProvider: { markupPercentage: 25, preference: 10 },
+  rotateProvider: { credentials: { apiKey: 'correct horse battery staple' } },
+  compareProviderBill: { lines: [{ machine: '0920582c7ff041399e34823a0be62549', amountUsd: '12.50' }] },
   checkCluster: { image: 'busybox:1' },
   explainPlacement: {
     machineType: 'virtual-machine',

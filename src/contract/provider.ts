@@ -1,5 +1,9 @@
 /** Accounts at other clouds, for operators: credentials, prices, offers, health and margin. */
 import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+import { endpoint } from './endpoint.ts'
+import { virtualMachineRegion, bareMetalRegion } from './region.ts'
+import { nonNegativeUsdText, priceUsdText, usdText } from './shared.ts'
 
 const providerChecks = ['reachable', 'rights', 'limits', 'prices'] as const
 
@@ -25,3 +29,188 @@ const providerOffer = z.object({
   unsold: z.enum(unsoldReasons).nullable().describe('Why it is not on sale; null: it is'),
 })
 export type ProviderOffer = z.output<typeof providerOffer>
+
+const providerName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,19}$/, 'Must start with a letter and have at most 20 lowercase letters, digits and hyphens')
+
+/** The clouds that have a driver. */
+const providerDriver = z.enum(['lambda', 'voltage-park', 'latitude', 'crusoe', 'denvr', 'verda'])
+
+const providerState = z.enum(['unknown', 'healthy', 'stale', 'broken', 'suspended'])
+
+const regionMap = z
+  .record(z.string().min(1).max(60), z.union([virtualMachineRegion, bareMetalRegion]))
+  .describe('From regions of the cloud to regions of this installation, in addition to those that Berth knows')
+
+const rules = {
+  regions: regionMap,
+  markupPercentage: z
+    .number()
+    .min(0)
+    .max(1000)
+    .nullable()
+    .describe('Selling price: cost plus this; null: only the price book sets prices'),
+  floorPerGpuHourUsd: priceUsdText.nullable().describe('The selling price by markup is at least this'),
+  fixedPerGpuHourUsd: priceUsdText.nullable().describe('Selling price instead of cost and markup'),
+  sellsBelowCost: z.boolean().describe('Whether machines may be sold for less than they cost'),
+  monthlyCapUsd: nonNegativeUsdText
+    .nullable()
+    .describe('No new orders once the costs of a calendar month (UTC) reach this'),
+  preference: z.int().min(-100).max(100).describe('Placement prefers a higher one before the price'),
+}
+
+const providerRecord = z
+  .object({
+    name: z.string(),
+    provider: providerDriver,
+    title: z.string(),
+    baseUrl: z.string(),
+    state: providerState.describe(
+      '`stale`: does not answer. `broken`: rejects the credentials. `suspended`: by an operator',
+    ),
+    stateReason: z.string().nullable(),
+    stateSince: z.string(),
+    answeredAt: z.string().nullable().describe('When it last listed its offers'),
+    ...rules,
+    costThisMonthUsd: z.string(),
+    rentals: z.int().describe('Rentals that are not ended'),
+    createdAt: z.string(),
+  })
+  .meta({ id: 'Provider' })
+
+const providerKind = z.object({
+  provider: providerDriver,
+  title: z.string(),
+  baseUrl: z.string(),
+  credentials: z.array(z.object({ name: z.string(), help: z.string() })),
+})
+
+const credentials = z
+  .record(z.string().min(1).max(60), z.string().min(1).max(limits.secretBytes))
+  .describe('The fields that `kinds` lists for the cloud. Stored encrypted, and never returned')
+
+const marginRow = z.object({
+  subject: z.string().describe('The account, rental or day'),
+  revenueUsd: usdText.describe('Charges less refunds'),
+  costUsd: usdText,
+  marginUsd: usdText,
+})
+
+const nameParams = z.object({ name: providerName })
+const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
+const day = z.iso.date().describe('UTC day')
+
+export const providerEndpoints = {
+  listProviders: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/providers',
+    summary: 'List accounts at other clouds, and the clouds that can be added',
+    errors: [401, 403],
+    response: z.object({ providers: z.array(providerRecord), kinds: z.array(providerKind) }),
+  }),
+  addProvider: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/providers',
+    summary: 'Add an account at another cloud',
+    errors: [400, 401, 403],
+    body: z.strictObject({
+      name: providerName,
+      provider: providerDriver,
+      credentials,
+      baseUrl: z.url().max(500).optional().describe('Default: the address of the cloud'),
+      ...z.object(rules).partial().shape,
+    }),
+    response: providerRecord,
+  }),
+  changeProvider: endpoint({
+    ...operator,
+    method: 'PATCH',
+    path: '/v2/operator/providers/{name}',
+    summary: 'Change prices, cap, regions, preference or suspension of a provider account',
+    errors: [400, 401, 403, 404],
+    params: nameParams,
+    body: z.strictObject({ ...z.object(rules).partial().shape, suspended: z.boolean().optional() }),
+    response: providerRecord,
+  }),
+  rotateProvider: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/providers/{name}/rotate',
+    summary: 'Replace the credentials of a provider account',
+    errors: [400, 401, 403, 404],
+    params: nameParams,
+    body: z.strictObject({ credentials }),
+    response: providerRecord,
+  }),
+  checkProvider: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/providers/{name}/check',
+    summary: 'Check what a provider account can do, with calls that change nothing',
+    errors: [401, 403, 404],
+    params: nameParams,
+    response: z.object({ ok: z.boolean(), checks: z.array(providerCheck) }),
+  }),
+  listProviderOffers: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/providers/{name}/offers',
+    summary: 'List the offers of a provider account now, and why some are not on sale',
+    errors: [401, 403, 404],
+    params: nameParams,
+    response: z.object({ offers: z.array(providerOffer) }),
+  }),
+  removeProvider: endpoint({
+    ...operator,
+    method: 'DELETE',
+    path: '/v2/operator/providers/{name}',
+    summary: 'Remove a provider account without rentals, and delete its credentials',
+    errors: [401, 403, 404],
+    params: nameParams,
+    response: z.object({ name: z.string() }),
+  }),
+  listMargins: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/margins',
+    summary: 'Revenue, cost and margin of rentals at other clouds',
+    errors: [400, 401, 403],
+    query: z.object({
+      by: z.enum(['provider', 'rental', 'day']).default('provider'),
+      from: day.optional().describe('First UTC day; default: 30 days ago'),
+      to: day.optional().describe('Last UTC day; default: today'),
+      name: providerName.optional().describe('Only this provider account'),
+    }),
+    response: z.object({ margins: z.array(marginRow) }),
+  }),
+  compareProviderBill: endpoint({
+    ...operator,
+    method: 'POST',
+    path: '/v2/operator/providers/{name}/compare',
+    summary: "Compare a cloud's invoice or usage list with the recorded costs",
+    errors: [400, 401, 403, 404],
+    params: nameParams,
+    body: z.strictObject({
+      lines: z
+        .array(z.strictObject({ machine: z.string().min(1).max(200), amountUsd: z.string().min(1).max(60) }))
+        .min(1)
+        .max(10_000)
+        .describe('Amounts by the id of the machine at the cloud; several lines of a machine are added up'),
+    }),
+    response: z.object({
+      billedUsd: usdText,
+      recordedUsd: usdText,
+      differences: z.array(
+        z.object({
+          machine: z.string(),
+          billedUsd: usdText.nullable().describe('null: not on the bill'),
+          recordedUsd: usdText.nullable().describe('null: not known here'),
+          differenceUsd: usdText.describe('Billed less recorded'),
+        }),
+      ),
+    }),
+  }),
+}

@@ -60,6 +60,31 @@ export const supplyReasons = {
   host_has_tenants: conflict('The host still has tenants or their volumes.', 'Drain it and wait until they are gone.'),
   drained_by_operator: conflict('The operator drained this host.', 'Ask the operator to resume it.'),
   bad_inventory: invalid(asGiven),
+  provider_not_supported: invalid(
+    ({ provider }: { readonly provider: string }) => `This version of Berth has no driver for ${provider}.`,
+    'List the clouds that can be added with `berth operator providers ls`.',
+  ),
+  provider_not_found: notFound(
+    ({ name }: { readonly name: string }) => `There is no provider account named ${name}.`,
+    'List provider accounts with `berth operator providers ls`.',
+  ),
+  provider_in_use: conflict(
+    ({ name, rentals }: { readonly name: string; readonly rentals: number }) =>
+      `The provider account ${name} still has ${rentals} ${rentals === 1 ? 'rental' : 'rentals'}.`,
+    'Suspend it, and remove it when they have ended.',
+  ),
+  provider_unreachable: unavailable(
+    ({ name, message }: { readonly name: string; readonly message: string }) =>
+      `The provider account ${name} does not answer: ${message}.`,
+    'Check its credentials, and the status page of the cloud.',
+  ),
+  missing_credential: invalid('This credential is required.', 'See the documentation of the cloud in docs/clouds.md.'),
+  unknown_credential: invalid(
+    'The cloud has no such credential.',
+    'See the documentation of the cloud in docs/clouds.md.',
+  ),
+  bad_provider_url: invalid(asGiven),
+  bad_amount: invalid('This is not an amount in USD.', 'Write it with digits and a point, such as 12.50.'),
   cluster_not_found: notFound(
     ({ name }: { readonly name: string }) => `There is no cluster named ${name}.`,
     'List clusters with `berth operator clusters ls`.',

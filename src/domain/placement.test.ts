@@ -93,6 +93,8 @@ describe('why a machine does not match', () => {
     offerId: null,
     soldWhole: false,
     cost: null,
+    preference: 0,
+    sellsBelowCost: false,
     offering: 'virtual-machine',
     region: 'eu-north-2',
     gpuType: 'h100',
@@ -165,17 +167,19 @@ describe('why a machine does not match', () => {
   })
 })
 
-test('tries real machines before simulated ones, our own before bought ones, and cheap offers first', () => {
-  const own = { isSimulated: false, offerId: null, cost: null }
+test('tries real machines before simulated ones, our own before bought ones, preferred offers, then cheap ones', () => {
+  const own = { isSimulated: false, offerId: null, cost: null, preference: 0 }
+  const bought = { isSimulated: false, preference: 0 }
   const machines: Array<Parameters<typeof compareEngines>[0]> = [
-    { driver: 'mock', isSimulated: true, offerId: null, cost: null },
-    { driver: 'crusoe', isSimulated: false, offerId: 'dear', cost: usd('3') },
-    { driver: 'lambda', isSimulated: false, offerId: 'cheap', cost: usd('2') },
+    { driver: 'mock', isSimulated: true, offerId: null, cost: null, preference: 0 },
+    { driver: 'crusoe', ...bought, offerId: 'dear', cost: usd('3') },
+    { driver: 'lambda', ...bought, offerId: 'cheap', cost: usd('2') },
+    { driver: 'verda', ...bought, offerId: 'preferred', cost: usd('4'), preference: 1 },
     { driver: 'private-cloud', ...own },
     { driver: 'host', ...own },
   ]
   const ranked = machines.toSorted(compareEngines).map(({ driver }) => driver)
-  expect(ranked).toEqual(['host', 'private-cloud', 'lambda', 'crusoe', 'mock'])
+  expect(ranked).toEqual(['host', 'private-cloud', 'verda', 'lambda', 'crusoe', 'mock'])
 })
 
 test('takes only as many machines of a cluster as the order needs', () => {

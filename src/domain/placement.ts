@@ -63,6 +63,9 @@ export interface PlacementMachine extends Candidate {
   readonly soldWhole: boolean
   /** Its engine's price per GPU-hour. null: our own machine. */
   readonly cost: NanoUsd | null
+  /** Of the account that offers it, by the operator. */
+  readonly preference: number
+  readonly sellsBelowCost: boolean
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
   readonly gpuType: GpuType | null
@@ -105,7 +108,7 @@ export function rejectionOf(
     return { reason: 'engine_off', detail: `this server has no engine ${machine.driver}` }
   if (!machine.listed) return { reason: 'not_listed', detail: 'taken off sale' }
   if (machine.status !== 'node_ready') return { reason: statusReasons[machine.status], detail: machine.status }
-  if (machine.cost !== null && demand.pays !== null && machine.cost > demand.pays) {
+  if (machine.cost !== null && demand.pays !== null && machine.cost > demand.pays && !machine.sellsBelowCost) {
     const [cost, pays] = [machine.cost, demand.pays].map(formatUsdForPeople)
     return { reason: 'costs_too_much', detail: `costs ${cost} per GPU-hour, the order pays ${pays}` }
   }
@@ -144,18 +147,19 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** Sort order of engines and offers: real before simulated, our own before bought, then cheapest first. */
+/** Sort order of engines and offers: real before simulated, our own before bought, preferred ones, then cheapest first. */
 export function compareEngines(a: Origin, b: Origin): number {
   const [cost, other] = [a.cost ?? 0n, b.cost ?? 0n]
   return (
     Number(a.isSimulated) - Number(b.isSimulated) ||
     Number(a.offerId !== null) - Number(b.offerId !== null) ||
+    b.preference - a.preference ||
     (cost < other ? -1 : cost > other ? 1 : 0) ||
     compareText(a.driver, b.driver)
   )
 }
 
-type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost'>
+type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference'>
 
 /** Machines of one engine, or units of one offer, cost the same and are tried together. */
 export function originOf({ driver, offerId }: Pick<PlacementMachine, 'driver' | 'offerId'>): string {

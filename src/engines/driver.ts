@@ -176,6 +176,7 @@ export interface EngineMachine {
 export interface EngineCost {
   /** Name of the account that pays. */
   readonly account: string
+  /** Zero: not billed now. */
   readonly perHour: NanoUsd
   /** When the bill begins. */
   readonly from: 'create' | 'running'
@@ -265,6 +266,10 @@ export interface InventoryOffer extends Omit<InventoryMachine, 'gpusSick' | 'sup
   readonly soldWhole: boolean
   /** The engine's price. Orders that pay less are not sent there. null: nothing per hour. */
   readonly costUsdPerGpuHour: string | null
+  /** Placement prefers a higher one before the price (default: 0). */
+  readonly preference?: number
+  /** Orders that pay less than it costs are sent there all the same. */
+  readonly sellsBelowCost?: boolean
 }
 
 export interface InventoryMachine {

@@ -16,6 +16,7 @@ import { meter } from './meter.ts'
 import { observeVolumes } from './observe-volumes.ts'
 import { observe } from './observe.ts'
 import { power } from './power.ts'
+import { settlePurchases } from './purchases.ts'
 import { provision } from './provision.ts'
 import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
@@ -54,6 +55,7 @@ export function allReconcilers(
     power(app),
     serveDeployments(app),
     meter(app),
+    settlePurchases(app),
     expireTerms(app),
     expireStates(app),
     sweepExpired(app),

@@ -1,5 +1,6 @@
 /** Lists the machines of each engine and saves them. */
 import type { App } from '../app/app.ts'
+import { applyPriceRules } from '../app/provider.ts'
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import type { Simulation } from '../contract/shared.ts'
@@ -13,6 +14,8 @@ import { dropStaleOffers, listUnits } from '../store/unit.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_MS = 2 * MINUTE_MS
+/** A slow cloud does not hold up the others. */
+const WIDTH = 4
 /** Capacity of a cloud that was not confirmed for so long is not sold. */
 const OFFER_MAX_AGE_MS = 5 * MINUTE_MS
 /** Platform fee of a supplier that an engine reports before the operator has set one. */
@@ -24,7 +27,7 @@ export function takeInventory(app: App): Reconciler {
     everyMs: MINUTE_MS / 2,
     run: async (signal) => {
       // An engine that does not answer must not hide the machines of the others.
-      await eachOf([...app.drivers.values()], 1, (driver) => inventoryOf(app, driver, signal))
+      await eachOf([...app.drivers.values()], WIDTH, (driver) => inventoryOf(app, driver, signal))
       return false
     },
   }
@@ -38,7 +41,10 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
   if (token === undefined) return
   try {
     const items = await driver.inventory(callSignal(signal, driver.callTimeoutMs))
-    await transact(app.database, (tx) => writeInventory(tx, driver, items, now))
+    await transact(app.database, async (tx) => {
+      await writeInventory(tx, driver, items, now)
+      if (driver.providers !== undefined) await applyPriceRules(tx)
+    })
   } catch (error) {
     await transact(app.database, (tx) => dropStaleOffers(tx, driver.id, addMs(now, -OFFER_MAX_AGE_MS)))
     throw error

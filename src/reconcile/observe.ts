@@ -30,6 +30,7 @@ import {
 import { isWarmingUp } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
+import { recordPurchases } from './purchases.ts'
 import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
 
 const EVERY_MS = 2_000
@@ -79,7 +80,8 @@ async function observeDriver(
     const lastGood = await readDoneAt(db, loop)
     // The database first, then the engine: a row without a listed machine cannot be newer than the list.
     const rows = await listUnreleased(db, driver.id)
-    const shown = groupByTag(await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs)))
+    const listed = await driver.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
+    const shown = groupByTag(listed)
     const steps = rows.flatMap((row) => stepFor(driver, row, shown.get(rentalTag(app, row)) ?? [], startedAt) ?? [])
     const vanished = steps.filter(({ kind }) => kind === 'lost' || kind === 'missing' || kind === 'unseen').length
     const expected = rows.filter(({ status }) => isLiving(status)).length
@@ -87,6 +89,7 @@ async function observeDriver(
     suspectLists.set(driver.id, isSuspect ? (suspectLists.get(driver.id) ?? 0) + 1 : 0)
     const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
     if (isRejected) onMassLoss(driver.id, vanished)
+    else await recordPurchases(app, driver, listed, rows, startedAt)
     const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
       transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood)),
     ).catch((error: unknown) => ({ error }))

@@ -1,13 +1,17 @@
 /**
- * Destroys orphans at the engines: machines of ended rentals, deleted volumes, and duplicates under one tag. A tag that
+ * Destroys orphans at the engines: machines of ended rentals, deleted volumes, duplicates under one tag, and companions
+ * (keys, addresses) of orders that have ended or moved to another engine. A tag that
  * the database does not know is left alone and reported by the audit: the database was restored from a backup, and a
  * person must decide.
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { compareEngine } from '../app/engine-audit.ts'
+import { rentalTag } from '../app/rental.ts'
+import { idOfTag, tagPrefix } from '../domain/rental.ts'
 import type { Driver } from '../engines/driver.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
+import { findRentalsForAudit } from '../store/rental.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const LEASE_SLACK_MS = 60_000
@@ -47,6 +51,7 @@ async function reapDriver(
         onReaped(driver.id, orphan.externalId, orphan.why)
       },
     )
+    await sweepCompanions(app, driver, onReaped, signal)
     await eachOf(
       orphanVolumes.filter((one) => one.endIt),
       1,
@@ -58,4 +63,26 @@ async function reapDriver(
   } finally {
     await endTurn(db, `reap:${driver.id}`, token)
   }
+}
+
+async function sweepCompanions(
+  app: App,
+  driver: Driver,
+  onReaped: (driver: string, externalId: string, why: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  if (driver.companions === undefined) return
+  const { companions } = driver
+  const prefix = tagPrefix(app.installationId)
+  const shown = await companions.list(prefix, callSignal(signal, driver.callTimeoutMs))
+  const ids = shown.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
+  const rows = await findRentalsForAudit(app.database.db, ids)
+  const unused = shown.filter(({ tag }) => {
+    const row = rows.get(idOfTag(app.installationId, 'rental', tag) ?? -1)
+    return row !== undefined && rentalTag(app, row) === tag && (row.released || row.driver !== driver.id)
+  })
+  await eachOf(unused, 1, async (companion) => {
+    await companions.remove(companion, callSignal(signal, driver.callTimeoutMs))
+    onReaped(driver.id, companion.externalId, `unused_${companion.what}`)
+  })
 }

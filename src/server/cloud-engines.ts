@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { SECOND_MS, toDate } from '../base/instant.ts'
-import type { App } from '../app/app.ts'
+import type { App, ProviderKind, Providers } from '../app/app.ts'
 import { resolveProgram } from '../app/secret.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { idOfTag, isLiving, tagOf } from '../domain/rental.ts'
@@ -39,24 +39,21 @@ export interface CloudParts {
   readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
   readonly allowPrivate: boolean
   readonly warn: (error: unknown, what: string) => void
-  /** false: no pacing, for simulators. */
-  readonly paced?: boolean
 }
 
 /** Keeps the drivers of clouds in `drivers`. */
 export function openClouds(
   parts: CloudParts,
   drivers: Map<ProviderId, Driver>,
-): { loop: Reconciler; close: () => Promise<void> } {
+): { loop: Reconciler; providers: Providers; close: () => Promise<void> } {
   const opened: CloudDriver[] = []
   const run = async (): Promise<boolean> => {
     const wanted = await listProviderDrivers(parts.app.database.db)
     for (const vendor of vendors) {
       if (!wanted.includes(vendor.id) || drivers.has(vendor.id)) continue
       const { clock } = parts.app
-      const { allowPrivate, warn, paced } = parts
-      const options = { world: cloudWorld(parts.app, vendor.id), clock, warn, allowPrivate }
-      const driver = cloudDriver(vendor, paced === undefined ? options : { ...options, paced })
+      const { allowPrivate, warn } = parts
+      const driver = cloudDriver(vendor, { world: cloudWorld(parts.app, vendor.id), clock, warn, allowPrivate })
       opened.push(driver)
       drivers.set(vendor.id, driver)
       parts.app.database.onCommit(new Set(['inventory']))
@@ -66,7 +63,14 @@ export function openClouds(
   const close = async (): Promise<void> => {
     await Promise.all(opened.map((driver) => driver.close()))
   }
-  return { loop: { name: PROVIDER_WAKE, everyMs: EVERY_MS, run }, close }
+  const kinds = vendors.map(({ id, title, baseUrl, credentials: fields }) => ({
+    provider: id as ProviderKind['provider'],
+    title,
+    baseUrl,
+    credentials: fields.map(({ name, help }) => ({ name, help })),
+  }))
+  const refresh = async (): Promise<void> => void (await run())
+  return { loop: { name: PROVIDER_WAKE, everyMs: EVERY_MS, run }, providers: { kinds, refresh }, close }
 }
 
 function cloudWorld(app: CloudParts['app'], driver: ProviderId): CloudWorld {
@@ -120,6 +124,8 @@ function accountOf(row: ProviderAccountCosts, opened: string): CloudAccount {
     baseUrl: row.base_url,
     credentials: parsed,
     regions: row.regions,
+    preference: row.preference,
+    sellsBelowCost: row.sells_below_cost,
     closed: row.suspended_at !== null ? 'suspended' : isCapped ? 'spending_cap' : null,
   }
 }

@@ -17,6 +17,7 @@ import { notificationHandlers } from './handlers/notification.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { portHandlers } from './handlers/port.ts'
+import { providerHandlers } from './handlers/provider.ts'
 import { rentalPowerHandlers } from './handlers/rental-power.ts'
 import { rentalHandlers } from './handlers/rental.ts'
 import { rentalMetricsHandlers } from './handlers/rental-metrics.ts'
@@ -62,6 +63,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...trafficHandlers,
     ...hostHandlers,
     ...clusterHandlers,
+    ...providerHandlers,
     ...servedModelHandlers(gateway),
   }
 }

@@ -1,6 +1,6 @@
 /** The machine engines: the drivers, and the loops that this server runs for them. */
 import type { Logger } from 'pino'
-import type { App } from '../app/app.ts'
+import type { App, Providers } from '../app/app.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Driver } from '../engines/driver.ts'
 import { hostDriver } from '../engines/host/driver.ts'
@@ -22,6 +22,7 @@ import type { EngineName, Settings } from './settings.ts'
 export interface MachineEngines {
   readonly drivers: App['drivers']
   readonly loops: readonly Reconciler[]
+  readonly providers: Providers
 }
 
 /** How often the NFS exports are checked, besides each attach, detach and termination. */
@@ -48,7 +49,7 @@ export async function openMachineEngines(parts: Parts): Promise<MachineEngines> 
   const clouds = openClouds({ app, allowPrivate: settings.allowPrivateAddresses, warn }, drivers)
   parts.closing.push(() => clouds.close())
   await clouds.loop.run(new AbortController().signal)
-  return { drivers, loops: [...loops, clouds.loop] }
+  return { drivers, loops: [...loops, clouds.loop], providers: clouds.providers }
 }
 
 async function openEngine(

@@ -113,6 +113,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       ...bare,
       ...mail.part,
       drivers: engines.drivers,
+      providers: engines.providers,
       stoppedDiskPerGbMonth: settings.stoppedDiskPerGbMonth,
       allowPrivateAddresses: settings.allowPrivateAddresses,
       warn: (error, what) => log.warn({ err: error }, what),

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, toDate } from '../base/instant.ts'
-import { usd } from '../base/money.ts'
+import { usd, type NanoUsd } from '../base/money.ts'
 import {
   breakRental,
   buy,
@@ -22,6 +22,8 @@ import { checkLabel } from '../view/ledger.ts'
 import { transact, type Db } from './database.ts'
 import { placeHold, releaseExpiredHolds } from './ledger.ts'
 import { ledgerChecks, readHouse, readWholeLedger, runCheck } from './ledger-verify.ts'
+import { insertProviderAccount } from './provider-account.ts'
+import { listOpenPurchases, openPurchase, settlePurchase } from './purchase.ts'
 import { moveRental } from './rental.ts'
 import { saveCreditLine } from './standing.ts'
 
@@ -78,6 +80,53 @@ async function recordOperatorPostings(): Promise<void> {
   await startRental(ledger, poor, { pricePerHour: usd('0') })
   await settleRequests(actor)
   await commit(supplier)
+  await buyMachine(running)
+}
+
+/** A machine of another cloud whose price changed once. */
+async function buyMachine(rentalId: number): Promise<void> {
+  const { clock, database } = ledger
+  const memo = 'Cost of a machine'
+  const boughtAt = clock.now()
+  await transact(database, async (tx) => {
+    await insertProviderAccount(tx, {
+      id: 'prv_verify',
+      driver: 'lambda',
+      name: 'main',
+      base_url: 'https://example.com',
+      credentials_sealed: '',
+      regions: {},
+      markup_bp: null,
+      floor_nano_per_gpu_hour: null,
+      fixed_nano_per_gpu_hour: null,
+      sells_below_cost: false,
+      monthly_cap_nano: null,
+      preference: 0,
+    })
+  })
+  const rules = { account: 'main', rentalId, externalId: 'main/1', incrementMs: 60_000, minimumMs: 0, boughtAt }
+  const open = (perHour: NanoUsd) =>
+    transact(database, (tx) => openPurchase(tx, { ...rules, perHour, startedAt: clock.now() }))
+  const settleOpen = async (ends: boolean): Promise<bigint> => {
+    const [purchase] = await listOpenPurchases(database.db, 'lambda')
+    const id = purchase?.id ?? 0n
+    await transact(database, (tx) => settlePurchase(tx, id, clock.now(), { ends, memo }))
+    return id
+  }
+  await open(usd('3.290000007'))
+  clock.advance(7 * MINUTE_MS + 1)
+  await settleOpen(false)
+  clock.advance(13 * MINUTE_MS + 7)
+  const ended = await settleOpen(true)
+  const { id: cost } = await database.db
+    .selectFrom('posting')
+    .select('id')
+    .where('key', '=', `purchase:${ended}:1`)
+    .executeTakeFirstOrThrow()
+  ids.set('purchase', ended).set('cost', cost)
+  await open(usd('4'))
+  clock.advance(17)
+  await settleOpen(false)
 }
 
 /** Reserved terms: one on credit, one ended early, one failed, and a payment that repaid part of the credit. */
@@ -156,7 +205,15 @@ test('the balances of the house mirror those of its customers', async () => {
   const customers = await sql<{ sum: string }>`select sum(balance_nano)::text as sum from ledger_account`.execute(
     ledger.database.db,
   )
-  expect([...house.keys()]).toEqual(['adjustments', 'credit', 'funding', 'payouts', 'revenue'])
+  expect([...house.keys()]).toEqual([
+    'adjustments',
+    'cost_of_goods',
+    'credit',
+    'funding',
+    'payables',
+    'payouts',
+    'revenue',
+  ])
   expect(house.get('funding')).toBe(0n - usd('731.5'))
   const sum = [...house.values()].reduce((sum, amount) => sum + amount, 0n)
   expect(sum + BigInt(customers.rows[0]?.sum ?? '0')).toBe(0n)
@@ -239,7 +296,15 @@ describe('a planted fault', () => {
     purse_is_a_hold_with_an_end | for ever             | purse:gw:acc_verify      | update hold set expires_at = null where key = 'purse:gw:acc_verify'
     purse_is_a_hold_with_an_end | nobody has it        | purse:gw:acc_verify      | delete from purse where hold_key = 'purse:gw:acc_verify'
     purse_is_a_hold_with_an_end | without a hold       | purse:gw:acc_broke       | delete from hold where key = 'purse:gw:acc_broke'
-    key_spend_is_its_charges | it is gone              | key verifykey 2026-01    | delete from key_spend where api_key_id = 'verifykey'`
+    key_spend_is_its_charges | it is gone              | key verifykey 2026-01    | delete from key_spend where api_key_id = 'verifykey'
+    costs_are_purchases      | of no purchase          | posting {cost}           | update posting set key = 'other' where id = {cost}
+    costs_are_purchases      | of other money          | posting {cost}           | update transfer set to_id = ledger_account_id(null, 'revenue') where posting_id = {cost}
+    purchase_settled_is_its_postings | it grew         | purchase {purchase}      | update purchase set settled_nano = settled_nano + 1 where id = {purchase}
+    purchase_settled_is_its_postings | never posted    | purchase {purchase}      | delete from transfer where posting_id = {cost}
+    purchase_settled_to_the_millisecond | too long     | purchase {purchase}      | update purchase set settled_until = settled_until + interval '1 s', ended_at = ended_at + interval '1 s' where id = {purchase}
+    purchase_settled_to_the_millisecond | not to its end | purchase {purchase}    | update purchase set ended_at = ended_at + interval '1 ms' where id = {purchase}
+    provider_cost_is_its_postings | it grew            | prv_verify 2026-01-02 rental {running} | update provider_cost set cost_nano = cost_nano + 1
+    provider_cost_is_its_postings | it is gone         | prv_verify 2026-01-02 rental {running} | delete from provider_cost`
   const cases = plants
     .trim()
     .split('\n')

@@ -11,6 +11,7 @@ import { transact, type Database, type Db } from './database.ts'
 import type { LedgerCheck } from './ledger-check.ts'
 import { commitmentChecks } from './ledger-verify-commitment.ts'
 import { dayChecks } from './ledger-verify-day.ts'
+import { purchaseChecks } from './ledger-verify-purchase.ts'
 
 export interface Finding {
   readonly check: string
@@ -289,6 +290,7 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   },
   ...commitmentChecks,
   ...dayChecks,
+  ...purchaseChecks,
   {
     name: 'gpus_claimed_are_counted',
     over: sql`machine`,

@@ -191,6 +191,9 @@ export interface ReportedMachine {
   readonly offerId: string | null
   readonly soldWhole: boolean
   readonly cost: NanoUsd | null
+  /** Default: 0. */
+  readonly preference?: number
+  readonly sellsBelowCost?: boolean
 }
 
 /**
@@ -211,19 +214,20 @@ export async function saveInventory(
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
         has_persistent_storage, hardware, simulation, offer_id, sold_whole,
-        cost_nano_per_gpu_hour, seen_at, created_at)
+        cost_nano_per_gpu_hour, preference, sells_below_cost, seen_at, created_at)
       select m.id, ${driver}, m.cluster_name, m.region, m.offering, m.supplier_id,
         -- A host that is not ready yet must not be on sale for a moment (schema/0010_hosts.sql moves it later).
         coalesce((select machine_status_of(h.state) from host h where h.id = m.id and h.driver = ${driver}), 'node_ready'),
         m.gpu_type, m.gpu_model,
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
         array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, m.simulation,
-        m.offer_id, m.sold_whole, m.cost, ${now}, ${now}
+        m.offer_id, m.sold_whole, m.cost, m.preference, m.sells_below_cost, ${now}, ${now}
       from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (
         id text, cluster_name text, region text, offering text, supplier_id text, gpu_type text, gpu_model text,
         gpu_ram_mib integer, gpu_form_factor text, network_type text, ethernet_variant text, gpus_total integer,
         gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb,
-        simulation text, offer_id text, sold_whole boolean, cost bigint)
+        simulation text, offer_id text, sold_whole boolean, cost bigint, preference integer,
+        sells_below_cost boolean)
       order by m.id
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
@@ -232,7 +236,8 @@ export async function saveInventory(
         gpus_sick = excluded.gpus_sick || array(select generate_series(excluded.gpus_total, machine.gpus_total - 1)),
         hardware = excluded.hardware, simulation = excluded.simulation,
         -- Cost and price of a unit follow the engine; rented units keep their price.
-        cost_nano_per_gpu_hour = excluded.cost_nano_per_gpu_hour, price_nano_per_gpu_hour =
+        cost_nano_per_gpu_hour = excluded.cost_nano_per_gpu_hour, preference = excluded.preference,
+        sells_below_cost = excluded.sells_below_cost, price_nano_per_gpu_hour =
           case when excluded.offer_id is null then machine.price_nano_per_gpu_hour else excluded.price_nano_per_gpu_hour end,
         has_persistent_storage = excluded.has_persistent_storage, seen_at = excluded.seen_at,
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
@@ -269,6 +274,8 @@ function toRow(machine: ReportedMachine): Record<string, unknown> {
     offer_id: machine.offerId,
     sold_whole: machine.soldWhole,
     cost: machine.cost === null ? null : machine.cost.toString(),
+    preference: machine.preference ?? 0,
+    sells_below_cost: machine.sellsBelowCost ?? false,
   }
 }
 

@@ -53,6 +53,8 @@ function selectMachines(db: Db) {
       'offer_id',
       'sold_whole',
       'cost_nano_per_gpu_hour',
+      'preference',
+      'sells_below_cost',
       'disk_gb_per_gpu',
     ])
     .select(sql<number>`(hardware ->> 'storageGb')::double precision`.as('storage_gb'))
@@ -69,6 +71,8 @@ function machineOf(row: Row): PlacementMachine {
     offerId: row.offer_id,
     soldWhole: row.sold_whole,
     cost: row.cost_nano_per_gpu_hour,
+    preference: row.preference,
+    sellsBelowCost: row.sells_below_cost,
     offering: row.offering,
     region: row.region,
     gpuType: row.gpu_type,

@@ -1,8 +1,9 @@
 /** Accounts at other clouds. */
-import { sql, type Selectable } from 'kysely'
+import { sql, type Selectable, type Updateable } from 'kysely'
+import { toDate } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
-import type { Db } from './database.ts'
+import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
 export type ProviderAccount = Selectable<Tables['provider_account']>
@@ -40,6 +41,44 @@ export async function listProviderDrivers(db: Db): Promise<ProviderId[]> {
   return rows.map(({ driver }) => driver)
 }
 
+/** Also removed ones. */
+export async function findProviderAccount(db: Db, name: string): Promise<ProviderAccount | undefined> {
+  return db.selectFrom('provider_account').selectAll().where('name', '=', name).executeTakeFirst()
+}
+
+export async function insertProviderAccount(
+  tx: Tx,
+  account: Pick<ProviderAccount, 'id' | 'driver' | 'name' | 'base_url' | 'credentials_sealed'> & ProviderRules,
+): Promise<void> {
+  tx.wake.add(PROVIDER_WAKE)
+  const now = toDate(tx.clock.now())
+  await tx.db
+    .insertInto('provider_account')
+    .values({ ...account, regions: JSON.stringify(account.regions), created_at: now, health_since: now })
+    .execute()
+}
+
+export type ProviderRules = Pick<
+  ProviderAccount,
+  | 'regions'
+  | 'markup_bp'
+  | 'floor_nano_per_gpu_hour'
+  | 'fixed_nano_per_gpu_hour'
+  | 'sells_below_cost'
+  | 'monthly_cap_nano'
+  | 'preference'
+>
+
+export async function updateProviderAccount(
+  tx: Tx,
+  id: string,
+  change: Updateable<Tables['provider_account']>,
+): Promise<void> {
+  tx.wake.add(PROVIDER_WAKE)
+  tx.wake.add('inventory')
+  await tx.db.updateTable('provider_account').set(change).where('id', '=', id).execute()
+}
+
 /** Whether it answered. The time of the first of equal reports stays. */
 export async function saveProviderHealth(
   db: Db,
@@ -52,4 +91,17 @@ export async function saveProviderHealth(
       health_since = case when health = ${health} then health_since else ${at} end,
       answered_at = case when ${health} = 'healthy' then ${at} else answered_at end
     where id = ${id}`.execute(db)
+}
+
+/** Rentals at the account that are not released. */
+export async function countProviderRentals(
+  db: Db,
+  { driver, name }: Pick<ProviderAccount, 'driver' | 'name'>,
+): Promise<number> {
+  const found = await sql<{ n: number }>`
+    select count(*)::integer as n from rental
+    where driver = ${driver} and released_at is null
+      and (split_part(external_id, '/', 1) = ${name}
+        or split_part(spec -> 'nodes' -> 0 ->> 'machineId', ':', 2) = ${name})`.execute(db)
+  return found.rows[0]?.n ?? 0
 }

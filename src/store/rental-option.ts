@@ -33,7 +33,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
     with shape as materialized (
       select offering, region, gpu_type, network_type, gpus_total,
         case when status = 'node_ready' and listed then gpus_free else 0 end as free,
-        sold_whole or offering = 'bare-metal' as is_whole, cost_nano_per_gpu_hour as cost,
+        sold_whole or offering = 'bare-metal' as is_whole, cost_nano_per_gpu_hour as cost, sells_below_cost,
         -- Both only where stopped rentals have some of the disk.
         case when disk_gb_per_gpu < ${fullDisk} then disk_gb_per_gpu end as disk_left,
         case when disk_gb_per_gpu < ${fullDisk} then ${fullDisk} end as disk_full,
@@ -42,7 +42,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         bool_and(coalesce(simulation = 'machine', false)) as is_simulated_machine,
         bool_and(simulation is not null) as is_simulated
       from machine where offering <> 'marketplace'
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
     select o.*, m.hardware
     from (
       select p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count, p.nano_per_gpu_hour, p.enabled,
@@ -57,7 +57,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count
         and (not s.is_whole or s.gpus_total = p.gpu_count)
         -- Units that cost more than their price are not on sale.
-        and (s.cost is null or s.cost <= p.nano_per_gpu_hour)
+        and (s.cost is null or s.cost <= p.nano_per_gpu_hour or s.sells_below_cost)
       group by p.machine_type, p.region, p.gpu_type, p.network_type, p.gpu_count
     ) o join machine m on m.id = o.first_id
     order by o.machine_type, o.region, o.gpu_type, o.network_type, o.gpu_count`.execute(db)

@@ -342,6 +342,7 @@ export async function listOverdue(db: Db, status: RentalState, since: Instant, l
 export interface AuditRow {
   readonly id: number
   readonly nonce: string
+  readonly driver: ProviderId
   readonly released: boolean
   readonly externalId: string | null
 }
@@ -350,13 +351,19 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
   if (ids.length === 0) return new Map()
   const rows = await db
     .selectFrom('rental')
-    .select(['id', 'nonce', 'released_at', 'external_id'])
+    .select(['id', 'nonce', 'driver', 'released_at', 'external_id'])
     .where('id', 'in', ids)
     .execute()
   return new Map(
     rows.map((row) => [
       row.id,
-      { id: row.id, nonce: row.nonce, released: row.released_at !== null, externalId: row.external_id },
+      {
+        id: row.id,
+        nonce: row.nonce,
+        driver: row.driver,
+        released: row.released_at !== null,
+        externalId: row.external_id,
+      },
     ]),
   )
 }

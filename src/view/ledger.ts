@@ -46,6 +46,10 @@ const checks: Readonly<Record<string, string>> = {
   key_spend_is_its_charges: 'The spend of every key equals its charges',
   requests_are_what_is_charged: 'Every inference request was charged its recorded cost',
   request_log_says_what_it_cost: 'The request log matches the charges',
+  costs_are_purchases: 'Every cost belongs to a machine of another cloud',
+  purchase_settled_is_its_postings: 'Every machine of another cloud was booked at its settled cost',
+  purchase_settled_to_the_millisecond: 'Every machine of another cloud is costed to the millisecond',
+  provider_cost_is_its_postings: 'The costs of every day are those of its postings',
   purse_is_a_hold_with_an_end: 'Every purse is a hold that expires',
 }
 
@@ -65,6 +69,8 @@ const houseAccounts: Readonly<Record<string, string>> = {
   revenue: 'Revenue: spent by customers, less the suppliers’ share',
   adjustments: 'Adjustments: gifts and corrections',
   payouts: 'Payouts: paid out to suppliers',
+  cost_of_goods: 'Cost of goods: charged by other clouds for rented machines',
+  payables: 'Payables: owed to other clouds',
 }
 
 export function checkLabel(name: string): string {

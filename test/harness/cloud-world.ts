@@ -20,7 +20,15 @@ export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
   const orders: KnownOrder[] = []
   const volumes: EngineVolume[] = []
   const add = (account: Given): void => {
-    accounts.set(account.name, { id: account.name, version: 1, regions: {}, closed: null, ...account })
+    accounts.set(account.name, {
+      id: account.name,
+      version: 1,
+      regions: {},
+      preference: 0,
+      sellsBelowCost: false,
+      closed: null,
+      ...account,
+    })
   }
   for (const account of given) add(account)
   return {

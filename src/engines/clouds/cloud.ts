@@ -151,7 +151,7 @@ export function refused(reason: 'no_capacity' | 'refused_by_engine', message: st
 export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */
   readonly id: string
-  /** What it costs now, with all that belongs to it. */
+  /** What it costs now, with all that belongs to it. Zero while it is not billed. */
   readonly costPerHour: NanoUsd
   /** Once it runs: its variant, without `externalId`. */
   readonly data?: ProviderData

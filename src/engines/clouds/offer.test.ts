@@ -13,6 +13,8 @@ const account: CloudAccount = {
   baseUrl: '',
   credentials: {},
   regions: { 'moon-1': 'us-central-1', 'moon-2': 'nowhere' },
+  preference: 3,
+  sellsBelowCost: false,
   closed: null,
 }
 const offer: CloudOffer = {
@@ -47,7 +49,14 @@ test.each([
 test('an offer is sold whole, at a cost per GPU that is rounded up', () => {
   expect(sellableOf(lambda, account, offer)).toMatchObject({
     kind: 'sold',
-    item: { region: 'us-east-1', gpuType: 'h100', gpusTotal: 8, soldWhole: true, costUsdPerGpuHour: '2.875000001' },
+    item: {
+      region: 'us-east-1',
+      gpuType: 'h100',
+      gpusTotal: 8,
+      soldWhole: true,
+      costUsdPerGpuHour: '2.875000001',
+      preference: 3,
+    },
   })
 })
 

@@ -69,6 +69,8 @@ export function sellableOf(vendor: CloudVendor, account: CloudAccount, offer: Cl
       },
       available: offer.available,
       soldWhole: true,
+      preference: account.preference,
+      sellsBelowCost: account.sellsBelowCost,
       costUsdPerGpuHour: formatUsd(costPerGpuHour(offer.costPerHour, offer.gpus)),
     },
   }

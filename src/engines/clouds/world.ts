@@ -26,6 +26,10 @@ export interface CloudAccount {
   readonly credentials: Credentials
   /** The vendor's regions by ours, before those of the vendor. */
   readonly regions: Readonly<Record<string, string>>
+  /** Placement prefers a higher one before the price. */
+  readonly preference: number
+  /** Its machines may be sold for less than they cost. */
+  readonly sellsBelowCost: boolean
   /** Why nothing new is created there. null: orders are welcome. */
   readonly closed: 'suspended' | 'spending_cap' | null
 }

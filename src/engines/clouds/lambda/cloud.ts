@@ -3,6 +3,7 @@
  * our tag. A launch takes exactly one SSH key, by name, so each order registers one under its tag; the other keys of the
  * customer come with the user data. A registered key can go once the machine runs.
  */
+import { zeroUsd } from '../../../base/money.ts'
 import { fromCents } from '../../../base/vendor-price.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
@@ -184,7 +185,9 @@ function offerOf(type: InstanceType, region: string): CloudOffer {
 
 function showInstance(instance: Instance): CloudMachine {
   const { id, name, status, instance_type: type } = instance
-  const base = { id, tag: name ?? '', costPerHour: fromCents(type.price_cents_per_hour) }
+  // Billed from active until the termination is asked for.
+  const isBilled = status === 'active' || status === 'unhealthy'
+  const base = { id, tag: name ?? '', costPerHour: isBilled ? fromCents(type.price_cents_per_hour) : zeroUsd }
   const hasAddress = instance.ip !== undefined && instance.ip !== null
   switch (status) {
     case 'active':

@@ -1,0 +1,28 @@
+/** What a machine of another cloud costs us, by the rules of its vendor. */
+import { addMs, later, type Instant } from '../base/instant.ts'
+import { costOfSpan, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+
+export interface BillingRules {
+  /** Started increments are billed whole. */
+  readonly incrementMs: number
+  /** Billed even if the machine ends earlier. */
+  readonly minimumMs: number
+}
+
+/** Until when a machine is billed that was bought and ended at these times. */
+export function billedUntil(boughtAt: Instant, endedAt: Instant, { incrementMs, minimumMs }: BillingRules): Instant {
+  const spanMs = Math.max(0, endedAt - boughtAt)
+  const wholeMs = Math.ceil(spanMs / incrementMs) * incrementMs
+  return later(endedAt, addMs(boughtAt, Math.max(wholeMs, minimumMs)))
+}
+
+export interface OpenPurchase {
+  readonly startedAt: Instant
+  readonly pricePerHour: NanoUsd
+  readonly settled: NanoUsd
+}
+
+/** What is due up to an instant, beyond what is settled. */
+export function costDue({ startedAt, pricePerHour, settled }: OpenPurchase, until: Instant): NanoUsd {
+  return nanoUsdOf(costOfSpan(pricePerHour, Math.max(0, until - startedAt)) - settled)
+}

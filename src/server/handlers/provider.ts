@@ -1,0 +1,192 @@
+/** Accounts at other clouds over HTTP, for operators. */
+import type { App } from '../../app/app.ts'
+import {
+  addProvider,
+  changeProvider,
+  compareBill,
+  removeProvider,
+  rotateProvider,
+  usdOrNull,
+} from '../../app/provider.ts'
+import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
+import type { ProviderEngine } from '../../engines/driver.ts'
+import { transact } from '../../store/database.ts'
+import {
+  countProviderRentals,
+  findProviderAccount,
+  listProviderAccounts,
+  type ProviderAccount,
+  type ProviderAccountCosts,
+  type ProviderRules,
+} from '../../store/provider-account.ts'
+import { listMargins } from '../../store/purchase.ts'
+import type { Handlers } from '../handler.ts'
+
+const CALL_MS = 60_000
+const DEFAULT_DAYS = 30
+const MAX_MARGINS = 1_000
+
+type Wire = ResponseOf<Api['addProvider']>
+
+export const providerHandlers = {
+  listProviders: async (app) => {
+    const accounts = await listProviderAccounts(app.database.db, app.clock.now())
+    const providers = await Promise.all(accounts.map((account) => providerOnWire(app, account)))
+    return ok({ providers, kinds: [...(app.providers?.kinds ?? [])] })
+  },
+
+  addProvider: async (app, { actor, body }) => {
+    const { name, provider, credentials, baseUrl } = body
+    const added = await transact(app.database, (tx) =>
+      addProvider(app, tx, actor, { name, provider, credentials, baseUrl, rules: rulesOf(body) }),
+    )
+    if (added.ok) await app.providers?.refresh()
+    return readWire(app, added)
+  },
+
+  changeProvider: async (app, { actor, params, body }) => {
+    const change = { rules: rulesOf(body), suspended: body.suspended }
+    return readWire(app, await transact(app.database, (tx) => changeProvider(tx, actor, params.name, change)))
+  },
+
+  rotateProvider: async (app, { actor, params, body }) =>
+    readWire(app, await transact(app.database, (tx) => rotateProvider(app, tx, actor, params.name, body.credentials))),
+
+  checkProvider: async (app, { params }) => {
+    const checks = await askProvider(app, params.name, (engine, signal) => engine.check(params.name, signal))
+    return checks.ok
+      ? ok({ ok: checks.value.every(({ result }) => result !== 'failed'), checks: checks.value })
+      : checks
+  },
+
+  listProviderOffers: async (app, { params }) => {
+    const offers = await askProvider(app, params.name, (engine, signal) => engine.offers(params.name, signal))
+    return offers.ok ? ok({ offers: offers.value }) : offers
+  },
+
+  removeProvider: async (app, { actor, params }) => {
+    const removed = await transact(app.database, (tx) => removeProvider(app, tx, actor, params.name))
+    return removed.ok ? ok({ name: removed.value }) : removed
+  },
+
+  listMargins: async (app, { query }) => {
+    const now = app.clock.now()
+    const from = query.from ?? formatInstant(addMs(now, -DEFAULT_DAYS * DAY_MS)).slice(0, 10)
+    const to = query.to ?? formatInstant(now).slice(0, 10)
+    const { by, name } = query
+    const wanted = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
+    const margins = await listMargins(app.database.db, wanted)
+    return ok({
+      margins: margins.map(({ subject, revenue, cost }) => ({
+        subject,
+        revenueUsd: formatUsd(revenue),
+        costUsd: formatUsd(cost),
+        marginUsd: formatUsd(nanoUsdOf(revenue - cost)),
+      })),
+    })
+  },
+
+  compareProviderBill: async (app, { params, body }) => {
+    const compared = await compareBill(app.database.db, params.name, body.lines)
+    if (!compared.ok) return compared
+    const { billed, recorded, differences } = compared.value
+    return ok({
+      billedUsd: formatUsd(billed),
+      recordedUsd: formatUsd(recorded),
+      differences: differences.map((one) => ({
+        machine: one.machine,
+        billedUsd: formatOrNull(one.billed),
+        recordedUsd: formatOrNull(one.recorded),
+        differenceUsd: formatUsd(one.difference),
+      })),
+    })
+  },
+} satisfies Partial<Handlers>
+
+/** What the driver of the account answers. */
+async function askProvider<T>(
+  app: App,
+  name: string,
+  ask: (engine: ProviderEngine, signal: AbortSignal) => Promise<T | undefined>,
+): Promise<Result<T>> {
+  const account = await findProviderAccount(app.database.db, name)
+  if (account === undefined || account.removed_at !== null) return fail('provider_not_found', { name })
+  await app.providers?.refresh()
+  const engine = app.drivers.get(account.driver)?.providers
+  if (engine === undefined) return fail('provider_not_found', { name })
+  try {
+    const answer = await ask(engine, AbortSignal.timeout(CALL_MS))
+    return answer === undefined ? fail('provider_not_found', { name }) : ok(answer)
+  } catch (error) {
+    return fail('provider_unreachable', { name, message: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+async function readWire(app: App, changed: Result<ProviderAccount>): Promise<Result<Wire>> {
+  if (!changed.ok) return changed
+  const accounts = await listProviderAccounts(app.database.db, app.clock.now(), changed.value.driver)
+  const account = accounts.find(({ id }) => id === changed.value.id)
+  return account === undefined
+    ? fail('provider_not_found', { name: changed.value.name })
+    : ok(await providerOnWire(app, account))
+}
+
+async function providerOnWire(app: App, account: ProviderAccountCosts): Promise<Wire> {
+  const kind = app.providers?.kinds.find(({ provider }) => provider === account.driver)
+  return {
+    name: account.name,
+    provider: account.driver as Wire['provider'],
+    title: kind?.title ?? account.driver,
+    baseUrl: account.base_url,
+    state: account.suspended_at === null ? account.health : 'suspended',
+    stateReason: account.health_reason,
+    stateSince: formatInstant(account.suspended_at ?? account.health_since),
+    answeredAt: formatInstantOrNull(account.answered_at),
+    regions: account.regions as Wire['regions'],
+    markupPercentage: account.markup_bp === null ? null : account.markup_bp / 100,
+    floorPerGpuHourUsd: formatOrNull(account.floor_nano_per_gpu_hour),
+    fixedPerGpuHourUsd: formatOrNull(account.fixed_nano_per_gpu_hour),
+    sellsBelowCost: account.sells_below_cost,
+    monthlyCapUsd: formatOrNull(account.monthly_cap_nano),
+    preference: account.preference,
+    costThisMonthUsd: formatUsd(account.month_nano),
+    rentals: await countProviderRentals(app.database.db, account),
+    createdAt: formatInstant(account.created_at),
+  }
+}
+
+type RulesOnWire = Partial<
+  Pick<
+    Wire,
+    | 'regions'
+    | 'markupPercentage'
+    | 'floorPerGpuHourUsd'
+    | 'fixedPerGpuHourUsd'
+    | 'sellsBelowCost'
+    | 'monthlyCapUsd'
+    | 'preference'
+  >
+>
+
+/** Only those that are given. */
+function rulesOf(body: { readonly [K in keyof RulesOnWire]: RulesOnWire[K] | undefined }): Partial<ProviderRules> {
+  const { regions, markupPercentage: markup, floorPerGpuHourUsd: floor, fixedPerGpuHourUsd: fixed } = body
+  const { sellsBelowCost, monthlyCapUsd: cap, preference } = body
+  return {
+    ...(regions === undefined ? {} : { regions }),
+    ...(markup === undefined ? {} : { markup_bp: markup === null ? null : Math.round(markup * 100) }),
+    ...(floor === undefined ? {} : { floor_nano_per_gpu_hour: usdOrNull(floor) }),
+    ...(fixed === undefined ? {} : { fixed_nano_per_gpu_hour: usdOrNull(fixed) }),
+    ...(sellsBelowCost === undefined ? {} : { sells_below_cost: sellsBelowCost }),
+    ...(cap === undefined ? {} : { monthly_cap_nano: usdOrNull(cap) }),
+    ...(preference === undefined ? {} : { preference }),
+  }
+}
+
+function formatOrNull(amount: NanoUsd | null): string | null {
+  return amount === null ? null : formatUsd(amount)
+}

@@ -1,0 +1,61 @@
+/** Ledger checks of what machines of other clouds cost us; see ledger-verify.ts. */
+import { sql } from 'kysely'
+import type { LedgerCheck } from './ledger-check.ts'
+
+/** The purchase id in a posting key `purchase:<id>:<n>`. */
+const purchaseId = sql`case when p.key ~ '^purchase:[0-9]+:[0-9]+$' and length(split_part(p.key, ':', 2)) < 19
+  then split_part(p.key, ':', 2)::bigint end`
+
+/** Per posting of a cost: what it moved from payables to the cost of goods. */
+const booked = sql`(
+  select p.id, ${purchaseId} as purchase_id, p.rental_id, (p.at at time zone 'UTC')::date as day,
+         sum(t.amount_nano) filter (where f.kind = 'payables' and e.kind = 'cost_of_goods') as amount,
+         bool_and(f.kind = 'payables' and e.kind = 'cost_of_goods') as is_cost
+  from posting p
+  join transfer t on t.posting_id = p.id
+  join ledger_account f on f.id = t.from_id
+  join ledger_account e on e.id = t.to_id
+  where p.kind = 'cost'
+  group by p.id)`
+
+export const purchaseChecks: readonly LedgerCheck[] = [
+  {
+    name: 'costs_are_purchases',
+    over: sql`(select from posting where kind = 'cost')`,
+    offending: sql`
+      select 'posting ' || b.id as subject, format('purchase %s, cost %s', b.purchase_id, b.is_cost) as detail
+      from ${booked} b left join purchase u on u.id = b.purchase_id
+      where u.id is null or not b.is_cost or b.rental_id is distinct from u.rental_id`,
+  },
+  {
+    name: 'purchase_settled_is_its_postings',
+    over: sql`purchase`,
+    offending: sql`
+      select 'purchase ' || u.id as subject, format('settled %s, posted %s', u.settled_nano, coalesce(b.amount, 0)) as detail
+      from purchase u
+      left join (select purchase_id, sum(amount) as amount from ${booked} b group by 1) b on b.purchase_id = u.id
+      where u.settled_nano <> coalesce(b.amount, 0)`,
+  },
+  {
+    name: 'purchase_settled_to_the_millisecond',
+    over: sql`purchase`,
+    offending: sql`
+      select 'purchase ' || u.id as subject, format('settled %s until %s, expected %s', u.settled_nano, u.settled_until, worth.nano) as detail
+      from purchase u
+      cross join lateral (select div(u.nano_per_hour
+        * floor(extract(epoch from u.settled_until - u.started_at) * 1000), 3600000) as nano) worth
+      where u.settled_nano <> worth.nano or u.ended_at <> u.settled_until`,
+  },
+  {
+    name: 'provider_cost_is_its_postings',
+    over: sql`provider_cost`,
+    offending: sql`
+      select format('%s %s rental %s', provider_account_id, day, rental_id) as subject,
+             format('recorded %s, posted %s', coalesce(c.cost_nano, 0), coalesce(b.amount, 0)) as detail
+      from provider_cost c
+      full join (select u.provider_account_id, b.day, b.rental_id, sum(b.amount) as amount
+                 from ${booked} b join purchase u on u.id = b.purchase_id group by 1, 2, 3) b
+        using (provider_account_id, day, rental_id)
+      where c.cost_nano is distinct from b.amount`,
+  },
+]

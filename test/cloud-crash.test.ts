@@ -1,0 +1,39 @@
+/** Cloud drivers under kills: nothing is left at the cloud, nothing is made twice, and the ledger adds up. */
+import { describe, expect, test } from 'vitest'
+import { LambdaSim } from '../src/sim/clouds/lambda/cloud.ts'
+import type { Clock } from '../src/base/instant.ts'
+import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
+
+const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '20', 10)
+
+const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
+  lambda: (clock) => {
+    const sim = new LambdaSim({ clock, listLagMs: 10_000 })
+    const order = { gpuType: 'h100', networkType: 'ethernet', region: 'us-east-1' }
+    return {
+      provider: 'lambda',
+      credentials: { apiKey: sim.apiKey },
+      server: sim.server,
+      orders: [
+        { ...order, gpuCount: 1 },
+        { ...order, gpuCount: 8 },
+      ],
+      writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
+}
+
+describe.each(Object.entries(clouds))('%s', (_, makeCloud) => {
+  test(`survives ${KILLS} kills`, { timeout: 10 * 60_000 }, async () => {
+    const report = await crashRun(makeCloud, KILLS)
+    expect(report.leftovers).toEqual([])
+    expect(report.launchedTwice).toEqual([])
+    expect(report.violations).toEqual([])
+    expect(report.ledgerFindings).toEqual([])
+    expect(report.statuses).toEqual({ Terminated: report.orders })
+    expect(report.orders).toBeGreaterThan(KILLS / 4)
+    expect(Number.parseFloat(report.costOfGoodsUsd)).toBeGreaterThan(0)
+  })
+})
