@@ -3,7 +3,7 @@
  * Berth may do there is what deploy/kubernetes/role.yaml grants.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { parseAllDocuments } from 'yaml'
@@ -86,6 +86,7 @@ export async function startKubeCluster(options: KubeClusterOptions = {}): Promis
     await applyFile(admin, 'deploy/kubernetes/role.yaml')
     await applyFile(admin, 'deploy/kubernetes/policy.yaml')
     await addStorageClasses(admin)
+    undo.push(() => removeStorage(admin))
     await mkdir(path.join(folder, 'node'))
     const node = await startKubeNode({
       name,
@@ -135,6 +136,15 @@ export async function startKubeCluster(options: KubeClusterOptions = {}): Promis
     await close()
     throw error
   }
+}
+
+const storageObject = z.object({ spec: z.object({ hostPath: z.object({ path: z.string() }).optional() }) })
+
+/** The folders of volumes that a test has left. */
+async function removeStorage(admin: KubernetesApi): Promise<void> {
+  const { items } = await admin.list('/api/v1/persistentvolumes', storageObject, { signal })
+  for (const { spec } of items)
+    if (spec.hostPath !== undefined) await rm(spec.hostPath.path, { recursive: true, force: true })
 }
 
 /** `now` creates storage at once and lets it grow, `late` only for a pod. */
