@@ -39,7 +39,7 @@ export const runSettings = z.object({
   allowUnfenced: z.boolean().optional(),
   registryAuth: z.string().min(1).optional(),
   pullStall: z.int().min(1).optional(),
-  weightsGb: z.int().min(0).optional(),
+  weightsGb: z.number().min(0).optional(),
   accel: z.enum(['kvm', 'tcg']).optional(),
   nvidiaSmi: z.string().min(1).optional(),
 })

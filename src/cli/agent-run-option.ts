@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { InvalidArgumentError } from 'commander'
 import { MAX_ALLOWED_REGISTRIES, runSettings, type RunSettings } from '../agent/identity.ts'
-import { parseWhole } from './flag.ts'
+import { parseNumber, parseWhole } from './flag.ts'
 import type { Options } from './row-type.ts'
 
 const MAX_STALL_SECONDS = 3_600
@@ -25,7 +25,7 @@ export const runOptions: Options = {
   },
   '--weights-gb <gb>': {
     help: 'disk space for the weights of models (default: a fifth of the disk)',
-    parse: parseWhole(0, MAX_WEIGHTS_GB),
+    parse: parseNumber(0, MAX_WEIGHTS_GB),
   },
   '--accel <mode>': { help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
 }

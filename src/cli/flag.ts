@@ -126,6 +126,10 @@ export function parseWhole(min: number, max: number): (text: string) => number {
   return numberReader({ part: 'body', path: [], kind: 'integer', min, max })
 }
 
+export function parseNumber(min: number, max: number): (text: string) => number {
+  return numberReader({ part: 'body', path: [], kind: 'number', min, max })
+}
+
 /** Reads a span before now, a day, or a time, as text. */
 export function parsePast(text: string): string {
   return readTime(text, true)
