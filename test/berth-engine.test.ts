@@ -70,7 +70,13 @@ describe.skipIf(why !== undefined)(`berth/engine${why === undefined ? '' : ` (sk
       .select(['public_id', 'person_id'])
       .where('account_id', '=', ada.id)
       .executeTakeFirstOrThrow()
-    const actor = { accountId: ada.id, personId: key.person_id, keyId: key.public_id, role: 'owner', scopes: [] } as const
+    const actor = {
+      accountId: ada.id,
+      personId: key.person_id,
+      keyId: key.public_id,
+      role: 'owner',
+      scopes: [],
+    } as const
     const placed = await transact(app.database, (tx) =>
       createInstance(app, tx, actor, {
         clusterName: 'lab',

@@ -62,7 +62,7 @@ export async function createManagedDeployment(
   const served = isPublic ? await publicModel(tx, input) : await privateModel(tx, actor, input)
   if (!served.ok) return served
   const { name: model, kind, isNew } = served.value
-  const container = containerOf({ model, kind }, input.spec, 'checked')
+  const container = containerOf({ model, kind, is_public: isPublic }, input.spec, 'checked')
   if (!container.ok) return container
   const id = randomId('srv')
   await store.insertManaged(tx, {

@@ -50,6 +50,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
     return failField(['node_name'], 'node_not_ready', { node: machine.id })
   }
+  if (order.weights !== undefined && app.drivers.get(machine.driver)?.traits.downloads !== true) {
+    return failField(['weights'], 'option_not_supported', { option: 'weights', kind: 'container' })
+  }
   const { port, ports: imagePorts = [] } = order.image ?? {}
   const options = await readOrderOptions(tx, actor, 'container', order, templateId)
   if (!options.ok) return options

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { randomId } from '../base/id.ts'
 import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
-import { fail, type Result } from '../contract/result.ts'
+import { fail, failField, type Result } from '../contract/result.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
@@ -49,7 +49,9 @@ export async function startReplica(
   const left = budgetLeft(deployment, others)
   const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
+  const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   for (const machine of await listCandidates(tx, spec, others)) {
+    if (needsDownloads && app.drivers.get(machine.driver)?.traits.downloads !== true) continue
     const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
     if (left !== null && cost > left) return fail('hourly_budget', { costPerHour: cost, left })
     const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
@@ -71,10 +73,15 @@ export async function startReplica(
 
 /** The container of one replica, or why the recipe does not make one. */
 export function containerOf(
-  { model, kind }: Pick<ManagedDeployment, 'model' | 'kind'>,
+  { model, kind, is_public: isPublic }: Pick<ManagedDeployment, 'model' | 'kind' | 'is_public'>,
   spec: DeploymentSpec,
   apiKey: string,
 ): Result<ReplicaContainer> {
+  // Those of the server and the object store are the operator's.
+  if (!isPublic && spec.recipe.weights?.files.some(({ source }) => source.kind !== 'https') === true) {
+    const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
+    return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
+  }
   return replicaOf(spec.recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
 }
 

@@ -103,6 +103,13 @@ const replicaRecord = z
     startedAt: z.string().nullable().describe('When its machine ran'),
     readyAt: z.string().nullable().describe('When it first answered; charged from here on'),
     endedAt: z.string().nullable(),
+    coldStart: z
+      .object({
+        claimSeconds: z.number().nullable().describe('From the order until its machine was asked for'),
+        pullSeconds: z.number().nullable().describe('Until its container ran: image and weights'),
+        loadSeconds: z.number().nullable().describe('Until it answered'),
+      })
+      .describe('Where the time of its start went; null: not over yet'),
   })
   .meta({ id: 'Replica' })
 

@@ -18,7 +18,7 @@ type Model = {
 type RecipeOption = {
   readonly recipe: string
   readonly option: string
-  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights'
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'operator_only'
 }
 
 function secondsOf(ms: number): number {
@@ -82,6 +82,8 @@ export const modelReasons = {
         return `${option} and weights cannot be used together.`
       case 'not_in_weights':
         return `${option} names a path that is not in the weights.`
+      case 'operator_only':
+        return 'Only the operator can use weights of the server or of its object store. Use an https URL.'
     }
   }),
   model_does_not_fit: noCapacity(

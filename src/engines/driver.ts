@@ -140,6 +140,8 @@ export interface DriverTraits {
   readonly ports: 'direct' | 'relayed'
   /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */
   readonly power: { readonly stop: readonly RentalKind[]; readonly reboot: readonly RentalKind[] }
+  /** Its hosts download weights and the image of our engines from the server. */
+  readonly downloads?: true
 }
 
 /**

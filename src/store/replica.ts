@@ -29,6 +29,7 @@ export interface Replica {
   readonly status: RentalState
   readonly status_reason: string | null
   readonly status_since: Instant
+  readonly create_asked_at: Instant | null
   readonly started_at: Instant | null
   readonly driver: ProviderId
   readonly external_id: string | null
@@ -42,7 +43,7 @@ export async function listReplicas(db: Db, deploymentIds: readonly string[], end
   if (deploymentIds.length === 0) return []
   const since = toDateOrNull(endedSince ?? null)
   const rows = await sql<Replica>`
-    select p.*, r.name as rental_name, r.account_id, r.status, r.status_reason, r.status_since, r.started_at, r.driver,
+    select p.*, r.name as rental_name, r.account_id, r.status, r.status_reason, r.status_since, r.create_asked_at, r.started_at, r.driver,
       r.external_id, r.spec #>> '{nodes,0,machineId}' as node, r.spec ->> 'gpuModel' as gpu_model,
       t.cost_nano_per_hour as cost_per_hour
     from replica p

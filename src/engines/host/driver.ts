@@ -47,6 +47,7 @@ export function hostDriver(options: HostDriverOptions): Driver & { readonly volu
       metrics: true,
       ports: 'relayed',
       power: { stop: ['container', 'virtual-machine'], reboot: ['container', 'virtual-machine'] },
+      downloads: true,
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,

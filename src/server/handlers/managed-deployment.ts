@@ -17,6 +17,7 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { settingsOf } from '../../contract/managed-deployment.ts'
 import { ok } from '../../contract/result.ts'
+import { coldStartOf } from '../../domain/cold-start.ts'
 import { deploymentStatusOf } from '../../domain/serving.ts'
 import { transact, type Db } from '../../store/database.ts'
 import type { ManagedDeployment } from '../../store/managed-deployment.ts'
@@ -173,5 +174,11 @@ function replicaOnWire(one: Replica, loads: readonly ModelLoad[]): Wire['replica
     startedAt: formatInstantOrNull(one.started_at),
     readyAt: formatInstantOrNull(one.ready_at),
     endedAt: formatInstantOrNull(one.ended_at),
+    coldStart: coldStartOf({
+      createdAt: one.created_at,
+      askedAt: one.create_asked_at,
+      startedAt: one.started_at,
+      readyAt: one.ready_at,
+    }),
   }
 }
