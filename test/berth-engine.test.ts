@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { systemClock } from '../src/base/instant.ts'
 import { createInstance } from '../src/app/marketplace.ts'
 import { ENGINE_IMAGE_PATH } from '../src/contract/agent.ts'
 import type { Weights } from '../src/contract/weights.ts'
@@ -116,7 +117,7 @@ describe.skipIf(why !== undefined)(`berth/engine${why === undefined ? '' : ` (sk
 
   test('hands nothing out without the signature of a host', async () => {
     expect((await machines.server.anonymous('GET', ENGINE_IMAGE_PATH)).status).toBe(401)
-    const forged = { authorization: `Berth-Agent ${host.id}:${Date.now()}:${'A'.repeat(86)}` }
+    const forged = { authorization: `Berth-Agent ${host.id}:${systemClock.now()}:${'A'.repeat(86)}` }
     expect((await machines.server.anonymous('GET', ENGINE_IMAGE_PATH, undefined, forged)).status).toBe(401)
   })
 

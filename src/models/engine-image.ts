@@ -9,7 +9,7 @@ import path from 'node:path'
 import { ENGINE_REPOSITORY, engineImageFacts, type EngineImageFacts } from '../contract/agent.ts'
 import { writeImage } from './image-archive.ts'
 import { addTree, baseFiles, packageFiles } from './image-files.ts'
-import type { ImageFiles } from './image-layer.ts'
+import { diffIdOf, type ImageFiles } from './image-layer.ts'
 import { hashFile } from './piece.ts'
 
 export interface EngineImage extends EngineImageFacts {
@@ -48,7 +48,7 @@ export async function buildEngineImage({ root, dist, target, version }: EngineIm
   const app: ImageFiles = new Map()
   for (const name of bundleFiles(dist)) addTree(app, path.join(dist, name), `dist/${name}`)
   for (const name of PICTOGRAM) addTree(app, path.join(root, 'models/pictogram', name), `models/pictogram/${name}`)
-  const tag = `${version}-${contentDigest(app, packages)}`
+  const tag = `${version}-${await contentDigest(app, packages)}`
   const { bytes } = await writeImage({
     name: ENGINE_REPOSITORY,
     version: tag,
@@ -81,15 +81,16 @@ function bundleFiles(dist: string): string[] {
   return [...found].toSorted()
 }
 
-/** Of the bundle, and of the names and sizes of everything else: reading 200 MB on every start would be slow. */
-function contentDigest(app: ImageFiles, packages: ImageFiles): string {
+/** Of the bundle, and of the names and sizes of the packages: reading 200 MB would be slow. */
+async function contentDigest(app: ImageFiles, packages: ImageFiles): Promise<string> {
   const hash = createHash('sha256').update(`${process.version} ${process.platform}-${process.arch}\0`)
-  for (const [name, entry] of [...app, ...packages]) {
-    if (entry.kind !== 'file') continue
-    hash.update(`${name}\0${fs.statSync(entry.from).size}\0`)
-    if (name.endsWith('.mjs') && app.has(name)) hash.update(fs.readFileSync(entry.from))
+  for (const [name, entry] of packages) {
+    if (entry.kind === 'file') hash.update(`${name}\0${fs.statSync(entry.from).size}\0`)
   }
-  return hash.digest('hex').slice(0, 12)
+  return hash
+    .update(await diffIdOf(app))
+    .digest('hex')
+    .slice(0, 12)
 }
 
 export interface EngineImages {
