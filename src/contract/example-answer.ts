@@ -45,6 +45,7 @@ const texts: ReadonlyArray<readonly [RegExp, string]> = [
   [/externalId/, 'berth-3kq7-17-9f1c2ab4'],
   [/label/, 'training'],
   [/name/i, 'harbour'],
+  [/^hubModel$/, 'Qwen/Qwen3-8B'],
   [/model/i, 'tinyllama-1.1b-chat'],
   [/role/, 'assistant'],
   [/^last4$/, 'k3Qz'],
