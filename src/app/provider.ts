@@ -130,7 +130,7 @@ function findCredentialFault(
   given: Readonly<Record<string, string>>,
 ): { name: string; reason: 'missing_credential' | 'unknown_credential' } | undefined {
   const names = kind.credentials.map(({ name }) => name)
-  const missing = names.find((name) => (given[name] ?? '') === '')
+  const missing = kind.credentials.find(({ name, optional }) => optional !== true && (given[name] ?? '') === '')?.name
   if (missing !== undefined) return { name: missing, reason: 'missing_credential' }
   const unknown = Object.keys(given).find((name) => !names.includes(name))
   return unknown === undefined ? undefined : { name: unknown, reason: 'unknown_credential' }

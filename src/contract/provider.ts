@@ -83,7 +83,7 @@ const providerKind = z.object({
   provider: providerDriver,
   title: z.string(),
   baseUrl: z.string(),
-  credentials: z.array(z.object({ name: z.string(), help: z.string() })),
+  credentials: z.array(z.object({ name: z.string(), help: z.string(), optional: z.boolean().optional() })),
 })
 
 const credentials = z

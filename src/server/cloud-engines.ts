@@ -14,6 +14,7 @@ import { cloudDriver, type CloudDriver } from '../engines/clouds/driver.ts'
 import { crusoe } from '../engines/clouds/crusoe/cloud.ts'
 import { denvr } from '../engines/clouds/denvr/cloud.ts'
 import { lambda } from '../engines/clouds/lambda/cloud.ts'
+import { latitude } from '../engines/clouds/latitude/cloud.ts'
 import { verda } from '../engines/clouds/verda/cloud.ts'
 import { voltagePark } from '../engines/clouds/voltage-park/cloud.ts'
 import type { CloudAccount, CloudWorld } from '../engines/clouds/world.ts'
@@ -31,7 +32,7 @@ import { findRental } from '../store/rental.ts'
 import { listWatchedVolumes } from '../store/volume.ts'
 
 /** A new driver adds its vendor here. */
-const vendors: readonly CloudVendor[] = [crusoe, denvr, lambda, verda, voltagePark]
+const vendors: readonly CloudVendor[] = [crusoe, denvr, lambda, latitude, verda, voltagePark]
 
 const EVERY_MS = 10 * SECOND_MS
 
@@ -67,7 +68,7 @@ export function openClouds(
     provider: id as ProviderKind['provider'],
     title,
     baseUrl,
-    credentials: fields.map(({ name, help }) => ({ name, help })),
+    credentials: fields.map(({ name, help, optional }) => ({ name, help, ...(optional ? { optional } : {}) })),
   }))
   const refresh = async (): Promise<void> => void (await run())
   return { loop: { name: PROVIDER_WAKE, everyMs: EVERY_MS, run }, providers: { kinds, refresh }, close }
