@@ -228,6 +228,17 @@ export async function saveInventory(
         gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb,
         simulation text, offer_id text, sold_whole boolean, cost bigint, preference integer,
         sells_below_cost boolean)
+      left join machine known on known.id = m.id
+      -- Most machines are as they were. Writing one has a trigger count its free GPUs, for the insert and again for the update.
+      where known.id is null or known.driver <> ${driver} or known.status = 'node_lost'
+        or known.gpus_total < m.gpus_total or known.gpus_sick is distinct from
+          array(select jsonb_array_elements_text(m.gpus_sick)::integer)
+            || array(select generate_series(m.gpus_total, known.gpus_total - 1))
+        or (known.cluster_name, known.region, known.gpu_model, known.gpu_ram_mib, known.hardware, known.simulation,
+            known.has_persistent_storage, known.cost_nano_per_gpu_hour, known.preference, known.sells_below_cost)
+          is distinct from (m.cluster_name, m.region, m.gpu_model, m.gpu_ram_mib, m.hardware, m.simulation,
+            m.has_persistent_storage, m.cost, m.preference, m.sells_below_cost)
+        or (m.offer_id is not null and known.price_nano_per_gpu_hour is distinct from m.price)
       order by m.id
       on conflict (id) do update set
         cluster_name = excluded.cluster_name, region = excluded.region, gpu_model = excluded.gpu_model,
@@ -243,12 +254,18 @@ export async function saveInventory(
         status = case when machine.status = 'node_lost' then excluded.status else machine.status end
       where machine.driver = ${driver}`.execute(tx.db)
   }
+  const reported = sql<string>`any (${machines.map((machine) => machine.id)}::text[])`
+  await sql`
+    with seen as (
+      select id from machine where driver = ${driver} and id = ${reported} and seen_at <> ${now}::timestamptz
+      order by id for no key update)
+    update machine set seen_at = ${now} from seen where machine.id = seen.id`.execute(tx.db)
   await tx.db
     .updateTable('machine')
     .set({ status: 'node_lost' })
     .where('driver', '=', driver)
     .where('status', '=', 'node_ready')
-    .where((e) => e.not(e('id', '=', sql<string>`any (${machines.map((machine) => machine.id)}::text[])`)))
+    .where((e) => e.not(e('id', '=', reported)))
     .execute()
 }
 
