@@ -140,6 +140,16 @@ describe('losses', () => {
     expect(plan(failed((seconds + 1) * SECOND_MS))).toEqual(['start 1'])
   })
 
+  test('a version that fails is given up even if it was ready once, and what still runs serves on', () => {
+    expect(plan(facts([replica('a')], { desired: 2, isVersionFailed: true }))).toEqual([])
+  })
+
+  test('an old version that cannot be started again backs off too', () => {
+    const failed = { version: 2, readyVersion: 1, isVersionFailed: true, desired: 1, failures: 2 }
+    expect(plan(facts([], { ...failed, failedAt: before(15 * SECOND_MS) }))).toEqual([])
+    expect(plan(facts([], { ...failed, failedAt: before(25 * SECOND_MS) }))).toEqual(['start 1'])
+  })
+
   test('a crash loop stops', () => {
     expect(plan(facts([], { desired: 1, readyVersion: null, failures: 8, failedAt: before(60 * MINUTE_MS) }))).toEqual(
       [],
@@ -178,7 +188,7 @@ describe('rollouts', () => {
   })
 
   test('a failed version leaves the old one serving, and replaces its losses', () => {
-    const failed = { ...rollout, isVersionFailed: true, failures: 3, failedAt: before(SECOND_MS), desired: 2 }
+    const failed = { ...rollout, isVersionFailed: true, desired: 2 }
     expect(plan(facts([replica('a'), starting('c', { version: 2 })], failed))).toEqual(['end c replaced', 'start 1'])
     expect(plan(facts([replica('a'), replica('b')], failed))).toEqual([])
   })

@@ -184,10 +184,12 @@ function startsOf(
   const missing = desired - current.length
   const isGoingOn = !facts.isVersionFailed && version === facts.version
   if (missing <= 0 || (isGoingOn && isGivenUp(failures, readyVersion !== null && readyVersion !== version))) return []
-  if (isGoingOn && failedAt !== null && addMs(failedAt, backOffMs(failures)) > now) return []
+  // A version that was ready once and then failed too often has nothing to fall back to.
+  if (facts.isVersionFailed && version === facts.version) return []
+  if (failedAt !== null && addMs(failedAt, backOffMs(failures)) > now) return []
   if (blocked !== null && addMs(blocked.at, RETRY_ORDER_MS) > now) return []
   // A rollout adds one at a time; so does a version that has failed before.
-  const isCareful = old.length > 0 || (isGoingOn && failures > 0)
+  const isCareful = old.length > 0 || failures > 0
   const starting = current.filter(({ state }) => state === 'starting').length
   const count = isCareful ? Math.max(0, 1 - starting) : Math.min(missing, MAX_STARTS)
   return Array.from({ length: Math.min(count, missing) }, () => ({ kind: 'start', version }))

@@ -272,11 +272,14 @@ async function end(
     const { deployment, replica } = found
     const detail = action.isFailure ? await explainFailure(app, tx, replica) : null
     await endReplica(tx, deployment, replica, { ...action, detail })
-    if (!action.isFailure || replica.version !== deployment.version) return
+    if (!action.isFailure) return
     const failures = deployment.failures + 1
     await store.updateManaged(tx, deployment.id, { failures, failed_at: tx.clock.now() })
     const hasOther = deployment.ready_version !== null && deployment.ready_version !== deployment.version
-    if (!isGivenUp(failures, hasOther) || deployment.failed_reason !== null) return
+    const isOver = replica.version !== deployment.version || deployment.failed_reason !== null
+    if (isOver || !isGivenUp(failures, hasOther)) return
+    // The version that serves on starts with a clean record.
+    await store.updateManaged(tx, deployment.id, { failures: 0, failed_at: null })
     const reason = replica.status_reason ?? action.why
     await store.failVersion(tx, deployment.id, deployment.version, { reason, detail })
     recordDeploymentEvent(tx, deployment, 'deployment.failed', {

@@ -34,7 +34,7 @@ export interface ManagedFacts {
   readonly queue_seconds: number
   readonly max_replicas: number
   readonly is_deleted: boolean
-  /** No version ever answered, and the newest is not tried again. */
+  /** The newest version is not tried again, and there is no older one to fall back to. */
   readonly is_given_up: boolean
 }
 
@@ -67,7 +67,7 @@ function selectModels(db: Db) {
       sql<ManagedFacts | null>`(
         select jsonb_build_object('queue_seconds', d.settings -> 'queueSeconds',
           'max_replicas', d.settings #> '{replicas,max}', 'is_deleted', d.deleted_at is not null,
-          'is_given_up', d.ready_version is null and v.failed_reason is not null)
+          'is_given_up', v.failed_reason is not null and coalesce(d.ready_version, d.version) = d.version)
         from managed_deployment d join deployment_version v on v.deployment_id = d.id and v.version = d.version
         where d.model = model.name
       )`.as('managed'),
