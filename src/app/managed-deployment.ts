@@ -55,6 +55,7 @@ export async function createManagedDeployment(
   const isPublic = input.forEveryone === true
   if (isPublic && !isOperator(actor)) return fail('missing_scope', { scope: 'operator' })
   if (isPublic && input.settings.hourlyBudgetUsd === null) return failField(['hourlyBudgetUsd'], 'house_budget_missing')
+  if (isUpsideDown(input.settings)) return failField(['replicas', 'min'], 'replicas_min_above_max')
   const accountId = isPublic ? HOUSE_ACCOUNT : actor.accountId
   if ((await store.countManaged(tx.db, accountId)) >= limits.managedDeployments) {
     return fail('quota_exceeded', { quota: `${limits.managedDeployments} deployments` })
@@ -81,6 +82,10 @@ export async function createManagedDeployment(
   recordDeploymentEvent(tx, made, 'deployment.created', { recipe: input.spec.recipe.name })
   await audit(tx, actor, made, 'managed_deployment.create')
   return ok(made)
+}
+
+function isUpsideDown({ replicas }: DeploymentSettings): boolean {
+  return replicas.min > replicas.max
 }
 
 interface Served {
@@ -138,6 +143,7 @@ export async function changeManagedDeployment(
   const { value: before } = found
   if (Object.keys(settings).length === 0 && sharedWith === undefined) return fail('nothing_to_change')
   const after = { ...before.settings, ...settings }
+  if (isUpsideDown(after)) return failField(['replicas', 'min'], 'replicas_min_above_max')
   if (before.is_public && after.hourlyBudgetUsd === null) return failField(['hourlyBudgetUsd'], 'house_budget_missing')
   // An order that failed for lack of budget or replicas is tried again at once.
   await store.updateManaged(tx, id, { settings: after, blocked: null })

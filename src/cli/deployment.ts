@@ -116,8 +116,8 @@ export const rows: readonly Row[] = [
       notes:
         'You pay for the GPU time of each replica from its first answer, and nothing per token. Only your account sees the model.',
       examples: [
-        'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --max 4 --budget 12',
-        'berth deploy mine --recipe custom --image registry.example.com/engine:2 --serve-port 8000 --gpu-memory 24',
+        'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
+        'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
       ],
       done: (made) => [
         `Created ${made.id}. The model is ${made.model}.`,

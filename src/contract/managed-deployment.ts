@@ -26,9 +26,7 @@ const deploymentSpec = z.object(specFields)
 export type DeploymentSpec = z.output<typeof deploymentSpec>
 
 const replicaCount = z.int().min(0).max(limits.replicasPerDeployment)
-const replicas = z
-  .strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
-  .refine(({ min, max }) => min <= max, 'min must not be above max')
+const replicas = z.strictObject({ min: replicaCount.default(0), max: replicaCount.default(1) })
 const seconds = z.int().min(0).max(86_400)
 const scaling = z.strictObject({
   targetOutstanding: z

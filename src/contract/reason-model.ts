@@ -18,7 +18,7 @@ type Model = {
 type RecipeOption = {
   readonly recipe: string
   readonly option: string
-  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'operator_only'
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'operator_only' | 'twice'
 }
 
 function secondsOf(ms: number): number {
@@ -53,6 +53,7 @@ export const modelReasons = {
     'Change that one, or delete it first.',
   ),
   house_budget_missing: invalid('A deployment for everyone needs `hourlyBudgetUsd`: the house pays for its GPUs.'),
+  replicas_min_above_max: invalid('`replicas.min` must not be above `replicas.max`.'),
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
     ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>
@@ -84,6 +85,8 @@ export const modelReasons = {
         return `${option} names a path that is not in the weights.`
       case 'operator_only':
         return 'Only the operator can use weights of the server or of its object store. Use an https URL.'
+      case 'twice':
+        return `${option} has the same name or path twice.`
     }
   }),
   model_does_not_fit: noCapacity(

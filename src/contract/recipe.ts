@@ -38,8 +38,7 @@ export const recipe = z
       .describe("Default: the recipe's image; required for `custom`"),
     hubModel: z
       .string()
-      .regex(/^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/, 'Must be like OWNER/MODEL')
-      .max(200)
+      .regex(/^[A-Za-z0-9][\w.-]{0,99}\/[A-Za-z0-9][\w.-]{0,99}$/, 'Must be like OWNER/MODEL')
       .optional()
       .describe('Model that the engine downloads itself, if there are no `weights`'),
     weights: weights.optional().describe('Files that the host downloads once and mounts read-only'),
@@ -54,12 +53,7 @@ export const recipe = z
       .describe('Size of the model, to check whether it fits; default: the size of `weights`'),
     contextTokens: z.int().min(1).max(100_000_000).optional(),
     concurrency: z.int().min(1).max(10_000).optional().describe('Requests that a replica processes at once'),
-    adapters: z
-      .array(adapter)
-      .max(limits.adapters)
-      .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'Must not have a name twice')
-      .optional()
-      .describe('LoRA adapters, served as models of their own'),
+    adapters: z.array(adapter).max(limits.adapters).optional().describe('LoRA adapters, served as models of their own'),
     env: programFields.env,
     command: programFields.command.describe('`custom` only'),
     args: programFields.args.describe("Added to the engine's arguments; for `custom`, replaces the image's command"),

@@ -36,11 +36,8 @@ const weightsFile = z.strictObject({
 })
 export type WeightsFile = z.output<typeof weightsFile>
 
-const weightsFiles = z
-  .array(weightsFile)
-  .min(1)
-  .max(limits.weightsFiles)
-  .refine((files) => new Set(files.map(({ path }) => path)).size === files.length, 'Must not have a path twice')
+/** `domain/recipe.ts` rejects a path that is given twice. */
+const weightsFiles = z.array(weightsFile).min(1).max(limits.weightsFiles)
 
 export const weights = z.strictObject({
   mountPath: mountPath.describe('Where they are mounted, read-only'),

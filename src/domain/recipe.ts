@@ -110,7 +110,7 @@ function adapterOf(engine: EngineRecipe, base: string, name: string, index: numb
 
 interface OptionFault {
   readonly option: keyof RecipeOrder
-  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights'
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'twice'
 }
 
 function optionFault(order: RecipeOrder, engine: EngineRecipe): OptionFault | undefined {
@@ -127,12 +127,18 @@ function optionFault(order: RecipeOrder, engine: EngineRecipe): OptionFault | un
   if (order.modelPath !== undefined && !isInWeights(order.weights, order.modelPath)) {
     return { option: 'modelPath', fault: 'not_in_weights' }
   }
+  if (hasTwice(order.weights?.files.map(({ path }) => path))) return { option: 'weights', fault: 'twice' }
+  if (hasTwice(order.adapters?.map(({ name }) => name))) return { option: 'adapters', fault: 'twice' }
   const adapters = order.adapters ?? []
   if (adapters.length > 0 && engine.adapters === 'none') return { option: 'adapters', fault: 'unsupported' }
   if (adapters.some(({ path }) => !isInWeights(order.weights, path))) {
     return { option: 'adapters', fault: 'not_in_weights' }
   }
   return undefined
+}
+
+function hasTwice(names: readonly string[] = []): boolean {
+  return new Set(names).size !== names.length
 }
 
 /** A file, or a folder with files. */

@@ -296,7 +296,7 @@ const texts = [
   'ada@example.com',
   '2026-11-14T12:00:00Z',
   '2026-11-14',
-  'http://127.0.0.1:9/',
+  'https://127.0.0.1:9/',
   'file:/models/small.gguf',
   '0a'.repeat(32),
   '/tmp/a',
