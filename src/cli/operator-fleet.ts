@@ -14,6 +14,7 @@ import { act, custom, list } from './row.ts'
 import { bold, red, toned, type Cell } from './screen.ts'
 import { describeStuck, readStuck } from './stuck-rental.ts'
 import { clusterRows } from './operator-cluster.ts'
+import { providerRows } from './operator-provider.ts'
 import type { Row } from './row-type.ts'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
@@ -235,4 +236,11 @@ const placementRow = act(
   },
 )
 
-export const rows: readonly Row[] = [...machineRows, ...hostRows, ...clusterRows, ...imageRows, placementRow]
+export const rows: readonly Row[] = [
+  ...machineRows,
+  ...hostRows,
+  ...clusterRows,
+  ...providerRows,
+  ...imageRows,
+  placementRow,
+]
