@@ -1,6 +1,7 @@
 /** Cloud drivers under kills: nothing is left at the cloud, nothing is made twice, and the ledger adds up. */
 import { describe, expect, test } from 'vitest'
 import { LambdaSim } from '../src/sim/clouds/lambda/cloud.ts'
+import { VoltageParkSim } from '../src/sim/clouds/voltage-park/cloud.ts'
 import type { Clock } from '../src/base/instant.ts'
 import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
 
@@ -19,6 +20,23 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
         { ...order, gpuCount: 8 },
       ],
       writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
+  'voltage-park': (clock) => {
+    const sim = new VoltageParkSim({ clock })
+    sim.listLagMs = 10_000
+    const region = 'us-central-1'
+    return {
+      provider: 'voltage-park',
+      credentials: { apiToken: sim.apiToken },
+      server: sim.server,
+      orders: [
+        { gpuCount: 2, gpuType: 'h100', networkType: 'ethernet', region, customPorts: [8080] },
+        { offering: 'bare-metal', gpuCount: 8, networkType: 'infiniband', region },
+      ],
+      writes: ['deployMetal', 'terminateMetal', 'deployVm', 'terminateVm', 'forwardPort'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
     }

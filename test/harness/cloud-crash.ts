@@ -25,12 +25,15 @@ export interface CrashCloud {
   readonly credentials: Readonly<Record<string, string>>
   readonly server: SimServer
   /** Orders for offers that the simulator has; each is tried in turn. */
-  readonly orders: readonly object[]
+  readonly orders: readonly CrashOrder[]
   /** Operations whose answer may be lost, besides being killed. */
   readonly writes: readonly string[]
   leftovers(): string[]
   launches(): ReadonlyMap<string, number>
 }
+
+/** The body of an order, for a virtual machine unless `offering` says otherwise. */
+export type CrashOrder = Readonly<Record<string, unknown>> & { readonly offering?: 'bare-metal' }
 
 export interface CrashReport {
   readonly kills: number
@@ -125,9 +128,10 @@ async function report(
 class Customer {
   readonly ids = new Set<number>()
   readonly #call: TestServer['operator']
-  readonly #orders: readonly object[]
+  readonly #orders: readonly CrashOrder[]
+  readonly #metal = new Set<number>()
 
-  constructor(call: TestServer['operator'], orders: readonly object[]) {
+  constructor(call: TestServer['operator'], orders: readonly CrashOrder[]) {
     this.#call = call
     this.#orders = orders
   }
@@ -137,9 +141,11 @@ class Customer {
     const toEnd = live.length >= MAX_LIVE ? live.slice(0, 2) : live.filter(() => randomInt(4) === 0)
     for (const { id } of toEnd) await this.#end(id)
     for (let n = live.length - toEnd.length; n < MAX_LIVE && n < live.length - toEnd.length + 2; n += 1) {
-      const order = this.#orders[this.ids.size % this.#orders.length] ?? {}
-      const { status, body } = await this.#call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
-      if (status === 200) this.ids.add(body.id as number)
+      const { offering, ...order } = this.#orders[this.ids.size % this.#orders.length] ?? {}
+      const { status, body } = await this.#call('POST', pathOf(offering), order)
+      if (status !== 200) continue
+      this.ids.add(body.id as number)
+      if (offering !== undefined) this.#metal.add(body.id as number)
     }
   }
 
@@ -170,8 +176,13 @@ class Customer {
   }
 
   async #end(id: number): Promise<void> {
-    await this.#call('POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: id })
+    const path = pathOf(this.#metal.has(id) ? 'bare-metal' : undefined)
+    await this.#call('POST', `${path}/terminate`, { rentalId: id })
   }
+}
+
+function pathOf(offering: CrashOrder['offering']): string {
+  return `/v2/alpha/on-demand/${offering ?? 'virtual-machine'}-rentals`
 }
 
 /** Writes whose answer is lost, or that never arrive; answers that say "try later". */
