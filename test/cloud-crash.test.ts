@@ -1,6 +1,9 @@
 /** Cloud drivers under kills: nothing is left at the cloud, nothing is made twice, and the ledger adds up. */
 import { describe, expect, test } from 'vitest'
+import { CrusoeSim } from '../src/sim/clouds/crusoe/cloud.ts'
+import { DenvrSim } from '../src/sim/clouds/denvr/cloud.ts'
 import { LambdaSim } from '../src/sim/clouds/lambda/cloud.ts'
+import { VerdaSim } from '../src/sim/clouds/verda/cloud.ts'
 import { VoltageParkSim } from '../src/sim/clouds/voltage-park/cloud.ts'
 import type { Clock } from '../src/base/instant.ts'
 import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
@@ -8,6 +11,30 @@ import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
 const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '20', 10)
 
 const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
+  crusoe: (clock) => {
+    const sim = new CrusoeSim({ clock, listLagMs: 10_000 })
+    return {
+      provider: 'crusoe',
+      credentials: sim.credentials,
+      server: sim.server,
+      orders: [{ gpuCount: 8, gpuType: 'h100', networkType: 'ethernet', region: 'us-central-1' }],
+      writes: ['createInstance', 'deleteInstance', 'deleteDisk'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
+  denvr: (clock) => {
+    const sim = new DenvrSim({ clock, listLagMs: 10_000 })
+    return {
+      provider: 'denvr',
+      credentials: sim.credentials,
+      server: sim.server,
+      orders: [{ gpuCount: 8, gpuType: 'h100', networkType: 'ethernet', region: 'ca-west-1' }],
+      writes: ['createServer', 'destroyServer'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
   lambda: (clock) => {
     const sim = new LambdaSim({ clock, listLagMs: 10_000 })
     const order = { gpuType: 'h100', networkType: 'ethernet', region: 'us-east-1' }
@@ -20,6 +47,22 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
         { ...order, gpuCount: 8 },
       ],
       writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
+  verda: (clock) => {
+    const sim = new VerdaSim({ clock, listLagMs: 10_000 })
+    const order = { gpuType: 'h100', networkType: 'ethernet', region: 'eu-north-2' }
+    return {
+      provider: 'verda',
+      credentials: sim.credentials,
+      server: sim.server,
+      orders: [
+        { ...order, gpuCount: 1 },
+        { ...order, gpuCount: 8 },
+      ],
+      writes: ['createInstance', 'actOnInstances', 'actOnVolume', 'addKey', 'deleteKey', 'addScript', 'deleteScript'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
     }
