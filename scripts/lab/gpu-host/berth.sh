@@ -7,13 +7,13 @@ has_computed() { berth logs compute | grep -q 'steps over'; }
 is_clear() { [ -z "$(docker ps --quiet --filter label=berth.tag)" ]; }
 
 say 'server'
-BERTH_ENGINES=host BERTH_DEFAULT_MODELS=none BERTH_LOG_LEVEL=warn setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" serve >"$LAB/server.log" 2>&1 </dev/null &
+BERTH_ENGINES=host BERTH_DEFAULT_MODELS=none BERTH_LOCAL_ENGINES=false BERTH_LOG_LEVEL=warn setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" serve >"$LAB/server.log" 2>&1 </dev/null &
 until_true 60 berth status || { tail -30 "$LAB/server.log"; exit 1; }
 berth status
 
 say 'agent'
 berth agent hardware || true
-LD_LIBRARY_PATH=$LAB/docker/lib setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" agent run --server "$BERTH_URL" --name h200 --region local --price 3.5 \
+setsid "$LAB/berth/bin/node" "$LAB/berth/app/bin/berth.mjs" agent run --server "$BERTH_URL" --name h200 --region local --price 3.5 \
   --image lab/cuda:1 --allow-local-images --dir "$LAB/agent" >"$LAB/agent.log" 2>&1 </dev/null &
 until_true 60 grep -q 'Ready for tenants' "$LAB/agent.log" || { cat "$LAB/agent.log"; tail -20 "$LAB/server.log"; exit 1; }
 cat "$LAB/agent.log"

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # On the GPU machine: the engine asked directly, in a container of its own. Usage: direct.sh
 source "$(dirname "$0")/lib.sh"
-export LD_LIBRARY_PATH=$LAB/docker/lib
-answers() { env -u LD_LIBRARY_PATH curl -fsS "http://$address:8080/health"; }
+answers() { curl -fsS "http://$address:8080/health"; }
 
 say 'llama-server alone'
 docker run -d --name direct --gpus all -v "$LAB/random-8b.gguf:/model.gguf:ro" lab/llama:1 /app/llama-server \
   --model /model.gguf --alias random-8b --host 0.0.0.0 --port 8080 --parallel 32 --ctx-size 65536 --n-gpu-layers 999 --metrics
 address=$(docker inspect -f '{{.NetworkSettings.IPAddress}}' direct)
 until_true 120 answers || { docker logs --tail 40 direct; exit 1; }
-env -u LD_LIBRARY_PATH "$LAB/berth/bin/node" "$here/measure.mjs" direct "http://$address:8080" random-8b
-docker rm -f direct
+"$LAB/berth/bin/node" "$here/measure.mjs" direct "http://$address:8080" random-8b
+docker rm -f direct >/dev/null

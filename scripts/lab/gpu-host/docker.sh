@@ -5,12 +5,10 @@ unpack "$1" docker
 if docker info >/dev/null 2>&1; then exit 0; fi
 
 say 'libraries'
-# The programs find the packed libraries, and the toolkit finds the driver's, through the cache of the loader.
-printf '%s\n' /usr/local/nvidia/lib64 /usr/local/nvidia/lib >/etc/ld.so.conf.d/nvidia-lab.conf
+# The toolkit finds those of the driver through the loader's cache, and other programs find the packed ones there.
+printf '%s\n' /usr/local/nvidia/lib64 /usr/local/nvidia/lib "$LAB/docker/lib" >/etc/ld.so.conf.d/zz-berth-lab.conf
+for program in nft ip; do ln -sf "$LAB/docker/bin/$program" /usr/sbin/; done
 ldconfig && ldconfig -p | grep -E 'libcuda.so.1|libnvidia-ml.so.1' || true
-mkdir -p "$LAB/wrapped" && for program in dockerd docker containerd xtables-nft-multi nft ip; do
-  if ! "$LAB/docker/bin/$program" --version >/dev/null 2>&1; then echo "$program needs packed libraries"; fi
-done
 ip link set lo up
 
 say 'Docker with the runtime nvidia'
@@ -23,8 +21,7 @@ runtimes = ["$LAB/docker/bin/runc", "runc"]
 [nvidia-ctk]
 path = "$LAB/docker/bin/nvidia-ctk"
 CONFIG
-printf '{"runtimes":{"nvidia":{"path":"%s"}}}' "$LAB/docker/bin/nvidia-container-runtime" >/etc/docker/daemon.json
-export LD_LIBRARY_PATH=$LAB/docker/lib
+printf '{"default-runtime":"nvidia","runtimes":{"nvidia":{"path":"%s"}}}' "$LAB/docker/bin/nvidia-container-runtime" >/etc/docker/daemon.json
 setsid containerd >"$LAB/containerd.log" 2>&1 </dev/null &
 until_true 20 test -S /run/containerd/containerd.sock
 setsid dockerd --containerd /run/containerd/containerd.sock >"$LAB/dockerd.log" 2>&1 </dev/null &

@@ -2,20 +2,19 @@
 # On the GPU machine: an image with the C library of this machine, busybox and a CUDA program, and one with llama-server.
 # Usage: images.sh cuda|llama
 source "$(dirname "$0")/lib.sh"
-export LD_LIBRARY_PATH=$LAB/docker/lib
 
 # image NAME PROGRAM…: the programs in /app with the libraries that they load, and busybox as the shell.
 image() {
   local name=$1 && shift
-  local root=$LAB/image-${name%%:*} && root=${root//\//-} && rm -rf "$root" && mkdir -p "$root"/{app,bin,etc,tmp,lib64}
+  local root=$LAB/image && rm -rf "$root" && mkdir -p "$root"/{app,bin,etc,tmp,lib64}
   cp "$LAB/docker/bin/busybox" "$root/bin/" && for tool in sh ls cat echo sleep env; do ln -s busybox "$root/bin/$tool"; done
   cp "$@" "$root/app/"
-  # The driver's own library comes from the toolkit, in each container.
-  env -u LD_LIBRARY_PATH ldd "$@" | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1 | sort -u | grep -vE '^/usr/local/nvidia/|libcuda\.so' |
+  # The libraries of the driver come from the toolkit, in each container; what they need has to be there.
+  ldd "$@" /usr/local/nvidia/lib64/libcuda.so.1 | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1 | sort -u | grep -vE '^/usr/local/nvidia/|libcuda\.so' |
     while read -r file; do mkdir -p "$root$(dirname "$file")" && cp -L "$file" "$root$file"; done
   echo 'root:x:0:0::/root:/bin/sh' >"$root/etc/passwd"
   printf '%s\n' /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib >"$root/etc/ld.so.conf"
-  tar c -C "$root" . | docker import --change 'ENV PATH=/app:/bin' --change 'ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib' - "$name"
+  tar c -C "$root" . | docker import --change 'ENV PATH=/app:/bin' --change 'ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64:/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib' - "$name"
   rm -rf "$root"
 }
 

@@ -70,7 +70,10 @@ for layer in range(LAYERS):
     for name in ("attn_norm", "ffn_norm"):
         writer.add_tensor(f"blk.{layer}.{name}.weight", ones)
 writer.add_tensor("output_norm.weight", ones)
-writer.add_tensor("output.weight", random.permuted(matrix(VOCABULARY // 8, WIDTH).repeat(8, axis=0), axis=0))
+# Large, so that the most likely token is far ahead, and zero for bytes and control tokens, so that all output is text.
+output = random.permuted(matrix(VOCABULARY // 8, WIDTH).repeat(8, axis=0), axis=0) * np.float16(10)
+output[:259] = 0
+writer.add_tensor("output.weight", output)
 writer.write_header_to_file()
 writer.write_kv_data_to_file()
 writer.write_tensors_to_file()

@@ -14,12 +14,13 @@ compress() { tar c -C "$1" . | xz -4 -T2 >"$target/$2"; ls -l "$target/$2"; }
 
 pack_docker() {
   local out=$work/docker && mkdir -p "$out/bin" "$out/lib" "$work/debs" && cd "$work/debs"
-  apt-get download docker.io containerd runc iptables nftables libnftables1 iproute2 busybox-static
+  apt-get download docker.io containerd runc iptables nftables libnftables1 iproute2 busybox-static tini
   for package in *.deb; do dpkg-deb -x "$package" x; done
-  local programs=(sbin/dockerd bin/docker bin/containerd bin/containerd-shim-runc-v2 sbin/runc sbin/docker-proxy sbin/xtables-nft-multi sbin/nft)
+  local programs=(sbin/dockerd bin/docker bin/containerd bin/containerd-shim-runc-v2 sbin/runc sbin/docker-proxy bin/tini-static sbin/xtables-nft-multi sbin/nft)
   for program in "${programs[@]}"; do cp "x/usr/$program" "$out/bin/"; done
   cp x/bin/busybox x/bin/ip "$out/bin/"
   cp -a x/usr/lib/*-linux-gnu/xtables "$out/lib/"
+  mv "$out/bin/tini-static" "$out/bin/docker-init"
   ln -s xtables-nft-multi "$out/bin/iptables"
   ln -s xtables-nft-multi "$out/bin/ip6tables"
   # Loading NVML lazily lets the programs start on machines without it.
