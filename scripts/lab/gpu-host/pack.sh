@@ -3,11 +3,11 @@
 #   docker.tar.xz  Docker 20.10, iptables, nftables, iproute2, busybox and the NVIDIA container toolkit
 #   berth.tar.xz   Node, the built server, agent and CLI, and PostgreSQL
 #   llama.tar.xz   the sources of llama.cpp, as node-llama-cpp ships them
-# Usage: pack.sh FOLDER   (on a Debian machine of the same processor, after `npm ci && npm run build`)
+# Usage: pack.sh FOLDER [docker|berth|llama]…   (on a Debian machine of the same processor, after `npm ci && npm run build`)
 set -euo pipefail
 toolkit=v1.20.1
 root=$(cd "$(dirname "$0")/../../.." && pwd)
-mkdir -p "$1" && target=$(cd "$1" && pwd)
+mkdir -p "$1" && target=$(cd "$1" && pwd) && shift
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 compress() { tar c -C "$1" . | xz -4 -T2 >"$target/$2"; ls -l "$target/$2"; }
@@ -51,6 +51,5 @@ pack_llama() {
   compress "$out" llama.tar.xz
 }
 
-pack_docker
-pack_berth
-pack_llama
+[ $# -gt 0 ] || set -- docker berth llama
+for piece in "$@"; do "pack_$piece"; done
