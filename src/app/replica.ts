@@ -227,7 +227,7 @@ export async function endReplica(
   end: { readonly why: ReplicaEnd; readonly isFailure: boolean; readonly detail: string | null },
 ): Promise<void> {
   const { why, isFailure, detail } = end
-  const reason = replica.reason !== null && why === 'drained' ? replica.reason : why
+  const reason = reasonOf(replica, why)
   if (!(await moveReplica(tx, replica.id, ['starting', 'ready', 'draining'], { state: 'ended', reason, detail })))
     return
   const rental = await lockRental(tx, replica.rental_id)
@@ -241,8 +241,17 @@ export async function endReplica(
   })
 }
 
+/** Why it was drained, or what ended its rental, rather than that it was drained or ended. */
+function reasonOf({ reason, status_reason }: Replica, why: ReplicaEnd): string {
+  if (why === 'drained') return reason ?? why
+  return why === 'rental_ended' ? (status_reason ?? why) : why
+}
+
 const MAX_LOG_LINES = 20
 const MAX_DETAIL_CHARS = 2_000
+/** Colours, and the carriage returns of a terminal. */
+// eslint-disable-next-line no-control-regex
+const TERMINAL_CODES = /\u001B\[[0-9;?]{0,40}[A-Za-z]|\r/g
 
 /**
  * Why a replica failed: the last readiness check, and the last lines of its output. A host sends them when it removes
@@ -253,7 +262,7 @@ export async function explainReplica(
   replica: Pick<Replica, 'rental_id' | 'account_id' | 'detail'>,
 ): Promise<string | null> {
   const log = await readLastLog(app, { id: replica.rental_id, account_id: replica.account_id })
-  const lines = log?.trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
+  const lines = log?.replaceAll(TERMINAL_CODES, '').trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
   const text = [replica.detail, lines].filter(Boolean).join('\n')
   return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On the GPU machine: an image with the C library of this machine, busybox and a CUDA program, and one with llama-server.
-# Usage: images.sh cuda|llama
+# On the GPU machine: an image with the C library of this machine, busybox and a CUDA program, or one with llama-server and
+# the model. Usage: images.sh cuda|llama
 source "$(dirname "$0")/lib.sh"
 
 # image NAME PROGRAM…: the programs in /app with the libraries that they load, and busybox as the shell.
@@ -39,5 +39,8 @@ CUDA
   ;;
 llama)
   image lab/llama:1 "$LAB/llama-build/bin/llama-server"
+  container=$(docker create lab/llama:1 /bin/sh)
+  docker cp "$LAB/random-8b.gguf" "$container:/model.gguf"
+  docker commit "$container" lab/random-8b:1 && docker rm "$container"
   ;;
 esac
