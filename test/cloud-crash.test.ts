@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { CrusoeSim } from '../src/sim/clouds/crusoe/cloud.ts'
 import { DenvrSim } from '../src/sim/clouds/denvr/cloud.ts'
 import { LambdaSim } from '../src/sim/clouds/lambda/cloud.ts'
+import { LatitudeSim } from '../src/sim/clouds/latitude/cloud.ts'
 import { VerdaSim } from '../src/sim/clouds/verda/cloud.ts'
 import { VoltageParkSim } from '../src/sim/clouds/voltage-park/cloud.ts'
 import type { Clock } from '../src/base/instant.ts'
@@ -47,6 +48,19 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
         { ...order, gpuCount: 8 },
       ],
       writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
+      leftovers: () => sim.leftovers(),
+      launches: () => sim.launches(),
+    }
+  },
+  latitude: (clock) => {
+    const sim = new LatitudeSim({ clock })
+    sim.listLagMs = 10_000
+    return {
+      provider: 'latitude',
+      credentials: sim.credentials,
+      server: sim.server,
+      orders: [{ offering: 'bare-metal', gpuCount: 8, networkType: 'ethernet', region: 'us-central-1' }],
+      writes: ['createServer', 'deleteServer', 'createSshKey', 'deleteSshKey', 'createUserData', 'deleteUserData'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
     }

@@ -153,7 +153,8 @@ async function findPriceRow(
     const reason = prices.length > 0 ? 'region_disabled' : 'option_not_offered'
     return failField(['region'], reason, { option: `${body.gpuType} with ${body.networkType}`, region: body.region })
   }
-  const row = enabled.find((price) => isPricedBy(price.gpu_count, { machineType: kind, gpuCount: body.gpuCount }))
+  // Whole machines may have several sizes that divide the order: the fewest machines serve it.
+  const row = enabled.findLast((price) => isPricedBy(price.gpu_count, { machineType: kind, gpuCount: body.gpuCount }))
   if (row === undefined) {
     return failField(['gpuCount'], 'option_not_offered', {
       gpuCounts: enabled.flatMap((price) => price.gpu_count ?? []),

@@ -33,7 +33,7 @@ export async function explainPlacement(
   const { db } = app.database
   const prices = await findGpuPrices(db, order)
   const serves = (price: GpuPrice): boolean => isPricedBy(price.gpu_count, order)
-  const row = prices.find((price) => price.enabled && serves(price))
+  const row = prices.findLast((price) => price.enabled && serves(price))
   const machineGpus = order.machineType === 'bare-metal' ? (row?.gpu_count ?? null) : null
   const demand: Demand = { ...order, machineGpus, diskGb: null, pays: row?.nano_per_gpu_hour ?? null }
   const drivers = new Set(app.drivers.keys())

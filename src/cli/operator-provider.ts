@@ -78,7 +78,7 @@ export const providerRows: readonly Row[] = [
     flags: { baseUrl: 'address of its API, if not the usual one', ...ruleFlags },
     prepare: async (call) => withBody(call.input, { credentials: await readCredentials(call, String(call.args[0])) }),
     notes:
-      'The file is a JSON object with the credentials of the cloud. A cloud with only one takes the bare text too.',
+      'The file is a JSON object with the credentials of the cloud. A cloud with only\none takes the bare text too.',
     examples: ['berth operator providers add lambda main --credentials key.txt --markup 20'],
     done: ({ name }) => [`Added ${name}.`, `To check it: berth operator providers check ${name}`],
   }),

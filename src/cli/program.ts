@@ -39,6 +39,8 @@ async function buildProgram(shell: Shell, argv: readonly string[], ended: Tree['
     .option('--json', 'print JSON')
     .addHelpText('after', `\n${keysHelp}`)
     .configureHelp({
+      // Names of commands may be long: descriptions wrap in the rest of 80 columns.
+      minWidthToWrap: 30,
       styleTitle: (title) => paint(shell.colour.out, 'bold', title),
       showGlobalOptions: true,
       // Not those of the groups above, which a command does not take.

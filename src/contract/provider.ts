@@ -178,7 +178,7 @@ export const providerEndpoints = {
     path: '/v2/operator/margins',
     summary: 'Revenue, cost and margin of rentals at other clouds',
     errors: [400, 401, 403],
-    query: z.object({
+    query: z.strictObject({
       by: z.enum(['provider', 'rental', 'day']).default('provider'),
       from: day.optional().describe('First UTC day; default: 30 days ago'),
       to: day.optional().describe('Last UTC day; default: today'),

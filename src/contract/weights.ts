@@ -24,7 +24,7 @@ const weightsSource = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('server'), model: z.string().min(1).max(200), file: z.string().min(1).max(200) }),
   z.strictObject({ kind: z.literal('https'), url: z.url({ protocol: /^https$/ }).max(2_048) }),
   /** From the object store that the operator configured. */
-  z.strictObject({ kind: z.literal('s3'), bucket: bucketName, key: z.string().min(1).max(1_024) }),
+  z.strictObject({ kind: z.literal('s3'), bucket: bucketName, object: z.string().min(1).max(1_024) }),
 ])
 export type WeightsSource = z.output<typeof weightsSource>
 

@@ -121,7 +121,7 @@ async function locate(options: AgentFilesOptions, { source, bytes, sha256 }: Wei
       const { app } = options
       const { objectStore: store } = options.settings
       if (store === undefined) return fail('no_object_store')
-      const url = presign(store, objectUrl(store, source.bucket, source.key), app.clock.now(), LINK_SECONDS)
+      const url = presign(store, objectUrl(store, source.bucket, source.object), app.clock.now(), LINK_SECONDS)
       return ok({ kind: 'elsewhere', url })
     }
     case 'server':

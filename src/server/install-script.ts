@@ -21,6 +21,7 @@ export const joinOptions = {
     'allow-registry',
     'registry-auth',
     'pull-stall',
+    'weights-gb',
     'accel',
   ],
   plain: ['allow-local-images', 'allow-private-registries', 'allow-unfenced'],

@@ -124,6 +124,7 @@ const otherBody: { readonly [Op in OperationId]?: object } = {
   createTemplate: { name: 'Other' },
   addRegistryCredential: { name: 'other' },
   createBudget: { name: 'Other' },
+  createManagedDeployment: { name: 'other' },
   createInstance: { gpu_count: 2 },
   createCheapestInstance: { gpuCount: 2 },
   addMember: { role: 'viewer' },

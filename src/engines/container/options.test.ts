@@ -7,7 +7,7 @@ const file = {
   path: 'm.gguf',
   bytes: 1,
   sha256: 'a'.repeat(64),
-  source: { kind: 's3', bucket: 'abc', key: 'k' },
+  source: { kind: 's3', bucket: 'abc', object: 'k' },
 } as const
 
 test('the program of the engine image takes every argument of its recipe', () => {
