@@ -130,16 +130,16 @@ test('earnings are the customer’s payment minus the fee, by day and by machine
   // Each is shared by itself.
   const shares = charges.map(({ amountUsd }) => ((0n - usd(amountUsd)) * (100n - FEE_PERCENT)) / 100n)
   const earned = sumUsd(shares.map(nanoUsdOf))
-  expect(earned).toBeGreaterThan(100_000n)
-  const payout = { amountUsd: '0.0001', reason: 'bank transfer' }
+  expect(earned).toBeGreaterThan(10_000n)
+  const payout = { amountUsd: '0.00001', reason: 'bank transfer' }
   await succeed(cli.server.operator, 'POST', `/v2/operator/accounts/${supplier.id}/payout`, payout)
   const words = formatUsdForPeople(earned).replace('$', String.raw`\$`)
   const today = formatInstant(systemClock.now()).slice(0, 10)
 
   const shown = await inTerminal('supply', 'earnings', '--days', '2')
-  const unpaid = formatUsdForPeople(nanoUsdOf(earned - 100_000n))
+  const unpaid = formatUsdForPeople(nanoUsdOf(earned - 10_000n))
   expect(shown).toContain(`Unpaid        ${unpaid}; `)
-  expect(shown).toMatch(/^Paid out +\$0\.0001 in total$/m)
+  expect(shown).toMatch(/^Paid out +<\$0\.0001 in total$/m)
   expect(shown).toMatch(new RegExp(String.raw`^Earned +${words} from \d{4}-\d\d-\d\d to ${today} \(UTC\)$`, 'm'))
   expect(shown).toMatch(/^Occupancy +[\d.]+% of the GPU-hours in that time$/m)
   expect(shown).toMatch(new RegExp(String.raw`\n\d{4}-\d\d-\d\d +0 +\$0\.00\n${today} +[\d.]+ +${words}\n$`))
