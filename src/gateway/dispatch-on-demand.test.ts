@@ -46,7 +46,7 @@ test('calls at zero wait, are reported at once, and are answered through the lin
   expect(dialled[0]).toEqual(link)
 })
 
-test('a call that waits in vain is refused with Retry-After at its deadline, never before', async () => {
+test('a call gets 503 with Retry-After if no replica is ready by its deadline, and not before', async () => {
   const empty = onDemand(modelOn([]), 300)
   const dispatcher = startDispatcher(empty)
   const from = performance.now()
