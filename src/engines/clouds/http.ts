@@ -76,6 +76,11 @@ export class CloudError extends Error {
   }
 }
 
+/** The vendor did nothing, and will not do it later either: 429 only asks to wait. */
+export function isRefused(error: unknown): error is CloudError {
+  return error instanceof CloudError && error.isRefusal && error.status !== 429
+}
+
 interface Answer {
   readonly status: number
   readonly body: unknown

@@ -17,7 +17,7 @@ import {
   type CloudVendor,
   type Credentials,
 } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
 import { DELETING_STATE, GONE_STATE, LOGIN_USER, offerOf, showVm } from './machine.ts'
@@ -230,7 +230,7 @@ function isNoCapacity(code: string): boolean {
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const code = api.codeOf(error.answer)
   const isElsewhere = isNoCapacity(code) || [401, 403, 404].includes(error.status ?? 0)
   return refused(

@@ -17,7 +17,7 @@ import {
   type CloudVendor,
   type Credentials,
 } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { bearerTokens } from '../token.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
@@ -215,7 +215,7 @@ function isMissing(error: unknown): boolean {
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const isElsewhere =
     [401, 403, 404].includes(error.status ?? 0) ||
     /capacity|resource|available|quota/i.test(api.messageOf(error.answer))

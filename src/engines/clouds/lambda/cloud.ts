@@ -7,8 +7,16 @@ import { zeroUsd } from '../../../base/money.ts'
 import { fromCents } from '../../../base/vendor-price.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
-import type { Cloud, CloudMachine, CloudOffer, CloudOrder, CloudOutcome, CloudVendor } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import {
+  refused,
+  type Cloud,
+  type CloudMachine,
+  type CloudOffer,
+  type CloudOrder,
+  type CloudOutcome,
+  type CloudVendor,
+} from '../cloud.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { gpuOf } from '../offer.ts'
 
 import { plainKeys } from '../user-data.ts'
@@ -223,14 +231,10 @@ function dataOf({ ip, private_ip, instance_type: type }: Instance): ProviderData
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const code = codeOf(error.answer) ?? ''
   const isAccount = error.status === 401 || error.status === 403
   if (isAccount || noCapacityCodes.includes(code))
     return refused('no_capacity', `Lambda refused the order: ${code || String(error.status)}.`)
   return refused('refused_by_engine', `Lambda refused the order: ${code || String(error.status)}.`)
-}
-
-function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
-  return { kind: 'refused', reason, message }
 }

@@ -8,16 +8,17 @@ import { formatUsd, parseUsd, type NanoUsd, zeroUsd } from '../../../base/money.
 import type { Clock } from '../../../base/instant.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
-import type {
-  Cloud,
-  CloudCompanion,
-  CloudMachine,
-  CloudOffer,
-  CloudOrder,
-  CloudOutcome,
-  CloudVendor,
+import {
+  refused,
+  type Cloud,
+  type CloudCompanion,
+  type CloudMachine,
+  type CloudOffer,
+  type CloudOrder,
+  type CloudOutcome,
+  type CloudVendor,
 } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { gpuOf } from '../offer.ts'
 import { plainKeys } from '../user-data.ts'
 import {
@@ -281,11 +282,7 @@ function dataOf(plan: Plan, ip: string): ProviderData {
 
 /** undefined: the outcome is unknown. A lack of stock is prose, so only malformed requests are told apart from it. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const reason = error.status === 400 ? 'refused_by_engine' : 'no_capacity'
   return refused(reason, `Latitude.sh refused the order: ${error.status}.`)
-}
-
-function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
-  return { kind: 'refused', reason, message }
 }

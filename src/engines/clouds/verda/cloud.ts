@@ -18,7 +18,7 @@ import {
   type CloudOutcome,
   type CloudVendor,
 } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { bearerTokens } from '../token.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
@@ -241,7 +241,7 @@ function isMissing(error: unknown): boolean {
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const { code, message } = api.failureOf(error.answer)
   // No money, no rights, no such type: another place may do.
   const isElsewhere = [401, 402, 403, 404].includes(error.status ?? 0) || /capacity|resources|available/i.test(message)

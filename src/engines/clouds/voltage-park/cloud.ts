@@ -5,8 +5,16 @@
  * The start-up script comes as a file and a command of cloud-init instead of user data.
  */
 import type { ProviderCheck } from '../../../contract/provider.ts'
-import type { Cloud, CloudMachine, CloudOffer, CloudOrder, CloudOutcome, CloudVendor } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import {
+  refused,
+  type Cloud,
+  type CloudMachine,
+  type CloudOffer,
+  type CloudOrder,
+  type CloudOutcome,
+  type CloudVendor,
+} from '../cloud.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { plainKeys } from '../user-data.ts'
 import { anything, deployedMetal, deployedVm, metalRental, organization, storageVolume, virtualMachine } from './api.ts'
 import { machineIdOf, METAL_LOGIN_USER, resourceOf, showMetal, showVm, VM_LOGIN_USER } from './machines.ts'
@@ -163,11 +171,7 @@ function cloudInitOf(script: string) {
 
 /** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests are taken for a lack of capacity. */
 function refusalOf(error: unknown): CloudOutcome | undefined {
-  if (!(error instanceof CloudError) || !error.isRefusal || error.status === 429) return undefined
+  if (!isRefused(error)) return undefined
   const reason = error.status === 422 ? 'refused_by_engine' : 'no_capacity'
   return refused(reason, `Voltage Park refused the order: ${error.status}.`)
-}
-
-function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
-  return { kind: 'refused', reason, message }
 }

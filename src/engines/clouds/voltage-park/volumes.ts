@@ -6,7 +6,7 @@
  */
 import type { GrowOutcome, VolumeOutcome, VolumeSpec } from '../../driver.ts'
 import type { CloudVolumes } from '../cloud.ts'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { anything, storageVolume, type StorageVolume } from './api.ts'
 import { machineIdOf, resourceOf } from './machines.ts'
 import { readAll } from './pages.ts'
@@ -28,7 +28,7 @@ export class VoltageParkVolumes implements CloudVolumes {
     try {
       return outcomeOf(await this.#http.write(storageVolume, { method: 'POST', path: STORAGE, body, signal }))
     } catch (error) {
-      if (!isRefusal(error)) throw error
+      if (!isRefused(error)) throw error
       // The name may have been taken by an attempt that was listed late.
       const late = await this.#find(tag, signal)
       if (late !== undefined) return outcomeOf(late)
@@ -45,7 +45,7 @@ export class VoltageParkVolumes implements CloudVolumes {
       await this.#change(id, { size_in_gb: sizeGb }, signal)
       return { kind: 'grown' }
     } catch (error) {
-      if (!isRefusal(error)) throw error
+      if (!isRefused(error)) throw error
       return { kind: 'refused', message: `Voltage Park refused to grow the volume: ${error.status}.` }
     }
   }
@@ -143,8 +143,4 @@ function rentalOf(machineId: string): string {
   const resource = resourceOf(machineId)
   if (resource.kind !== 'metal') throw new Error('Voltage Park attaches volumes to bare metal only.')
   return resource.id
-}
-
-function isRefusal(error: unknown): error is CloudError {
-  return error instanceof CloudError && error.isRefusal && error.status !== 429
 }
