@@ -16,6 +16,7 @@ import { listing } from './listing.ts'
 import { metrics } from './metrics.ts'
 import { rentalOptions } from './rental-options.ts'
 import { rentals } from './rentals.ts'
+import { serving } from './serving/serving.ts'
 
 const usual: readonly Bench[] = [
   coldStart,
@@ -31,7 +32,7 @@ const usual: readonly Bench[] = [
   affinity,
 ]
 /** Includes those that only run by name. */
-const all: readonly Bench[] = [...usual, soak, cluster]
+const all: readonly Bench[] = [...usual, soak, cluster, serving]
 
 const wanted = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))
 if (process.argv.includes('--help')) {

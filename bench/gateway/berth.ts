@@ -14,6 +14,8 @@ export const BERTH = 'Berth'
 export interface BenchModel {
   readonly name: string
   readonly upstreamPort: number
+  /** 127.0.0.1 by default. */
+  readonly upstreamHost?: string
 }
 
 export interface BerthSide extends Side {
@@ -26,7 +28,7 @@ export const CREDIT_USD = 1_000
 /** nano-USD per token, matching the prices below. */
 export const INPUT_NANO = 100
 export const OUTPUT_NANO = 400
-const prices = { inputUsdPerMillion: '0.1', outputUsdPerMillion: '0.4' }
+export const prices = { inputUsdPerMillion: '0.1', outputUsdPerMillion: '0.4' }
 
 /** The contract's maxima. */
 const maxRates = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
@@ -52,9 +54,10 @@ export async function startBerth(
     const { accountId, key } = await openAccount(server, operatorKey)
     for (const model of models) await offerModel(server, operatorKey, model)
     await untilServed(server, key, models)
-    const { port } = new URL(server.url)
+    const { hostname, port } = new URL(server.url)
     return {
       name: BERTH,
+      host: hostname,
       port: Number.parseInt(port, 10),
       pid: server.pid,
       headers: { Authorization: `Bearer ${key}` },
@@ -86,7 +89,11 @@ async function openAccount(server: BenchServer, operatorKey: string): Promise<{ 
   return { accountId: account.id, key: (inference as { key: string }).key }
 }
 
-async function offerModel(server: BenchServer, operatorKey: string, { name, upstreamPort }: BenchModel): Promise<void> {
+export async function offerModel(
+  server: BenchServer,
+  operatorKey: string,
+  { name, upstreamPort, upstreamHost = '127.0.0.1' }: BenchModel,
+): Promise<void> {
   await ask(server, operatorKey, 'POST', '/v2/operator/models', {
     name,
     kind: 'chat',
@@ -97,7 +104,7 @@ async function offerModel(server: BenchServer, operatorKey: string, { name, upst
   })
   await ask(server, operatorKey, 'POST', '/v2/operator/deployments', {
     model: name,
-    url: `http://127.0.0.1:${upstreamPort}/v1`,
+    url: `http://${upstreamHost}:${upstreamPort}/v1`,
     upstreamModel: 'engine',
     concurrency: CONCURRENCY,
     reason: 'bench',
@@ -105,7 +112,11 @@ async function offerModel(server: BenchServer, operatorKey: string, { name, upst
 }
 
 /** Servers learn of new models shortly afterwards. */
-async function untilServed(server: BenchServer, key: string, models: readonly BenchModel[]): Promise<void> {
+export async function untilServed(
+  server: BenchServer,
+  key: string,
+  models: readonly Pick<BenchModel, 'name'>[],
+): Promise<void> {
   const giveUpAt = performance.now() + SERVED_WITHIN_MS
   for (;;) {
     const { data } = (await ask(server, key, 'GET', '/v1/models')) as { data: ReadonlyArray<{ id: string }> }
@@ -131,7 +142,7 @@ async function untilSettled(server: BenchServer, operatorKey: string): Promise<v
   }
 }
 
-async function ask(
+export async function ask(
   server: BenchServer,
   key: string,
   method: 'GET' | 'POST' | 'PATCH',

@@ -8,6 +8,7 @@ import { AnswerReader } from './answer-reader.ts'
 import type { LoadJob, LoadResult, Percentiles } from './load.ts'
 import { PLAIN_MARK, STREAM_END, WORD_MARK } from './upstream-answer.ts'
 
+const LOOPBACK = '127.0.0.1'
 const READ_BUFFER_BYTES = 65_536
 const ANSWER_WITHIN_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
@@ -35,7 +36,7 @@ class Run {
     const body = Buffer.from(job.body)
     const headers = { ...job.headers, 'Content-Type': 'application/json', 'Content-Length': String(body.length) }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\n${lines.join('')}\r\n`
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: ${job.host ?? LOOPBACK}:${job.port}\r\n${lines.join('')}\r\n`
     this.request = Buffer.concat([Buffer.from(head), body])
   }
 
@@ -110,7 +111,7 @@ class LoadConnection {
     this.#isConnecting = true
     const socket: Socket = net.connect({
       port: this.#run.job.port,
-      host: '127.0.0.1',
+      host: this.#run.job.host ?? LOOPBACK,
       noDelay: true,
       onread: {
         buffer: readBuffer,

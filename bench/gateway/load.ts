@@ -4,6 +4,8 @@ import { startChild } from './child.ts'
 /** Closed loop: a connection sends its next request when the previous response has ended. */
 export interface LoadJob {
   readonly port: number
+  /** 127.0.0.1 by default. */
+  readonly host?: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly connections: number

@@ -50,7 +50,7 @@ export const gatewayLongPrompt: Bench = {
         sides: [berth, buffered, unbuffered, directSide(plain)],
         load,
         jobOf: () => ({ body, connections: CONNECTIONS, expects: { kind: 'plain' } }),
-        beside: new Map([[BERTH, berth.server.postgresPid]]),
+        beside: new Map([[BERTH, { PostgreSQL: berth.server.postgresPid }]]),
       })
       const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
@@ -67,7 +67,7 @@ export const gatewayLongPrompt: Bench = {
         },
         { name: 'Berth: the same at its peak, while bodies come in', value: memory.peakMb, unit: 'MB' },
         ...[...measured.values()].flatMap((one) => sideFigures(one, 'request')),
-        figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
+        figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs['PostgreSQL'] ?? [], 'µs'),
         {
           name: 'Berth: requests in the ledger, each charged once',
           value: inLedger,

@@ -38,7 +38,7 @@ export const gatewayPlain: Bench = {
         sides: [berth, nginx, node, ...(isThere ? [portkey] : []), directSide(plain)],
         load,
         jobOf: () => ({ body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } }),
-        beside: new Map([[BERTH, berth.server.postgresPid]]),
+        beside: new Map([[BERTH, { PostgreSQL: berth.server.postgresPid }]]),
       })
       const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
@@ -49,7 +49,7 @@ export const gatewayPlain: Bench = {
         ratioFigure('CPU a request: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY), 'to reach: < 1 ×'),
         ratioFigure('CPU a request: Portkey to Berth', of(PORTKEY), of(BERTH), 'to reach: ≥ 20 ×'),
         ...[...measured.values()].flatMap((one) => sideFigures(one, 'request')),
-        figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs ?? [], 'µs'),
+        figureOf('Berth: CPU of PostgreSQL a request', of(BERTH)?.besideUs['PostgreSQL'] ?? [], 'µs'),
         {
           name: 'Berth: requests in the ledger, each charged once',
           value: inLedger,

@@ -22,8 +22,8 @@ export interface Measured {
   readonly p50Ms: number[]
   readonly p99Ms: number[]
   readonly firstByteMs: number[]
-  /** CPU µs per request of another process that works for this side, if one was named. */
-  readonly besideUs: number[]
+  /** CPU µs per request of each other process that works for this side. */
+  readonly besideUs: Readonly<Record<string, number[]>>
 }
 
 export interface Comparison {
@@ -32,8 +32,8 @@ export interface Comparison {
   /** The request, apart from address, key and duration. */
   readonly jobOf: (side: Side) => Omit<LoadJob, 'port' | 'headers' | 'durationMs'>
   readonly roundMs?: number
-  /** An additional process by side name, whose CPU is reported separately. */
-  readonly beside?: ReadonlyMap<string, number>
+  /** Additional processes (name and pid) by side name, whose CPU is reported separately. */
+  readonly beside?: ReadonlyMap<string, Readonly<Record<string, number>>>
 }
 
 export async function compareSides({
@@ -45,15 +45,17 @@ export async function compareSides({
 }: Comparison): Promise<Map<string, Measured>> {
   const measured = new Map<string, Measured>()
   for (const side of sides) {
-    const none = { cpuUs: [], rates: [], p50Ms: [], p99Ms: [], firstByteMs: [], besideUs: [] }
-    measured.set(side.name, { side, ...none })
+    const none = { cpuUs: [], rates: [], p50Ms: [], p99Ms: [], firstByteMs: [] }
+    const besideUs = Object.fromEntries(Object.keys(beside?.get(side.name) ?? {}).map((name) => [name, []]))
+    measured.set(side.name, { side, ...none, besideUs })
   }
   for (let round = 0; round < ROUNDS; round += 1) {
     const turn = round % sides.length
     for (const side of [...sides.slice(turn), ...sides.slice(0, turn)]) {
       const of = measured.get(side.name)
       if (of === undefined) continue
-      const job = { ...jobOf(side), port: side.port, headers: side.headers }
+      const { port, host, headers } = side
+      const job = { ...jobOf(side), port, headers, ...(host === undefined ? {} : { host }) }
       await load.run({ ...job, durationMs: WARM_UP_MS })
       await waitUntilIdle(side)
       await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
@@ -62,18 +64,23 @@ export async function compareSides({
   return measured
 }
 
-async function measureOnce(of: Measured, load: LoadGenerator, job: LoadJob, beside: number | undefined): Promise<void> {
+async function measureOnce(
+  to: Measured,
+  load: LoadGenerator,
+  job: LoadJob,
+  beside: Readonly<Record<string, number>> = {},
+): Promise<void> {
   const cpuOf = (pid: number | undefined): number => (pid === undefined ? Number.NaN : cpuMs(pid))
-  const cpuBefore = cpuOf(of.side.pid)
-  const besideBefore = cpuOf(beside)
+  const cpuBefore = cpuOf(to.side.pid)
+  const besideBefore = Object.entries(beside).map(([name, pid]) => ({ name, pid, cpu: cpuOf(pid) }))
   const result = await load.run(job)
-  await waitUntilIdle(of.side)
-  of.cpuUs.push(((cpuOf(of.side.pid) - cpuBefore) * 1_000) / result.answered)
-  of.besideUs.push(((cpuOf(beside) - besideBefore) * 1_000) / result.answered)
-  of.rates.push((result.answered * 1_000) / result.tookMs)
-  of.p50Ms.push(result.latencyMs.p50)
-  of.p99Ms.push(result.latencyMs.p99)
-  of.firstByteMs.push(result.firstByteMs.p50)
+  await waitUntilIdle(to.side)
+  to.cpuUs.push(((cpuOf(to.side.pid) - cpuBefore) * 1_000) / result.answered)
+  for (const { name, pid, cpu } of besideBefore) to.besideUs[name]?.push(((cpuOf(pid) - cpu) * 1_000) / result.answered)
+  to.rates.push((result.answered * 1_000) / result.tookMs)
+  to.p50Ms.push(result.latencyMs.p50)
+  to.p99Ms.push(result.latencyMs.p99)
+  to.firstByteMs.push(result.firstByteMs.p50)
 }
 
 async function waitUntilIdle(side: Side): Promise<void> {

@@ -1,8 +1,10 @@
-/** One side of a comparison: a chat server on a local port. */
+/** One side of a comparison: a chat server on this machine. */
 
 export interface Side {
   readonly name: string
   readonly port: number
+  /** 127.0.0.1 by default. */
+  readonly host?: string
   /** The process whose CPU counts, with its children. undefined: there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>

@@ -60,7 +60,7 @@ export const gatewayStream: Bench = {
           expects: { kind: 'stream', words: STREAM_WORDS },
         }),
         roundMs: ROUND_MS,
-        beside: new Map([[BERTH, berth.server.postgresPid]]),
+        beside: new Map([[BERTH, { PostgreSQL: berth.server.postgresPid }]]),
       })
       const answered = load.answeredFrom(berth.port)
       const costOf = (words: number): number => INPUT_TOKENS * INPUT_NANO + words * OUTPUT_NANO
@@ -82,7 +82,7 @@ export const gatewayStream: Bench = {
           ...sideFigures(one, 'stream'),
           figureOf(`${one.side.name}: first token, median`, one.firstByteMs, 'ms'),
         ]),
-        figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs ?? [], 'µs'),
+        figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs['PostgreSQL'] ?? [], 'µs'),
         {
           name: 'Berth: streams in the ledger, each charged once',
           value: inLedger,

@@ -43,6 +43,8 @@ export interface RegistryLab {
   ): Promise<LabImage>
   /** A small layer with these files. */
   layer(files: Readonly<Record<string, string>>): Promise<Buffer>
+  /** A layer with a program of this machine and its libraries, at the same paths. */
+  programLayer(file: string): Promise<Buffer>
   /** A layer with these symbolic links. */
   linkLayer(links: Readonly<Record<string, string>>): Promise<Buffer>
   close(): Promise<void>
@@ -80,7 +82,7 @@ export async function startRegistryLab(host: string): Promise<RegistryLab> {
       return { name: `${address}/${repository}`, tag }
     }
     const busyboxLayer = await layerOf(folder, (root) => writeBusybox(root))
-    const sftp = await layerOf(folder, (root) => writeSftpServer(root))
+    const sftp = await layerOf(folder, (root) => writeProgram(root, SFTP_SERVER))
     const noise = await layerOf(folder, (root) => writeFile(path.join(root, 'noise'), randomBytes(NOISE_BYTES)))
     const images = {
       busybox: await push('lab/busybox', '1', [busyboxLayer], ['/bin/sh']),
@@ -92,6 +94,7 @@ export async function startRegistryLab(host: string): Promise<RegistryLab> {
       busyboxLayer,
       push,
       layer: (files) => layerOf(folder, (root) => writeFiles(root, files)),
+      programLayer: (file) => layerOf(folder, (root) => writeProgram(root, file)),
       linkLayer: (links) => layerOf(folder, (root) => writeLinks(root, links)),
       close,
     }
@@ -114,10 +117,10 @@ async function writeBusybox(root: string): Promise<void> {
 }
 
 /** Includes the libraries it is linked with. */
-async function writeSftpServer(root: string): Promise<void> {
-  const { stdout } = await execFileAsync('ldd', [SFTP_SERVER])
+async function writeProgram(root: string, program: string): Promise<void> {
+  const { stdout } = await execFileAsync('ldd', [program])
   const libraries = stdout.split('\n').flatMap((line) => /(\/\S+) \(0x/.exec(line)?.[1] ?? [])
-  for (const file of [SFTP_SERVER, ...libraries]) {
+  for (const file of [program, ...libraries]) {
     await mkdir(path.join(root, path.dirname(file)), { recursive: true })
     await copyFile(file, path.join(root, file))
   }

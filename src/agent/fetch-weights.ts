@@ -1,0 +1,90 @@
+/**
+ * Downloads the weights of a model into a folder of a pod, before its program starts. A container that is started again
+ * goes on where the last one ended, since the folder belongs to the pod.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { PodWeights } from '../contract/pod-weights.ts'
+import { ok, type Result } from '../contract/result.ts'
+import { byteProgress } from '../engines/docker/weights.ts'
+import { anyRoom, makeHostFiles, type HostFiles } from '../models/host-files.ts'
+
+export interface FetchWeightsOptions {
+  readonly write: (line: string) => void
+  readonly signal: AbortSignal
+  /** Between two tries at a server that cannot answer now. */
+  readonly retryMs?: number
+}
+
+/** Beside the files, and gone when all are there. */
+const PARTS = '.download'
+const READ_ONLY = 0o444
+const RETRY_MS = 5_000
+type File = PodWeights['files'][number]
+
+/** A failure is final: a server that cannot answer now is asked again. */
+export async function fetchWeights(order: PodWeights, options: FetchWeightsOptions): Promise<Result<void>> {
+  const { server, authorization, allowPrivate, folder, files } = order
+  const source = makeHostFiles({ server, authorize: () => authorization, allowPrivate })
+  const unique = [...new Map(files.map((file) => [file.sha256, file])).values()]
+  const total = unique.reduce((sum, { bytes }) => sum + bytes, 0)
+  const report = byteProgress('downloading the weights', options.write)
+  try {
+    await fs.mkdir(path.join(folder, PARTS), { recursive: true })
+    let done = 0
+    for (const file of unique) {
+      const whole = path.join(folder, PARTS, file.sha256)
+      const before = done
+      const onBytes = (bytes: number): void => report(before + bytes, total)
+      const got = await fetchFile(source, order.workloadId, file, whole, { ...options, onBytes })
+      if (!got.ok) return got
+      done += file.bytes
+    }
+    for (const file of files) await place(folder, file)
+    await fs.rm(path.join(folder, PARTS), { recursive: true })
+    return ok(undefined)
+  } finally {
+    await source.close()
+  }
+}
+
+async function fetchFile(
+  source: HostFiles,
+  workloadId: string,
+  { bytes, sha256 }: File,
+  whole: string,
+  options: FetchWeightsOptions & { readonly onBytes: (bytes: number) => void },
+): Promise<Result<void>> {
+  const { signal, onBytes, retryMs = RETRY_MS } = options
+  if (await exists(whole)) return ok(undefined)
+  const partPath = `${whole}.part`
+  for (;;) {
+    const got = await source.fetchWeights(workloadId, { partPath, bytes, sha256, room: anyRoom }, { signal, onBytes })
+    if (got.ok) break
+    if (got.kind !== 'unavailable' || signal.aborted) return got
+    options.write(`waiting for the weights: ${got.message}`)
+    await delay(retryMs, undefined, { signal })
+  }
+  await fs.chmod(partPath, READ_ONLY)
+  await fs.rename(partPath, whole)
+  return ok(undefined)
+}
+
+/** Two paths may have the same content. */
+async function place(folder: string, { path: at, sha256 }: File): Promise<void> {
+  const target = path.join(folder, at)
+  await fs.mkdir(path.dirname(target), { recursive: true })
+  await fs.rm(target, { force: true })
+  await fs.link(path.join(folder, PARTS, sha256), target)
+}
+
+async function exists(file: string): Promise<boolean> {
+  return fs.stat(file).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )
+}

@@ -1,0 +1,18 @@
+/** What the program that downloads weights into a pod gets, as a file. */
+import { z } from 'zod'
+import { hostWeights } from './weights.ts'
+
+/** In `Authorization`, before the token of a pod. */
+export const POD_SCHEME = 'Berth-Pod'
+
+export const podWeights = z.object({
+  /** As the pod reaches it, without a slash at the end. */
+  server: z.url(),
+  workloadId: z.string().min(1),
+  authorization: z.string().min(1),
+  /** Whether they may come from private addresses other than the server. */
+  allowPrivate: z.boolean(),
+  folder: z.string().min(1),
+  files: hostWeights.shape.files,
+})
+export type PodWeights = z.output<typeof podWeights>

@@ -1,0 +1,107 @@
+/**
+ * Weights of models in pods. An init container, which is our engine image with another program, downloads them from the
+ * server into a folder of the pod, resumes what was interrupted, and checks every digest. The program itself mounts the
+ * folder read-only. How far the download is, is the last line of the init container's log.
+ */
+import type { Program } from '../../contract/agent.ts'
+import type { PodWeights } from '../../contract/pod-weights.ts'
+import type { HostWeights } from '../../contract/weights.ts'
+import type { KubernetesApi } from './api.ts'
+import type { ClusterConfig } from './config.ts'
+import { WEIGHTS_CONTAINER, podPath, type PodAddress } from './names.ts'
+import type { PodObject } from './objects.ts'
+
+const ORDER_FOLDER = '/.berth'
+const ORDER_FILE = 'weights.json'
+const SECRET_KEY = 'weights'
+/** In the image of our engines. */
+const FETCH_PROGRAM = ['/usr/local/bin/node', '/app/dist/fetch-weights.mjs', `${ORDER_FOLDER}/${ORDER_FILE}`]
+const BYTES_PER_GB = 1_000_000_000
+/** Room for the rest: the program's own files and its log. */
+const MAX_DISK_PART = 0.9
+const MAX_PROGRESS_CHARS = 200
+
+type Serving = NonNullable<ClusterConfig['serving']>
+
+export interface WeightsOrder {
+  readonly tag: string
+  readonly secretName: string
+  readonly weights: HostWeights
+  readonly serving: Serving
+  /** Lets this pod, and nobody else, download its weights. */
+  readonly authorization: string
+}
+
+/** undefined: it fits. */
+export function whyNoDiskFor(program: Program, storageGb: number): string | undefined {
+  const bytes = (program.weights?.files ?? []).reduce((sum, file) => sum + file.bytes, 0)
+  if (bytes <= storageGb * BYTES_PER_GB * MAX_DISK_PART) return undefined
+  return `The weights have ${gb(bytes)} GB, and the disk of the machine has ${storageGb} GB.`
+}
+
+function gb(bytes: number): string {
+  return (bytes / BYTES_PER_GB).toFixed(1)
+}
+
+/** What the init container reads, for the Secret of the pod. */
+export function weightsSecret({ tag, weights, serving, authorization }: WeightsOrder): Record<string, string> {
+  const order: PodWeights = {
+    server: serving.serverUrl,
+    workloadId: tag,
+    authorization,
+    // The network policy of the namespace names the private addresses that it may reach.
+    allowPrivate: serving.allowedAddresses.length > 0,
+    folder: weights.mountPath,
+    files: weights.files,
+  }
+  return { [SECRET_KEY]: JSON.stringify(order) }
+}
+
+/** `resources`: those of the program without its GPUs; they are used one after the other. */
+export function weightsContainer(
+  { weights, serving }: WeightsOrder,
+  common: { readonly resources: object; readonly securityContext: object },
+) {
+  return {
+    name: WEIGHTS_CONTAINER,
+    image: serving.engineImage,
+    // Not a tenant's image, so nobody has to prove that they may use it.
+    imagePullPolicy: 'IfNotPresent',
+    command: FETCH_PROGRAM,
+    ...common,
+    volumeMounts: [
+      { name: 'weights', mountPath: weights.mountPath },
+      { name: 'weights-order', mountPath: ORDER_FOLDER, readOnly: true },
+    ],
+  }
+}
+
+export function weightsVolumes({ secretName }: WeightsOrder) {
+  return [
+    { name: 'weights', emptyDir: {} },
+    { name: 'weights-order', secret: { secretName, items: [{ key: SECRET_KEY, path: ORDER_FILE, mode: 0o444 }] } },
+  ]
+}
+
+export function weightsMount({ mountPath }: HostWeights) {
+  return { name: 'weights', mountPath, readOnly: true }
+}
+
+/** Whether it downloads just now. */
+export function isDownloading({ status }: PodObject): boolean {
+  const found = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
+  return found?.state?.running !== undefined
+}
+
+/** The last line of the download. undefined: it has written none yet. */
+export async function readProgress(
+  api: KubernetesApi,
+  address: Pick<PodAddress, 'namespace' | 'name'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const query = { container: WEIGHTS_CONTAINER, tailLines: '1', limitBytes: String(MAX_PROGRESS_CHARS) }
+  let text = ''
+  for await (const chunk of (await api.stream(`${podPath(address)}/log`, query, signal)) as AsyncIterable<Buffer>)
+    text += chunk.toString('utf8')
+  return text.trim() === '' ? undefined : text.trim().slice(0, MAX_PROGRESS_CHARS)
+}
