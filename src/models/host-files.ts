@@ -46,8 +46,8 @@ const MAX_FACTS_BYTES = 10_000
 /** A resumed download may be corrupt on our side: then it is repeated once. */
 const MAX_TRIES = 2
 
-/** The image is small and its disk is the engine's, so it has no budget. */
-const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
+/** Without a budget: the image is small, and a pod has a disk of its own. */
+export const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
 
 export function makeHostFiles(options: HostFilesOptions): HostFiles {
   const getter = makeGetter(options)

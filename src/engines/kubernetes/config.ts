@@ -69,6 +69,20 @@ const clusterConfig = z.strictObject({
       accessMode: z.enum(['ReadWriteOnce', 'ReadWriteMany']).default('ReadWriteOnce'),
     })
     .optional(),
+  /** For models on this cluster. Absent: replicas with weights, and those of our own engines, do not run here. */
+  serving: z
+    .strictObject({
+      /** The image that `npm run engine-image` writes, as the nodes find it. It also downloads weights. */
+      engineImage: z.string().min(1).max(500),
+      /** This server, as pods reach it. */
+      serverUrl: z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')),
+      /** Private addresses that pods may reach for it: this server, and an object store. */
+      allowedAddresses: z
+        .array(z.union([z.cidrv4(), z.cidrv6()]))
+        .max(20)
+        .default([]),
+    })
+    .optional(),
   podSecurity: z.enum(['baseline', 'restricted']).default('baseline'),
   namespacePrefix: dnsLabel.default('berth'),
   /** Of each account in this cluster. */

@@ -10,6 +10,8 @@ export const ACCOUNT_LABEL = 'berth/account'
 export const TAG_ANNOTATION = 'berth/tag'
 export const ORDER_ANNOTATION = 'berth/order'
 export const CONTAINER = 'main'
+/** Downloads the weights of a model, before the other one starts. */
+export const WEIGHTS_CONTAINER = 'weights'
 
 const MAX_LABEL_CHARS = 63
 const MAX_MACHINE_CHARS = 90

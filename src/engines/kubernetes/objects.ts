@@ -55,6 +55,14 @@ const containerState = z.object({
     .optional(),
 })
 
+const containerStatus = z.object({
+  name: z.string(),
+  restartCount: z.number().default(0),
+  containerID: z.string().optional(),
+  state: containerState.optional(),
+  lastState: containerState.optional(),
+})
+
 export const podObject = z.object({
   metadata,
   spec: z
@@ -83,17 +91,8 @@ export const podObject = z.object({
       message: z.string().optional(),
       podIP: z.string().optional(),
       conditions: z.array(condition).optional(),
-      containerStatuses: z
-        .array(
-          z.object({
-            name: z.string(),
-            restartCount: z.number().default(0),
-            containerID: z.string().optional(),
-            state: containerState.optional(),
-            lastState: containerState.optional(),
-          }),
-        )
-        .optional(),
+      containerStatuses: z.array(containerStatus).optional(),
+      initContainerStatuses: z.array(containerStatus).optional(),
     })
     .optional(),
 })
