@@ -38,10 +38,9 @@ export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }:
 
 /** From the bottom up: what changes least first. */
 export function layerFiles({ root, dist }: Pick<ImageOptions, 'root' | 'dist'>): ImageFiles[] {
-  const direct = Object.keys({ ...packageJson.dependencies, ...packageJson.optionalDependencies })
   const packages = packageFiles(
     root,
-    direct.filter((name) => isExternal(name) && !NOT_PACKED.test(name)),
+    externalPackages().filter((name) => !NOT_PACKED.test(name)),
   )
   return [baseFiles(packages), packages, appFiles(root, dist)]
 }
@@ -68,11 +67,16 @@ const config = {
   },
 }
 
+/** The packages that the bundle loads at run time. The others are in it. */
+export function externalPackages(): string[] {
+  return Object.keys({ ...packageJson.dependencies, ...packageJson.optionalDependencies }).filter(isExternal)
+}
+
 function isExternal(name: string): boolean {
   return serverConfig.external.some((one) => (typeof one === 'string' ? one === name : one.test(`${name}/`)))
 }
 
-function appFiles(root: string, dist: string): ImageFiles {
+export function appFiles(root: string, dist: string): ImageFiles {
   const files: ImageFiles = new Map()
   for (const name of [...packageJson.files, 'package.json', 'LICENSE'].filter((one) => !one.startsWith('!')))
     addTree(files, name === 'dist' ? dist : path.join(root, name), name)

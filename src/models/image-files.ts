@@ -7,16 +7,20 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { LIBRARIES_FILE, USER_ID, type ImageFiles } from './image-layer.ts'
 
-interface InstalledPackage {
+export interface InstalledPackage {
   readonly dependencies?: Readonly<Record<string, string>>
   readonly optionalDependencies?: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
   readonly os?: readonly string[]
   readonly cpu?: readonly string[]
 }
 
-const APP = '/app'
-/** Not needed to run: maps, types, documents, and the sources that llama.cpp could be built from. */
-const LEFT_OUT = /\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/
+/** Where an image has the program. */
+export const APP = '/app'
+/** Not needed to run: maps, types, documents but licences, and the sources that llama.cpp could be built from. */
+const LEFT_OUT =
+  /(?<!\/licen[cs]e)\.(map|md|markdown|d\.[cm]?ts|ts|flow)$|\/(test|tests|docs|example|examples)\/|\/gitRelease\.bundle$/i
 
 export function baseFiles(packages: ImageFiles): ImageFiles {
   const node = fs.realpathSync(process.execPath)
@@ -80,17 +84,28 @@ export function packageFiles(root: string, names: readonly string[]): ImageFiles
 }
 
 /** As Node looks it up: in the folder of the package that asks, then above. */
-function follow(root: string, from: string, name: string, found: Set<string>): void {
+export function placeOf(root: string, from: string, name: string): string {
   let dir = from
   while (!fs.existsSync(path.join(root, inside(dir, name))) && dir !== '')
     dir = dir.replace(/(^|\/)node_modules\/(@[^/]+\/)?[^/]+$/, '')
-  const place = inside(dir, name)
+  return inside(dir, name)
+}
+
+function follow(root: string, from: string, name: string, found: Set<string>): void {
+  const place = placeOf(root, from, name)
   const installed = readPackage(path.join(root, place))
   // An optional one may not be installed.
   if (installed === undefined || found.has(place) || !isForThisPlatform(name, installed)) return
   found.add(place)
-  for (const next of Object.keys({ ...installed.dependencies, ...installed.optionalDependencies }))
-    follow(root, place, next, found)
+  for (const next of neededNames(installed)) follow(root, place, next, found)
+}
+
+/** Optional ones may be missing, except that an optional peer is never needed: it is for those who have it anyway. */
+export function neededNames(one: InstalledPackage): string[] {
+  const peers = Object.keys(one.peerDependencies ?? {}).filter(
+    (name) => one.peerDependenciesMeta?.[name]?.optional !== true,
+  )
+  return [...Object.keys({ ...one.dependencies, ...one.optionalDependencies }), ...peers]
 }
 
 function inside(dir: string, name: string): string {
@@ -113,8 +128,8 @@ function addPackage(files: ImageFiles, root: string, place: string): void {
   const folder = path.join(root, place)
   for (const name of fs.readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     const from = path.join(folder, name)
-    // Packages inside are followed on their own.
-    if (name.split('/').includes('node_modules') || !fs.statSync(from).isFile()) continue
+    // Packages inside are followed on their own. npm packs no links; PostgreSQL's are made when it starts.
+    if (name.split('/').includes('node_modules') || !fs.lstatSync(from).isFile()) continue
     const target = `${APP}/${place}/${name}`
     if (!LEFT_OUT.test(target) && isOwnBinary(target)) files.set(target, { kind: 'file', from })
   }
