@@ -10,6 +10,8 @@ import type { Clock } from '../src/base/instant.ts'
 import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
 
 const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '20', 10)
+/** A kill takes two to five seconds, ten on a busy machine; the end of a run two minutes at most. */
+const TIMEOUT_MS = 10 * 60_000 + KILLS * 15_000
 
 const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
   crusoe: (clock) => {
@@ -101,7 +103,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
 }
 
 describe.each(Object.entries(clouds))('%s', (_, makeCloud) => {
-  test(`survives ${KILLS} kills`, { timeout: 10 * 60_000 }, async () => {
+  test(`survives ${KILLS} kills`, { timeout: TIMEOUT_MS }, async () => {
     const report = await crashRun(makeCloud, KILLS)
     expect(report.leftovers).toEqual([])
     expect(report.launchedTwice).toEqual([])
