@@ -1,22 +1,21 @@
 /** Accounts at other clouds: adding, changing, rotating and removing them, their prices, and what they cost. */
 import { randomId } from '../base/id.ts'
 import { toDate } from '../base/instant.ts'
-import { maxUsd, nanoUsdOf, shareOf, sumUsd, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { maxUsd, shareOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { checkOutboundUrl } from '../base/outbound.ts'
-import { fromDecimal } from '../base/vendor-price.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { listOfferCosts, saveRulePrices, type OfferCost, type RulePrice } from '../store/provider-price.ts'
 import {
   countProviderRentals,
+  countProviderVolumes,
   findProviderAccount,
   insertProviderAccount,
   updateProviderAccount,
   type ProviderAccount,
   type ProviderRules,
 } from '../store/provider-account.ts'
-import { readPurchaseTotals } from '../store/purchase.ts'
 import type { Actor, App, ProviderKind } from './app.ts'
 
 export interface NewProvider {
@@ -110,7 +109,8 @@ export async function removeProvider(app: App, tx: Tx, actor: Actor, name: strin
   const found = await read(tx.db, name)
   if (!found.ok) return found
   const rentals = await countProviderRentals(tx.db, found.value)
-  if (rentals > 0) return fail('provider_in_use', { name, rentals })
+  const volumes = await countProviderVolumes(tx.db, found.value)
+  if (rentals + volumes > 0) return fail('provider_in_use', { name, rentals, volumes })
   await updateProviderAccount(tx, found.value.id, {
     credentials_sealed: app.vault.seal('{}'),
     removed_at: toDate(tx.clock.now()),
@@ -170,51 +170,6 @@ export async function applyPriceRules(tx: Tx): Promise<void> {
     lowest.set(key, { machineType, region, gpuType, networkType, gpuCount, accountId, price })
   }
   await saveRulePrices(tx, [...lowest.values()])
-}
-
-export interface BillComparison {
-  readonly billed: NanoUsd
-  readonly recorded: NanoUsd
-  readonly differences: ReadonlyArray<{
-    readonly machine: string
-    readonly billed: NanoUsd | null
-    readonly recorded: NanoUsd | null
-    readonly difference: NanoUsd
-  }>
-}
-
-/** By machine: what the cloud bills and what was recorded, where they differ. */
-export async function compareBill(
-  db: Db,
-  name: string,
-  lines: ReadonlyArray<{ readonly machine: string; readonly amountUsd: string }>,
-): Promise<Result<BillComparison>> {
-  const account = await findProviderAccount(db, name)
-  if (account === undefined) return fail('provider_not_found', { name })
-  const billed = new Map<string, NanoUsd>()
-  for (const [index, { machine, amountUsd }] of lines.entries()) {
-    const amount = readAmount(amountUsd)
-    if (amount === undefined) return failField(['lines', index, 'amountUsd'], 'bad_amount')
-    billed.set(machine, nanoUsdOf((billed.get(machine) ?? 0n) + amount))
-  }
-  const totals = await readPurchaseTotals(db, account.id)
-  const recorded = new Map([...totals].map(([id, nano]) => [id.slice(id.indexOf('/') + 1), nano]))
-  const machines = [...new Set([...billed.keys(), ...recorded.keys()])].sort()
-  const differences = machines.flatMap((machine) => {
-    const [theirs = null, ours = null] = [billed.get(machine), recorded.get(machine)]
-    const difference = nanoUsdOf((theirs ?? 0n) - (ours ?? 0n))
-    return difference === 0n ? [] : [{ machine, billed: theirs, recorded: ours, difference }]
-  })
-  return ok({ billed: sumUsd(billed.values()), recorded: sumUsd(recorded.values()), differences })
-}
-
-/** Credits are below zero. */
-function readAmount(text: string): NanoUsd | undefined {
-  try {
-    return text.startsWith('-') ? nanoUsdOf(0n - fromDecimal(text.slice(1))) : fromDecimal(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** A price of the wire, or null. */

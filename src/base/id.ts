@@ -28,6 +28,7 @@ export type IdPrefix =
   | 'bud'
   | 'mail'
   | 'prv'
+  | 'bil'
   | 'srv'
   | 'rep'
 

@@ -42,6 +42,10 @@ export const limits = {
   secretsPerAccount: 100,
   registryCredentialsPerAccount: 20,
   templatesPerAccount: 100,
+  /** Imported bills of one provider account, lines of one bill, and differences of one comparison. */
+  billsPerProvider: 500,
+  billLines: 10_000,
+  billDifferences: 1_000,
   attachmentsPerVolume: 1_000,
   volumesPerRental: 16,
   /** Files of one model's weights. */

@@ -2,9 +2,10 @@
 import type { Reply } from '../client/client.ts'
 import { money } from '../view/money.ts'
 import { count } from '../view/number.ts'
-import { parseJson, readJsonFile } from './json-file.ts'
+import { parseJson } from './json-file.ts'
 import { tableOf } from './record.ts'
 import { act, list, show, withBody } from './row.ts'
+import { providerBillRows } from './operator-provider-bill.ts'
 import type { Call, Row } from './row-type.ts'
 import { red, toned, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -151,29 +152,7 @@ export const providerRows: readonly Row[] = [
     ],
     examples: ['berth operator providers margin --by day'],
   }),
-  act('operator providers compare', 'compareProviderBill', "compare a cloud's invoice with the recorded costs", {
-    args: { ...nameArg, '<file>': 'JSON or CSV: the machine and the amount in USD of each line' },
-    only: [],
-    prepare: async (call) => withBody(call.input, { lines: readLines(call) }),
-    isWrong: ({ differences }) => differences.length > 0,
-    examples: ['berth operator providers compare main invoice.csv'],
-    done: ({ billedUsd, recordedUsd, differences }) => [
-      ...(differences.length === 0
-        ? []
-        : [
-            tableOf(differences, [
-              'machine',
-              {
-                BILLED: (one) => (one.billedUsd === null ? 'not on the bill' : money(one.billedUsd)),
-                RECORDED: (one) => (one.recordedUsd === null ? 'not known' : money(one.recordedUsd)),
-                DIFFERENCE: (one) => money(one.differenceUsd),
-              },
-            ]),
-            '',
-          ]),
-      `Billed ${money(billedUsd)}, recorded ${money(recordedUsd)}: ${count(differences.length, 'difference')}.`,
-    ],
-  }),
+  ...providerBillRows,
   act('operator providers rm', 'removeProvider', 'remove an account without rentals, and delete its credentials', {
     args: nameArg,
     done: ({ name }) => `Removed ${name}.`,
@@ -198,20 +177,4 @@ async function readCredentials(call: Call, provider: string): Promise<Record<str
   if (only === undefined || others.length > 0)
     throw new CliError(exitCodes.usage, `${file} does not hold a JSON object with the credentials of ${provider}.`)
   return { [only.name]: text }
-}
-
-/** `{ "lines": [{ "machine", "amountUsd" }] }`, or lines of `machine,amount` with or without a head. */
-function readLines({ shell, args }: Call): unknown {
-  const file = String(args[1])
-  if (file.endsWith('.json'))
-    return readJsonFile(shell, file, '{"lines": [{"machine": "i-1", "amountUsd": "12.50"}]}').lines
-  const text = file === '-' ? shell.readInput() : shell.readFile(file)
-  if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read ${file}.`)
-  const rows = text
-    .split(/\r?\n/)
-    .map((line) => line.split(',').map((cell) => cell.trim().replaceAll('"', '')))
-    .filter(([machine = '']) => machine !== '')
-  const isHead = (cells: readonly string[]): boolean => !/\d/.test(cells[1] ?? '')
-  const lines = rows[0] !== undefined && isHead(rows[0]) ? rows.slice(1) : rows
-  return lines.map(([machine, amountUsd = '']) => ({ machine, amountUsd }))
 }

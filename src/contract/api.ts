@@ -20,6 +20,7 @@ import { notificationEndpoints } from './notification.ts'
 import { operatorMonitorEndpoints } from './operator-monitor.ts'
 import { operatorVolumeEndpoints } from './operator-volume.ts'
 import { operatorEndpoints } from './operator.ts'
+import { providerBillEndpoints } from './provider-bill.ts'
 import { providerEndpoints } from './provider.ts'
 import { requestLogEndpoints } from './request-log.ts'
 import { rentalMetricsEndpoints } from './rental-metrics.ts'
@@ -75,6 +76,7 @@ export const api = {
   ...hostEndpoints,
   ...clusterEndpoints,
   ...providerEndpoints,
+  ...providerBillEndpoints,
 }
 
 export type Api = typeof api

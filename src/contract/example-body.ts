@@ -175,6 +175,12 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
   changeProvider: { markupPercentage: 25, preference: 10 },
   rotateProvider: { credentials: { apiKey: 'correct horse battery staple' } },
   compareProviderBill: { lines: [{ machine: '0920582c7ff041399e34823a0be62549', amountUsd: '12.50' }] },
+  importProviderBill: {
+    label: 'Invoice 2026-11',
+    from: '2026-11-01',
+    to: '2026-11-30',
+    lines: [{ machine: '0920582c7ff041399e34823a0be62549', amountUsd: '12.50' }],
+  },
   checkCluster: { image: 'busybox:1' },
   explainPlacement: {
     machineType: 'virtual-machine',

@@ -30,7 +30,7 @@ const providerOffer = z.object({
 })
 export type ProviderOffer = z.output<typeof providerOffer>
 
-const providerName = z
+export const providerName = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,19}$/, 'Must start with a letter and have at most 20 lowercase letters, digits and hyphens')
 
@@ -185,32 +185,5 @@ export const providerEndpoints = {
       name: providerName.optional().describe('Only this provider account'),
     }),
     response: z.object({ margins: z.array(marginRow) }),
-  }),
-  compareProviderBill: endpoint({
-    ...operator,
-    method: 'POST',
-    path: '/v2/operator/providers/{name}/compare',
-    summary: "Compare a cloud's invoice or usage list with the recorded costs",
-    errors: [400, 401, 403, 404],
-    params: nameParams,
-    body: z.strictObject({
-      lines: z
-        .array(z.strictObject({ machine: z.string().min(1).max(200), amountUsd: z.string().min(1).max(60) }))
-        .min(1)
-        .max(10_000)
-        .describe('Amounts by the id of the machine at the cloud; several lines of a machine are added up'),
-    }),
-    response: z.object({
-      billedUsd: usdText,
-      recordedUsd: usdText,
-      differences: z.array(
-        z.object({
-          machine: z.string(),
-          billedUsd: usdText.nullable().describe('null: not on the bill'),
-          recordedUsd: usdText.nullable().describe('null: not known here'),
-          differenceUsd: usdText.describe('Billed less recorded'),
-        }),
-      ),
-    }),
   }),
 }

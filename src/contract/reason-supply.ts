@@ -69,9 +69,18 @@ export const supplyReasons = {
     'List provider accounts with `berth operator providers ls`.',
   ),
   provider_in_use: conflict(
-    ({ name, rentals }: { readonly name: string; readonly rentals: number }) =>
-      `The provider account ${name} still has ${rentals} ${rentals === 1 ? 'rental' : 'rentals'}.`,
+    ({ name, rentals, volumes }: { readonly name: string; readonly rentals: number; readonly volumes: number }) =>
+      `The provider account ${name} is in use. Rentals: ${rentals}. Volumes: ${volumes}.`,
     'Suspend it, and remove it when they have ended.',
+  ),
+  bill_not_found: notFound(
+    ({ id }: { readonly id: string }) => `There is no imported bill ${id}.`,
+    'List imported bills with `berth operator providers bills NAME`.',
+  ),
+  too_many_bills: conflict(
+    ({ name, max }: { readonly name: string; readonly max: number }) =>
+      `The provider account ${name} has ${max} imported bills, which is the maximum.`,
+    'Delete old ones with `berth operator providers delete-bill NAME ID`.',
   ),
   provider_unreachable: unavailable(
     ({ name, message }: { readonly name: string; readonly message: string }) =>

@@ -41,6 +41,8 @@ const actionLabels = {
   'provider.change': 'Changed a provider account',
   'provider.rotate': 'Replaced the credentials of a provider account',
   'provider.remove': 'Removed a provider account',
+  'provider.import_bill': 'Imported a bill of a provider account',
+  'provider.delete_bill': 'Deleted an imported bill',
   'purse.expired': 'Purse expired',
   'purse.overdrawn': 'Purse overdrawn',
   'request.not_settled': 'Request not settled',

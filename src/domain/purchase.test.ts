@@ -8,7 +8,8 @@ const at = instantOf(Date.UTC(2026, 10, 16))
 
 test.each([
   // [minutes used, increment in minutes, minimum in minutes, minutes billed]
-  [0, 1, 0, 0],
+  [0, 1, 0, 1],
+  [0, 60, 0, 60],
   [0.5, 1, 0, 1],
   [60, 1, 0, 60],
   [61.1, 60, 0, 120],

@@ -1,4 +1,4 @@
-/** What a machine of another cloud costs us, by the rules of its vendor. */
+/** What a machine or volume of another cloud costs us, by the rules of its vendor. */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 
@@ -9,10 +9,10 @@ export interface BillingRules {
   readonly minimumMs: number
 }
 
-/** Until when a machine is billed that was bought and ended at these times. */
+/** Until when a machine is billed that was bought and ended at these times. The first increment starts at once. */
 export function billedUntil(boughtAt: Instant, endedAt: Instant, { incrementMs, minimumMs }: BillingRules): Instant {
   const spanMs = Math.max(0, endedAt - boughtAt)
-  const wholeMs = Math.ceil(spanMs / incrementMs) * incrementMs
+  const wholeMs = Math.max(1, Math.ceil(spanMs / incrementMs)) * incrementMs
   return later(endedAt, addMs(boughtAt, Math.max(wholeMs, minimumMs)))
 }
 

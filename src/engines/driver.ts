@@ -61,6 +61,8 @@ export interface Driver {
 
 /** Accounts are named. undefined: there is no such account. */
 export interface ProviderEngine {
+  /** How its machines are billed. */
+  readonly billing: BillingTerms
   /** What the account can do, found out by calls that change nothing. */
   check(name: string, signal: AbortSignal): Promise<ProviderCheck[] | undefined>
   /** All its offers, also those that are not sold here, with the reason. */
@@ -175,11 +177,14 @@ export interface EngineMachine {
 }
 
 /** The price now, of the machine with all that belongs to it, and the rules by which it is billed. */
-export interface EngineCost {
+export interface EngineCost extends BillingTerms {
   /** Name of the account that pays. */
   readonly account: string
   /** Zero: not billed now. */
   readonly perHour: NanoUsd
+}
+
+export interface BillingTerms {
   /** When the bill begins. */
   readonly from: 'create' | 'running'
   /** Started increments are billed whole. */
@@ -252,6 +257,8 @@ export interface EngineVolume {
   readonly attachedTo: readonly string[]
   /** GB in use. Absent: not known. */
   readonly usedGb?: number
+  /** What its engine charges us for it. Absent: nothing, or its account does not answer. */
+  readonly cost?: EngineCost
 }
 
 export type InventoryItem = InventoryMachine | InventoryOffer

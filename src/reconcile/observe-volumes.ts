@@ -15,6 +15,7 @@ import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from 
 import { saveVolumeUse } from '../store/volume-growth.ts'
 import { attempt, noteFailure, volumeTask } from './attempt.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
+import { recordPurchases } from './purchases.ts'
 import { resumeMeter } from './volumes.ts'
 
 const LOOP = 'observe-volumes'
@@ -49,6 +50,7 @@ async function observeDriver(app: App, driver: Driver, engine: VolumeEngine, sig
     const volumes = await listWatchedVolumes(db, driver.id)
     const list = await engine.list(tagPrefix(app.installationId), callSignal(signal, driver.callTimeoutMs))
     good = true
+    await recordPurchases(app, driver, 'volume', list, now)
     const shown = new Map(list.map((one) => [one.externalId, one]))
     await eachOf(volumes, WIDTH, async (volume) => {
       const one = shown.get(volume.external_id ?? '')

@@ -30,7 +30,7 @@ import {
 import { isWarmingUp } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
-import { recordPurchases } from './purchases.ts'
+import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
 import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
 
 const EVERY_MS = 2_000
@@ -89,7 +89,7 @@ async function observeDriver(
     suspectLists.set(driver.id, isSuspect ? (suspectLists.get(driver.id) ?? 0) + 1 : 0)
     const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
     if (isRejected) onMassLoss(driver.id, vanished)
-    else await recordPurchases(app, driver, listed, rows, startedAt)
+    else await recordPurchases(app, driver, 'rental', listed, startedAt)
     const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
       transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood)),
     ).catch((error: unknown) => ({ error }))
@@ -223,6 +223,7 @@ async function takeStep(
         await failRental(tx, rental, 'machine_lost', `${driver.id} no longer lists the machine`)
       return
     case 'gone':
+      if (rental.status === 'Terminating') await recordUnseenPurchase(tx, driver, rental)
       if (rental.status === 'Terminating' || rental.status === 'Failed') await releaseRental(tx, rental)
   }
 }

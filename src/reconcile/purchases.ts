@@ -1,23 +1,28 @@
 /**
- * Records what machines of other clouds cost us. `observe` compares what an engine lists with the open purchases: a machine
- * that begins to cost opens one, another price ends it and opens the next, and a machine that is gone or costs nothing any
- * more ends it, rounded up by the rules of the vendor. This loop posts the cost of those that run.
+ * Records what machines and volumes of other clouds cost us. `observe` and `observe-volumes` compare what an engine lists
+ * with the open purchases: a machine that begins to cost opens one, another price ends it and opens the next, and a machine
+ * that is gone or costs nothing any more ends it, rounded up by the rules of the vendor. This loop posts the cost of those
+ * that run.
  */
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { idOfTag } from '../domain/rental.ts'
 import { billedUntil } from '../domain/purchase.ts'
-import type { Driver, EngineCost, EngineMachine } from '../engines/driver.ts'
-import { transact } from '../store/database.ts'
+import type { Driver, EngineCost } from '../engines/driver.ts'
+import { transact, type Tx } from '../store/database.ts'
+import { findMachine } from '../store/machine.ts'
 import {
+  findAskedAt,
   findBoughtAt,
   listOpenPurchases,
   listUnsettledPurchases,
   openPurchase,
   settlePurchase,
+  type Bought,
   type Purchase,
 } from '../store/purchase.ts'
-import type { LiveRow } from '../store/rental.ts'
+import type { Rental } from '../store/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const SETTLE_EVERY_MS = 10 * MINUTE_MS
@@ -30,72 +35,105 @@ export function settlePurchases(app: App): Reconciler {
     run: async () => {
       const now = app.clock.now()
       const due = await listUnsettledPurchases(app.database.db, addMs(now, -SETTLE_EVERY_MS), BATCH)
-      await eachOf(due, 1, ({ id, external_id }) =>
-        transact(app.database, (tx) => settlePurchase(tx, id, now, { ends: false, memo: `Cost of ${external_id}` })),
-      )
+      await eachOf(due, 1, async ({ id, external_id: externalId }) => {
+        await transact(app.database, (tx) => settlePurchase(tx, id, now, { ends: false, memo: memoOf(externalId) }))
+      })
       return due.length === BATCH
     },
   }
 }
 
-/** `rows`: rentals that are not released. `shown`: what the engine listed at `now`. */
+/** A machine or a volume, as the engine lists it. Without a cost, its account does not answer. */
+interface Listed {
+  readonly externalId: string
+  readonly tag: string
+  readonly cost?: EngineCost
+}
+
+/** `listed`: all machines, or all volumes, that the engine listed at `now`. */
 export async function recordPurchases(
   app: App,
   driver: Driver,
-  shown: readonly EngineMachine[],
-  rows: readonly LiveRow[],
+  noun: Bought['noun'],
+  listed: readonly Listed[],
   now: Instant,
 ): Promise<void> {
   if (driver.providers === undefined) return
-  const open = new Map((await listOpenPurchases(app.database.db, driver.id)).map((one) => [one.external_id, one]))
-  const listed = new Map(shown.map((machine) => [machine.externalId, machine]))
-  const askedAt = new Map(rows.map((row) => [row.id, row.create_asked_at]))
-  await eachOf([...open.values()], 1, (purchase) => endIfChanged(app, purchase, listed.get(purchase.external_id), now))
-  await eachOf(shown, 1, async (machine) => {
-    const { cost, externalId, tag, state } = machine
-    const rentalId = idOfTag(app.installationId, 'rental', tag)
-    const known = open.get(externalId)
-    const isSame = known !== undefined && cost !== undefined && known.nano_per_hour === cost.perHour
-    if (rentalId === undefined || cost === undefined || cost.perHour === 0n || isSame || state === 'unreachable') return
-    await buy(
-      app,
-      { rentalId, externalId, cost, askedAt: askedAt.get(rentalId) ?? now, isChange: known !== undefined },
-      now,
-    )
+  const open = await listOpenPurchases(app.database.db, driver.id, noun)
+  const shown = new Map(listed.map((one) => [one.externalId, one]))
+  await eachOf(open, 1, (purchase) => followPrice(app, purchase, shown.get(purchase.external_id), now))
+  const known = new Set(open.map((one) => one.external_id))
+  await eachOf(listed, 1, async ({ externalId, tag, cost }) => {
+    const id = idOfTag(app.installationId, noun, tag)
+    if (id === undefined || cost === undefined || cost.perHour === 0n || known.has(externalId)) return
+    await transact(app.database, (tx) => buy(tx, { noun, id }, externalId, cost, now))
   })
 }
 
-async function endIfChanged(
-  app: App,
-  purchase: Purchase,
-  machine: EngineMachine | undefined,
-  now: Instant,
-): Promise<void> {
+/** Ends the purchase of what is gone or costs nothing now. At another price, the next one follows without a gap. */
+async function followPrice(app: App, purchase: Purchase, one: Listed | undefined, now: Instant): Promise<void> {
   // A cloud that does not answer still bills.
-  if (machine?.state === 'unreachable' && machine.cost === undefined) return
-  const perHour = machine?.cost?.perHour ?? 0n
+  if (one !== undefined && one.cost === undefined) return
+  const perHour = one?.cost?.perHour ?? nanoUsdOf(0n)
   if (perHour === purchase.nano_per_hour) return
+  const { id, bought_at: boughtAt, external_id: externalId } = purchase
   const rules = { incrementMs: purchase.increment_ms, minimumMs: Number(purchase.minimum_ms) }
-  const until = perHour === 0n ? billedUntil(purchase.bought_at, now, rules) : now
-  const memo = `Cost of ${purchase.external_id}`
-  await transact(app.database, (tx) => settlePurchase(tx, purchase.id, until, { ends: true, memo }))
-}
-
-interface Bought {
-  readonly rentalId: number
-  readonly externalId: string
-  readonly cost: EngineCost
-  readonly askedAt: Instant
-  /** Its price has changed. */
-  readonly isChange: boolean
-}
-
-async function buy(app: App, { rentalId, externalId, cost, askedAt, isChange }: Bought, now: Instant): Promise<void> {
-  const { account, perHour, from, incrementMs, minimumMs } = cost
+  const until = perHour === 0n ? billedUntil(boughtAt, now, rules) : now
   await transact(app.database, async (tx) => {
-    const before = await findBoughtAt(tx.db, externalId)
-    const startedAt = before === undefined && from === 'create' && !isChange ? askedAt : now
-    const boughtAt = before ?? startedAt
-    await openPurchase(tx, { account, rentalId, externalId, perHour, incrementMs, minimumMs, boughtAt, startedAt })
+    const endedAt = await settlePurchase(tx, id, until, { ends: true, memo: memoOf(externalId) })
+    if (endedAt === undefined || one?.cost === undefined || perHour === 0n) return
+    const { account, incrementMs, minimumMs } = one.cost
+    const common = { account, externalId, perHour, incrementMs, minimumMs, boughtAt, startedAt: endedAt }
+    await openPurchase(tx, { ...common, bought: boughtOf(purchase) })
   })
+}
+
+async function buy(tx: Tx, bought: Bought, externalId: string, cost: EngineCost, now: Instant): Promise<void> {
+  const askedAt = await findAskedAt(tx.db, bought)
+  // Another database has the order, such as one from before a backup was restored.
+  if (askedAt === undefined) return
+  const { account, perHour, from, incrementMs, minimumMs } = cost
+  const before = await findBoughtAt(tx.db, externalId)
+  const startedAt = before === undefined && from === 'create' ? (askedAt ?? now) : now
+  const boughtAt = before ?? startedAt
+  await openPurchase(tx, { account, bought, externalId, perHour, incrementMs, minimumMs, boughtAt, startedAt })
+}
+
+/**
+ * A machine that its customer ended before it was ever listed with a cost. It has cost money all the same: from the order
+ * on, or for the first increment, since it may have run between two lists. Its price is that of its offer.
+ */
+export async function recordUnseenPurchase(tx: Tx, driver: Driver, rental: Rental): Promise<void> {
+  const billing = driver.providers?.billing
+  const { external_id: externalId, create_asked_at: askedAt, destroy_asked_at: endedAt, spec } = rental
+  if (billing === undefined || externalId === null || askedAt === null || endedAt === null) return
+  const [account = '', id = ''] = externalId.split('/')
+  if (id === '' || (await findBoughtAt(tx.db, externalId)) !== undefined) return
+  const machine = await findMachine(tx.db, spec.nodes[0]?.machineId ?? '')
+  const perGpuHour = machine?.cost_nano_per_gpu_hour ?? null
+  if (perGpuHour === null) return
+  const startedAt = billing.from === 'create' ? askedAt : endedAt
+  const purchase = await openPurchase(tx, {
+    account,
+    bought: { noun: 'rental', id: rental.id },
+    externalId,
+    perHour: nanoUsdOf(perGpuHour * BigInt(spec.gpuCount)),
+    incrementMs: billing.incrementMs,
+    minimumMs: billing.minimumMs,
+    boughtAt: startedAt,
+    startedAt,
+  })
+  if (purchase === undefined) return
+  await settlePurchase(tx, purchase, billedUntil(startedAt, endedAt, billing), {
+    ends: true,
+    memo: memoOf(externalId),
+  })
+}
+
+function boughtOf({ rental_id: rentalId, volume_id: volumeId }: Purchase): Bought {
+  return rentalId === null ? { noun: 'volume', id: volumeId ?? 0 } : { noun: 'rental', id: rentalId }
+}
+
+function memoOf(externalId: string): string {
+  return `Cost of ${externalId}`
 }

@@ -17,6 +17,7 @@ import { notificationHandlers } from './handlers/notification.ts'
 import { operatorAccountHandlers } from './handlers/operator-account.ts'
 import { operatorFleetHandlers } from './handlers/operator-fleet.ts'
 import { portHandlers } from './handlers/port.ts'
+import { providerBillHandlers } from './handlers/provider-bill.ts'
 import { providerHandlers } from './handlers/provider.ts'
 import { rentalPowerHandlers } from './handlers/rental-power.ts'
 import { rentalHandlers } from './handlers/rental.ts'
@@ -64,6 +65,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...hostHandlers,
     ...clusterHandlers,
     ...providerHandlers,
+    ...providerBillHandlers,
     ...servedModelHandlers(gateway),
   }
 }

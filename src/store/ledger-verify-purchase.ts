@@ -1,4 +1,4 @@
-/** Ledger checks of what machines of other clouds cost us; see ledger-verify.ts. */
+/** Ledger checks of what machines and volumes of other clouds cost us; see ledger-verify.ts. */
 import { sql } from 'kysely'
 import type { LedgerCheck } from './ledger-check.ts'
 
@@ -8,7 +8,7 @@ const purchaseId = sql`case when p.key ~ '^purchase:[0-9]+:[0-9]+$' and length(s
 
 /** Per posting of a cost: what it moved from payables to the cost of goods. */
 const booked = sql`(
-  select p.id, ${purchaseId} as purchase_id, p.rental_id, (p.at at time zone 'UTC')::date as day,
+  select p.id, ${purchaseId} as purchase_id, p.rental_id, p.volume_id, (p.at at time zone 'UTC')::date as day,
          sum(t.amount_nano) filter (where f.kind = 'payables' and e.kind = 'cost_of_goods') as amount,
          bool_and(f.kind = 'payables' and e.kind = 'cost_of_goods') as is_cost
   from posting p
@@ -18,6 +18,8 @@ const booked = sql`(
   where p.kind = 'cost'
   group by p.id)`
 
+const bought = sql`coalesce('rental ' || rental_id, 'volume ' || volume_id)`
+
 export const purchaseChecks: readonly LedgerCheck[] = [
   {
     name: 'costs_are_purchases',
@@ -25,7 +27,8 @@ export const purchaseChecks: readonly LedgerCheck[] = [
     offending: sql`
       select 'posting ' || b.id as subject, format('purchase %s, cost %s', b.purchase_id, b.is_cost) as detail
       from ${booked} b left join purchase u on u.id = b.purchase_id
-      where u.id is null or not b.is_cost or b.rental_id is distinct from u.rental_id`,
+      where u.id is null or not b.is_cost or b.rental_id is distinct from u.rental_id
+        or b.volume_id is distinct from u.volume_id`,
   },
   {
     name: 'purchase_settled_is_its_postings',
@@ -50,12 +53,13 @@ export const purchaseChecks: readonly LedgerCheck[] = [
     name: 'provider_cost_is_its_postings',
     over: sql`provider_cost`,
     offending: sql`
-      select format('%s %s rental %s', provider_account_id, day, rental_id) as subject,
+      select format('%s %s %s', provider_account_id, day, bought) as subject,
              format('recorded %s, posted %s', coalesce(c.cost_nano, 0), coalesce(b.amount, 0)) as detail
-      from provider_cost c
-      full join (select u.provider_account_id, b.day, b.rental_id, sum(b.amount) as amount
-                 from ${booked} b join purchase u on u.id = b.purchase_id group by 1, 2, 3) b
-        using (provider_account_id, day, rental_id)
+      from (select provider_account_id, day, ${bought} as bought, cost_nano from provider_cost) c
+      full join (select u.provider_account_id, b.day, b.bought, sum(b.amount) as amount
+                 from (select *, ${bought} as bought from ${booked} p) b
+                 join purchase u on u.id = b.purchase_id group by 1, 2, 3) b
+        using (provider_account_id, day, bought)
       where c.cost_nano is distinct from b.amount`,
   },
 ]

@@ -104,11 +104,12 @@ async function buyMachine(rentalId: number): Promise<void> {
       preference: 0,
     })
   })
-  const rules = { account: 'main', rentalId, externalId: 'main/1', incrementMs: 60_000, minimumMs: 0, boughtAt }
+  const bought = { noun: 'rental', id: rentalId } as const
+  const rules = { account: 'main', bought, externalId: 'main/1', incrementMs: 60_000, minimumMs: 0, boughtAt }
   const open = (perHour: NanoUsd) =>
     transact(database, (tx) => openPurchase(tx, { ...rules, perHour, startedAt: clock.now() }))
   const settleOpen = async (ends: boolean): Promise<bigint> => {
-    const [purchase] = await listOpenPurchases(database.db, 'lambda')
+    const [purchase] = await listOpenPurchases(database.db, 'lambda', 'rental')
     const id = purchase?.id ?? 0n
     await transact(database, (tx) => settlePurchase(tx, id, clock.now(), { ends, memo }))
     return id

@@ -105,3 +105,14 @@ export async function countProviderRentals(
         or split_part(spec -> 'nodes' -> 0 ->> 'machineId', ':', 2) = ${name})`.execute(db)
   return found.rows[0]?.n ?? 0
 }
+
+/** Volumes at the account that are not deleted. */
+export async function countProviderVolumes(
+  db: Db,
+  { driver, name }: Pick<ProviderAccount, 'driver' | 'name'>,
+): Promise<number> {
+  const found = await sql<{ n: number }>`
+    select count(*)::integer as n from volume
+    where driver = ${driver} and state <> 'deleted' and split_part(external_id, '/', 1) = ${name}`.execute(db)
+  return found.rows[0]?.n ?? 0
+}

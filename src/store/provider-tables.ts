@@ -42,7 +42,8 @@ export interface ProviderTables {
   purchase: {
     id: GeneratedAlways<bigint>
     provider_account_id: string
-    rental_id: number
+    rental_id: OrNull<number>
+    volume_id: OrNull<number>
     external_id: string
     nano_per_hour: Nano
     increment_ms: number
@@ -57,7 +58,23 @@ export interface ProviderTables {
   provider_cost: {
     provider_account_id: string
     day: ColumnType<string, string, string>
-    rental_id: number
+    rental_id: OrNull<number>
+    volume_id: OrNull<number>
     cost_nano: Nano
+  }
+  provider_bill: {
+    id: string
+    provider_account_id: string
+    digest: string
+    label: string
+    from_day: ColumnType<string | null, string | null, never>
+    to_day: ColumnType<string | null, string | null, never>
+    imported_by: string
+    imported_at: At
+  }
+  provider_bill_line: {
+    bill_id: string
+    machine: string
+    billed_nano: Nano
   }
 }

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
-import { nanoUsdOf, sumUsd, usd } from '../../src/base/money.ts'
+import { costOfSpan, formatUsd, nanoUsdOf, sumUsd, usd } from '../../src/base/money.ts'
 import { providerData } from '../../src/contract/provider-data.ts'
 import { LambdaSim } from '../../src/sim/clouds/lambda/cloud.ts'
 import { chargedFor, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
@@ -185,9 +185,72 @@ describe('a rental at another cloud', () => {
       expect.objectContaining({ machine: 'unknown', recordedUsd: null, differenceUsd: '-0.250000000' }),
     )
   })
+
+  test('has its difference from an imported bill, which is imported once', async () => {
+    const bills = '/v2/operator/providers/main/bills'
+    const [bill] = sim.bills()
+    const machine = bill?.id ?? ''
+    const lines = [
+      { machine, amountUsd: '1' },
+      { machine: 'credit', amountUsd: '-0.25' },
+      { machine, amountUsd: '0.5' },
+    ]
+    const day = journey.now().slice(0, 10)
+    const { margins } = await succeed(journey.operator, 'GET', '/v2/operator/margins?by=rental')
+    const { costUsd } = margins[0] as { costUsd: string }
+    const november = { label: 'Invoice 7', lines, from: day, to: day }
+    const first = await succeed(journey.operator, 'POST', bills, november)
+    expect(first).toMatchObject({
+      isNew: true,
+      bill: { label: 'Invoice 7', lines: 2, billedUsd: '1.250000000', from: day, to: day },
+      recordedUsd: costUsd,
+      differencesTotal: 2,
+    })
+    expect(first.differences).toContainEqual({
+      machine,
+      rentalId: id,
+      volumeId: null,
+      billedUsd: '1.500000000',
+      recordedUsd: costUsd,
+      differenceUsd: formatUsd(nanoUsdOf(usd('1.5') - usd(costUsd))),
+    })
+    // The same amounts in another order and under another name are the same bill.
+    const again = await succeed(journey.operator, 'POST', bills, {
+      ...november,
+      label: 'copy',
+      lines: lines.toReversed(),
+    })
+    expect(again).toEqual({ ...first, isNew: false })
+    // Nothing was recorded in another period.
+    const before = { lines: [{ machine, amountUsd: '0' }], from: '2020-01-01', to: '2020-01-31' }
+    expect(await succeed(journey.operator, 'POST', '/v2/operator/providers/main/compare', before)).toMatchObject({
+      recordedUsd: '0.000000000',
+      differencesTotal: 0,
+    })
+    expect(await succeed(journey.operator, 'GET', bills)).toEqual({ bills: [first.bill] })
+    const { isNew: _, ...stored } = first
+    expect(await succeed(journey.operator, 'GET', `${bills}/${first.bill.id}`)).toEqual(stored)
+    expect((await journey.operator('POST', bills, { ...november, to: undefined })).status).toBe(400)
+    await succeed(journey.operator, 'DELETE', `${bills}/${first.bill.id}`)
+    expect((await journey.operator('GET', `${bills}/${first.bill.id}`)).body.reason).toBe('bill_not_found')
+  })
 })
 
 describe('orders that do not go well', () => {
+  test('a machine that is ended before it was seen running costs the first increment of the cloud', async () => {
+    const { id } = await succeed(ada, 'POST', rentals, order)
+    await journey.pass()
+    await end(id)
+    await journey.advance(MINUTE_MS)
+    expect(await statusOf(id)).toBe('Terminated')
+    const { margins } = await succeed(journey.operator, 'GET', '/v2/operator/margins?by=rental')
+    const margin = (margins as Array<{ subject: string }>).find(({ subject }) => subject === String(id))
+    // The price was raised before.
+    const costUsd = formatUsd(costOfSpan(usd('4'), MINUTE_MS))
+    expect(margin).toMatchObject({ costUsd, revenueUsd: '0.000000000' })
+    expect(sim.leftovers()).toEqual([])
+  })
+
   test('an order that was made without an answer is found again, not made twice', async () => {
     sim.server.arm('launchInstance', { kind: 'late' })
     const { id } = await succeed(ada, 'POST', rentals, order)

@@ -10,7 +10,7 @@ import type { NanoUsd } from '../../base/money.ts'
 import type { ProviderData, ProviderId } from '../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../contract/provider.ts'
 import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
-import type { DriverTraits, EngineMachine, PowerEngine, VolumeEngine } from '../driver.ts'
+import type { BillingTerms, DriverTraits, EngineMachine, EngineVolume, PowerEngine, VolumeEngine } from '../driver.ts'
 import type { CloudHttp, HttpOptions } from './http.ts'
 
 /** One vendor. Its name is ours (`ProviderId`). */
@@ -28,7 +28,8 @@ export interface CloudVendor {
   readonly regions: Readonly<Record<string, string>>
   /** Its rate limits: the shortest time between two requests, also by route. */
   readonly pace: { readonly everyMs: number; readonly routes?: Readonly<Record<string, number>> }
-  readonly billing: CloudBilling
+  /** Of machines and volumes. */
+  readonly billing: BillingTerms
   readonly listLagMs: number
   /** Long enough to wait for its rate limits. */
   readonly callTimeoutMs: number
@@ -57,15 +58,6 @@ export interface CloudVolumeTraits extends Pick<VolumeEngine, 'serves' | 'attach
 }
 
 export type Credentials = Readonly<Record<string, string>>
-
-/** How the vendor bills a machine. */
-export interface CloudBilling {
-  readonly from: 'create' | 'running'
-  /** Started increments count whole. */
-  readonly incrementMs: number
-  /** Billed even if the machine ends earlier. */
-  readonly minimumMs: number
-}
 
 /** What a vendor needs to talk to its API in the name of one account. */
 export interface OpenAccount {
@@ -100,10 +92,14 @@ export interface Cloud {
 }
 
 /** The volumes of one account. The rules of `VolumeEngine` hold, with the vendor's ids. */
-export interface CloudVolumes extends Pick<
-  VolumeEngine,
-  'create' | 'grow' | 'destroy' | 'list' | 'attach' | 'detach'
-> {}
+export interface CloudVolumes extends Pick<VolumeEngine, 'create' | 'grow' | 'destroy' | 'attach' | 'detach'> {
+  list(tagPrefix: string, signal: AbortSignal): Promise<CloudVolume[]>
+}
+
+export interface CloudVolume extends Omit<EngineVolume, 'cost'> {
+  /** What it costs now. */
+  readonly costPerHour: NanoUsd
+}
 
 /** A machine that the vendor sells in one of its regions. */
 export interface CloudOffer {

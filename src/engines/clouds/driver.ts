@@ -39,6 +39,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     close: () => accounts.close(),
     ...(vendor.volumes === undefined ? {} : { volumes: cloudVolumes(vendor, vendor.volumes, accounts, world) }),
     providers: {
+      billing: vendor.billing,
       check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
       offers: async (name, signal) => {
         const opened = await accounts.find(name)

@@ -6,7 +6,7 @@
  */
 import type { EngineVolume, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
 import type { Accounts, Opened } from './accounts.ts'
-import type { CloudVendor, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
+import type { CloudVendor, CloudVolume, CloudVolumes, CloudVolumeTraits } from './cloud.ts'
 import { sellableOf } from './offer.ts'
 import type { CloudWorld } from './world.ts'
 
@@ -72,7 +72,7 @@ export function cloudVolumes(
       signal.throwIfAborted()
       const answers = await accounts.ask(async ({ account, cloud }) => {
         const listed = await volumesOf(vendor, cloud).list(tagPrefix, signal)
-        return listed.map((volume) => show(account.name, volume))
+        return listed.map((volume) => show(vendor, account.name, volume))
       })
       const answered = new Set(answers.map(({ account }) => account.name))
       const silent = (await world.listVolumes(tagPrefix)).filter(
@@ -96,9 +96,10 @@ function volumesOf(vendor: CloudVendor, cloud: Opened['cloud']): CloudVolumes {
   return cloud.volumes
 }
 
-function show(account: string, volume: EngineVolume): EngineVolume {
+function show({ billing }: CloudVendor, account: string, { costPerHour, ...volume }: CloudVolume): EngineVolume {
   return {
     ...volume,
+    cost: { account, perHour: costPerHour, ...billing },
     externalId: `${account}/${volume.externalId}`,
     attachedTo: volume.attachedTo.map((machine) => `${account}/${machine}`),
   }

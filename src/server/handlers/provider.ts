@@ -1,13 +1,6 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
-import {
-  addProvider,
-  changeProvider,
-  compareBill,
-  removeProvider,
-  rotateProvider,
-  usdOrNull,
-} from '../../app/provider.ts'
+import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/provider.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -86,22 +79,6 @@ export const providerHandlers = {
         revenueUsd: formatUsd(revenue),
         costUsd: formatUsd(cost),
         marginUsd: formatUsd(nanoUsdOf(revenue - cost)),
-      })),
-    })
-  },
-
-  compareProviderBill: async (app, { params, body }) => {
-    const compared = await compareBill(app.database.db, params.name, body.lines)
-    if (!compared.ok) return compared
-    const { billed, recorded, differences } = compared.value
-    return ok({
-      billedUsd: formatUsd(billed),
-      recordedUsd: formatUsd(recorded),
-      differences: differences.map((one) => ({
-        machine: one.machine,
-        billedUsd: formatOrNull(one.billed),
-        recordedUsd: formatOrNull(one.recorded),
-        differenceUsd: formatUsd(one.difference),
       })),
     })
   },

@@ -89,6 +89,7 @@ export const storageVolume = z.object({
   name: z.string(),
   size_in_gb: z.int(),
   status: z.string(),
+  rate_hourly: price,
   order_ids: z.array(z.string()),
   vip: z.string().nullish(),
 })

@@ -67,6 +67,7 @@ export class VoltageParkVolumes implements CloudVolumes {
         externalId: volume.id,
         tag: volume.name,
         vip: volume.vip ?? '',
+        costPerHour: volume.rate_hourly,
         attachedTo: volume.order_ids.map((id) => machineIdOf({ kind: 'metal', id })),
         ...(isReady(volume) ? {} : { ready: false as const, message: `Voltage Park reports ${volume.status}.` }),
       }))
