@@ -23,7 +23,7 @@ import type { Db } from '../store/database.ts'
 import type { Actor, App } from './app.ts'
 import { hourlySpendOf, unbilledOf } from './budget-spend.ts'
 
-interface RangeInput {
+export interface RangeInput {
   readonly from?: string | undefined
   readonly to?: string | undefined
 }
@@ -31,7 +31,7 @@ interface RangeInput {
 const COST_DAYS_DEFAULT = 30
 
 /** Days as `2026-11-14`. `fromOf` is the default of the first day. */
-function readRange(app: App, input: RangeInput, fromOf: (to: Instant) => Instant): Result<DayRange> {
+export function readRange(app: App, input: RangeInput, fromOf: (to: Instant) => Instant): Result<DayRange> {
   const maxDays = limits.costDays
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
   if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays })

@@ -66,6 +66,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator-price.ts'),
     import('./operator-fleet.ts'),
     import('./operator-watch.ts'),
+    import('./operator-economics.ts'),
     import('./operator-mail.ts'),
     import('./operator-reseal.ts'),
   ])

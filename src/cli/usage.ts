@@ -1,17 +1,16 @@
 /** `berth usage` and `billing costs`: spending by day, model, rental, label and so on. In a terminal each row has a bar. */
 import { money } from '../view/money.ts'
 import { number } from '../view/number.ts'
-import { InvalidArgumentError } from 'commander'
-import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, systemClock, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, parseInstant } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { isRefusal } from '../client/error.ts'
+import { dayOf, parseDay, parseSince } from './day.ts'
 import { show } from './row.ts'
 import { toned, type Cell } from './screen.ts'
 import type { Row } from './row-type.ts'
 
 const BAR_CHARS = 20
-const MAX_DAYS = 366
 /** Longer periods show only the days with spending. */
 const MAX_EMPTY_DAYS = 31
 
@@ -121,22 +120,4 @@ async function readKeyNames(client: Client): Promise<Map<string, string>> {
     if (isRefusal(error, 'missing_scope')) return new Map()
     throw error
   }
-}
-
-function parseSince(text: string): string {
-  const days = /^(\d{1,3})d$/.exec(text)?.[1]
-  if (days === undefined) return parseDay(text)
-  const n = Number.parseInt(days, 10)
-  if (n < 1 || n > MAX_DAYS) throw new InvalidArgumentError(`Must be from 1d to ${MAX_DAYS}d.`)
-  return dayOf(addMs(startOfDay(systemClock.now()), (1 - n) * DAY_MS))
-}
-
-function parseDay(text: string): string {
-  const at = /^\d{4}-\d\d-\d\d$/.test(text) ? parseInstant(text) : undefined
-  if (at === undefined || dayOf(at) !== text) throw new InvalidArgumentError('Must be a day such as 2026-11-01, or 7d.')
-  return text
-}
-
-function dayOf(at: Instant): string {
-  return formatInstant(at).slice(0, 'YYYY-MM-DD'.length)
 }

@@ -10,6 +10,7 @@ import { endpoint, type AnswerKind } from './endpoint.ts'
 import { eventEndpoints } from './event.ts'
 import { hostEndpoints } from './host.ts'
 import { inferenceEndpoints } from './inference.ts'
+import { economicsEndpoints } from './economics.ts'
 import { managedDeploymentEndpoints } from './managed-deployment.ts'
 import { marketplaceEndpoints } from './marketplace.ts'
 import { marketplaceSearchEndpoints } from './marketplace-search.ts'
@@ -62,6 +63,7 @@ export const api = {
   ...inferenceEndpoints,
   ...mediaEndpoints,
   ...managedDeploymentEndpoints,
+  ...economicsEndpoints,
   ...accountEndpoints,
   ...secretEndpoints,
   ...templateEndpoints,

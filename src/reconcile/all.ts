@@ -21,6 +21,7 @@ import { provision } from './provision.ts'
 import { queueMail } from './queue-mail.ts'
 import { reap } from './reap.ts'
 import { serveDeployments } from './serve.ts'
+import { countServingUsage } from './serving-usage.ts'
 import type { Retention } from '../domain/retention.ts'
 import { applyRetention } from './retention.ts'
 import { watchRunway } from './runway.ts'
@@ -54,6 +55,7 @@ export function allReconcilers(
     terminate(app),
     power(app),
     serveDeployments(app),
+    countServingUsage(app),
     meter(app),
     settlePurchases(app),
     expireTerms(app),

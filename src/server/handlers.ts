@@ -27,6 +27,7 @@ import { requestLogHandlers } from './handlers/request-log.ts'
 import { servedModelHandlers } from './handlers/served-model.ts'
 import { secretHandlers } from './handlers/secret.ts'
 import { supplyHandlers } from './handlers/supply.ts'
+import { economicsHandlers } from './handlers/economics.ts'
 import { managedDeploymentHandlers } from './handlers/managed-deployment.ts'
 import { templateHandlers } from './handlers/template.ts'
 import { operatorSummaryHandlers } from './handlers/operator-summary.ts'
@@ -53,6 +54,7 @@ export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
     ...accountHandlers,
     ...secretHandlers,
     ...managedDeploymentHandlers,
+    ...economicsHandlers,
     ...templateHandlers,
     ...eventHandlers,
     ...notificationHandlers,

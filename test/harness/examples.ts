@@ -194,6 +194,8 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   changeManagedDeployment: (its) => owned({ id: its.managedDeployment }, { replicas: { min: 0, max: 2 } }),
   rolloutManagedDeployment: (its) => owned({ id: its.managedDeployment }, exampleBodies.rolloutManagedDeployment),
   deleteManagedDeployment: (its) => owned({ id: its.managedDeploymentToDelete }),
+  getDeploymentUsage: (its) => ({ ...owned({ id: its.managedDeployment }), query: { from: '2026-11-01' } }),
+  getEconomics: () => ({ query: { from: '2026-11-01', utilisationPercent: '60' } }),
   listTemplates: none,
   getTemplate: (its) => owned({ id: its.template }),
   createTemplate: withBody(exampleBodies.createTemplate),

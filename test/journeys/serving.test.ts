@@ -230,13 +230,31 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     await waitFor('the price to be known', async () => (await priced()).body.output_price === 100)
     model = 'house/chat'
     expect((await ask(stranger, 'hi')).body.choices[0].message.content).toBe('house')
+    const { replicas }: Deployment = await succeed(operator, 'GET', `/v2/deployments/${made.id}`)
     await succeed(operator, 'DELETE', `/v2/deployments/${made.id}`)
     await waitFor('it to be gone', async () => (await operator('GET', `/v2/deployments/${made.id}`)).status === 404)
     // Twenty tokens.
     const spent = async (): Promise<string> => (await succeed(stranger.call, 'GET', '/v2/customer/balance')).balanceUsd
     await waitFor('the tokens to be charged', async () => usd(await spent()) === usd('9.998'), GIVE_UP_MS)
-    expect(await unpaid()).toBeGreaterThan(before)
+    const earned = (await unpaid()) - before
+    expect(earned).toBeGreaterThan(0n)
     expect(await succeed(operator, 'GET', '/v2/operator/ledger/verify')).toMatchObject({ ok: true })
+    // Its economics are those of the ledger, also after it was deleted.
+    const charges = await Promise.all(replicas.map(({ rentalId }) => chargedFor(operator, { rentalId })))
+    const cost = charges.reduce((sum, one) => sum + one, 0n)
+    const economics = await waitFor(
+      'the request to be counted',
+      async () => {
+        const found = await succeed(operator, 'GET', '/v2/operator/economics?model=house/chat')
+        return found.models[0]?.requests === 1 && found.models[0]
+      },
+      GIVE_UP_MS,
+    )
+    expect(economics).toMatchObject({ deploymentId: null, outputUnits: 20, advice: { isMeasured: false } })
+    expect(usd(economics.revenueUsd)).toBe(usd('0.002'))
+    expect(usd(economics.gpuCostUsd)).toBe(cost)
+    expect(usd(economics.supplierUsd)).toBe(earned)
+    expect(usd(economics.marginUsd)).toBe(usd('0.002') - cost)
   }, 120_000)
 
   test('deleting it ends what is left of it and frees its name', async () => {

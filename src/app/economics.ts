@@ -1,0 +1,125 @@
+/** Economics of managed deployments: exact sums of the ledger beside what replicas did for them. Read-only. */
+import { addMs, DAY_MS } from '../base/instant.ts'
+import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { ok, type Result } from '../contract/result.ts'
+import { advisePrice, unitPricesOf, type PriceAdvice, type ServingUsage, type UnitPrices } from '../domain/economics.ts'
+import type { ModelKind } from '../domain/inference.ts'
+import { readSnapshot } from '../store/billing.ts'
+import type { DayRange } from '../store/cost.ts'
+import { readModels, sumModelRevenue, sumServing, type ModelUsage } from '../store/economics.ts'
+import { listManaged, type ManagedDeployment } from '../store/managed-deployment.ts'
+import type { Model } from '../store/model.ts'
+import type { Actor, App } from './app.ts'
+import { readRange, type RangeInput } from './cost.ts'
+import { findDeployment } from './managed-deployment.ts'
+
+const DEFAULT_DAYS = 30
+
+export interface DeploymentUsage extends DayRange {
+  readonly usage: ServingUsage
+  /** null: the deployment was deleted. */
+  readonly targetOutstanding: number | null
+}
+
+const nothing: ServingUsage = {
+  requests: 0n,
+  inputUnits: 0n,
+  cachedUnits: 0n,
+  outputUnits: 0n,
+  requestMs: 0n,
+  busyMs: 0n,
+  paidMs: 0n,
+  gpuCost: zeroUsd,
+}
+
+export async function readDeploymentUsage(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: RangeInput,
+): Promise<Result<DeploymentUsage>> {
+  const range = readRange(app, input, (to) => addMs(to, -(DEFAULT_DAYS - 1) * DAY_MS))
+  if (!range.ok) return range
+  return readSnapshot(app.database, async (db) => {
+    const found = await findDeployment(db, actor, id)
+    if (!found.ok) return found
+    const [usage = nothing] = await sumServing(db, { deploymentId: id }, range.value)
+    return ok({ ...range.value, usage, targetOutstanding: found.value.settings.scaling.targetOutstanding })
+  })
+}
+
+export interface ModelEconomics extends DeploymentUsage {
+  readonly model: string
+  readonly kind: ModelKind | null
+  readonly deploymentId: string | null
+  readonly revenue: NanoUsd
+  readonly margin: NanoUsd
+  readonly supplier: NanoUsd
+  readonly prices: UnitPrices | null
+  readonly advice: PriceAdvice | null
+}
+
+export interface Economics extends DayRange {
+  readonly revenue: NanoUsd
+  readonly gpuCost: NanoUsd
+  readonly margin: NanoUsd
+  readonly models: readonly ModelEconomics[]
+}
+
+/** Of models for everyone. */
+export async function readEconomics(
+  app: App,
+  input: RangeInput & { readonly model?: string | undefined; readonly utilisationBp?: number | undefined },
+): Promise<Result<Economics>> {
+  const range = readRange(app, input, (to) => addMs(to, -(DEFAULT_DAYS - 1) * DAY_MS))
+  if (!range.ok) return range
+  return readSnapshot(app.database, async (db) => {
+    const used = await sumServing(db, { model: input.model }, range.value)
+    const names = used.flatMap(({ model, models }) => [model, ...models])
+    const revenues = await sumModelRevenue(db, names, range.value)
+    const known = new Map((await readModels(db, names)).map((one) => [one.name, one]))
+    const deployed = new Map((await listManaged(db)).map((one) => [one.model, one]))
+    const models = used.map((one) =>
+      economicsOf(one, range.value, revenues, known.get(one.model), deployed.get(one.model), input.utilisationBp),
+    )
+    const revenue = sumUsd(models.map((one) => one.revenue))
+    const gpuCost = sumUsd(models.map((one) => one.usage.gpuCost))
+    return ok({ ...range.value, revenue, gpuCost, margin: nanoUsdOf(revenue - gpuCost), models })
+  })
+}
+
+function economicsOf(
+  used: ModelUsage,
+  range: DayRange,
+  revenues: ReadonlyMap<string, NanoUsd>,
+  known: Model | undefined,
+  deployed: ManagedDeployment | undefined,
+  utilisationBp: number | undefined,
+): ModelEconomics {
+  const names = new Set([used.model, ...used.models])
+  const revenue = sumUsd([...names].map((name) => revenues.get(name) ?? zeroUsd))
+  const prices = known === undefined ? null : unitPricesOf(known.kind, pricesOf(known))
+  return {
+    ...range,
+    model: used.model,
+    kind: known?.kind ?? null,
+    deploymentId: deployed?.id ?? null,
+    revenue,
+    margin: nanoUsdOf(revenue - used.gpuCost),
+    supplier: used.supplier,
+    usage: used,
+    targetOutstanding: deployed?.settings.scaling.targetOutstanding ?? null,
+    prices,
+    advice: prices === null ? null : advisePrice(used, prices, utilisationBp),
+  }
+}
+
+function pricesOf(row: Model) {
+  return {
+    input: row.input_nano,
+    cached: row.cached_nano,
+    output: row.output_nano,
+    pixelStep: row.pixel_step_nano,
+    character: row.character_nano,
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * What a model on rented GPUs earns and costs, and which price would cover it. Money and units are whole numbers; every
+ * division names its rounding, and a price is rounded up so that it never falls short of the cost.
+ */
+import { MINUTE_MS } from '../base/instant.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { ModelKind, ModelPrices } from './inference.ts'
+
+/** Of the replicas of one model, over a period. */
+export interface ServingUsage {
+  readonly requests: bigint
+  /** Tokens; characters for speech. Cached ones included. */
+  readonly inputUnits: bigint
+  readonly cachedUnits: bigint
+  /** Tokens; pixels × steps for images. */
+  readonly outputUnits: bigint
+  /** Durations of requests added up. */
+  readonly requestMs: bigint
+  /** Time with at least one request, added up over replicas. */
+  readonly busyMs: bigint
+  /** Time that was charged. */
+  readonly paidMs: bigint
+  readonly gpuCost: NanoUsd
+}
+
+const PER_MILLION = 1_000_000n
+const ALL_BP = 10_000n
+/** Below this, throughput is a matter of chance. */
+export const MIN_BUSY_MS = 10n * BigInt(MINUTE_MS)
+export const MIN_REQUESTS = 100n
+
+export function unitsOf({ inputUnits, outputUnits }: Pick<ServingUsage, 'inputUnits' | 'outputUnits'>): bigint {
+  return inputUnits + outputUnits
+}
+
+/** Share of the paid time with at least one request, in basis points, rounded down. null: nothing was paid. */
+export function utilisationBp({ busyMs, paidMs }: Pick<ServingUsage, 'busyMs' | 'paidMs'>): number | null {
+  return paidMs === 0n ? null : Number(min((busyMs * ALL_BP) / paidMs, ALL_BP))
+}
+
+/** Nano-USD per million of all units together. */
+export interface UnitPrices {
+  readonly input: NanoUsd
+  readonly cached: NanoUsd
+  readonly output: NanoUsd
+}
+
+/** What the columns of usage are sold at. */
+export function unitPricesOf(kind: ModelKind, prices: ModelPrices): UnitPrices {
+  if (kind === 'image') return { input: zeroUsd, cached: zeroUsd, output: prices.pixelStep }
+  if (kind === 'speech') return { input: prices.character, cached: prices.character, output: zeroUsd }
+  return { input: prices.input, cached: prices.cached, output: prices.output }
+}
+
+type Units = Pick<ServingUsage, 'inputUnits' | 'cachedUnits' | 'outputUnits'>
+
+/** The income from these units, in millionths of a nano-dollar. */
+function incomeMillionths(prices: UnitPrices, { inputUnits, cachedUnits, outputUnits }: Units): bigint {
+  const cached = min(cachedUnits, inputUnits)
+  return prices.input * (inputUnits - cached) + prices.cached * cached + prices.output * outputUnits
+}
+
+export type PriceAdvice =
+  | {
+      readonly kind: 'too_little_measured'
+      readonly busyMs: bigint
+      readonly requests: bigint
+    }
+  | {
+      readonly kind: 'measured'
+      /** That the prices below are for. */
+      readonly utilisationBp: number
+      /** Per million units of any kind, with which income covers cost. */
+      readonly blended: NanoUsd
+      /** The current prices, raised or lowered by one factor until they cover cost. null: the model is free. */
+      readonly prices: UnitPrices | null
+      /** From this utilisation on, current prices cover cost. Above 10,000: never. null: the model is free. */
+      readonly breakEvenBp: number | null
+    }
+
+/**
+ * Which price covers the cost of GPUs if replicas are busy for `atBp` of the paid time, with the mix of units and the
+ * throughput that was measured while they were busy. `atBp` undefined: the measured utilisation.
+ */
+export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: number): PriceAdvice {
+  const { busyMs, paidMs, requests, gpuCost } = usage
+  const units = unitsOf(usage)
+  const measuredBp = utilisationBp(usage)
+  if (measuredBp === null || busyMs < MIN_BUSY_MS || requests < MIN_REQUESTS || units === 0n || measuredBp === 0) {
+    return { kind: 'too_little_measured', busyMs, requests }
+  }
+  // Without a given utilisation, what was sold has to carry what was paid, to the nano-dollar.
+  const [scaledCost, scale] =
+    atBp === undefined ? [gpuCost as bigint, 1n] : [gpuCost * busyMs * ALL_BP, paidMs * BigInt(atBp)]
+  const income = incomeMillionths(prices, usage)
+  const raise = (price: NanoUsd): NanoUsd =>
+    nanoUsdOf(ceilDivide(price * scaledCost * PER_MILLION, max(income, 1n) * scale))
+  return {
+    kind: 'measured',
+    utilisationBp: atBp ?? measuredBp,
+    blended: nanoUsdOf(ceilDivide(scaledCost * PER_MILLION, units * scale)),
+    prices:
+      income === 0n ? null : { input: raise(prices.input), cached: raise(prices.cached), output: raise(prices.output) },
+    breakEvenBp: income === 0n ? null : toCount(ceilDivide(gpuCost * busyMs * PER_MILLION * ALL_BP, paidMs * income)),
+  }
+}
+
+/** The income if replicas are busy for `atBp` of the paid time, rounded down. */
+export function incomeAt(usage: ServingUsage, prices: UnitPrices, atBp: number): NanoUsd {
+  const { busyMs, paidMs } = usage
+  if (busyMs === 0n) return zeroUsd
+  return nanoUsdOf((incomeMillionths(prices, usage) * paidMs * BigInt(atBp)) / (busyMs * ALL_BP * PER_MILLION))
+}
+
+/** A percentage of `whole`, to a tenth. null: of nothing. */
+export function percentageOf(part: bigint, whole: bigint): number | null {
+  return whole === 0n ? null : Number((part * 1_000n) / whole) / 10
+}
+
+/** `count` per `per`, with two decimals. null: per nothing. */
+export function rateOf(count: bigint, per: bigint, scale = 1n): number | null {
+  return per === 0n ? null : Number((count * scale * 100n) / per) / 100
+}
+
+function toCount(value: bigint): number {
+  return Number(min(value, BigInt(Number.MAX_SAFE_INTEGER)))
+}
+
+function ceilDivide(dividend: bigint, divisor: bigint): bigint {
+  return dividend <= 0n ? 0n : (dividend + divisor - 1n) / divisor
+}
+
+function min(a: bigint, b: bigint): bigint {
+  return a < b ? a : b
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b
+}

@@ -1,0 +1,122 @@
+/** Economics of managed deployments over HTTP. */
+import {
+  readDeploymentUsage,
+  readEconomics,
+  type DeploymentUsage,
+  type ModelEconomics,
+} from '../../app/economics.ts'
+import { SECOND_MS } from '../../base/instant.ts'
+import { formatUsd } from '../../base/money.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
+import { ok } from '../../contract/result.ts'
+import {
+  MIN_BUSY_MS,
+  MIN_REQUESTS,
+  percentageOf,
+  rateOf,
+  unitsOf,
+  utilisationBp,
+  type PriceAdvice,
+  type UnitPrices,
+} from '../../domain/economics.ts'
+import type { Handlers } from '../handler.ts'
+
+type Model = ResponseOf<Api['getEconomics']>['models'][number]
+
+export const economicsHandlers = {
+  getDeploymentUsage: async (app, { actor, params, query }) => {
+    const found = await readDeploymentUsage(app, actor, params.id, query)
+    if (!found.ok) return found
+    return ok({ from: found.value.from, to: found.value.to, ...usageOnWire(found.value) })
+  },
+
+  getEconomics: async (app, { query }) => {
+    const { utilisationPercent, ...rest } = query
+    const at = utilisationPercent === undefined ? {} : { utilisationBp: Math.round(utilisationPercent * 100) }
+    const found = await readEconomics(app, { ...rest, ...at })
+    if (!found.ok) return found
+    const { from, to, revenue, gpuCost, margin, models } = found.value
+    return ok({
+      from,
+      to,
+      revenueUsd: formatUsd(revenue),
+      gpuCostUsd: formatUsd(gpuCost),
+      marginUsd: formatUsd(margin),
+      models: models.map(modelOnWire),
+    })
+  },
+} satisfies Partial<Handlers>
+
+function usageOnWire({ usage, targetOutstanding }: DeploymentUsage) {
+  const { requests, inputUnits, cachedUnits, outputUnits, requestMs, busyMs, paidMs, gpuCost } = usage
+  const perSecond = BigInt(SECOND_MS)
+  return {
+    requests: Number(requests),
+    inputUnits: Number(inputUnits),
+    cachedUnits: Number(cachedUnits),
+    outputUnits: Number(outputUnits),
+    gpuCostUsd: formatUsd(gpuCost),
+    paidSeconds: Number(paidMs) / SECOND_MS,
+    busySeconds: Number(busyMs) / SECOND_MS,
+    utilisationPercent: percentOfBp(utilisationBp(usage)),
+    outstandingPerReplica: rateOf(requestMs, paidMs),
+    targetOutstanding,
+    unitsPerSecond: rateOf(unitsOf(usage), busyMs, perSecond),
+    outputUnitsPerSecond: rateOf(outputUnits, busyMs, perSecond),
+    unitsPerUsd: rateOf(unitsOf(usage), gpuCost, NANO_PER_USD),
+  }
+}
+
+const NANO_PER_USD = 1_000_000_000n
+
+function modelOnWire(one: ModelEconomics): Model {
+  return {
+    model: one.model,
+    kind: one.kind,
+    deploymentId: one.deploymentId,
+    revenueUsd: formatUsd(one.revenue),
+    marginUsd: formatUsd(one.margin),
+    marginPercent: percentageOf(one.margin, one.revenue),
+    supplierUsd: formatUsd(one.supplier),
+    ...usageOnWire(one),
+    prices: one.prices === null ? null : pricesOnWire(one.prices),
+    advice: one.advice === null ? null : adviceOnWire(one.advice),
+  }
+}
+
+function pricesOnWire({ input, cached, output }: UnitPrices) {
+  return {
+    inputUsdPerMillion: formatUsd(input),
+    cachedUsdPerMillion: formatUsd(cached),
+    outputUsdPerMillion: formatUsd(output),
+  }
+}
+
+function adviceOnWire(advice: PriceAdvice): NonNullable<Model['advice']> {
+  if (advice.kind === 'too_little_measured') {
+    const missingMs = Number(MIN_BUSY_MS - advice.busyMs)
+    return {
+      isMeasured: false,
+      neededRequests: Math.max(0, Number(MIN_REQUESTS - advice.requests)),
+      neededBusySeconds: Math.max(0, Math.ceil(missingMs / SECOND_MS)),
+      utilisationPercent: null,
+      blendedUsdPerMillion: null,
+      prices: null,
+      breakEvenUtilisationPercent: null,
+    }
+  }
+  return {
+    isMeasured: true,
+    neededRequests: 0,
+    neededBusySeconds: 0,
+    utilisationPercent: percentOfBp(advice.utilisationBp),
+    blendedUsdPerMillion: formatUsd(advice.blended),
+    prices: advice.prices === null ? null : pricesOnWire(advice.prices),
+    breakEvenUtilisationPercent: percentOfBp(advice.breakEvenBp),
+  }
+}
+
+function percentOfBp(bp: number | null): number | null {
+  return bp === null ? null : bp / 100
+}
