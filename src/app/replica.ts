@@ -9,7 +9,7 @@ import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
 import type { ReplicaEnd } from '../domain/serving.ts'
 import { pricePerHour } from '../domain/term.ts'
-import { undoOnFailure, type Tx } from '../store/database.ts'
+import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { listCheapest, type ListedMachine } from '../store/machine.ts'
 import { readHouseSpend, readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
@@ -50,7 +50,7 @@ export async function startReplica(
   const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
-  for (const machine of await listCandidates(tx, spec, others)) {
+  for (const machine of await listCandidates(tx.db, spec, others)) {
     if (needsDownloads && app.drivers.get(machine.driver)?.traits.downloads !== true) continue
     const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
     if (left !== null && cost > left) return fail('hourly_budget', { costPerHour: cost, left })
@@ -93,7 +93,12 @@ function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[])
   return nanoUsdOf(spent >= budget ? 0n : budget - spent)
 }
 
-async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Replica[]): Promise<ListedMachine[]> {
+/** Machines that a replica would be ordered on, in this order. */
+export async function listCandidates(
+  db: Db,
+  spec: DeploymentSpec,
+  others: readonly Replica[],
+): Promise<ListedMachine[]> {
   const { gpus, recipe } = spec
   const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
   const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
@@ -104,9 +109,9 @@ async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Rep
     ...(gpus.region === undefined ? {} : { region: gpus.region }),
     ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
   }
-  const fitting = await listCheapest(tx.db, { ...wanted, minRamMib: Math.max(asked, needed) })
+  const fitting = await listCheapest(db, { ...wanted, minRamMib: Math.max(asked, needed) })
   // If nothing is large enough, the largest reason is the arithmetic of one that is not.
-  const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(tx.db, wanted)
+  const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(db, wanted)
   const onMachine = (id: string): number => others.filter(({ node }) => node === id).length
   const price = (one: ListedMachine): bigint => one.price_nano_per_gpu_hour ?? 0n
   return machines.toSorted((a, b) => {
@@ -115,7 +120,7 @@ async function listCandidates(tx: Tx, spec: DeploymentSpec, others: readonly Rep
   })
 }
 
-function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
+export function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
   return (machine.hardware.ramGb * gpus.count) / machine.gpus_total
 }
 
@@ -267,7 +272,7 @@ export async function explainReplica(
   return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
 }
 
-function gpusText({ gpus }: DeploymentSpec): string {
+export function gpusText({ gpus }: DeploymentSpec): string {
   const memory = gpus.minMemoryGb === undefined ? '' : ` with ${gpus.minMemoryGb} GB`
   const where = gpus.region === undefined ? '' : ` in ${gpus.region}`
   const price = gpus.maxUsdPerGpuHour === undefined ? '' : ` for at most $${gpus.maxUsdPerGpuHour} per GPU-hour`

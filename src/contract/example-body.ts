@@ -55,6 +55,10 @@ export const exampleBodies: { readonly [Id in WithBody]: BodyInputOf<Api[Id]> } 
     replicas: { min: 0, max: 4 },
     hourlyBudgetUsd: '12.00',
   },
+  quoteManagedDeployment: {
+    recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', weightsGib: 16 },
+    gpus: { model: 'H100', count: 1 },
+  },
   changeManagedDeployment: { replicas: { min: 1, max: 8 } },
   rolloutManagedDeployment: { recipe: { name: 'vllm', hubModel: 'Qwen/Qwen3-8B', contextTokens: 32_768 } },
   setSecret: { value: 'correct horse battery staple' },

@@ -202,6 +202,27 @@ export const managedDeploymentEndpoints = {
     response: managedDeployment,
     idempotent: true,
   }),
+  quoteManagedDeployment: endpoint({
+    ...deployment,
+    method: 'POST',
+    path: `${base}/quote`,
+    access: ['compute:read', 'operator'],
+    summary: 'Show what a replica would cost now, without ordering it',
+    errors: [400, 401, 403, 500],
+    body: z
+      .strictObject({
+        kind: modelKind.default('chat'),
+        forEveryone: z.boolean().optional(),
+        ...specFields,
+      })
+      .meta({ id: 'QuoteManagedDeployment' }),
+    response: z.object({
+      costPerHourUsd: z.string().describe('Of one replica, on the cheapest machine that fits'),
+      gpuModel: z.string(),
+      region: z.string(),
+      node: z.string(),
+    }),
+  }),
   changeManagedDeployment: endpoint({
     ...deployment,
     method: 'PATCH',

@@ -2,7 +2,14 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { HOUR_MS } from '../base/instant.ts'
 import { nanoUsdOf, usd, zeroUsd } from '../base/money.ts'
-import { advisePrice, incomeAt, MIN_BUSY_MS, MIN_REQUESTS, utilisationBp, type ServingUsage } from './economics.ts'
+import {
+  advisePrice,
+  MIN_BUSY_MS,
+  MIN_REQUESTS,
+  utilisationBp,
+  type ServingUsage,
+  type UnitPrices,
+} from './economics.ts'
 
 const hour = BigInt(HOUR_MS)
 /** Ten hours of a GPU at $2, busy for four of them with 1,000 tokens per second. */
@@ -17,6 +24,13 @@ const day: ServingUsage = {
   gpuCost: usd('20'),
 }
 const prices = { input: usd('0.50'), cached: usd('0.10'), output: usd('2') }
+
+/** The income if replicas are busy for this share of the paid time, rounded down. */
+function incomeAt({ inputUnits, cachedUnits, outputUnits, busyMs, paidMs }: ServingUsage, at: UnitPrices, bp: number) {
+  const cached = cachedUnits < inputUnits ? cachedUnits : inputUnits
+  const millionths = at.input * (inputUnits - cached) + at.cached * cached + at.output * outputUnits
+  return (millionths * paidMs * BigInt(bp)) / (busyMs * 10_000n * 1_000_000n)
+}
 
 describe('the price advisor', () => {
   test('at the measured utilisation, asks for what was paid divided by what was sold', () => {

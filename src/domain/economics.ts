@@ -105,13 +105,6 @@ export function advisePrice(usage: ServingUsage, prices: UnitPrices, atBp?: numb
   }
 }
 
-/** The income if replicas are busy for `atBp` of the paid time, rounded down. */
-export function incomeAt(usage: ServingUsage, prices: UnitPrices, atBp: number): NanoUsd {
-  const { busyMs, paidMs } = usage
-  if (busyMs === 0n) return zeroUsd
-  return nanoUsdOf((incomeMillionths(prices, usage) * paidMs * BigInt(atBp)) / (busyMs * ALL_BP * PER_MILLION))
-}
-
 /** A percentage of `whole`, to a tenth. null: of nothing. */
 export function percentageOf(part: bigint, whole: bigint): number | null {
   return whole === 0n ? null : Number((part * 1_000n) / whole) / 10

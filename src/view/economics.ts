@@ -1,4 +1,5 @@
 /** Economics of models on rented GPUs, as people read them. Shared by the CLI and the console. */
+import { usd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import { money, signedMoney } from './money.ts'
 import { count, number } from './number.ts'
@@ -64,7 +65,7 @@ function pricesText({ prices }: Advice): string[] {
   if (prices === null) return []
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached, outputUsdPerMillion: output } = prices
   const parts = { input, cached, output }
-  const sold = Object.entries(parts).filter(([, price]) => Number(price) > 0)
+  const sold = Object.entries(parts).filter(([, price]) => usd(price) > 0n)
   return [`With the current ratio of prices: ${sold.map(([name, price]) => `${money(price)} ${name}`).join(', ')}.`]
 }
 

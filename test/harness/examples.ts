@@ -191,6 +191,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   listManagedDeployments: none,
   getManagedDeployment: (its) => owned({ id: its.managedDeployment }),
   createManagedDeployment: withBody(exampleBodies.createManagedDeployment),
+  quoteManagedDeployment: withBody(exampleBodies.quoteManagedDeployment),
   changeManagedDeployment: (its) => owned({ id: its.managedDeployment }, { replicas: { min: 0, max: 2 } }),
   rolloutManagedDeployment: (its) => owned({ id: its.managedDeployment }, exampleBodies.rolloutManagedDeployment),
   deleteManagedDeployment: (its) => owned({ id: its.managedDeploymentToDelete }),

@@ -11,6 +11,7 @@ import {
 } from '../../app/managed-deployment.ts'
 import { named } from '../../app/model.ts'
 import { explainReplica } from '../../app/replica.ts'
+import { quoteReplica } from '../../app/replica-quote.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull, SECOND_MS } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -51,6 +52,19 @@ export const managedDeploymentHandlers = {
       })
       return created.ok ? ok(await oneOnWire(app, tx.db, created.value)) : created
     }),
+
+  quoteManagedDeployment: async (app, { actor, body }) => {
+    const { recipe, gpus, kind, forEveryone = false } = body
+    const quoted = await quoteReplica(app, app.database.db, actor, { spec: { recipe, gpus }, kind, forEveryone })
+    if (!quoted.ok) return quoted
+    const { machine, costPerHour } = quoted.value
+    return ok({
+      costPerHourUsd: formatUsd(costPerHour),
+      gpuModel: machine.gpu_model,
+      region: machine.region,
+      node: machine.id,
+    })
+  },
 
   changeManagedDeployment: async (app, { actor, params, body }) => {
     const { sharedWith, ...given } = body
