@@ -10,6 +10,7 @@ import { accountsSearch } from './pages/accounts/search.ts'
 import { auditSearch } from './pages/audit/search.ts'
 import { billingSearch } from './pages/billing/search.ts'
 import { costsSearch } from './pages/costs/search.ts'
+import { economicsSearch } from './pages/economics/search.ts'
 import { eventsSearch } from './pages/events/search.ts'
 import { fleetSearch } from './pages/fleet/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
@@ -169,6 +170,28 @@ export const pages = [
     scopes: ['inference'],
     search: playgroundSearch,
     load: async () => (await import('./pages/speech/page.tsx')).SpeechPage,
+  }),
+  page({
+    path: '/deployments',
+    title: 'Deployments',
+    icon: 'layers',
+    in: 'Models',
+    scopes: compute,
+    load: async () => (await import('./pages/deployments/page.tsx')).DeploymentsPage,
+  }),
+  page({
+    path: '/deployments/new',
+    title: 'Deploy a model',
+    in: '/deployments',
+    scopes: compute,
+    load: async () => (await import('./pages/deploy/page.tsx')).DeployPage,
+  }),
+  page({
+    path: '/deployments/$id',
+    title: 'Deployment',
+    in: '/deployments',
+    scopes: compute,
+    load: async () => (await import('./pages/deployment/page.tsx')).DeploymentPage,
   }),
   page({
     path: '/requests',
@@ -333,6 +356,15 @@ export const pages = [
     in: 'Operator',
     scopes: ['operator'],
     load: async () => (await import('./pages/models/page.tsx')).ModelsPage,
+  }),
+  page({
+    path: '/operator/economics',
+    title: 'Economics',
+    icon: 'chart',
+    in: 'Operator',
+    scopes: ['operator'],
+    search: economicsSearch,
+    load: async () => (await import('./pages/economics/page.tsx')).EconomicsPage,
   }),
   page({
     path: '/operator/fleet',

@@ -30,6 +30,7 @@ const readAgain: Readonly<Record<string, readonly CallableId[]>> = {
   ],
   balance: ['getCustomerBalance', 'getStatement', 'getDailyStatement', 'listInvoices', 'getPurchaseHistory'],
   budget: ['listBudgets'],
+  deployment: ['listManagedDeployments', 'getManagedDeployment'],
   key: ['listApiKeys'],
   webhook: ['listWebhookDeliveries', 'listWebhooks'],
 }

@@ -62,7 +62,10 @@ function describeModel(one: Model): Content[] {
     ['GPU cost', `${money(one.gpuCostUsd)}, ${money(one.supplierUsd)} of it to suppliers`],
     ['Margin', toned(isLoss(one) ? 'bad' : 'good', marginText(one))],
     ['Requests', number(one.requests)],
-    [`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`, `${number(one.inputUnits)} in, ${number(one.outputUnits)} out`],
+    [
+      `${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`,
+      `${number(one.inputUnits)} in, ${number(one.outputUnits)} out`,
+    ],
     ['GPU time', `${span(one.paidSeconds)} paid, ${span(one.busySeconds)} busy`],
     ['Utilisation', percent(one.utilisationPercent)],
     ['Outstanding', `${outstandingText(one)} requests per replica`],

@@ -32,7 +32,10 @@ export function unitNoun(kind: Economics['kind'] | undefined): string {
 }
 
 /** `0.8 of 4`: requests per replica and what scaling aims for. */
-export function outstandingText({ outstandingPerReplica, targetOutstanding }: Pick<Usage, 'outstandingPerReplica' | 'targetOutstanding'>): string {
+export function outstandingText({
+  outstandingPerReplica,
+  targetOutstanding,
+}: Pick<Usage, 'outstandingPerReplica' | 'targetOutstanding'>): string {
   const now = rate(outstandingPerReplica)
   return targetOutstanding === null || outstandingPerReplica === null ? now : `${now} of ${number(targetOutstanding)}`
 }

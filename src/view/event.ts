@@ -1,5 +1,6 @@
 /** Events: title, tone, and the data worth showing. */
 import type { EventRecord, EventType } from '../contract/event.ts'
+import { replicaReason, scaledText } from './deployment.ts'
 import { gpusLabel } from './gpu.ts'
 import { hourlyPrice, money } from './money.ts'
 import { count } from './number.ts'
@@ -102,6 +103,10 @@ export function eventDetail({ type, data }: Pick<EventRecord, 'type' | 'data'>):
     ]
     return parts.filter(Boolean).join(', ')
   }
+  if (type === 'deployment.scaled') return scaledText(data)
+  if (type === 'deployment.replica_ready' && typeof data['startSeconds'] === 'number')
+    return `After ${count(data['startSeconds'], 'second')}`
+  if (type.startsWith('deployment.replica_') && typeof data['reason'] === 'string') return replicaReason(data['reason'])
   const amount = text('amountUsd')
   if (amount !== undefined) return money(amount)
   if (type === 'balance.runway_low' && typeof data['hours'] === 'number')

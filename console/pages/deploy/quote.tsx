@@ -1,0 +1,59 @@
+/** What a replica would cost now, and all of them together. */
+import { useEffect, useState } from 'react'
+import type { CallInput } from '../../../src/client/client.ts'
+import { nanoUsdOf, usd } from '../../../src/base/money.ts'
+import { api } from '../../../src/contract/api.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { count } from '../../../src/view/number.ts'
+import { useCall } from '../../api/query.ts'
+import { optionalNumber } from '../../form/read.ts'
+import { Facts } from '../../ui/card.tsx'
+import { ErrorNotice } from '../../ui/error-notice.tsx'
+import { Skeleton } from '../../ui/skeleton.tsx'
+import { specOf } from '../deployment/spec-fields.tsx'
+import type { DeployValues } from './page.tsx'
+
+/** After the last key. */
+const PAUSE_MS = 400
+
+type Body = NonNullable<CallInput<'quoteManagedDeployment'>['body']>
+
+export function Quote({ values }: { values: DeployValues }) {
+  const typed = JSON.stringify({ kind: values.kind, forEveryone: values.forEveryone, ...specOf(values) })
+  const settled = JSON.parse(useSettled(typed)) as Body
+  const isComplete = api.quoteManagedDeployment.body?.safeParse(settled).success === true
+  const quote = useCall('quoteManagedDeployment', { body: settled }, { enabled: isComplete, keepsLast: true })
+  if (!isComplete) return <p className="text-sm text-muted">Choose GPUs to see the cost.</p>
+  if (quote.error !== null) return <ErrorNotice error={quote.error} isRead />
+  if (quote.data === undefined) return <Skeleton rows={2} />
+  const { costPerHourUsd, gpuModel, region } = quote.data
+  const max = optionalNumber(values.max) ?? 1
+  const min = optionalNumber(values.min) ?? 0
+  const times = (replicas: number): string =>
+    hourlyPrice(nanoUsdOf(usd(costPerHourUsd) * BigInt(Number.isInteger(replicas) && replicas > 0 ? replicas : 0)))
+  return (
+    <div aria-live="polite" className="flex flex-col gap-3">
+      <Facts
+        facts={[
+          ['One replica', <strong key="price">{hourlyPrice(costPerHourUsd)}</strong>],
+          ['At least', min === 0 ? '$0.00/hr when idle' : `${times(min)} for ${count(min, 'replica')}`],
+          ['At most', `${times(max)} for ${count(max, 'replica')}`],
+          ['Machine', `${gpuModel} in ${region}`],
+        ]}
+      />
+      <p className="text-sm text-muted">
+        The cheapest machine that fits now. Later replicas may cost more; a price cap or a budget limits them.
+      </p>
+    </div>
+  )
+}
+
+/** The value after a pause in typing. */
+function useSettled(value: string): string {
+  const [settled, setSettled] = useState(value)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), PAUSE_MS)
+    return () => clearTimeout(timer)
+  }, [value])
+  return settled
+}

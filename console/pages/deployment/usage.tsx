@@ -1,0 +1,48 @@
+/** Requests, GPU cost and utilisation of a deployment in the last 30 days. */
+import { outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
+import type { ManagedDeployment } from '../../../src/view/deployment.ts'
+import { money } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
+import { useCall } from '../../api/query.ts'
+import { Answer } from '../../ui/answer.tsx'
+import { Section, Stat, Stats } from '../../ui/card.tsx'
+
+/** As often as the server counts. */
+const EVERY_MS = 10_000
+
+export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeployment }) {
+  const usage = useCall('getDeploymentUsage', { params: { id } }, { everyMs: EVERY_MS })
+  const noun = unitNoun(kind)
+  return (
+    <Section title="Last 30 days">
+      <Answer of={usage} skeleton={<span className="h-[6.9rem] animate-pulse rounded-lg bg-sunken" />}>
+        {(used) => (
+          <Stats>
+            <Stat
+              label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`}
+              value={number(used.inputUnits + used.outputUnits)}
+              detail={`${number(used.requests)} requests`}
+            />
+            <Stat
+              label="GPU cost"
+              value={money(used.gpuCostUsd)}
+              detail={
+                used.unitsPerUsd === null ? 'Nothing charged yet' : `${rate(used.unitsPerUsd)} ${noun}s per dollar`
+              }
+            />
+            <Stat
+              label="Utilisation"
+              value={percent(used.utilisationPercent)}
+              detail={`${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`}
+            />
+            <Stat
+              label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s per second`}
+              value={rate(used.unitsPerSecond)}
+              detail={`${outstandingText(used)} requests per replica`}
+            />
+          </Stats>
+        )}
+      </Answer>
+    </Section>
+  )
+}
