@@ -4,7 +4,7 @@ import { endRental, openAccount, refund, settle, startRental } from '../../test/
 import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, shareOf, usd } from '../base/money.ts'
-import { settingsOf, type DeploymentSpec } from '../contract/managed-deployment.ts'
+import { settingsOf } from '../contract/managed-deployment.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import { initialScaling } from '../domain/scaling.ts'
 import { transact } from '../store/database.ts'
@@ -47,7 +47,7 @@ beforeAll(async () => {
       owns_model: false,
       settings,
       scaling: initialScaling(settings.replicas, tx.clock.now()),
-      spec: { recipe: { name: 'vllm' }, gpus: { count: 1 } } as DeploymentSpec,
+      spec: { recipe: { name: 'vllm' }, gpus: { count: 1 } },
     })
   })
   ledger.clock.advance(MINUTE_MS)

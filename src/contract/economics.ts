@@ -44,7 +44,9 @@ const priceAdvice = z
     neededBusySeconds: z.number().describe('Busy time that is still missing for advice'),
     utilisationPercent: z.number().nullable().describe('Utilisation that the advised prices are for'),
     blendedUsdPerMillion: z.string().nullable().describe('Price per million units, input and output, that covers cost'),
-    prices: unitPrices.nullable().describe('Current prices multiplied so that they cover cost; null: the model is free'),
+    prices: unitPrices
+      .nullable()
+      .describe('Current prices multiplied so that they cover cost; null: the model is free'),
     breakEvenUtilisationPercent: z
       .number()
       .nullable()

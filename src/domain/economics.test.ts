@@ -94,7 +94,7 @@ describe('the price advisor', () => {
         const advice = advisePrice(usage, now)
         if (advice.kind !== 'measured' || advice.breakEvenBp === null) throw new Error('nothing was advised')
         expect(incomeAt(usage, now, advice.breakEvenBp) + 1n).toBeGreaterThanOrEqual(usage.gpuCost)
-        if (advice.breakEvenBp > 1) expect(incomeAt(usage, now, advice.breakEvenBp - 1)).toBeLessThan(usage.gpuCost)
+        expect(incomeAt(usage, now, advice.breakEvenBp - 1)).toBeLessThan(usage.gpuCost)
       }),
     )
   })

@@ -107,9 +107,8 @@ const VERY_LATE_MS = DAY_MS
 /** Whether a replica lives or ended so recently that its hours may still change. */
 export async function hasRecentReplicas(db: Db, now: Instant): Promise<boolean> {
   const since = addMs(now, -VERY_LATE_MS - 2 * HOUR_MS)
-  const found = await sql`select 1 from replica_record where ended_at is null or ended_at >= ${at(since)} limit 1`.execute(
-    db,
-  )
+  const found =
+    await sql`select 1 from replica_record where ended_at is null or ended_at >= ${at(since)} limit 1`.execute(db)
   return found.rows.length > 0
 }
 

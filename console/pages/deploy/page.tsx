@@ -38,8 +38,7 @@ export function DeployPage() {
   const form = useCallForm('createManagedDeployment', {
     refreshes: ['listManagedDeployments'],
     initial: empty,
-    // The schema checks what is typed; its types do not know that yet.
-    body: (values) => bodyOf(values) as never,
+    body: bodyOf,
     paths: { ...specPaths, ...scalingPaths, budget: 'hourlyBudgetUsd' },
     check: ({ name }) => ({ name: name.trim() === '' ? 'Enter a name' : undefined }),
     onDone: (made) => {
@@ -73,7 +72,7 @@ function bodyOf(values: DeployValues) {
   const { name, kind, forEveryone, budget } = values
   return {
     ...(forEveryone ? { model: name.trim(), forEveryone } : { name: name.trim() }),
-    kind,
+    kind: kind as keyof typeof modelKindLabels,
     ...specOf(values),
     ...scalingOf(values),
     hourlyBudgetUsd: optionalText(budget),

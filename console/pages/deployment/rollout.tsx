@@ -15,7 +15,7 @@ export function RolloutDialog({ deployment, onClose }: { deployment: ManagedDepl
       action="Roll out"
       wide
       initial={{ ...specValuesOf(spec), inPlace: false as boolean }}
-      body={({ inPlace, ...values }) => ({ ...specOf(values, spec), inPlace }) as never}
+      body={({ inPlace, ...values }) => ({ ...specOf(values, spec), inPlace })}
       paths={specPaths}
       done={(made) => `Version ${made.version} is being rolled out`}
       onClose={onClose}

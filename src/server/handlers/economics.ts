@@ -1,10 +1,5 @@
 /** Economics of managed deployments over HTTP. */
-import {
-  readDeploymentUsage,
-  readEconomics,
-  type DeploymentUsage,
-  type ModelEconomics,
-} from '../../app/economics.ts'
+import { readDeploymentUsage, readEconomics, type DeploymentUsage, type ModelEconomics } from '../../app/economics.ts'
 import { SECOND_MS } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
