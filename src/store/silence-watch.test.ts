@@ -28,9 +28,19 @@ const seen = async () =>
   (await sql<{ what: string }>`select what from seen`.execute(other.db)).rows.map((row) => row.what)
 const note = (db: Database['db'], what: string) => sql`insert into seen values (${what})`.execute(db)
 
-test('waits for a slow statement while heartbeats are answered', async () => {
-  await sql`select pg_sleep(4)`.execute(database.db)
+test('waits for a slow statement while heartbeats are answered, and until the first one is', async () => {
+  other.silence.follow(() => false)
+  await Promise.all([database, other].map(({ db }) => sql`select pg_sleep(4)`.execute(db)))
   expect(await seen()).toEqual([])
+})
+
+test('without heartbeats after the first one, times out', async () => {
+  let isAnswered = true
+  database.silence.follow(() => isAnswered)
+  const work = sql`select pg_sleep(15)`.execute(database.db)
+  await waitFor('the first heartbeat', () => database.silence.isAnswering())
+  isAnswered = false
+  await expect(work).rejects.toBeInstanceOf(DatabaseSilent)
 })
 
 test('without heartbeats, times out, rolls back, and the pool recovers', async () => {

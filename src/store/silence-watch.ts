@@ -56,6 +56,19 @@ export class SilenceWatch {
     clearInterval(this.#timer)
   }
 
+  /**
+   * Counts missed heartbeats from the first answered one. Before it they say nothing: on a slow machine the notification
+   * connection took more than two seconds, and a server that was starting gave up.
+   */
+  follow(isAnswering: () => boolean): void {
+    let hasAnswered = false
+    this.isAnswering = () => {
+      const isAnswered = isAnswering()
+      hasAnswered ||= isAnswered
+      return isAnswered || !hasAnswered
+    }
+  }
+
   #tick(): void {
     this.#silentTicks = this.isAnswering() ? 0 : this.#silentTicks + 1
     for (const waiting of this.#waiting) {
