@@ -75,7 +75,11 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
         'berth-server-0',
         'berth-server-1',
       ])
-      for (const { status } of pods) expect(status.containerStatuses[0]).toMatchObject({ ready: true, restartCount: 0 })
+      // `lastState` says why a pod was restarted.
+      for (const { status } of pods) {
+        const { ready, restartCount, lastState } = status.containerStatuses[0]
+        expect({ ready, restartCount, lastState }).toEqual({ ready: true, restartCount: 0, lastState: {} })
+      }
       expect((await lab.get('networkpolicies,poddisruptionbudgets')).map(({ kind }) => kind).toSorted()).toEqual([
         'NetworkPolicy',
         'PodDisruptionBudget',
@@ -125,6 +129,9 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
     expect(tenants[0].status.phase).toBe('Running')
     await terminate(ada, name)
     await untilGone(ada, name)
+    const asBerth = ['--as', `system:serviceaccount:${NAMESPACE}:${RELEASE}`, '--dry-run=server']
+    const stray = lab.kubectl(['-n', 'default', 'create', 'secret', 'generic', 'stray', ...asBerth])
+    await expect(stray).rejects.toThrow('Berth may change only namespaces that it has made')
   })
 
   test(
@@ -239,11 +246,13 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
   async function leftovers(): Promise<string[]> {
     const inside = 'statefulsets,pods,services,jobs,persistentvolumeclaims,configmaps,secrets,serviceaccounts,leases'
     const namespaced = await lab.get(`${inside},networkpolicies,poddisruptionbudgets,roles,rolebindings`)
-    const wide = JSON.parse(await lab.kubectl(['get', 'clusterroles,clusterrolebindings', '-o', 'json'])).items
+    const policies = 'validatingadmissionpolicies,validatingadmissionpolicybindings'
+    const kinds = `clusterroles,clusterrolebindings,${policies}`
+    const wide = JSON.parse(await lab.kubectl(['get', kinds, '-o', 'json'])).items
     const brought = ['berth-db', 'berth-key', 'kube-root-ca.crt', 'default']
     return [
       ...namespaced,
-      ...wide.filter((one: { metadata: { name: string } }) => one.metadata.name === 'berth-rentals'),
+      ...wide.filter((one: { metadata: { name: string } }) => one.metadata.name.startsWith('berth-rentals')),
     ]
       .map((one) => `${one.kind}/${one.metadata.name}`)
       .filter((name) => !brought.includes(name.split('/')[1] ?? ''))

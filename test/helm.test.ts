@@ -182,6 +182,14 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
       subjects: object[]
     }
     expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', name: 'prod-berth', namespace: 'default' }])
+    const policies = parseAllDocuments(
+      readFileSync('deploy/kubernetes/policy.yaml', 'utf8')
+        .replaceAll('serviceaccount:berth:berth', 'serviceaccount:default:prod-berth')
+        .replaceAll('berth-tenants', 'prod-berth-rentals-tenants')
+        .replaceAll('berth-namespaces', 'prod-berth-rentals-namespaces'),
+    ).map((document) => document.toJS() as KubernetesObject)
+    expect(policies).toHaveLength(4)
+    for (const { kind, metadata, spec } of policies) expect(only(objects, kind, metadata.name).spec).toEqual(spec)
     const { spec } = only(objects, 'StatefulSet', 'prod-berth-server')
     expect(spec.template.spec.automountServiceAccountToken).toBe(true)
     const map = only(objects, 'ConfigMap', 'prod-berth-rentals') as KubernetesObject & { data: Record<string, string> }

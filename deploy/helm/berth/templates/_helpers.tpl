@@ -144,10 +144,12 @@ spec:
           ports:
             - { name: http, containerPort: 8420 }
             - { name: peers, containerPort: 8421 }
+          # Five minutes: a busy node may need one.
           startupProbe:
             httpGet: { path: /healthz, port: http }
             periodSeconds: 2
-            failureThreshold: 60
+            timeoutSeconds: 5
+            failureThreshold: 150
           livenessProbe:
             httpGet: { path: /healthz, port: http }
             periodSeconds: 10
