@@ -102,7 +102,7 @@ async function build(folder: string): Promise<void> {
     process.stderr.write(`Building Kubernetes ${VERSION} into ${folder}; this takes some minutes, once.\n`)
     await writeModule(work)
     const out = path.join(work, 'kubernetes')
-    await go(work, ['build', '-mod=mod', '-trimpath', '-p=2', '-ldflags', versionFlags(), '-o', out, '.'])
+    await go(work, ['build', '-mod=mod', ...cheapBuild, '-ldflags', versionFlags(), '-o', out, '.'])
     await mkdir(folder, { recursive: true })
     for (const program of built) {
       const named = path.join(work, program)
@@ -149,10 +149,25 @@ function versionFlags(): string {
   ].join(' ')
 }
 
+/**
+ * Without inlining and debug information a large package takes half of the compiler's time. Go's own packages, whose
+ * speed all others depend on, keep inlining.
+ */
+export const cheapBuild: readonly string[] = [
+  '-trimpath',
+  '-p=2',
+  '-gcflags=all=-l -dwarf=false',
+  '-gcflags=std=-dwarf=false',
+]
+
+/** Garbage collection was a fifth of the compiler's time. The largest package needs 0.8 GB without. */
+const compilerEnv = { GOGC: 'off', GOMEMLIMIT: '2GiB' }
+
 /** Nicely: tests that need no cluster go on meanwhile. */
 export function go(work: string, args: readonly string[]): Promise<string> {
   const program = goProgram() ?? 'go'
-  const env = { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'local', GOFLAGS: '-buildvcs=false' }
+  const fixed = { CGO_ENABLED: '0', GOTOOLCHAIN: 'local', GOFLAGS: '-buildvcs=false' }
+  const env = { ...process.env, ...compilerEnv, ...fixed }
   return new Promise((resolve, reject) => {
     const child = spawn('nice', ['-n', '5', program, ...args], { cwd: work, env, stdio: ['ignore', 'pipe', 'pipe'] })
     let out = ''
