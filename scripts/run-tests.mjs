@@ -13,16 +13,18 @@ const MAX_RETRIED_FILES = 10
 /**
  * @typedef {import('../test/harness/closing-line.ts').RunResults} RunResults
  * @typedef {{ message?: string, passed?: number, failed?: number, skipped?: number, flaky?: string[] }} Closing
+ * @typedef {{ name: string, program: string, args: string[] }} Check
  */
 
 /**
- * Runs the parts one after the other and counts them together.
+ * Runs the parts one after the other and counts them together. A check runs beside them; one that fails is one failure.
  *
  * @param {string} root
  * @param {ReadonlyArray<{ filters: string[], env?: Record<string, string> }>} parts
- * @param {Record<string, string | undefined>} env
+ * @param {{ env?: Record<string, string | undefined>, check?: Check }} options
  */
-export async function runTests(root, parts, env = process.env) {
+export async function runTests(root, parts, { env = process.env, check } = {}) {
+  const checking = check === undefined ? undefined : runCheck(root, check, env)
   const runs = []
   for (const part of parts) {
     const { results, how, ok } = await runVitest(root, part.filters, { ...env, ...part.env })
@@ -58,6 +60,8 @@ export async function runTests(root, parts, env = process.env) {
   }
   // Vitest can also fail where no test did: nothing matched the filter, or its cleanup failed.
   if (!isOk && files.length === 0) failed = Math.max(1, failed)
+  const checked = await checking
+  if (checked?.ok === false) failed += 1
   for (const { file, test } of skips) process.stdout.write(`SKIPPED ${file} > ${test}\n`)
   const exitCode = closeRun({ passed: passed + flaky.length, failed, skipped, flaky })
   // On a build machine every suite has its engine: a skipped one hides a missing installation step.
@@ -69,8 +73,22 @@ function nameOf({ file, test }) {
   return test === undefined ? file : `${file} > ${test}`
 }
 
+/**
+ * Prints its output at once when it has failed, because nobody should wait for the tests to learn that.
+ *
+ * @param {string} root
+ * @param {Check} check
+ * @param {Record<string, string | undefined>} env
+ */
+async function runCheck(root, { name, program, args }, env) {
+  let output = ''
+  const ended = await run(root, program, args, { env, onOutput: (text) => void (output += text) })
+  if (!ended.ok) process.stdout.write(`\n${output}\nFAILED ${name} (${ended.how})\n`)
+  return ended
+}
+
 /** @param {Closing} closing */
-export function closeRun({ message, passed = 0, failed = 1, skipped = 0, flaky = [] }) {
+function closeRun({ message, passed = 0, failed = 1, skipped = 0, flaky = [] }) {
   for (const name of flaky) process.stdout.write(`FLAKY ${name}\n`)
   if (flaky.length > 0) process.stdout.write(`${flaky.length} flaky: failed in the full run, passed alone\n`)
   if (message !== undefined) process.stdout.write(`\n${message}\n`)
@@ -87,7 +105,8 @@ async function runVitest(root, filters, env) {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-test-results-'))
   const resultsFile = path.join(folder, 'results.json')
   const child = { ...env, BERTH_TEST_RESULTS: resultsFile }
-  const ended = await run(root, process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...filters], child)
+  const args = ['node_modules/vitest/vitest.mjs', 'run', ...filters]
+  const ended = await run(root, process.execPath, args, { env: child })
   try {
     const results = /** @type {RunResults} */ (JSON.parse(readFileSync(resultsFile, 'utf8')))
     return { ...ended, results }
@@ -103,16 +122,17 @@ async function runVitest(root, filters, env) {
  * @param {string} root
  * @param {string} program
  * @param {string[]} args
- * @param {Record<string, string | undefined>} env
+ * @param {{ env: Record<string, string | undefined>, onOutput?: (text: string) => void }} options
  * @returns {Promise<{ ok: boolean, how: string }>}
  */
-export function run(root, program, args, env = process.env) {
+function run(root, program, args, { env, onOutput }) {
   const isScript = /\.[cm]?js$/.test(program)
   const child = spawn(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
     cwd: root,
-    stdio: 'inherit',
+    stdio: onOutput === undefined ? 'inherit' : ['ignore', 'pipe', 'pipe'],
     env,
   })
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', onOutput ?? (() => {}))
   return new Promise((resolve) => {
     child.on('error', (error) => resolve({ ok: false, how: error.message }))
     child.on('close', (code, signal) => resolve({ ok: code === 0, how: signal ?? `exit code ${code}` }))

@@ -1,11 +1,11 @@
 /**
- * `npm test`: the checks, then every test; `npm test -- <filter…>`: only the tests that match. Whatever happens, the
+ * `npm test`: the checks and every test; `npm test -- <filter…>`: only the tests that match. Whatever happens, the
  * last line is `N passed, N failed` with the true counts, and the exit code is nonzero when anything failed.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { closeRun, run, runTests } from './run-tests.mjs'
+import { runTests } from './run-tests.mjs'
 
 const qemu =
   process.arch === 'arm64'
@@ -75,15 +75,17 @@ async function main(filters) {
   // Ctrl-C reaches the child too; it stops by itself and this process reports the result.
   process.on('SIGINT', () => {})
   installNeeds()
-  if (filters.length === 0) {
-    const check = await run(root, process.env['npm_execpath'] ?? 'npm', ['run', '--silent', 'check'])
-    if (!check.ok) return closeRun({ message: `npm run check failed (${check.how}); the tests did not run.` })
-  }
   if (filters.length > 0) return runTests(root, [{ filters }])
+  // Checks use one processor at a time, and most tests wait for something: side by side both take less time.
+  const check = {
+    name: 'npm run check',
+    program: process.env['npm_execpath'] ?? 'npm',
+    args: ['run', '--silent', 'check'],
+  }
   const most = { filters, env: { BERTH_TEST_KUBERNETES: 'false' } }
   if (!hasClusters) {
     process.stdout.write('BERTH_TEST_KUBERNETES=false leaves the Kubernetes suites out.\n')
-    return runTests(root, [most])
+    return runTests(root, [most], { check })
   }
   // Starting now, it takes the time in which other tests wait.
   const building = spawn(process.execPath, ['--import', 'tsx', 'scripts/build-kubernetes.ts'], {
@@ -92,7 +94,7 @@ async function main(filters) {
   })
   try {
     // By themselves at the end: they create networks, which disturbs browsers.
-    return await runTests(root, [most, { filters: [CLUSTER_SUITES] }])
+    return await runTests(root, [most, { filters: [CLUSTER_SUITES] }], { check })
   } finally {
     building.kill()
   }

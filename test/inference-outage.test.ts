@@ -17,7 +17,7 @@ import { removeFolder } from './harness/leftover.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '20000', 10)
+const OUTAGE_MS = Number.parseInt(process.env.BERTH_TEST_OUTAGE_MS ?? '8000', 10)
 /** The outage is checked in this many parts; requests must start and finish in each. */
 const PARTS = 10
 const ANSWERS_PER_PART = 10

@@ -40,9 +40,10 @@ describe('the test command', () => {
   const run = (
     env: Record<string, string> = {},
     parts: ReadonlyArray<{ filters: string[]; env?: Record<string, string> }> = [{ filters: [] }],
+    options: { check?: { name: string; program: string; args: string[] } } = {},
   ): { code: number | null; lines: string[] } => {
     const script = `import { runTests } from ${JSON.stringify(path.join(repository, 'scripts/run-tests.mjs'))}
-      process.exitCode = await runTests(${JSON.stringify(project)}, ${JSON.stringify(parts)})`
+      process.exitCode = await runTests(${JSON.stringify(project)}, ${JSON.stringify(parts)}, ${JSON.stringify(options)})`
     const { CI: _, ...outer } = process.env
     const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
       encoding: 'utf8',
@@ -82,6 +83,16 @@ describe('the test command', () => {
     write('steady.test.mjs', source('steady', 0))
     write('unloadable.test.mjs', 'throw new Error("no")')
     const { code, lines } = run()
+    expect(lines.at(-1)).toBe('1 passed, 1 failed')
+    expect(code).toBe(1)
+  })
+
+  test('runs the tests also when the check beside them fails, and fails the run', () => {
+    write('steady.test.mjs', source('steady', 0))
+    const args = ['-e', 'console.log("a finding"); process.exitCode = 3']
+    const { code, lines } = run({}, undefined, { check: { name: 'the check', program: process.execPath, args } })
+    expect(lines).toContain('a finding')
+    expect(lines).toContain('FAILED the check (exit code 3)')
     expect(lines.at(-1)).toBe('1 passed, 1 failed')
     expect(code).toBe(1)
   })

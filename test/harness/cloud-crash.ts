@@ -4,7 +4,7 @@
  * come and go and the cloud fails in its own ways. Afterwards nothing may be left at the cloud, nothing may exist twice,
  * and the ledger must add up.
  *
- * The clock of all parts runs fast. A kill costs one start of the child (half a second of CPU), so a suite affords twenty.
+ * The clock of all parts runs fast. A kill costs one start of the child (half a second of CPU), so a usual run has few.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** One PostgreSQL for the whole run, with a migrated template that each test file clones; one build of all programs. */
+/** One PostgreSQL for the whole run, with a migrated template that each test file clones, and one build of all programs. */
 import { execFile } from 'node:child_process'
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
@@ -10,6 +10,7 @@ import type { TestProject } from 'vitest/node'
 import { cliConfig, serverConfig } from '../../rolldown.config.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
+import { buildOrReuse } from './kept-build.ts'
 import { removeFolder } from './leftover.ts'
 
 declare module 'vitest' {
@@ -38,11 +39,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await template.end()
   project.provide('postgresUrl', postgres.url)
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
-  for (const config of [serverConfig, cliConfig])
-    await build({ ...config, output: { ...config.output, dir: bundleDir } })
+  await buildOrReuse({ name: 'programs', from: [], to: bundleDir, build: () => buildPrograms(bundleDir) })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
   const consoleDir = path.join(bundleDir, 'console')
-  await buildConsole(consoleDir)
+  await buildOrReuse({ name: 'console', from: ['console'], to: consoleDir, build: () => buildConsole(consoleDir) })
   project.provide('consoleDir', consoleDir)
   return async () => {
     await postgres.stop()
@@ -55,6 +55,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
 /** Beside the bundle, which is part of it. */
 export function imageFolder(bundleDir: string): string {
   return `${bundleDir}-image`
+}
+
+async function buildPrograms(dir: string): Promise<void> {
+  for (const config of [serverConfig, cliConfig]) await build({ ...config, output: { ...config.output, dir } })
 }
 
 /** In a separate process: NODE_ENV is `test` here, which would select React's development build. */
