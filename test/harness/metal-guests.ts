@@ -9,6 +9,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { chooseAccelerator } from '../../src/engines/qemu/accelerator.ts'
+import { EMULATED_KERNEL } from '../../src/engines/qemu/command-line.ts'
 import { ROOT_SERIAL } from '../../src/engines/qemu/small-image-root.ts'
 import { removeFolder } from './leftover.ts'
 import { run, sshOptions } from './machines.ts'
@@ -137,7 +138,7 @@ function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
   execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', disk, '1G'])
   const isFast = chooseAccelerator('auto').name === 'kvm'
   const words = [`console=${machine.console} quiet loglevel=3 panic=10 berth.disk berth.net=${tap.address}/24`]
-  if (!isFast) words.push('mitigations=off lsm= audit=0 cryptomgr.notests nokaslr')
+  if (!isFast) words.push(`${EMULATED_KERNEL} nokaslr`)
   const mac = ['52:54:00', ...Array.from(randomBytes(3), (byte) => byte.toString(16).padStart(2, '0'))].join(':')
   return [
     [
