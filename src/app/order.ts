@@ -63,6 +63,8 @@ async function orderFromBook(
   kind: RentalType,
   given: VirtualMachineBody | BareMetalBody,
 ): Promise<Result<Rental>> {
+  const { providerAccount: account } = given
+  if (account !== undefined && !actor.scopes.includes('operator')) return fail('missing_scope', { scope: 'operator' })
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
   const { order: body, templateId, minVramGb } = expanded.value
@@ -95,7 +97,8 @@ async function orderFromBook(
     diskGb: options.value.workload.diskGb,
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
-  const where = place?.host === undefined ? `in ${region}` : `on ${place.host}, where the storage volume is`
+  const at = account === undefined ? `in ${region}` : `in ${region} at ${account}`
+  const where = place?.host === undefined ? at : `on ${place.host}, where the storage volume is`
   const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
   const common = {
     kind,
@@ -108,9 +111,10 @@ async function orderFromBook(
     image: null,
     cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
     monitoringEnabled: body.monitoringEnabled ?? null,
+    ...(account === undefined ? {} : { providerAccount: account }),
   }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example, places } of await findPlaces(app, tx, demand, [], place)) {
+  for (const { example, places } of await findPlaces(app, tx, demand, [], { volumes: place, account })) {
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)

@@ -4,7 +4,7 @@
  */
 import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { shareOfMachine } from '../domain/machine.ts'
-import { offerOfUnit } from '../domain/unit.ts'
+import { accountOfOffer, offerOfUnit } from '../domain/unit.ts'
 import {
   compareEngines,
   groupForWhole,
@@ -40,14 +40,14 @@ interface Attempt {
 
 /**
  * One attempt per engine and offer; for parts of machines one per kind of hardware, because the spec contains the number
- * of cores and the memory. `only`: where the volumes of the order are.
+ * of cores and the memory.
  */
 export async function findPlaces(
   app: App,
   tx: Tx,
   demand: Demand,
   refusedBy: readonly string[] = [],
-  only?: Pick<VolumePlace, 'driver' | 'host'>,
+  only: Bounds = {},
 ): Promise<Attempt[]> {
   const drivers = new Set(app.drivers.keys())
   const found = await listPlaceable(tx.db, demand)
@@ -58,7 +58,7 @@ export async function findPlaces(
     // Full machines count: a refusal for a reason of the account comes before no_capacity.
     if (rejection !== undefined && !isFull(rejection)) continue
     if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
-    if (only !== undefined && !isAt(machine, only)) continue
+    if (!isWithin(machine, only)) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
     const shown = rejection?.reason === 'no_disk' ? { ...machine, gpusFree: 0 } : machine
     groups.set(key, [...(groups.get(key) ?? []), shown])
@@ -73,8 +73,17 @@ export async function findPlaces(
   return (await Promise.all(attempts)).flat()
 }
 
-function isAt(machine: PlaceableMachine, { driver, host }: Pick<VolumePlace, 'driver' | 'host'>): boolean {
-  return machine.driver === driver && (host === undefined || machine.machineId === host)
+/** Where an order must go. */
+interface Bounds {
+  /** Where its volumes are. */
+  readonly volumes?: Pick<VolumePlace, 'driver' | 'host'> | undefined
+  /** The operator's account at another cloud. */
+  readonly account?: string | undefined
+}
+
+function isWithin({ driver, machineId, offerId }: PlaceableMachine, { volumes, account }: Bounds): boolean {
+  if (account !== undefined && (offerId === null || accountOfOffer(offerId) !== account)) return false
+  return volumes === undefined || (driver === volumes.driver && [undefined, machineId].includes(volumes.host))
 }
 
 function isFull({ reason }: Rejection): boolean {
@@ -152,7 +161,10 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   // A volume cannot follow to another engine, nor one on the disk of a host to another host.
   const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
   if (isBound && app.drivers.get(rental.driver)?.volumes?.isLocal === true) return false
-  const only = isBound ? { driver: rental.driver, host: undefined } : undefined
+  const only: Bounds = {
+    volumes: isBound ? { driver: rental.driver, host: undefined } : undefined,
+    account: rental.spec.providerAccount,
+  }
   for (const { example, places } of await findPlaces(app, tx, demand, refusedBy, only)) {
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
     const part = partOfSpec(example, demand)

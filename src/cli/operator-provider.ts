@@ -3,6 +3,7 @@ import type { Reply } from '../client/client.ts'
 import { money } from '../view/money.ts'
 import { count } from '../view/number.ts'
 import { parseJson } from './json-file.ts'
+import { smokeRow } from './provider-smoke.ts'
 import { tableOf } from './record.ts'
 import { act, list, show, withBody } from './row.ts'
 import { providerBillRows } from './operator-provider-bill.ts'
@@ -124,6 +125,21 @@ export const providerRows: readonly Row[] = [
     examples: ['berth operator providers check main'],
     done: ({ checks }) => [tableOf(checks, ['check', { RESULT: ({ result }) => checkCells[result] }, 'detail'])],
   }),
+  smokeRow,
+  list('operator providers resources', 'listProviderResources', 'list machines, keys, addresses and disks at a cloud', {
+    args: nameArg,
+    columns: [
+      'what',
+      'id',
+      {
+        STATUS: ({ state }) => state ?? '',
+        RENTAL: ({ rentalId }) => (rentalId === null ? red('unknown') : String(rentalId)),
+      },
+    ],
+    flags: { rentalId: 'only those of this rental' },
+    empty: 'Nothing of this installation exists there.',
+    examples: ['berth operator providers resources main'],
+  }),
   list('operator providers offers', 'listProviderOffers', 'list what a cloud offers now, sold here or not', {
     args: nameArg,
     columns: [
@@ -131,7 +147,10 @@ export const providerRows: readonly Row[] = [
       { REGION: ({ providerRegion, region }) => (region === null ? providerRegion : `${providerRegion} (${region})`) },
       'gpu:GPU',
       { GPUS: ({ gpuCount }) => String(gpuCount), 'COST/HR': ({ costPerHourUsd }) => money(costPerHourUsd) },
-      { SOLD: ({ unsold }) => (unsold === null ? toned('good', 'yes') : unsoldLabels[unsold]) },
+      {
+        'PRICE/HR': ({ sale }) => (sale?.pricePerHourUsd ? money(sale.pricePerHourUsd) : ''),
+        SOLD: ({ unsold, sale }) => (unsold === null ? soldCell(sale) : unsoldLabels[unsold]),
+      },
     ],
     examples: ['berth operator providers offers main'],
   }),
@@ -158,6 +177,13 @@ export const providerRows: readonly Row[] = [
     done: ({ name }) => `Removed ${name}.`,
   }),
 ]
+
+/** On sale only if our last report of it is fresh and it has a price. */
+function soldCell(sale: Offer['sale']): Cell {
+  if (sale === null) return toned('plain', 'not listed yet')
+  if (sale.pricePerHourUsd === null) return toned('warn', 'has no price')
+  return sale.free === 0 ? toned('warn', `none free, ${sale.rented} rented`) : toned('good', `yes, ${sale.free} free`)
+}
 
 function priceRule({ fixedPerGpuHourUsd: fixed, markupPercentage: markup }: Provider): string {
   if (fixed !== null) return `${money(fixed)} per GPU-hour`

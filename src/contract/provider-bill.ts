@@ -2,8 +2,7 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
-import { providerName } from './provider.ts'
-import { usdText } from './shared.ts'
+import { providerName, usdText } from './shared.ts'
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const nameParams = z.object({ name: providerName })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { virtualMachineRegion, bareMetalRegion } from './region.ts'
-import { nonNegativeUsdText, priceUsdText, usdText } from './shared.ts'
+import { gpuType, networkType, nonNegativeUsdText, priceUsdText, providerName, usdText } from './shared.ts'
 
 const providerChecks = ['reachable', 'rights', 'limits', 'prices'] as const
 
@@ -18,11 +18,14 @@ const unsoldReasons = ['gpu_not_sold', 'region_not_mapped', 'name_too_long', 'no
 export type UnsoldReason = (typeof unsoldReasons)[number]
 
 const providerOffer = z.object({
+  offerId: z.string().nullable().describe('The start of the names of its machines here; null: it cannot be sold'),
   type: z.string().describe('The instance type, in the words of the cloud'),
   providerRegion: z.string().describe('The region, in the words of the cloud'),
   region: z.string().nullable().describe('The region it is sold in; null: it is not'),
   gpu: z.string(),
+  gpuType: gpuType.nullable().describe('As it is sold; null: it is not'),
   gpuCount: z.number(),
+  networkType,
   machineType: z.enum(['virtual-machine', 'bare-metal']),
   available: z.number().nullable().describe('null: the cloud gives no number'),
   costPerHourUsd: z.string().describe('What the cloud charges for the whole machine'),
@@ -30,9 +33,20 @@ const providerOffer = z.object({
 })
 export type ProviderOffer = z.output<typeof providerOffer>
 
-export const providerName = z
-  .string()
-  .regex(/^[a-z][a-z0-9-]{0,19}$/, 'Must start with a letter and have at most 20 lowercase letters, digits and hyphens')
+/** What is on sale here of an offer, by the last report that had it. */
+const offerSale = z.object({
+  pricePerHourUsd: z.string().nullable().describe('Selling price of the whole machine; null: it has none'),
+  free: z.int().describe('Machines that can be ordered now'),
+  rented: z.int(),
+  seenAt: z.string().describe('When the cloud last listed it'),
+})
+
+const providerResource = z.object({
+  what: z.string().describe('`machine`, `volume`, `ssh-key`, `address`, …'),
+  id: z.string().describe('At the cloud'),
+  state: z.string().nullable().describe('Of a machine'),
+  rentalId: z.int().nullable().describe('The rental that it was made for; null: another installation or an old backup'),
+})
 
 /** The clouds that have a driver. */
 const providerDriver = z.enum(['lambda', 'voltage-park', 'latitude', 'crusoe', 'denvr', 'verda'])
@@ -83,6 +97,9 @@ const providerKind = z.object({
   provider: providerDriver,
   title: z.string(),
   baseUrl: z.string(),
+  billing: z
+    .object({ from: z.enum(['create', 'running']), incrementSeconds: z.number(), minimumSeconds: z.number() })
+    .describe('How the cloud bills a machine: from when on, and in which steps'),
   credentials: z.array(z.object({ name: z.string(), help: z.string(), optional: z.boolean().optional() })),
 })
 
@@ -161,7 +178,19 @@ export const providerEndpoints = {
     summary: 'List the offers of a provider account now, and why some are not on sale',
     errors: [401, 403, 404],
     params: nameParams,
-    response: z.object({ offers: z.array(providerOffer) }),
+    response: z.object({
+      offers: z.array(providerOffer.extend({ sale: offerSale.nullable().describe('null: not on sale yet') })),
+    }),
+  }),
+  listProviderResources: endpoint({
+    ...operator,
+    method: 'GET',
+    path: '/v2/operator/providers/{name}/resources',
+    summary: 'List what exists at a provider account for this installation: machines, volumes, keys, addresses, disks',
+    errors: [401, 403, 404],
+    params: nameParams,
+    query: z.strictObject({ rentalId: z.coerce.number().int().positive().optional().describe('Only of this rental') }),
+    response: z.object({ resources: z.array(providerResource) }),
   }),
   removeProvider: endpoint({
     ...operator,

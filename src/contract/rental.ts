@@ -22,6 +22,7 @@ import {
   numericIdParams,
   orderableTermType,
   positiveId,
+  providerName,
   simulation,
   timeText,
   volumeLabel,
@@ -213,6 +214,9 @@ const guards = {
   maxCostPerHourUsd: nonNegativeUsdText
     .optional()
     .describe('Rejects the order if the rental would cost more per hour (USD)'),
+  providerAccount: providerName
+    .optional()
+    .describe('For operators: places the order at this account of another cloud, and nowhere else'),
 }
 
 /** The fields of a living rental that can be changed, of every kind. */

@@ -25,6 +25,11 @@ export const timeText = z.iso
   .datetime({ offset: true })
   .refine((text) => Date.parse(text) <= Date.parse(LAST_TIME), `Must be no later than ${LAST_TIME}`)
 
+/** Of the operator's account at another cloud. */
+export const providerName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,19}$/, 'Must start with a letter and have at most 20 lowercase letters, digits and hyphens')
+
 export const labelText = z.string().max(limits.labelChars)
 
 export const volumeLabel = z

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { addMs, HOUR_MS, instantOf, MINUTE_MS } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd } from '../base/money.ts'
-import { billedUntil, costDue } from './purchase.ts'
+import { affordableMs, billedUntil, costDue } from './purchase.ts'
 
 const at = instantOf(Date.UTC(2026, 10, 16))
 
@@ -28,4 +28,20 @@ test('settlements in any steps add up to the price of the whole time', () => {
     settled = nanoUsdOf(settled + costDue({ startedAt: at, pricePerHour, settled }, addMs(at, ms)))
   }
   expect(settled).toBe(costOfSpan(pricePerHour, 3 * HOUR_MS + 17))
+})
+
+test.each([
+  // [USD per hour, USD to spend, increment in minutes, minimum in minutes, minutes affordable]
+  ['3.00', '2', 1, 0, 40],
+  ['3.29', '2', 1, 0, 36],
+  ['3.00', '2', 60, 0, 0],
+  ['3.00', '7', 60, 0, 120],
+  ['3.00', '2', 1, 60, 0],
+  ['3.00', '0.04', 1, 0, 0],
+])('at $%s per hour, $%s pay in steps of %d min, at least %d min, for %d min', (price, budget, step, minimum, pays) => {
+  const rules = { incrementMs: step * MINUTE_MS, minimumMs: minimum * MINUTE_MS }
+  const ms = affordableMs(usd(price), usd(budget), rules)
+  expect(ms).toBe(pays * MINUTE_MS)
+  const cost = ms === 0 ? 0n : costOfSpan(usd(price), billedUntil(at, addMs(at, ms), rules) - at)
+  expect(cost).toBeLessThanOrEqual(usd(budget))
 })

@@ -1,6 +1,6 @@
 /** What a machine or volume of another cloud costs us, by the rules of its vendor. */
 import { addMs, later, type Instant } from '../base/instant.ts'
-import { costOfSpan, nanoUsdOf, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, nanoUsdOf, spanAffordable, type NanoUsd } from '../base/money.ts'
 
 export interface BillingRules {
   /** Started increments are billed whole. */
@@ -25,4 +25,10 @@ export interface OpenPurchase {
 /** What is due up to an instant, beyond what is settled. */
 export function costDue({ startedAt, pricePerHour, settled }: OpenPurchase, until: Instant): NanoUsd {
   return nanoUsdOf(costOfSpan(pricePerHour, Math.max(0, until - startedAt)) - settled)
+}
+
+/** For how long a machine can exist within a budget, counting its minimum and whole increments. 0: not at all. */
+export function affordableMs(pricePerHour: NanoUsd, budget: NanoUsd, { incrementMs, minimumMs }: BillingRules): number {
+  const wholeMs = Math.floor(spanAffordable(pricePerHour, budget) / incrementMs) * incrementMs
+  return wholeMs < Math.max(minimumMs, incrementMs) ? 0 : wholeMs
 }

@@ -153,6 +153,8 @@ export interface EngineSpec {
   readonly disks?: ReadonlyArray<Mount & { readonly volumeId: string }>
   /** For units of an offer: an engine whose price has risen since rejects it with `no_capacity`. */
   readonly maxCostUsdPerGpuHour?: string
+  /** The operator's account at another cloud that the order must go to. Absent: any place. */
+  readonly providerAccount?: string
 }
 
 /** How a machine has a volume. */

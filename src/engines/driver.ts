@@ -67,6 +67,18 @@ export interface ProviderEngine {
   check(name: string, signal: AbortSignal): Promise<ProviderCheck[] | undefined>
   /** All its offers, also those that are not sold here, with the reason. */
   offers(name: string, signal: AbortSignal): Promise<ProviderOffer[] | undefined>
+  /** What exists there under the prefix. Throws if the account does not answer: silence is never an empty list. */
+  resources(name: string, tagPrefix: string, signal: AbortSignal): Promise<ProviderResource[] | undefined>
+}
+
+export interface ProviderResource {
+  /** `machine`, `volume`, or what a companion is. */
+  readonly what: string
+  /** The vendor's id. */
+  readonly id: string
+  readonly tag: string
+  /** Of a machine. */
+  readonly state?: EngineMachine['state']
 }
 
 /**

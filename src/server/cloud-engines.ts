@@ -64,10 +64,15 @@ export function openClouds(
   const close = async (): Promise<void> => {
     await Promise.all(opened.map((driver) => driver.close()))
   }
-  const kinds = vendors.map(({ id, title, baseUrl, credentials: fields }) => ({
+  const kinds = vendors.map(({ id, title, baseUrl, billing, credentials: fields }) => ({
     provider: id as ProviderKind['provider'],
     title,
     baseUrl,
+    billing: {
+      from: billing.from,
+      incrementSeconds: billing.incrementMs / SECOND_MS,
+      minimumSeconds: billing.minimumMs / SECOND_MS,
+    },
     credentials: fields.map(({ name, help, optional }) => ({ name, help, ...(optional ? { optional } : {}) })),
   }))
   const refresh = async (): Promise<void> => void (await run())

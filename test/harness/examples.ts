@@ -284,6 +284,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   rotateProvider: () => ({ params: { name: 'main' }, body: exampleBodies.rotateProvider }),
   checkProvider: () => ({ params: { name: 'main' } }),
   listProviderOffers: () => ({ params: { name: 'main' } }),
+  listProviderResources: () => ({ params: { name: 'main' } }),
   removeProvider: () => ({ params: { name: 'main' } }),
   listMargins: none,
   compareProviderBill: () => ({ params: { name: 'main' }, body: exampleBodies.compareProviderBill }),

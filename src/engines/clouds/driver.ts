@@ -47,6 +47,18 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
         const offers = await opened.cloud.offers(signal)
         return offers.map((offer) => reportOffer(vendor, opened.account, offer))
       },
+      resources: async (name, tagPrefix, signal) => {
+        const cloud = (await accounts.find(name))?.cloud
+        if (cloud === undefined) return undefined
+        const machines = await cloud.list(tagPrefix, signal)
+        const volumes = (await cloud.volumes?.list(tagPrefix, signal)) ?? []
+        const companions = await cloud.companions(tagPrefix, signal)
+        return [
+          ...machines.map(({ id, tag, state }) => ({ what: 'machine', id, tag, state })),
+          ...volumes.map(({ externalId: id, tag }) => ({ what: 'volume', id, tag })),
+          ...companions.map(({ id, tag, what }) => ({ what, id, tag })),
+        ]
+      },
     },
     companions: {
       list: async (tagPrefix, signal) => {

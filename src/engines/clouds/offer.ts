@@ -80,10 +80,13 @@ export function sellableOf(vendor: CloudVendor, account: CloudAccount, offer: Cl
 export function reportOffer(vendor: CloudVendor, account: CloudAccount, offer: CloudOffer): ProviderOffer {
   const sellable = sellableOf(vendor, account, offer)
   return {
+    offerId: sellable.kind === 'sold' ? sellable.item.id : null,
     type: offer.type,
     providerRegion: offer.region,
     region: sellable.kind === 'sold' ? sellable.item.region : null,
     gpu: offer.gpu,
+    gpuType: sellable.kind === 'sold' ? sellable.item.gpuType : null,
+    networkType: offer.networkType,
     gpuCount: offer.gpus,
     machineType: offer.kind,
     available: offer.available,

@@ -6,6 +6,7 @@ import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
+import { idOfTag, tagPrefix } from '../../domain/rental.ts'
 import type { ProviderEngine } from '../../engines/driver.ts'
 import { transact } from '../../store/database.ts'
 import {
@@ -16,6 +17,7 @@ import {
   type ProviderAccountCosts,
   type ProviderRules,
 } from '../../store/provider-account.ts'
+import { listOfferSales, type OfferSale } from '../../store/provider-offer.ts'
 import { listMargins } from '../../store/purchase.ts'
 import type { Handlers } from '../handler.ts'
 
@@ -24,6 +26,7 @@ const DEFAULT_DAYS = 30
 const MAX_MARGINS = 1_000
 
 type Wire = ResponseOf<Api['addProvider']>
+type OffersOnWire = ResponseOf<Api['listProviderOffers']>['offers']
 
 export const providerHandlers = {
   listProviders: async (app) => {
@@ -58,7 +61,23 @@ export const providerHandlers = {
 
   listProviderOffers: async (app, { params }) => {
     const offers = await askProvider(app, params.name, (engine, signal) => engine.offers(params.name, signal))
-    return offers.ok ? ok({ offers: offers.value }) : offers
+    if (!offers.ok) return offers
+    const sales = await listOfferSales(app.database.db, params.name)
+    return ok({
+      offers: offers.value.map((offer) => ({ ...offer, sale: saleOnWire(sales.get(offer.offerId ?? '')) })),
+    })
+  },
+
+  listProviderResources: async (app, { params, query }) => {
+    const prefix = tagPrefix(app.installationId)
+    const found = await askProvider(app, params.name, (engine, signal) => engine.resources(params.name, prefix, signal))
+    if (!found.ok) return found
+    const resources = found.value.map(({ what, id, tag, state }) => {
+      const rentalId = idOfTag(app.installationId, 'rental', tag) ?? null
+      return { what, id, state: state ?? null, rentalId }
+    })
+    const { rentalId: wanted } = query
+    return ok({ resources: resources.filter(({ rentalId }) => wanted === undefined || rentalId === wanted) })
   },
 
   removeProvider: async (app, { actor, params }) => {
@@ -83,6 +102,12 @@ export const providerHandlers = {
     })
   },
 } satisfies Partial<Handlers>
+
+function saleOnWire(sale: OfferSale | undefined): OffersOnWire[number]['sale'] {
+  if (sale === undefined) return null
+  const { price, free, rented, seenAt } = sale
+  return { pricePerHourUsd: formatOrNull(price), free, rented, seenAt: formatInstant(seenAt) }
+}
 
 /** What the driver of the account answers. */
 async function askProvider<T>(
