@@ -2,8 +2,10 @@
  * Places for an order. A new order is tried on the machines of one engine or offer at a time (app/order.ts); if the
  * engine then has no capacity, the rental moves to the next place here, at the agreed price.
  */
+import { addMs } from '../base/instant.ts'
 import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { shareOfMachine } from '../domain/machine.ts'
+import { HISTORY_MS } from '../domain/offer-history.ts'
 import { accountOfOffer, offerOfUnit } from '../domain/unit.ts'
 import {
   compareEngines,
@@ -21,7 +23,8 @@ import type { Tx } from '../store/database.ts'
 import { findMachine, releaseGpus, type Machine } from '../store/machine.ts'
 import { closeOffers } from '../store/unit.ts'
 import { claimPlace } from '../store/order.ts'
-import { listPlaceable, type PlaceableMachine } from '../store/placement.ts'
+import { listPlaceable, withHistory, type PlaceableMachine } from '../store/placement.ts'
+import { recordOutcome } from '../store/offer-outcome.ts'
 import { moveToPlace, readTerms, type Rental } from '../store/rental.ts'
 import { listAttachments } from '../store/volume.ts'
 import type { App } from './app.ts'
@@ -50,7 +53,8 @@ export async function findPlaces(
   only: Bounds = {},
 ): Promise<Attempt[]> {
   const drivers = new Set(app.drivers.keys())
-  const found = await listPlaceable(tx.db, demand)
+  const listed = await listPlaceable(tx.db, demand)
+  const found = await withHistory(tx.db, listed, addMs(tx.clock.now(), -HISTORY_MS))
   const isPart = demand.machineType === 'virtual-machine'
   const groups = new Map<string, PlaceableMachine[]>()
   for (const machine of found) {
@@ -147,6 +151,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   const refusedBy = [...new Set([...rental.refused_by, ...refused])]
   await releaseGpus(tx, rental.id)
   await closeOffers(tx, rental.driver, offers)
+  await recordOutcome(tx, rental, { kind: 'no_capacity' })
   if (rental.kind === 'container' || rental.gpu_type === null || refusedBy.length > MAX_REFUSALS) return false
   const demand: Demand = {
     machineType: rental.kind,

@@ -11,7 +11,9 @@ import {
   type Demand,
 } from '../domain/placement.ts'
 import { placementReason } from '../contract/host.ts'
-import { listAllMachines } from '../store/placement.ts'
+import { addMs } from '../base/instant.ts'
+import { HISTORY_MS } from '../domain/offer-history.ts'
+import { listAllMachines, withHistory } from '../store/placement.ts'
 import { findGpuPrices, type GpuPrice } from '../store/price.ts'
 import type { App } from './app.ts'
 
@@ -39,7 +41,8 @@ export async function explainPlacement(
   const drivers = new Set(app.drivers.keys())
   const fit: PlacementMachine[] = []
   const rejected: Array<Rejection & { machine: PlacementMachine }> = []
-  for (const machine of await listAllMachines(db, MAX_MACHINES)) {
+  const machines = await listAllMachines(db, MAX_MACHINES)
+  for (const machine of await withHistory(db, machines, addMs(app.clock.now(), -HISTORY_MS))) {
     const rejection = rejectionOf(machine, demand, drivers)
     if (rejection === undefined) fit.push(machine)
     else rejected.push({ machine, ...rejection })

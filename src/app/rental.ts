@@ -8,6 +8,7 @@ import { isLiving, keepsDisk, tagOf } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { releaseGpus } from '../store/machine.ts'
+import { recordOutcome } from '../store/offer-outcome.ts'
 import { moveRental, updateRental, type Rental } from '../store/rental.ts'
 import { deleteAttachments, detach } from '../store/volume.ts'
 import type { App } from './app.ts'
@@ -65,6 +66,7 @@ export async function failRental(
   const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })
   if (moved === undefined) return undefined
   await closeRentalMeter(tx, rental, forced?.at ?? until, true)
+  if (rental.status === 'Pending' && reason !== 'no_capacity') await recordOutcome(tx, rental, { kind: 'failed' })
   await detach(tx, { rentalId: rental.id })
   recordRentalEvent(tx, rental, 'rental.failed', { reason, ...(detail === undefined ? {} : { detail }) })
   if (wasNeverCalled(moved, tx.clock.now())) return releaseRental(tx, moved)

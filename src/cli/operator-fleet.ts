@@ -4,6 +4,7 @@ import { InvalidArgumentError } from 'commander'
 import type { CallInput, Reply } from '../client/client.ts'
 import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
 import { money } from '../view/money.ts'
+import { span } from '../view/time.ts'
 import { count } from '../view/number.ts'
 import { stateTone } from '../view/tone.ts'
 import { NONE } from './flag.ts'
@@ -195,6 +196,32 @@ const priceLabels = {
   other_gpu_count: 'in the price book for other GPU counts only',
 } as const satisfies Record<Reply<'explainPlacement'>['price'], string>
 
+type Candidate = Reply<'explainPlacement'>['candidates'][number]
+
+const orderLabels = {
+  first: 'taken',
+  real_first: 'later: simulated',
+  own_first: 'later: not our own',
+  preference: 'later: less preferred',
+  price: 'later: costs more',
+  no_capacity: 'later: often sold out',
+  name: 'later: by name',
+  fuller_first: 'later: emptier',
+} as const satisfies Record<Candidate['order'], string>
+
+function candidateDetail({ gpusFree, gpusTotal, clusterName, ...one }: Candidate): string {
+  const { costPerGpuHourUsd: cost, preference, history } = one
+  return [
+    `${gpusFree} of ${gpusTotal} GPUs free in ${clusterName}`,
+    ...(cost === null ? [] : [`costs ${money(cost)} per GPU-hour`]),
+    ...(preference === 0 ? [] : [`preference ${preference}`]),
+    ...(history === null
+      ? []
+      : [`last hour: ${history.made} made, ${history.noCapacity} sold out, ${history.failed} failed`]),
+    ...(typeof history?.startSeconds === 'number' ? [`starts in ${span(history.startSeconds * 1_000)}`] : []),
+  ].join(', ')
+}
+
 const placementRow = act(
   'operator placement',
   'explainPlacement',
@@ -223,8 +250,8 @@ const placementRow = act(
             ...report.candidates.map((one) => [
               one.machineId,
               one.driver,
-              toned('good', 'matches'),
-              `${one.gpusFree} of ${one.gpusTotal} GPUs free in ${one.clusterName}`,
+              one.order === 'first' ? toned('good', 'taken') : orderLabels[one.order],
+              candidateDetail(one),
             ]),
             ...report.rejected.map((one) => [one.machineId, one.driver, one.reason, one.detail]),
           ],

@@ -182,6 +182,28 @@ export const placementReason = z.enum([
 ])
 export type PlacementReason = z.output<typeof placementReason>
 
+/** Why a matching machine is tried at its rank. */
+const placementOrder = z.enum([
+  'first',
+  'real_first',
+  'own_first',
+  'preference',
+  'price',
+  'no_capacity',
+  'name',
+  'fuller_first',
+])
+export type PlacementOrder = z.output<typeof placementOrder>
+
+const offerHistory = z.object({
+  made: z.int(),
+  noCapacity: z.int(),
+  failed: z.int().describe('Refused for another reason, or never ran'),
+  startSeconds: z.int().nullable().describe('From the create until it ran, on average; null: none ran'),
+  lowest: z.int().nullable().describe('Of the counts that the cloud reported; null: it reports none'),
+  highest: z.int().nullable(),
+})
+
 const placement = z
   .object({
     found: z.boolean().describe('Whether this order could be placed now'),
@@ -194,6 +216,10 @@ const placement = z
           clusterName: z.string(),
           gpusFree: z.number(),
           gpusTotal: z.number(),
+          order: placementOrder.describe('`first`: tried first. Otherwise what the first one is better in'),
+          costPerGpuHourUsd: z.string().nullable().describe('What it costs us; null: our own machine'),
+          preference: z.int().describe("The operator's, of its provider account"),
+          history: offerHistory.nullable().describe('Of its offer in the last hour; null: not known'),
         }),
       )
       .describe('Matching machines in the order they would be tried; at most 200'),

@@ -9,6 +9,7 @@ import {
   rankForShare,
   rejectionOf,
   takeWhole,
+  whyLater,
   type Candidate,
   type PlacementMachine,
   type Demand,
@@ -94,6 +95,7 @@ describe('why a machine does not match', () => {
     soldWhole: false,
     cost: null,
     preference: 0,
+    history: null,
     sellsBelowCost: false,
     offering: 'virtual-machine',
     region: 'eu-north-2',
@@ -168,10 +170,10 @@ describe('why a machine does not match', () => {
 })
 
 test('tries real machines before simulated ones, our own before bought ones, preferred offers, then cheap ones', () => {
-  const own = { isSimulated: false, offerId: null, cost: null, preference: 0 }
-  const bought = { isSimulated: false, preference: 0 }
+  const own = { isSimulated: false, offerId: null, cost: null, preference: 0, history: null }
+  const bought = { isSimulated: false, preference: 0, history: null }
   const machines: Array<Parameters<typeof compareEngines>[0]> = [
-    { driver: 'mock', isSimulated: true, offerId: null, cost: null, preference: 0 },
+    { driver: 'mock', isSimulated: true, offerId: null, cost: null, preference: 0, history: null },
     { driver: 'crusoe', ...bought, offerId: 'dear', cost: usd('3') },
     { driver: 'lambda', ...bought, offerId: 'cheap', cost: usd('2') },
     { driver: 'verda', ...bought, offerId: 'preferred', cost: usd('4'), preference: 1 },
@@ -180,6 +182,46 @@ test('tries real machines before simulated ones, our own before bought ones, pre
   ]
   const ranked = machines.toSorted(compareEngines).map(({ driver }) => driver)
   expect(ranked).toEqual(['host', 'private-cloud', 'verda', 'lambda', 'crusoe', 'mock'])
+})
+
+describe('the history of offers', () => {
+  const none = { made: 0, noCapacity: 0, failed: 0, started: 0, startMs: null, lowest: null, highest: null }
+  const place = (driver: ProviderId, cost: string, noCapacity: number, preference = 0) => ({
+    driver,
+    isSimulated: false,
+    offerId: driver,
+    cost: usd(cost),
+    preference,
+    history: { ...none, noCapacity },
+  })
+
+  test.each([
+    [place('lambda', '2', 3), place('verda', '2', 2), 'verda', 'no_capacity'],
+    [place('lambda', '2', 2), place('verda', '2', 0), 'lambda', 'name'],
+    [place('lambda', '2', 9), place('verda', '2.01', 0), 'lambda', 'price'],
+    [place('lambda', '2', 0), place('verda', '3', 9, 1), 'verda', 'preference'],
+  ] as const)('%#: three refusals in an hour put an offer behind an equal one', (a, b, first, why) => {
+    const [taken, other] = [a, b].toSorted(compareEngines)
+    expect(taken?.driver).toBe(first)
+    expect(taken && other && whyLater(taken, other)).toBe(why)
+  })
+
+  test('the order is total: of two places exactly one comes first', () => {
+    const any = fc.record({
+      driver: fc.constantFrom<ProviderId>('lambda', 'verda', 'crusoe'),
+      isSimulated: fc.boolean(),
+      offerId: fc.constantFrom(null, 'a', 'b'),
+      cost: fc.constantFrom(null, usd('1'), usd('2')),
+      preference: fc.integer({ min: -1, max: 1 }),
+      history: fc.constantFrom(null, none, { ...none, noCapacity: 3 }),
+    })
+    fc.assert(
+      fc.property(any, any, (a, b) => {
+        expect(Math.sign(compareEngines(a, b)) + Math.sign(compareEngines(b, a))).toBe(0)
+        expect(whyLater(a, b) === 'fuller_first').toBe(compareEngines(a, b) === 0)
+      }),
+    )
+  })
 })
 
 test('takes only as many machines of a cluster as the order needs', () => {

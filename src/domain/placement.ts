@@ -4,10 +4,11 @@
  * and the operator's report (app/placement-report.ts) use the same rules.
  */
 import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
-import type { PlacementReason } from '../contract/host.ts'
+import type { PlacementOrder, PlacementReason } from '../contract/host.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import { hasDisk } from './machine.ts'
+import { isScarce, type OfferHistory } from './offer-history.ts'
 
 export interface Candidate {
   readonly machineId: string
@@ -65,6 +66,8 @@ export interface PlacementMachine extends Candidate {
   readonly cost: NanoUsd | null
   /** Of the account that offers it, by the operator. */
   readonly preference: number
+  /** Of its offer, in the last hour. null: it has none. */
+  readonly history: OfferHistory | null
   readonly sellsBelowCost: boolean
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
@@ -147,19 +150,32 @@ export function isPricedBy(
   return machineType === 'bare-metal' ? gpuCount % pricedGpus === 0 : gpuCount === pricedGpus
 }
 
-/** Sort order of engines and offers: real before simulated, our own before bought, preferred ones, then cheapest first. */
+/** What places are compared by, the most important first. */
+const criteria = {
+  real_first: (a, b) => Number(a.isSimulated) - Number(b.isSimulated),
+  own_first: (a, b) => Number(a.offerId !== null) - Number(b.offerId !== null),
+  preference: (a, b) => b.preference - a.preference,
+  price: (a, b) => Number((a.cost ?? 0n) > (b.cost ?? 0n)) - Number((a.cost ?? 0n) < (b.cost ?? 0n)),
+  no_capacity: (a, b) => Number(isScarce(a.history)) - Number(isScarce(b.history)),
+  name: (a, b) => compareText(a.driver, b.driver) || compareText(a.offerId ?? '', b.offerId ?? ''),
+} as const satisfies Record<Exclude<PlacementOrder, 'first' | 'fuller_first'>, (a: Origin, b: Origin) => number>
+
+type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference' | 'history'>
+
+/** Sort order of engines and offers. */
 export function compareEngines(a: Origin, b: Origin): number {
-  const [cost, other] = [a.cost ?? 0n, b.cost ?? 0n]
-  return (
-    Number(a.isSimulated) - Number(b.isSimulated) ||
-    Number(a.offerId !== null) - Number(b.offerId !== null) ||
-    b.preference - a.preference ||
-    (cost < other ? -1 : cost > other ? 1 : 0) ||
-    compareText(a.driver, b.driver)
-  )
+  for (const compare of Object.values(criteria)) {
+    const order = compare(a, b)
+    if (order !== 0) return order
+  }
+  return 0
 }
 
-type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference'>
+/** Why the machine that is tried first comes before this one. */
+export function whyLater(first: Origin, other: Origin): PlacementOrder {
+  const found = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
+  return (found as keyof typeof criteria | undefined) ?? 'fuller_first'
+}
 
 /** Machines of one engine, or units of one offer, cost the same and are tried together. */
 export function originOf({ driver, offerId }: Pick<PlacementMachine, 'driver' | 'offerId'>): string {

@@ -10,6 +10,7 @@ import { insertAccount } from '../store/account.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, takeTurn } from '../store/lease.ts'
 import { saveInventory, type ReportedMachine } from '../store/machine.ts'
+import { recordCounts } from '../store/offer-outcome.ts'
 import { dropStaleOffers, listUnits } from '../store/unit.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -71,6 +72,11 @@ async function writeInventory(tx: Tx, driver: Driver, items: readonly InventoryI
     return unitsOf(offer.id, available, units.get(offer.id) ?? []).map((id) => ({ ...offer, ...common, ...bought, id }))
   })
   await saveInventory(tx, driver.id, machines, now)
+  if (!driver.traits.elastic) return
+  const counts = items.flatMap((item) =>
+    'available' in item && item.available !== null ? [{ offerId: item.id, available: item.available }] : [],
+  )
+  await recordCounts(tx, driver.id, counts)
 }
 
 function nanoOrNull(amount: string | null): NanoUsd | null {

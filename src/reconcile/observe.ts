@@ -15,6 +15,7 @@ import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
+import { recordOutcome } from '../store/offer-outcome.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
@@ -258,6 +259,8 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     // At once: the meter then works out how far money and limits reach, and when it is due next.
     dueAt: started,
   })
+  if (rental.create_asked_at !== null)
+    await recordOutcome(tx, rental, { kind: 'started', afterMs: now - rental.create_asked_at })
   recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
   tx.wake.add('meter')
   tx.wake.add('attachments')

@@ -11,6 +11,7 @@ import type { EngineSpec } from '../domain/rental.ts'
 import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
+import { recordOutcome } from '../store/offer-outcome.ts'
 import { leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
 import { listAttachments, readVolumes } from '../store/volume.ts'
@@ -114,6 +115,7 @@ async function saveOutcome(app: App, rental: Rental, token: string, outcome: Cre
     const isCreated = outcome.kind === 'created'
     const locked = await saveCreateAnswer(tx, rental, token, isCreated ? outcome.externalId : null)
     if (locked === undefined) return
+    if (isCreated) await recordOutcome(tx, rental, { kind: 'made' })
     if (isCreated) tx.wake.add(locked.status === 'Pending' ? 'observe' : 'terminate')
     else if (locked.status !== 'Pending') tx.wake.add('observe')
     else if (outcome.reason !== 'no_capacity' || !(await placeElsewhere(app, tx, locked)))

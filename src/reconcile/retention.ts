@@ -8,6 +8,7 @@ import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental-metrics.ts'
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Retention } from '../domain/retention.ts'
+import { deleteOutcomes } from '../store/offer-outcome.ts'
 import { deleteRentalLogs } from '../store/rental-log.ts'
 import { keepMetricPartitions } from '../store/rental-sample.ts'
 import { dropRequestPartition, deleteRequests, makeRequestPartitions } from '../store/request-log.ts'
@@ -15,6 +16,8 @@ import type { Reconciler } from './loop.ts'
 
 /** Old rows that share a partition with newer ones, as after an upgrade, are deleted in batches of this size. */
 const BATCH = 1_000
+/** What became of orders at offers of other clouds. */
+const OUTCOME_DAYS = 7
 
 export function applyRetention(app: App, retention: Retention, dropped: (partition: string) => void): Reconciler {
   return {
@@ -33,6 +36,7 @@ export function applyRetention(app: App, retention: Retention, dropped: (partiti
       const rows = await deleteRequests(database.db, before(retention.requestLogDays), BATCH)
       const kept = { samplesFrom: addMs(now, -SAMPLES_KEPT_MS), summariesFrom: addMs(now, -SUMMARIES_KEPT_MS) }
       await keepMetricPartitions(database, now, kept)
+      await deleteOutcomes(database.db, before(OUTCOME_DAYS))
       await deleteRentalLogs(database.db, addMs(now, -limits.lastLogMs))
       return gone.length > 0 || rows === BATCH
     },

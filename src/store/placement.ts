@@ -1,8 +1,10 @@
 /** Machines for placement. Rows may be slightly stale; claiming the GPUs decides. */
 import { sql } from 'kysely'
-import type { PlacementMachine, Demand } from '../domain/placement.ts'
+import type { Instant } from '../base/instant.ts'
+import { originOf, type PlacementMachine, type Demand } from '../domain/placement.ts'
 import type { Db } from './database.ts'
 import { isPresent } from './machine.ts'
+import { readOfferHistory } from './offer-outcome.ts'
 
 export interface PlaceableMachine extends PlacementMachine {
   /** Equal for machines of the same hardware, so that one spec fits all of them. */
@@ -26,6 +28,17 @@ export async function listPlaceable(
     .where('network_type', '=', demand.networkType)
     .execute()
   return rows.map((row) => ({ ...machineOf(row), shape: row.shape }))
+}
+
+/** Adds the history of offers since an instant. */
+export async function withHistory<T extends PlacementMachine>(
+  db: Db,
+  machines: readonly T[],
+  since: Instant,
+): Promise<T[]> {
+  if (machines.every(({ offerId }) => offerId === null)) return [...machines]
+  const history = await readOfferHistory(db, since)
+  return machines.map((machine) => ({ ...machine, history: history.get(originOf(machine)) ?? null }))
 }
 
 /** All machines, for the operator's placement report. */
@@ -72,6 +85,7 @@ function machineOf(row: Row): PlacementMachine {
     soldWhole: row.sold_whole,
     cost: row.cost_nano_per_gpu_hour,
     preference: row.preference,
+    history: null,
     sellsBelowCost: row.sells_below_cost,
     offering: row.offering,
     region: row.region,

@@ -35,9 +35,14 @@ export interface ProviderTables {
   offer_outcome: {
     driver: ProviderId
     offer_id: string
-    day: ColumnType<string, string, string>
-    created: Counted
-    refused: Counted
+    at: At
+    made: Counted
+    no_capacity: Counted
+    failed: Counted
+    started: Counted
+    start_ms: ColumnType<bigint, bigint | undefined, bigint>
+    lowest: OrNull<number>
+    highest: OrNull<number>
   }
   purchase: {
     id: GeneratedAlways<bigint>

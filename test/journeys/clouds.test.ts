@@ -296,6 +296,21 @@ describe('orders that do not go well', () => {
     await end(id)
   })
 
+  test('placement explains its candidates by cost, preference and what became of recent orders', async () => {
+    const wanted = { machineType: 'virtual-machine', ...order }
+    await journey.advance(MINUTE_MS)
+    const { candidates } = await succeed(journey.operator, 'POST', '/v2/operator/placement', wanted)
+    expect(candidates[0]).toMatchObject({
+      order: 'first',
+      costPerGpuHourUsd: '3.290000000',
+      preference: 0,
+      history: { noCapacity: 1, failed: 0 },
+    })
+    expect(candidates[0].history.made).toBeGreaterThanOrEqual(2)
+    expect(candidates[0].history.startSeconds).toBeGreaterThan(0)
+    expect(candidates[1]).toMatchObject({ order: 'fuller_first' })
+  })
+
   test('an account at its spending cap or suspended takes no orders, and is used again afterwards', async () => {
     const change = (body: object) => succeed(journey.operator, 'PATCH', '/v2/operator/providers/main', body)
     const available = async () => (await listOptions()).reduce((sum, one) => sum + (one.totalAvailable as number), 0)

@@ -15,6 +15,11 @@ import {
 } from '../../app/host.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { explainPlacement } from '../../app/placement-report.ts'
+import type { OfferHistory } from '../../domain/offer-history.ts'
+import { whyLater, type PlacementMachine } from '../../domain/placement.ts'
+import { formatUsd } from '../../base/money.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
 import { isSilent } from '../../domain/host.ts'
 import { listBaseImages, type BaseImage } from '../../store/base-image.ts'
 import { transact } from '../../store/database.ts'
@@ -126,13 +131,7 @@ export const hostHandlers = {
     const { candidates, rejected, ...report } = await explainPlacement(app, body)
     return ok({
       ...report,
-      candidates: candidates.map(({ machineId, driver, clusterName, gpusFree, gpusTotal }) => ({
-        machineId,
-        driver,
-        clusterName,
-        gpusFree,
-        gpusTotal,
-      })),
+      candidates: candidates.map((machine, at) => candidateOnWire(machine, at === 0 ? undefined : candidates[0])),
       rejected: rejected.map(({ machine, reason, detail }) => ({
         machineId: machine.machineId,
         driver: machine.driver,
@@ -142,6 +141,34 @@ export const hostHandlers = {
     })
   },
 } satisfies Partial<Handlers>
+
+type Candidate = ResponseOf<Api['explainPlacement']>['candidates'][number]
+
+function candidateOnWire(machine: PlacementMachine, first: PlacementMachine | undefined): Candidate {
+  const { machineId, driver, clusterName, gpusFree, gpusTotal, cost, preference, history } = machine
+  return {
+    machineId,
+    driver,
+    clusterName,
+    gpusFree,
+    gpusTotal,
+    order: first === undefined ? 'first' : whyLater(first, machine),
+    costPerGpuHourUsd: cost === null ? null : formatUsd(cost),
+    preference,
+    history: history === null ? null : historyOnWire(history),
+  }
+}
+
+function historyOnWire({ made, noCapacity, failed, startMs, lowest, highest }: OfferHistory): Candidate['history'] {
+  return {
+    made,
+    noCapacity,
+    failed,
+    startSeconds: startMs === null ? null : Math.round(startMs / 1_000),
+    lowest,
+    highest,
+  }
+}
 
 /** undefined: not a cursor of this list. */
 async function readHosts(

@@ -1,0 +1,24 @@
+/** What orders at an offer of another cloud have come to lately. */
+import { HOUR_MS } from '../base/instant.ts'
+
+export interface OfferHistory {
+  readonly made: number
+  readonly noCapacity: number
+  /** Refused for another reason, or never ran. */
+  readonly failed: number
+  readonly started: number
+  /** From the create until it ran, on average. null: none ran. */
+  readonly startMs: number | null
+  /** Of the counts that the cloud reported. null: it reports none. */
+  readonly lowest: number | null
+  readonly highest: number | null
+}
+
+/** Placement looks this far back. */
+export const HISTORY_MS = HOUR_MS
+/** From so many refusals in that time on, an equal offer is tried first. */
+const MAX_NO_CAPACITY = 3
+
+export function isScarce(history: Pick<OfferHistory, 'noCapacity'> | null): boolean {
+  return history !== null && history.noCapacity >= MAX_NO_CAPACITY
+}
