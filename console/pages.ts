@@ -2,10 +2,7 @@
  * Every page of the console. Routes, navigation, breadcrumbs, document titles and the tests' list of pages come from
  * this table. A page's code is loaded when it is first opened.
  */
-import type { ComponentType } from 'react'
-import { z } from 'zod'
-import type { Scope } from '../src/contract/endpoint.ts'
-import type { IconName } from './ui/icon.tsx'
+import { page, type PageRow } from './page-row.ts'
 import { accountsSearch } from './pages/accounts/search.ts'
 import { auditSearch } from './pages/audit/search.ts'
 import { billingSearch } from './pages/billing/search.ts'
@@ -22,31 +19,6 @@ import { rentalsSearch } from './pages/rentals/search.ts'
 import { requestsSearch } from './pages/requests/search.ts'
 import { usageSearch } from './pages/usage/search.ts'
 import { volumesSearch } from './pages/volumes/search.ts'
-
-/** Pages in `Home` have no heading above them. */
-export const sections = ['Home', 'Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
-type Section = (typeof sections)[number]
-
-export interface PageRow<Path extends string = string, Search extends z.ZodObject = z.ZodObject> {
-  readonly path: Path
-  readonly title: string
-  /** Its place in the navigation, or the page that leads to it. */
-  readonly in: Section | `/${string}`
-  /** In the navigation and in search results. */
-  readonly icon?: IconName
-  /** In the navigation for keys with one of these scopes. */
-  readonly scopes: readonly [Scope, ...Scope[]]
-  readonly search: Search
-  readonly load: () => Promise<ComponentType>
-}
-
-const noSearch = z.object({})
-
-function page<const Path extends string, Search extends z.ZodObject = typeof noSearch>(
-  row: Omit<PageRow<Path, Search>, 'search'> & { readonly search?: Search },
-): PageRow<Path, Search> {
-  return { search: noSearch as z.ZodObject as Search, ...row }
-}
 
 const anyKey = ['compute:read', 'billing:read', 'inference', 'keys', 'supply', 'operator'] as const
 const compute = ['compute:read', 'compute:write'] as const

@@ -17,7 +17,7 @@ export const deploymentStatusLabels = {
   deleting: ['Deleting', 'info'],
 } as const satisfies Record<ManagedDeployment['status'], readonly [string, Tone]>
 
-export const replicaStateLabels = {
+const replicaStateLabels = {
   starting: ['Starting', 'info'],
   ready: ['Ready', 'good'],
   draining: ['Draining', 'warn'],

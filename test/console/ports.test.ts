@@ -2,17 +2,16 @@
  * "Open" in the console, in a real browser: the application appears on an origin of its own, with its WebSocket, and
  * nothing of the console gets there. The application and its host are in this process; everything else is real.
  */
-import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import http, { type IncomingHttpHeaders } from 'node:http'
-import net, { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../harness/browser.ts'
-import { TestAgent, testOffer } from '../harness/host-sockets.ts'
+import { testOffer } from '../harness/host-sockets.ts'
+import { joinHost, type JoinedHost } from '../harness/joined-host.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
-import { waitFor } from '../harness/wait.ts'
 
 const PORT = 8_888
 const PAGE = `<!doctype html><html lang="en"><head><title>App</title></head><body><h1>The application</h1>
@@ -27,8 +26,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`ports${browserLeftOut}`, () => {
   let browser: ConsoleBrowser
   let customer: { key: string; call: Call }
   let name: string
-  let agent: TestAgent
-  let beat: NodeJS.Timeout
+  let machine: JoinedHost
   let application: http.Server
   const seen: IncomingHttpHeaders[] = []
 
@@ -44,8 +42,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`ports${browserLeftOut}`, () => {
       socket.on('message', (data) => socket.send(`${(data as Buffer).toString()} back`))
     })
     await once(application.listen(0, '127.0.0.1'), 'listening')
-    const machine = await joinHost(browser, (application.address() as AddressInfo).port)
-    ;({ agent, beat } = machine)
+    machine = await joinHost(browser.server, (application.address() as AddressInfo).port)
     customer = await browser.server.account({ usd: '50' })
     const order = { cluster_name: testOffer.clusterName, node_name: machine.id, gpu_count: 1 }
     const ports = [{ port: PORT, protocol: 'http', healthPath: '/' }]
@@ -53,8 +50,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`ports${browserLeftOut}`, () => {
     name = made.instance_id as string
   })
   afterAll(async () => {
-    clearInterval(beat)
-    await agent?.end()
+    await machine?.close()
     application?.closeAllConnections()
     application?.close()
     await browser.close()
@@ -105,44 +101,3 @@ describe.skipIf(whyNoBrowser() !== undefined)(`ports${browserLeftOut}`, () => {
     await close()
   })
 })
-
-/** A host that runs whatever is wanted, and whose workloads all have the application behind their ports. */
-async function joinHost({ server }: ConsoleBrowser, applicationPort: number) {
-  const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const { x } = publicKey.export({ format: 'jwk' })
-  const joined = await succeed(server.anonymous, 'POST', '/v2/agent/join', { token, publicKey: x, offer: testOffer })
-  const id = joined.hostId as string
-  const agent = new TestAgent(server.url, { id, privateKey }, (_, stream) => {
-    const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
-    socket.on('error', () => stream.destroy())
-    stream.on('close', () => socket.destroy())
-    stream.pipe(socket).pipe(stream)
-  })
-  const report = (): void => {
-    const { generation, workloads } = agent.last('desired') ?? { generation: 0, workloads: [] }
-    const running = workloads.filter(({ want }) => want === 'run')
-    agent.report({
-      generation,
-      workloads: running.map(({ id: workloadId, tag }) => ({
-        id: workloadId,
-        tag,
-        state: 'running',
-        sshUser: 'root',
-        disks: [],
-      })),
-    })
-  }
-  await agent.enter()
-  agent.socket.on('message', (_, isBinary) => {
-    if (!isBinary) report()
-  })
-  const beat = setInterval(report, 1_000)
-  await waitFor('the machine to be on sale', async () => {
-    const { body } = await server.anonymous('POST', '/v1/marketplace', {
-      filters: { cluster_name: testOffer.clusterName },
-    })
-    return body.instances.length > 0
-  })
-  return { id, agent, beat }
-}

@@ -11,25 +11,11 @@ import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { ScalingFields, scalingOf, scalingPaths } from '../deployment/scaling-fields.tsx'
-import { emptySpec, EngineFields, GpuFields, specOf, specPaths } from '../deployment/spec-fields.tsx'
+import { EngineFields, GpuFields, specOf, specPaths } from '../deployment/spec-fields.tsx'
 import { Quote } from './quote.tsx'
+import { emptyDeploy, type DeployValues } from './values.ts'
 
 const kinds = Object.entries(modelKindLabels).map(([value, label]) => ({ value, label }))
-
-const empty = {
-  ...emptySpec,
-  name: '',
-  kind: 'chat',
-  forEveryone: false as boolean,
-  min: '',
-  max: '',
-  target: '',
-  upDelay: '',
-  downDelay: '',
-  idle: '',
-  budget: '',
-}
-export type DeployValues = typeof empty
 
 const route = getRouteApi('/shell/deployments/new')
 
@@ -37,7 +23,7 @@ export function DeployPage() {
   const navigate = route.useNavigate()
   const form = useCallForm('createManagedDeployment', {
     refreshes: ['listManagedDeployments'],
-    initial: empty,
+    initial: emptyDeploy,
     body: bodyOf,
     paths: { ...specPaths, ...scalingPaths, budget: 'hourlyBudgetUsd' },
     check: ({ name }) => ({ name: name.trim() === '' ? 'Enter a name' : undefined }),

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
 import { nanoUsdOf, usd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
+import { shortGpuLabel } from '../../../src/view/gpu.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
@@ -11,7 +12,7 @@ import { Facts } from '../../ui/card.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { specOf } from '../deployment/spec-fields.tsx'
-import type { DeployValues } from './page.tsx'
+import type { DeployValues } from './values.ts'
 
 /** After the last key. */
 const PAUSE_MS = 400
@@ -38,7 +39,7 @@ export function Quote({ values }: { values: DeployValues }) {
           ['One replica', <strong key="price">{hourlyPrice(costPerHourUsd)}</strong>],
           ['At least', min === 0 ? '$0.00/hr when idle' : `${times(min)} for ${count(min, 'replica')}`],
           ['At most', `${times(max)} for ${count(max, 'replica')}`],
-          ['Machine', `${gpuModel} in ${region}`],
+          ['Machine', `${shortGpuLabel(gpuModel)} in ${region}`],
         ]}
       />
       <p className="text-sm text-muted">

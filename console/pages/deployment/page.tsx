@@ -111,7 +111,11 @@ function Status({ deployment }: { deployment: ManagedDeployment }) {
   const budget = settings.hourlyBudgetUsd
   return (
     <Stats>
-      <Stat label="Status" value={<LabelBadge of={deploymentStatusLabels[status]} />} detail={scalingReason(why)} />
+      <Stat
+        label="Status"
+        value={<LabelBadge of={deploymentStatusLabels[status]} />}
+        detail={`Scaling: ${scalingReason(why)}`}
+      />
       <Stat
         label="Replicas ready"
         value={`${readyReplicas} of ${desiredReplicas}`}

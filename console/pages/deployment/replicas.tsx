@@ -6,6 +6,7 @@ import {
   type ManagedDeployment,
   type Replica,
 } from '../../../src/view/deployment.ts'
+import { shortGpuLabel } from '../../../src/view/gpu.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { agoColumn, badgeColumn, numberColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -40,7 +41,7 @@ const columns: Columns<Replica> = [
   )),
   badgeColumn('State', replicaLabel),
   numberColumn('Version', 'version', { wideOnly: true }),
-  textColumn('GPU', 'gpuModel', { wideOnly: true }),
+  textColumn('GPU', ({ gpuModel }) => (gpuModel === null ? null : shortGpuLabel(gpuModel)), { wideOnly: true }),
   numberColumn('Requests', 'inFlight'),
   textColumn('Cost', ({ costPerHourUsd }) => hourlyPrice(costPerHourUsd), { align: 'right' }),
   textColumn('Cold start', ({ coldStart }) => coldStartText(coldStart) || null, { wideOnly: true }),

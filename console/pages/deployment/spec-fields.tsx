@@ -103,12 +103,14 @@ export function EngineFields({ form }: { form: SpecForm }) {
   return (
     <>
       <SelectField label="Engine" choices={recipeChoices} {...form.text('recipe')} />
-      <TextField
-        label="Model on the hub"
-        placeholder="OWNER/MODEL"
-        hint="The engine downloads it. For weights of your own, use the API or CLI."
-        {...form.text('hubModel')}
-      />
+      {!isCustom && (
+        <TextField
+          label="Model on the hub"
+          placeholder="OWNER/MODEL"
+          hint="The engine downloads it. For weights of your own, use the API or CLI."
+          {...form.text('hubModel')}
+        />
+      )}
       <TextField
         label="Image"
         placeholder={isCustom ? 'registry.example.com/engine:2' : 'The engine’s own'}

@@ -2,7 +2,7 @@
 import { outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
 import type { ManagedDeployment } from '../../../src/view/deployment.ts'
 import { money } from '../../../src/view/money.ts'
-import { number } from '../../../src/view/number.ts'
+import { count, number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Section, Stat, Stats } from '../../ui/card.tsx'
@@ -21,7 +21,7 @@ export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeploym
             <Stat
               label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s`}
               value={number(used.inputUnits + used.outputUnits)}
-              detail={`${number(used.requests)} requests`}
+              detail={count(used.requests, 'request')}
             />
             <Stat
               label="GPU cost"
@@ -33,12 +33,20 @@ export function Usage({ deployment: { id, kind } }: { deployment: ManagedDeploym
             <Stat
               label="Utilisation"
               value={percent(used.utilisationPercent)}
-              detail={`${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`}
+              detail={
+                used.paidSeconds === 0
+                  ? 'Nothing charged yet'
+                  : `${span(used.busySeconds)} busy of ${span(used.paidSeconds)} paid`
+              }
             />
             <Stat
               label={`${noun.charAt(0).toUpperCase()}${noun.slice(1)}s per second`}
               value={rate(used.unitsPerSecond)}
-              detail={`${outstandingText(used)} requests per replica`}
+              detail={
+                used.outstandingPerReplica === null
+                  ? 'One replica while busy'
+                  : `${outstandingText(used)} requests per replica`
+              }
             />
           </Stats>
         )}

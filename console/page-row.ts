@@ -1,0 +1,30 @@
+/** The type of a row in the table of pages. */
+import type { ComponentType } from 'react'
+import { z } from 'zod'
+import type { Scope } from '../src/contract/endpoint.ts'
+import type { IconName } from './ui/icon.tsx'
+
+/** Pages in `Home` have no heading above them. */
+export const sections = ['Home', 'Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
+type Section = (typeof sections)[number]
+
+export interface PageRow<Path extends string = string, Search extends z.ZodObject = z.ZodObject> {
+  readonly path: Path
+  readonly title: string
+  /** Its place in the navigation, or the page that leads to it. */
+  readonly in: Section | `/${string}`
+  /** In the navigation and in search results. */
+  readonly icon?: IconName
+  /** In the navigation for keys with one of these scopes. */
+  readonly scopes: readonly [Scope, ...Scope[]]
+  readonly search: Search
+  readonly load: () => Promise<ComponentType>
+}
+
+const noSearch = z.object({})
+
+export function page<const Path extends string, Search extends z.ZodObject = typeof noSearch>(
+  row: Omit<PageRow<Path, Search>, 'search'> & { readonly search?: Search },
+): PageRow<Path, Search> {
+  return { search: noSearch as z.ZodObject as Search, ...row }
+}

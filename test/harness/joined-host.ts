@@ -1,0 +1,64 @@
+/** A host in this process that runs whatever is wanted, and whose workloads all have one server behind their ports. */
+import { generateKeyPairSync } from 'node:crypto'
+import net from 'node:net'
+import type { HostOffer } from '../../src/contract/agent.ts'
+import { TestAgent, testOffer } from './host-sockets.ts'
+import { succeed } from './journey.ts'
+import type { TestServer } from './server.ts'
+import { waitFor } from './wait.ts'
+
+export interface JoinedHost {
+  readonly id: string
+  close(): Promise<void>
+}
+
+/** `offer`: what differs from the usual one. */
+export async function joinHost(
+  server: TestServer,
+  applicationPort: number,
+  offer: Partial<HostOffer> = {},
+): Promise<JoinedHost> {
+  const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const { x } = publicKey.export({ format: 'jwk' })
+  const joining = { token, publicKey: x, offer: { ...testOffer, ...offer } }
+  const id = (await succeed(server.anonymous, 'POST', '/v2/agent/join', joining)).hostId as string
+  const agent = new TestAgent(server.url, { id, privateKey }, (_, stream) => {
+    const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => stream.destroy())
+    stream.on('close', () => socket.destroy())
+    stream.pipe(socket).pipe(stream)
+  })
+  const report = (): void => {
+    const { generation, workloads } = agent.last('desired') ?? { generation: 0, workloads: [] }
+    const running = workloads.filter(({ want }) => want === 'run')
+    agent.report({
+      generation,
+      workloads: running.map(({ id: workloadId, tag }) => ({
+        id: workloadId,
+        tag,
+        state: 'running',
+        sshUser: 'root',
+        disks: [],
+      })),
+    })
+  }
+  await agent.enter()
+  agent.socket.on('message', (_, isBinary) => {
+    if (!isBinary) report()
+  })
+  const beat = setInterval(report, 1_000)
+  await waitFor('the machine to be on sale', async () => {
+    const { body } = await server.anonymous('POST', '/v1/marketplace', {
+      filters: { cluster_name: testOffer.clusterName },
+    })
+    return body.instances.length > 0
+  })
+  return {
+    id,
+    close: async () => {
+      clearInterval(beat)
+      await agent.end()
+    },
+  }
+}
