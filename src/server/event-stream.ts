@@ -4,20 +4,21 @@
  * event but never loses one. Ids are in commit order per account (see schema/0006_events.sql), so a client that
  * reconnects with its last id misses nothing and sees nothing twice. Across accounts they are not; store/all-events.ts
  * reads them as if they were.
+ *
+ * Thousands of clients may follow one server, so what they have in common is done once: streams at the same id share one
+ * read and its encoding, one query per poll finds the accounts that have new events, and one timer sends all heartbeats.
  */
 import type { ServerResponse } from 'node:http'
 import type { Actor, App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
-import { formatSse, sseHeartbeat, unbuffered } from '../base/sse.ts'
-import type { EventRecord } from '../contract/event.ts'
-import { listAllEventsAfter, newestEventId } from '../store/all-events.ts'
-import type { Db } from '../store/database.ts'
-import { lastEventId, listEventsAfter } from '../store/event.ts'
+import { sseHeartbeat, unbuffered } from '../base/sse.ts'
+import { BATCH_ROWS, eventsOf, eventsOfEveryone, makeFeed, startPoll, type Feed, type Frame } from './event-feed.ts'
 
-const BATCH_ROWS = 100
 const POLL_MS = 5_000
+/** Parts of the streams whose heartbeats are sent together, so that they never hold up other requests for long. */
+const HEARTBEAT_PARTS = 16
 
 export interface EventStreamOptions {
   /** Account of the events. The caller has checked that the actor may read them. */
@@ -64,31 +65,58 @@ const defaults: Settings = {
 
 export function makeEventStreams(app: App, options: Partial<Settings> = {}): EventStreams {
   const settings = { ...defaults, ...options }
+  const { db } = app.database
   /** By the account that opened them, whose limit they count against. */
   const streams = new Map<string, Set<Stream>>()
   const ofEveryone = new Set<Stream>()
   const running = new Set<Promise<void>>()
+  /** What the streams read, by account, while one follows it. */
+  const feeds = new Map<string, Feed>()
+  const feedOfEveryone = makeFeed(eventsOfEveryone(db))
+  const heartbeats = startHeartbeats(settings.heartbeatMs)
   let closed = false
   const all = (): Stream[] => [...streams.values()].flatMap((ofAccount) => [...ofAccount])
-  const poll = setInterval(() => all().forEach((stream) => stream.wake()), settings.pollMs).unref()
+
+  const wake = (accountId: string): void => {
+    feeds.get(accountId)?.forget()
+    streams.get(accountId)?.forEach((stream) => stream.wake())
+  }
+  const wakeEveryone = (): void => {
+    feedOfEveryone.forget()
+    ofEveryone.forEach((stream) => stream.wake())
+  }
+  const poll = startPoll(db, settings.pollMs, {
+    hasStreams: () => streams.size > 0,
+    found: (accountIds) => {
+      accountIds.forEach(wake)
+      if (accountIds.length > 0) wakeEveryone()
+    },
+    unknown: () => {
+      for (const accountId of streams.keys()) wake(accountId)
+      wakeEveryone()
+    },
+  })
 
   return {
     open: async ({ accountId }, { of, after, stillValid = () => Promise.resolve(true) }, response) => {
       const ofAccount = streams.get(accountId) ?? new Set<Stream>()
       if (closed) return fail('server_stopping')
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
-      const source = of === 'everyone' ? eventsOfEveryone(app.database.db) : eventsOf(app.database.db, accountId)
-      const stream = makeStream(source, { response, stillValid }, settings)
+      const feed = of === 'everyone' ? feedOfEveryone : (feeds.get(accountId) ?? makeFeed(eventsOf(db, accountId)))
+      if (of === 'account') feeds.set(accountId, feed)
+      const stream = makeStream(feed, { response, stillValid, heartbeats }, settings)
       // Added before the first await, so that concurrent requests cannot exceed the limit.
       streams.set(accountId, ofAccount.add(stream))
       if (of === 'everyone') ofEveryone.add(stream)
       const leave = (): void => {
         ofAccount.delete(stream)
         ofEveryone.delete(stream)
-        if (ofAccount.size === 0 && streams.get(accountId) === ofAccount) streams.delete(accountId)
+        if (ofAccount.size > 0 || streams.get(accountId) !== ofAccount) return
+        streams.delete(accountId)
+        feeds.delete(accountId)
       }
       try {
-        const start = after ?? (await source.newestId())
+        const start = after ?? (await feed.newestId())
         if (start === undefined) {
           leave()
           return eventsNotSettled()
@@ -105,38 +133,43 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
       }
     },
     wake: (accountId) => {
-      streams.get(accountId)?.forEach((stream) => stream.wake())
-      ofEveryone.forEach((stream) => stream.wake())
+      wake(accountId)
+      wakeEveryone()
     },
     close: async () => {
       closed = true
       clearInterval(poll)
       for (const stream of all()) stream.end()
       await Promise.all(running)
+      heartbeats.stop()
     },
+  }
+}
+
+interface Heartbeats {
+  add(beat: () => void): void
+  remove(beat: () => void): void
+  stop(): void
+}
+
+/** Calls every `beat` once in `everyMs`, a part of them at a time. */
+function startHeartbeats(everyMs: number): Heartbeats {
+  const parts = Array.from({ length: HEARTBEAT_PARTS }, () => new Set<() => void>())
+  let turn = 0
+  const timer = setInterval(() => {
+    turn = (turn + 1) % HEARTBEAT_PARTS
+    parts[turn]?.forEach((beat) => beat())
+  }, everyMs / HEARTBEAT_PARTS).unref()
+  return {
+    // Into the part that comes last, so that the first heartbeat is a whole period away.
+    add: (beat) => void parts[turn]?.add(beat),
+    remove: (beat) => parts.forEach((part) => part.delete(beat)),
+    stop: () => clearInterval(timer),
   }
 }
 
 function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
   return fail('too_many_streams', { limit: perAccount, streams: 'event', retryAfterMs: heartbeatMs })
-}
-
-/** The events that a stream reads. */
-interface Source {
-  /** The id to start new events after. undefined: unknown right now. */
-  newestId(): Promise<bigint | undefined>
-  listAfter(id: bigint): Promise<EventRecord[]>
-}
-
-function eventsOf(db: Db, accountId: string): Source {
-  return {
-    newestId: () => lastEventId(db, accountId),
-    listAfter: (id) => listEventsAfter(db, accountId, id, BATCH_ROWS),
-  }
-}
-
-function eventsOfEveryone(db: Db): Source {
-  return { newestId: () => newestEventId(db), listAfter: (id) => listAllEventsAfter(db, id, BATCH_ROWS) }
 }
 
 interface Stream {
@@ -147,12 +180,12 @@ interface Stream {
 }
 
 function makeStream(
-  source: Source,
-  client: { response: ServerResponse; stillValid: () => Promise<boolean> },
+  feed: Feed,
+  client: { response: ServerResponse; stillValid: () => Promise<boolean>; heartbeats: Heartbeats },
   settings: Settings,
 ): Stream {
-  const { response, stillValid } = client
-  const over = new AbortController()
+  const { response, stillValid, heartbeats } = client
+  let isOver = false
   let hasNew = true
   let resume = (): void => {}
   const pause = (): Promise<void> => new Promise((resolve) => (resume = resolve))
@@ -161,14 +194,14 @@ function makeStream(
     resume()
   }
   const end = (): void => {
-    over.abort()
+    isOver = true
     resume()
   }
 
-  const write = async (event: EventRecord): Promise<void> => {
-    response.write(formatSse({ id: event.id, event: event.type, data: JSON.stringify(event) }))
+  const write = async ({ bytes }: Frame): Promise<void> => {
+    response.write(bytes)
     // Buffer full: wait until it is empty. A heartbeat drops a client that never reads.
-    while (!over.signal.aborted && response.writableLength > settings.bufferedBytes) await pause()
+    while (!isOver && response.writableLength > settings.bufferedBytes) await pause()
   }
 
   let sentBefore = -1
@@ -178,7 +211,7 @@ function makeStream(
     if (waiting > 0 && sent === sentBefore) response.destroy()
     sentBefore = sent
     if (!(await stillValid().catch(() => false))) end()
-    if (!over.signal.aborted && waiting === 0) response.write(sseHeartbeat)
+    if (!isOver && waiting === 0) response.write(sseHeartbeat)
   }
 
   const run = async (after: bigint): Promise<void> => {
@@ -188,18 +221,19 @@ function makeStream(
       .on('drain', () => resume())
     if (response.destroyed) return
     response.writeHead(200, headers).write(sseHeartbeat)
-    const beat = setInterval(() => void heartbeat(), settings.heartbeatMs)
+    const beat = (): void => void heartbeat()
+    heartbeats.add(beat)
     try {
       let last = after
-      while (!over.signal.aborted) {
+      while (!isOver) {
         if (!hasNew) await pause()
         if (!hasNew) continue
         hasNew = false
-        const batch = await source.listAfter(last)
-        for (const event of batch) {
-          if (over.signal.aborted) break
-          await write(event)
-          last = BigInt(event.id)
+        const batch = await feed.framesAfter(last)
+        for (const frame of batch) {
+          if (isOver) break
+          await write(frame)
+          last = frame.id
         }
         if (batch.length === BATCH_ROWS) hasNew = true
       }
@@ -207,7 +241,7 @@ function makeStream(
       // The database is down. The client reconnects with its last id, here or elsewhere.
     } finally {
       end()
-      clearInterval(beat)
+      heartbeats.remove(beat)
       response.end()
     }
   }

@@ -47,6 +47,12 @@ export async function newestEventId(db: Db): Promise<bigint | undefined> {
   return (await writersAreDone(db)) ? (newest?.id ?? 0n) : undefined
 }
 
+/** The accounts that have events after this id. Complete up to the newest id that is known before it is called. */
+export async function listAccountsWithEventsAfter(db: Db, after: bigint): Promise<string[]> {
+  const rows = await db.selectFrom('event').select('account_id').distinct().where('id', '>', after).execute()
+  return rows.map((row) => row.account_id)
+}
+
 const columns = [...eventColumns, 'account_id'] as const
 
 function accountEvent(row: EventRow & { account_id: string }): AccountEvent {
