@@ -39,6 +39,7 @@ export const serverConfig = {
     'embedding-engine': 'src/engines/embedding/main.ts',
     'image-engine': 'src/engines/image/main.ts',
     engine: 'src/engines/container/main.ts',
+    'fetch-weights': 'src/agent/fetch-weights-main.ts',
   },
   output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
 } satisfies RolldownOptions

@@ -5,6 +5,7 @@ import type { OrderOptions } from '../contract/workload.ts'
 import { hasDisk } from '../domain/machine.ts'
 import type { OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
+import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { findMachine, listCheapest } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
@@ -50,7 +51,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
     return failField(['node_name'], 'node_not_ready', { node: machine.id })
   }
-  if (order.weights !== undefined && app.drivers.get(machine.driver)?.traits.downloads !== true) {
+  if (order.weights !== undefined && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) {
     return failField(['weights'], 'option_not_supported', { option: 'weights', kind: 'container' })
   }
   const { port, ports: imagePorts = [] } = order.image ?? {}

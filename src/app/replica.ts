@@ -9,6 +9,7 @@ import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
 import type { ReplicaEnd } from '../domain/serving.ts'
 import { pricePerHour } from '../domain/term.ts'
+import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { listCheapest, type ListedMachine } from '../store/machine.ts'
 import { readHouseSpend, readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
@@ -51,7 +52,7 @@ export async function startReplica(
   let outcome: Result<Rental> = fail('no_capacity', wanted)
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   for (const machine of await listCandidates(tx.db, spec, others)) {
-    if (needsDownloads && app.drivers.get(machine.driver)?.traits.downloads !== true) continue
+    if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
     const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
     if (left !== null && cost > left) return fail('hourly_budget', { costPerHour: cost, left })
     const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }

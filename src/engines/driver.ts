@@ -154,8 +154,13 @@ export interface DriverTraits {
   readonly ports: 'direct' | 'relayed'
   /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */
   readonly power: { readonly stop: readonly RentalKind[]; readonly reboot: readonly RentalKind[] }
-  /** Its hosts download weights and the image of our engines from the server. */
-  readonly downloads?: true
+  /** Its machines get weights and the image of our engines from the server: all of them, or those of some clusters. */
+  readonly downloads?: true | { readonly clusters: readonly string[] }
+}
+
+export function hasDownloads(driver: Pick<Driver, 'traits'> | undefined, clusterName: string): boolean {
+  const downloads = driver?.traits.downloads
+  return downloads === true || downloads?.clusters.includes(clusterName) === true
 }
 
 /**

@@ -26,6 +26,8 @@ export interface EngineImageOptions {
 }
 
 const ENTRY = 'engine.mjs'
+/** The init container of pods with weights. */
+const FETCH_ENTRY = 'fetch-weights.mjs'
 const PORT = 8_000
 /** Fast: a host waits for the first one. */
 const GZIP_LEVEL = 1
@@ -68,7 +70,7 @@ export async function buildEngineImage({ root, dist, target, version }: EngineIm
   return { file: target, tag, sha256, bytes }
 }
 
-/** The entry and all chunks that it loads. */
+/** The entries and all chunks that they load. */
 function bundleFiles(dist: string): string[] {
   const found = new Set<string>()
   const add = (name: string): void => {
@@ -78,6 +80,7 @@ function bundleFiles(dist: string): string[] {
     for (const [, next = ''] of text.matchAll(IMPORTED)) if (fs.existsSync(path.join(dist, next))) add(next)
   }
   add(ENTRY)
+  add(FETCH_ENTRY)
   return [...found].toSorted()
 }
 

@@ -1,6 +1,6 @@
 /**
  * Files for hosts: the image of our engines, and the weights of models. A host signs each request with its key, and gets
- * only what its workloads need. Weights elsewhere are redirects, so a host downloads them directly and never sees a key.
+ * only what its workloads need; a pod has a token for its own weights (pod-download.ts). Weights elsewhere are redirects, so a host downloads them directly and never sees a key.
  */
 import fs from 'node:fs'
 import path from 'node:path'
@@ -25,6 +25,7 @@ import { isSignedBy } from './agent-sockets.ts'
 import { send } from './answer.ts'
 import { errorText } from './data-folder.ts'
 import { requestFailurePage } from './error-page.ts'
+import { findPodFile, isPod } from './pod-download.ts'
 import type { Settings } from './settings.ts'
 
 export interface AgentFilesOptions {
@@ -89,9 +90,17 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     if (tag !== image.value.tag) return refuse(reply, fail('no_such_download'))
     return sender(request, reply, image.value)
   })
-  route(`${WEIGHTS_PATH}/:workloadId/:sha256`, async (hostId, request, reply) => {
+  server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, { exposeHeadRoute: false }, async (request, reply) => {
     const { workloadId, sha256 } = request.params as { workloadId: string; sha256: string }
-    const file = await findWeightsFile(options.app.database.db, { hostId, workloadId, sha256 })
+    const { app } = options
+    const { authorization } = request.headers
+    let file: WeightsFile | undefined
+    if (isPod(authorization)) file = await findPodFile(app, authorization, { tag: workloadId, sha256 })
+    else {
+      const host = await readHost(app, request)
+      if (!host.ok) return refuse(reply, host)
+      file = await findWeightsFile(app.database.db, { hostId: host.value, workloadId, sha256 })
+    }
     const found = file === undefined ? fail('no_such_download') : await locate(options, file)
     if (!found.ok) return refuse(reply, found)
     if (found.value.kind === 'elsewhere') return reply.redirect(found.value.url, 307)

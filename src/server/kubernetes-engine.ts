@@ -16,6 +16,7 @@ import type { KubernetesWorld } from '../engines/kubernetes/world.ts'
 import { assignRentalPorts, listClaimOrders, listPodOrders } from '../store/pod-order.ts'
 import { findRental, type Rental } from '../store/rental.ts'
 import { readVolumes } from '../store/volume.ts'
+import { podAuthorization } from './pod-download.ts'
 import { SettingsError, type Settings } from './settings.ts'
 
 /** A change of many pods at once is one wake-up. */
@@ -96,7 +97,11 @@ function kubernetesWorld(
       const rental = await rentalOf(tag)
       if (rental === undefined) return undefined
       const program = programOf(rental.spec.workload ?? emptyWorkload)
-      return { accountId: rental.account_id, program: await resolveProgram(app, rental.id, program) }
+      return {
+        accountId: rental.account_id,
+        program: await resolveProgram(app, rental.id, program),
+        ...(program.weights === undefined ? {} : { downloadAs: podAuthorization(app, tag) }),
+      }
     },
     listOrders: async (prefix) => {
       const orders = (await listPodOrders(app.database.db, 'kubernetes')).map(({ status, ...order }) => ({

@@ -20,6 +20,7 @@ import { podObjects } from './pod-spec.ts'
 import { sentence } from './pod-state.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
 import { claimPath, claimsOf } from './volumes.ts'
+import { whyNoDiskFor } from './weights.ts'
 import type { KubernetesWorld } from './world.ts'
 
 /** A new namespace has no service account and no counted quota for a moment. */
@@ -49,6 +50,8 @@ export async function createPod(
   if (node === undefined) return refused('no_capacity', `Node ${claim.machineId} has left the cluster.`)
   const image = await nameImage(cluster, spec)
   if (typeof image !== 'string') return image
+  const tooLarge = whyNoDiskFor(order.program, spec.resources.storageGb)
+  if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
   const { config } = cluster
   const { api } = cluster
   const namespace = await ensureNamespace(api, config, order.accountId, signal)

@@ -16,14 +16,19 @@ import { destroyPod } from './destroy.ts'
 import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
 import { offerOf } from './node-offer.ts'
+import type { PodObject } from './objects.ts'
 import { showPod } from './pod-state.ts'
 import { reportCluster } from './report.ts'
 import { openStream } from './streams.ts'
 import { listVirtualMachines } from './list-virtual-machines.ts'
 import { kubernetesVolumes } from './volumes.ts'
+import { isDownloading, readProgress } from './weights.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
 const CALL_TIMEOUT_MS = 30_000
+/** Logs that are read for one list. */
+const MAX_PROGRESS = 20
+const PROGRESS_MS = 2_000
 
 export interface KubernetesOptions {
   readonly clusters: readonly Cluster[]
@@ -49,6 +54,11 @@ export function kubernetesDriver(
       metrics: true,
       ports: 'relayed',
       power: { stop: [], reboot: [] },
+      downloads: {
+        clusters: clusters
+          .filter(({ config }) => config.serving !== undefined && config.virtualMachines === undefined)
+          .map(({ config }) => config.name),
+      },
     },
     listLagMs: 0,
     callTimeoutMs: CALL_TIMEOUT_MS,
@@ -123,7 +133,7 @@ async function machinesOf(cluster: Cluster, signal: AbortSignal): Promise<Invent
 async function listPods(
   cluster: Cluster,
   tagPrefix: string,
-  { clock, relayHost }: KubernetesOptions,
+  { clock, relayHost, warn }: KubernetesOptions,
   signal: AbortSignal,
 ): Promise<EngineMachine[]> {
   const askedAt: Instant = clock.now()
@@ -135,11 +145,37 @@ async function listPods(
   const pods = (await cluster.pods(signal)).filter(({ tag }) => tag.startsWith(tagPrefix))
   const nodes = new Set(pods.flatMap(({ pod }) => pod.spec?.nodeName ?? []))
   const reach = await cluster.reach([...nodes], signal)
+  const progress = await progressOf(cluster, pods, warn, signal)
   cluster.listedAt = askedAt
   return pods.map(({ pod, tag, externalId }) => {
     const found = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
-    return showPod(pod, { externalId, tag }, { reach: found, now: askedAt, relayHost })
+    return showPod(pod, { externalId, tag }, { reach: found, now: askedAt, relayHost, progress: progress.get(tag) })
   })
+}
+
+/** How far downloads of weights are, by tag. A pod whose log cannot be read is starting all the same. */
+async function progressOf(
+  cluster: Cluster,
+  pods: ReadonlyArray<{ readonly pod: PodObject; readonly tag: string; readonly externalId: string }>,
+  warn: Warn,
+  signal: AbortSignal,
+): Promise<Map<string, string>> {
+  const found = new Map<string, string>()
+  const downloading = pods.filter(({ pod }) => isDownloading(pod)).slice(0, MAX_PROGRESS)
+  await Promise.all(
+    downloading.map(async ({ tag, externalId }) => {
+      const address = readExternalId(externalId)
+      if (address === undefined) return
+      const ending = AbortSignal.any([signal, AbortSignal.timeout(PROGRESS_MS)])
+      try {
+        const line = await readProgress(cluster.api, address, ending)
+        if (line !== undefined) found.set(tag, line)
+      } catch (error) {
+        warn(error, `the download of ${tag} cannot be shown`)
+      }
+    }),
+  )
+  return found
 }
 
 /**

@@ -4,6 +4,7 @@
  * listed by the operator. The nodes resolve names again; a name that changes in between is only caught by a firewall.
  */
 import { checkOutboundUrl } from '../../base/outbound.ts'
+import { ENGINE_REPOSITORY } from '../../contract/agent.ts'
 import { NeverStarts } from '../runtime.ts'
 import { parseImageName } from '../docker/image-name.ts'
 import type { ClusterConfig } from './config.ts'
@@ -11,12 +12,16 @@ import type { ClusterConfig } from './config.ts'
 /** The name for the pod. Throws `NeverStarts`. */
 export async function checkImage(
   image: { readonly name: string; readonly tag: string | null } | null,
-  { images }: Pick<ClusterConfig, 'images'>,
+  { images, serving }: Pick<ClusterConfig, 'images' | 'serving'>,
 ): Promise<string> {
   if (image === null && images.default === undefined) {
     throw new NeverStarts('image_invalid', 'The order names no image, and the cluster has no default one.')
   }
-  const { full, host } = parseImageName(image?.name ?? images.default ?? '', image?.tag ?? null)
+  const { full, host, repository } = parseImageName(image?.name ?? images.default ?? '', image?.tag ?? null)
+  if (repository === ENGINE_REPOSITORY) {
+    if (serving !== undefined) return serving.engineImage
+    throw new NeverStarts('image_unavailable', 'This cluster does not have the image of our engines.')
+  }
   // The operator's own choice needs no rule.
   if (image === null || host === undefined || images.allowedRegistries.includes(host)) return full
   const why = await checkOutboundUrl(`https://${host}/`, false)

@@ -20,6 +20,7 @@ import {
   TAG_ANNOTATION,
 } from './names.ts'
 import { noteOf } from './order-note.ts'
+import { weightsContainer, weightsMount, weightsSecret, weightsVolumes, type WeightsOrder } from './weights.ts'
 
 export interface PodOrder {
   readonly tag: string
@@ -32,6 +33,8 @@ export interface PodOrder {
   readonly image: string
   /** The node counts the disk space of pods. */
   readonly limitsDisk: boolean
+  /** Lets the pod download its weights. undefined: it has none. */
+  readonly downloadAs?: string | undefined
 }
 
 const BYTES_PER_GB = 1_000_000_000
@@ -60,6 +63,7 @@ export function podObjects(order: PodOrder) {
   const secret = secretOf(order)
   const registry = order.program.registry
   const disks = disksOf(spec)
+  const weights = weightsOf(order)
   return {
     name,
     pod: {
@@ -87,6 +91,16 @@ export function podObjects(order: PodOrder) {
         ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
         ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
         ...(hasClaim(order) ? claimUse(name).ofPod : {}),
+        ...(weights === undefined
+          ? {}
+          : {
+              initContainers: [
+                weightsContainer(weights, {
+                  resources: { requests: amountsOf(order), limits: amountsOf(order) },
+                  securityContext: securityOf(config),
+                }),
+              ],
+            }),
         containers: [containerOf(order, name)],
         volumes: [
           {
@@ -100,6 +114,7 @@ export function podObjects(order: PodOrder) {
             name: `volume-${n}`,
             persistentVolumeClaim: { claimName, readOnly },
           })),
+          ...(weights === undefined ? [] : weightsVolumes(weights)),
         ],
       },
     },
@@ -157,11 +172,8 @@ export function tolerationsOf({ gpuResource }: ClusterConfig) {
 function containerOf(order: PodOrder, podName: string) {
   const { program, spec, config } = order
   const { mounts, variables } = secretOf(order)
-  const { cpuCount, ramGb, storageGb } = spec.resources
   const amounts = {
-    cpu: String(cpuCount),
-    memory: String(Math.max(MIN_MEMORY_BYTES, Math.floor(ramGb * BYTES_PER_GB))),
-    ...(order.limitsDisk ? { 'ephemeral-storage': String(Math.floor(storageGb * BYTES_PER_GB)) } : {}),
+    ...amountsOf(order),
     ...(spec.gpuCount === 0 || config.dra !== undefined ? {} : { [config.gpuResource]: String(spec.gpuCount) }),
   }
   const ownVariables = [
@@ -170,7 +182,6 @@ function containerOf(order: PodOrder, podName: string) {
     // Otherwise an image could ask for all GPUs of the node.
     ...(spec.gpuCount === 0 ? [{ name: 'NVIDIA_VISIBLE_DEVICES', value: 'void' }] : []),
   ]
-  const isRestricted = config.podSecurity === 'restricted'
   return {
     name: CONTAINER,
     image: order.image,
@@ -182,12 +193,7 @@ function containerOf(order: PodOrder, podName: string) {
       ...ownVariables,
     ],
     resources: { requests: amounts, limits: amounts, ...(hasClaim(order) ? claimUse(podName).ofContainer : {}) },
-    securityContext: {
-      allowPrivilegeEscalation: !isRestricted,
-      privileged: false,
-      ...(isRestricted ? { runAsNonRoot: true } : {}),
-      capabilities: { drop: isRestricted ? ['ALL'] : ['NET_RAW', 'MKNOD'] },
-    },
+    securityContext: securityOf(config),
     ...(program.onStart === null
       ? {}
       : { lifecycle: { postStart: { exec: { command: ['sh', '-c', RUN_START_SCRIPT] } } } }),
@@ -200,8 +206,38 @@ function containerOf(order: PodOrder, podName: string) {
         readOnly: true,
       })),
       ...disksOf(spec).map(({ path, readOnly }, n) => ({ name: `volume-${n}`, mountPath: path, readOnly })),
+      ...(program.weights === undefined ? [] : [weightsMount(program.weights)]),
     ],
   }
+}
+
+/** Without GPUs. */
+function amountsOf({ spec, limitsDisk }: PodOrder) {
+  const { cpuCount, ramGb, storageGb } = spec.resources
+  return {
+    cpu: String(cpuCount),
+    memory: String(Math.max(MIN_MEMORY_BYTES, Math.floor(ramGb * BYTES_PER_GB))),
+    ...(limitsDisk ? { 'ephemeral-storage': String(Math.floor(storageGb * BYTES_PER_GB)) } : {}),
+  }
+}
+
+function securityOf({ podSecurity }: ClusterConfig) {
+  const isRestricted = podSecurity === 'restricted'
+  return {
+    allowPrivilegeEscalation: !isRestricted,
+    privileged: false,
+    ...(isRestricted ? { runAsNonRoot: true } : {}),
+    capabilities: { drop: isRestricted ? ['ALL'] : ['NET_RAW', 'MKNOD'] },
+  }
+}
+
+function weightsOf({ tag, program, config, downloadAs }: PodOrder): WeightsOrder | undefined {
+  const { weights } = program
+  if (weights === undefined) return undefined
+  // Orders with weights are not placed on clusters that cannot have them (`traits.downloads`).
+  if (config.serving === undefined || downloadAs === undefined) throw new Error(`${tag} cannot download its weights.`)
+  const { serving } = config
+  return { tag, secretName: secretName(podNameOf(tag)), weights, serving, authorization: downloadAs }
 }
 
 /** The volumes of an order, by the names of their claims. */
@@ -226,7 +262,8 @@ interface SecretParts {
   readonly mounts: Readonly<Record<string, { readonly key: string; readonly path: string; readonly mode: number }>>
 }
 
-function secretOf({ program }: PodOrder): SecretParts {
+function secretOf(order: PodOrder): SecretParts {
+  const { program } = order
   const data: Record<string, string> = {}
   const mounts: Record<string, { key: string; path: string; mode: number }> = {}
   const variables = Object.entries(program.env)
@@ -243,6 +280,9 @@ function secretOf({ program }: PodOrder): SecretParts {
   for (const [n, { path, content, mode }] of program.files.entries()) {
     addFile(path, `file.${n}`, content, Number.parseInt(mode, 8))
   }
+  const weights = weightsOf(order)
+  for (const [key, text] of Object.entries(weights === undefined ? {} : weightsSecret(weights)))
+    data[key] = encode(text)
   if (program.onStart !== null) addFile(START_SCRIPT, 'on-start', program.onStart, 0o444)
   return { data, variables, mounts }
 }

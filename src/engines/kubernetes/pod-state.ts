@@ -2,13 +2,15 @@
 import { earlier, parseInstant, type Instant } from '../../base/instant.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import type { EngineMachine } from '../driver.ts'
-import { CONTAINER, ORDER_ANNOTATION } from './names.ts'
+import { CONTAINER, ORDER_ANNOTATION, WEIGHTS_CONTAINER } from './names.ts'
 import type { PodObject } from './objects.ts'
 import { providerDataOf, readNote } from './order-note.ts'
 
 /** A registry that is down may come back; kubelets try again. */
 const PULL_PATIENCE_MS = 10 * 60_000
 const MAX_MESSAGE_CHARS = 500
+const MAX_DOWNLOADS = 3
+const DOWNLOAD_ENDED = 'The download of the weights has ended without a reason.'
 
 export interface NodeReach {
   /** Its kubelet reports. */
@@ -19,19 +21,23 @@ export interface NodeReach {
 
 type Shown = Omit<EngineMachine, 'externalId' | 'tag'>
 
+interface PodFacts {
+  readonly reach: NodeReach
+  readonly now: Instant
+  readonly relayHost: string
+  /** Of the download of its weights. */
+  readonly progress?: string | undefined
+}
+
 export function showPod(
   pod: PodObject,
   ids: { readonly externalId: string; readonly tag: string },
-  facts: { readonly reach: NodeReach; readonly now: Instant; readonly relayHost: string },
+  facts: PodFacts,
 ): EngineMachine {
   return { ...ids, ...stateOf(pod, ids.externalId, facts) }
 }
 
-function stateOf(
-  pod: PodObject,
-  externalId: string,
-  { reach, now, relayHost }: { reach: NodeReach; now: Instant; relayHost: string },
-): Shown {
+function stateOf(pod: PodObject, externalId: string, { reach, now, relayHost, progress }: PodFacts): Shown {
   const { status, spec, metadata } = pod
   if (metadata.deletionTimestamp !== undefined) return { state: 'stopping' }
   const phase = status?.phase
@@ -57,6 +63,10 @@ function stateOf(
         : { data: providerDataOf(externalId, note, { publicIp: relayHost, privateIp: status?.podIP ?? '' }) }),
     }
   }
+  const download = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
+  if (download !== undefined && download.state?.terminated?.exitCode !== 0) {
+    return downloadState(download, progress, ageOf(pod, now))
+  }
   const restarts = container?.restartCount ?? 0
   const last = container?.state?.terminated ?? container?.lastState?.terminated
   if (last !== undefined && restarts >= (note?.maxRetries ?? 0) && spec?.restartPolicy !== 'Never') {
@@ -74,10 +84,28 @@ function endOf({ status }: PodObject): Shown {
   const container = status?.containerStatuses?.find(({ name }) => name === CONTAINER)
   const ended = container?.state?.terminated ?? container?.lastState?.terminated
   const { reason, message } = status ?? {}
+  const download = status?.initContainerStatuses?.find(({ name }) => name === WEIGHTS_CONTAINER)
+  const failedDownload = download?.state?.terminated ?? download?.lastState?.terminated
   if (reason === 'Evicted') return failed('engine_failure', `The node has evicted it: ${message ?? 'no reason given'}`)
   if (isRejection(reason)) return failed('no_capacity', `The node has rejected it: ${message ?? reason ?? ''}`)
+  if (failedDownload !== undefined && failedDownload.exitCode !== 0) {
+    return failed('weights_unavailable', failedDownload.message ?? DOWNLOAD_ENDED)
+  }
   if (ended !== undefined) return failed(...exitOf(ended, container?.restartCount ?? 0))
   return failed('engine_failure', message ?? reason ?? 'The pod has failed.')
+}
+
+type ContainerStatus = NonNullable<NonNullable<PodObject['status']>['initContainerStatuses']>[number]
+
+/** The program ends with 1 only when another try would not help; anything else, such as a kill, may have been an accident. */
+function downloadState(download: ContainerStatus, progress: string | undefined, ageMs: number): Shown {
+  const last = download.state?.terminated ?? download.lastState?.terminated
+  if (last !== undefined && last.exitCode !== 0 && (last.exitCode === 1 || download.restartCount >= MAX_DOWNLOADS)) {
+    return failed('weights_unavailable', last.message ?? DOWNLOAD_ENDED)
+  }
+  const waiting = download.state?.waiting
+  if (waiting?.reason !== undefined) return waitingState(waiting.reason, waiting.message, ageMs)
+  return starting(progress)
 }
 
 /** Reasons of a kubelet that does not admit a pod. They are final. */

@@ -33,6 +33,7 @@ function namespaceObjects(config: ClusterConfig, accountId: string) {
   )
   const dns = { namespaceSelector: {}, podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } } }
   const { pods, gpus } = config.quota
+  const allowed = config.serving?.allowedAddresses ?? []
   return {
     name,
     namespace: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { ...labels, ...enforce } } },
@@ -48,6 +49,7 @@ function namespaceObjects(config: ClusterConfig, accountId: string) {
           { to: [dns], ports: [53].flatMap((port) => ['UDP', 'TCP'].map((protocol) => ({ protocol, port }))) },
           { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: CLOSED_V4 } }] },
           { to: [{ ipBlock: { cidr: '::/0', except: CLOSED_V6 } }] },
+          ...(allowed.length === 0 ? [] : [{ to: allowed.map((cidr) => ({ ipBlock: { cidr } })) }]),
         ],
       },
     },

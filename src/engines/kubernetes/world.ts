@@ -19,6 +19,8 @@ export interface KubernetesWorld {
 export interface Order {
   readonly accountId: string
   readonly program: Program
+  /** `Authorization` with which its pod downloads its weights. Absent: it has none. */
+  readonly downloadAs?: string
 }
 
 export interface KnownOrder {
