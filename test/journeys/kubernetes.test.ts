@@ -37,10 +37,12 @@ import { checkLedgerAndEngines, succeed } from '../harness/journey.ts'
 import { GPU_PRODUCT, startKubeCluster, storageClasses, type KubeCluster } from '../harness/kube-cluster.ts'
 import { whyNoKubernetes } from '../harness/kube-programs.ts'
 import { makeCustomer, type Customer } from '../harness/machines.ts'
+import { ownPorts } from '../harness/own-port.ts'
 import { testServer, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp } from '../harness/web-app.ts'
 import { metricJourney } from '../kubernetes/metric-journey.ts'
+import { servingConfig, servingEnv, servingJourney } from '../kubernetes/serving-journey.ts'
 import { volumeJourney } from '../kubernetes/volume-journey.ts'
 
 const START_MS = 60 * 60_000
@@ -64,6 +66,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
     cluster = await startKubeCluster()
     folder = await mkdtemp(path.join(os.tmpdir(), 'berth-kube-journey-'))
     const { kubeconfig } = await cluster.berthConfig()
+    const port = ownPorts()
     const config = {
       name: 'lab',
       kubeconfig,
@@ -73,6 +76,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
       graceSeconds: 1,
       images: { allowedRegistries: [cluster.registry.address] },
       storage: { class: storageClasses.now },
+      serving: servingConfig(cluster, port),
     }
     const file = path.join(folder, 'clusters.json')
     await writeFile(file, JSON.stringify({ clusters: [config] }))
@@ -81,6 +85,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
         BERTH_ENGINES: 'kubernetes',
         BERTH_KUBERNETES: file,
         BERTH_APPS_DOMAIN: `http://${APPS_DOMAIN}`,
+        ...servingEnv(cluster, port),
       },
     })
     ada = await makeCustomer(server, path.join(folder, 'key'))
@@ -344,6 +349,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
   const journey = () => ({ server, ada, cluster, node, image, exec, addressOf })
   volumeJourney(journey)
   metricJourney(journey)
+  servingJourney(journey)
 
   test('on a lost node nothing is removed by force: the GPU stays taken until the node is back', async () => {
     const name = await rentInstance(ada, node, image, { command: ['sleep', '1000'] })

@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest'
 import { emptyWorkload, programOf } from '../../domain/workload.ts'
+import { podWeights } from '../../contract/pod-weights.ts'
 import { sampleSpec } from '../conformance-bench.ts'
 import { parseClusters } from './config.ts'
 import { namespaceOf, podNameOf, readExternalId } from './names.ts'
 import { podObjects, type PodOrder } from './pod-spec.ts'
+import { whyNoDiskFor } from './weights.ts'
 
 const read = parseClusters(
   JSON.stringify({ clusters: [{ name: 'lab', region: 'eu-1', prices: { x: '1' }, runtimeClass: 'nvidia' }] }),
@@ -102,4 +104,36 @@ test('names are valid in Kubernetes, and those of two accounts or tags never mee
   expect(new Set(tags.map(podNameOf)).size).toBe(tags.length)
   expect(readExternalId('lab/berth-a/pod-1')).toEqual({ cluster: 'lab', namespace: 'berth-a', name: 'pod-1' })
   expect(readExternalId('lab/../pod-1')).toBeUndefined()
+})
+
+test('weights are downloaded before the program starts, and the program cannot change them', () => {
+  const serving = {
+    engineImage: 'reg.example/berth/engine:1',
+    serverUrl: 'https://berth.example',
+    allowedAddresses: [],
+  }
+  const weights = { mountPath: '/models', files: [{ path: 'a.gguf', bytes: 7, sha256: 'f'.repeat(64) }] }
+  const program = { ...programOf(emptyWorkload), weights }
+  const { config: plain } = order()
+  const change = { config: { ...plain, serving }, program, downloadAs: 'Berth-Pod token' }
+  const { pod, secrets } = podObjects(order(change))
+  const [init] = pod.spec.initContainers ?? []
+  const [main] = pod.spec.containers
+  expect(init).toMatchObject({ image: serving.engineImage, securityContext: { privileged: false } })
+  expect(init?.resources).not.toHaveProperty(['limits', 'nvidia.com/gpu'])
+  expect(init?.volumeMounts).toContainEqual({ name: 'weights', mountPath: '/models' })
+  expect(main?.volumeMounts).toContainEqual({ name: 'weights', mountPath: '/models', readOnly: true })
+  // The token is in the secret, of which the program mounts nothing.
+  expect(main?.volumeMounts.map(({ name }) => name)).not.toContain('weights-order')
+  expect(JSON.stringify(pod)).not.toContain('Berth-Pod')
+  const read = Buffer.from(secrets[0]?.data['weights'] ?? '', 'base64').toString()
+  expect(podWeights.parse(JSON.parse(read))).toMatchObject({ workloadId: order().tag, allowPrivate: false })
+  expect(() => podObjects(order({ program }))).toThrow('cannot download')
+})
+
+test('weights that do not fit on the disk are refused with the arithmetic', () => {
+  const weights = { mountPath: '/models', files: [{ path: 'a', bytes: 95e9, sha256: 'f'.repeat(64) }] }
+  const program = { ...programOf(emptyWorkload), weights }
+  expect(whyNoDiskFor(program, 100)).toMatch(/95\.0 GB.*100 GB/)
+  expect(whyNoDiskFor(program, 110)).toBeUndefined()
 })

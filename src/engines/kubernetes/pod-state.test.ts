@@ -3,7 +3,7 @@ import { instantOf } from '../../base/instant.ts'
 import { providerData } from '../../contract/provider-data.ts'
 import { rentalOutcomes } from '../../contract/rental-outcome.ts'
 import { sampleSpec } from '../conformance-bench.ts'
-import { CONTAINER, ORDER_ANNOTATION } from './names.ts'
+import { CONTAINER, ORDER_ANNOTATION, WEIGHTS_CONTAINER } from './names.ts'
 import { podObject, type PodObject } from './objects.ts'
 import { noteOf } from './order-note.ts'
 import { showPod, type NodeReach } from './pod-state.ts'
@@ -112,4 +112,24 @@ test('a pod that waits for room is starting, and says why', () => {
     state: 'starting',
     message: '0/1 nodes are available',
   })
+})
+
+test('a pod that downloads weights starts with its progress, and fails with the reason of the download', () => {
+  const download = (state: object, more: object = {}) => ({
+    phase: 'Pending',
+    initContainerStatuses: [{ name: WEIGHTS_CONTAINER, state, ...more }],
+    containerStatuses: container({ waiting: { reason: 'PodInitializing' } }),
+  })
+  const facts = { reach: ready, now, relayHost: 'relay.example', progress: 'downloading the weights, 3 of 7 MB' }
+  const shown = showPod(pod(download({ running: {} })), { externalId: 'lab/n/p', tag: 't' }, facts)
+  expect(shown).toMatchObject({ state: 'starting', message: facts.progress })
+  const wrong = { terminated: { exitCode: 1, message: 'the digest is wrong' } }
+  const final = { state: 'failed', failure: 'weights_unavailable', message: 'The digest is wrong.' }
+  expect(show(pod(download({ waiting: { reason: 'CrashLoopBackOff' } }, { lastState: wrong })))).toMatchObject(final)
+  expect(show(pod({ ...download(wrong), phase: 'Failed' }))).toMatchObject(final)
+  const killed = { waiting: { reason: 'CrashLoopBackOff' } }
+  const lastState = { terminated: { exitCode: 137 } }
+  expect(show(pod(download(killed, { lastState, restartCount: 1 })))).toMatchObject({ state: 'starting' })
+  expect(show(pod(download(killed, { lastState, restartCount: 3 })))).toMatchObject({ failure: 'weights_unavailable' })
+  expect(show(pod(download({ terminated: { exitCode: 0 } })))).toEqual({ state: 'starting' })
 })
