@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { waitFor } from '../../test/harness/wait.ts'
 import type { PodWeights } from '../contract/pod-weights.ts'
 import { fetchWeights } from './fetch-weights.ts'
 
@@ -59,13 +60,21 @@ test('downloads each content once with the token of its pod, into all paths, and
   expect(await fs.readFile(path.join(folder, 'copies/same.gguf'))).toEqual(body)
 })
 
-test('resumes after a broken connection where it ended', async () => {
+test('a container that is started again goes on where the last one ended', async () => {
   answers = [
-    (response) => {
-      response.writeHead(200, { 'content-length': body.length })
-      response.write(body.subarray(0, 2_000), () => response.socket?.end())
-    },
+    (response) => void response.writeHead(200, { 'content-length': body.length }).write(body.subarray(0, 2_000)),
   ]
+  const stop = new AbortController()
+  const first = fetchWeights(order(), { write: () => {}, signal: stop.signal })
+  const part = path.join(folder, '.download', `${sha256}.part`)
+  const sizeOf = (): Promise<number> =>
+    fs.stat(part).then(
+      ({ size }) => size,
+      () => 0,
+    )
+  await waitFor('the first part', async () => (await sizeOf()) === 2_000)
+  stop.abort()
+  expect(await first).toMatchObject({ ok: false, reason: 'cancelled' })
   expect(await run(order())).toMatchObject({ ok: true })
   expect(asked.at(-1)?.range).toBe('bytes=2000-')
 })

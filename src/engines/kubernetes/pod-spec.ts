@@ -185,7 +185,8 @@ function containerOf(order: PodOrder, podName: string) {
   return {
     name: CONTAINER,
     image: order.image,
-    imagePullPolicy: config.images.pullPolicy,
+    // Ours is nobody's secret, and may have been loaded into the node without a registry.
+    imagePullPolicy: order.image === config.serving?.engineImage ? 'IfNotPresent' : config.images.pullPolicy,
     ...(program.command === null ? {} : { command: program.command.map(literal) }),
     ...(program.args === null ? {} : { args: program.args.map(literal) }),
     env: [
