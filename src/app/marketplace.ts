@@ -13,7 +13,7 @@ import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
-import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { keepOptions, readOrderOptions, refuseIdle, withOptions } from './order-options.ts'
 import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
@@ -65,6 +65,8 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
   const apart = place === undefined ? undefined : refusePlace(place, here)
   if (apart !== undefined) return apart
+  const unwatched = refuseIdle(app, machine.driver, options.value.idle)
+  if (unwatched !== undefined) return unwatched
   const guards = readGuards(order)
   if (!guards.ok) return guards
   const wanted = { gpus: `${order.gpuCount} × ${machine.gpu_model}`, where: `on node ${machine.id}` }
@@ -155,6 +157,7 @@ export async function findInstance(db: Db, actor: Actor, idOrName: string): Prom
 
 /** By name or rental id. */
 export async function changeInstance(
+  app: Pick<App, 'drivers'>,
   tx: Tx,
   actor: Actor,
   idOrName: string,
@@ -163,7 +166,7 @@ export async function changeInstance(
   const found = await findInstance(tx.db, actor, idOrName)
   if (!found.ok) return found
   const rental = await lockRental(tx, found.value.id)
-  return rental === undefined ? noInstance(idOrName) : changeRental(tx, rental, change)
+  return rental === undefined ? noInstance(idOrName) : changeRental(app, tx, rental, change)
 }
 
 /** By name. Terminating an ended instance succeeds. */

@@ -1,13 +1,13 @@
 /** Reads the options of an order: which of them its kind of machine has, and whether what they refer to exists. */
 import { parseInstant, type Instant } from '../base/instant.ts'
-import { fail, failField, ok, type Result } from '../contract/result.ts'
+import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
 import { portInputOf, portsOf, secretsIn, secretTexts, workloadOf, type WorkloadSpec } from '../domain/workload.ts'
 import type { Tx } from '../store/database.ts'
 import { setOrderOptions, type Rental } from '../store/rental.ts'
 import { findRegistryCredential, findSecrets } from '../store/secret.ts'
-import type { Actor } from './app.ts'
+import type { Actor, App } from './app.ts'
 
 /** Options that make no sense for a kind of machine. */
 const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>>> = {
@@ -81,6 +81,16 @@ async function readSecretNames(tx: Tx, actor: Actor, workload: WorkloadSpec): Pr
     if (name !== undefined) return failField(field, 'secret_not_found', { name })
   }
   return ok(names)
+}
+
+/** A rule that could never act is refused: the customer relies on it. */
+export function refuseIdle(
+  { drivers }: Pick<App, 'drivers'>,
+  driver: Rental['driver'],
+  idle: IdleRule | null | undefined,
+): Failure | undefined {
+  const isBlind = drivers.get(driver)?.traits.blindToUse === true
+  return idle && isBlind ? failField(['idle'], 'idle_not_measured') : undefined
 }
 
 /** The spec with its options: their disk size instead of the share of the GPUs, and their ports. */

@@ -19,7 +19,7 @@ import type { z } from 'zod'
 import type { Actor, App } from './app.ts'
 import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
 import type { RentalChange } from './own-rental.ts'
-import { keepOptions, readOrderOptions, withOptions } from './order-options.ts'
+import { keepOptions, readOrderOptions, refuseIdle, withOptions } from './order-options.ts'
 import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
@@ -118,6 +118,12 @@ async function orderFromBook(
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
+    const unwatched = refuseIdle(app, example.driver, options.value.idle)
+    if (unwatched !== undefined) {
+      // Other engines may tell.
+      outcome = unwatched
+      continue
+    }
     if (!spec.ok) {
       // Other machines may have a larger disk.
       outcome = spec

@@ -10,7 +10,8 @@ import { findCommitment } from '../store/commitment.ts'
 import type { Db, Tx } from '../store/database.ts'
 import { findRental, findRentalByName, lockRental, updateRental, type Rental } from '../store/rental.ts'
 import { meterNow } from '../store/segment.ts'
-import type { Actor } from './app.ts'
+import type { Actor, App } from './app.ts'
+import { refuseIdle } from './order-options.ts'
 import { limitBelowTerm } from './place-order.ts'
 import { recordRentalEvent } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
@@ -38,13 +39,24 @@ export interface RentalChange {
   readonly idle?: IdleRule | null | undefined
 }
 
-export async function changeOwnRental(tx: Tx, actor: Actor, id: number, change: RentalChange): Promise<Result<Rental>> {
+export async function changeOwnRental(
+  app: Pick<App, 'drivers'>,
+  tx: Tx,
+  actor: Actor,
+  id: number,
+  change: RentalChange,
+): Promise<Result<Rental>> {
   const rental = ownRental(await lockRental(tx, id), actor)
-  return rental.ok ? changeRental(tx, rental.value, change) : rental
+  return rental.ok ? changeRental(app, tx, rental.value, change) : rental
 }
 
 /** Changes a live, locked rental. */
-export async function changeRental(tx: Tx, rental: Rental, change: RentalChange): Promise<Result<Rental>> {
+export async function changeRental(
+  app: Pick<App, 'drivers'>,
+  tx: Tx,
+  rental: Rental,
+  change: RentalChange,
+): Promise<Result<Rental>> {
   if (!isLiving(rental.status)) {
     return fail('already_terminated', { rentalId: rental.id, status: rental.status })
   }
@@ -56,6 +68,8 @@ export async function changeRental(tx: Tx, rental: Rental, change: RentalChange)
     const option = change.stopAt ? 'stopAt' : 'idle.action stop'
     return failField([change.stopAt ? 'stopAt' : 'idle'], 'option_not_supported', { option, kind: rental.kind })
   }
+  const unwatched = refuseIdle(app, rental.driver, change.idle)
+  if (unwatched !== undefined) return unwatched
   const commitment = await findCommitment(tx.db, rental.id)
   const refused = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)
   if (refused !== undefined) return refused

@@ -70,6 +70,10 @@ export const rentalReasons = {
     ({ option, kind }: { readonly option: string; readonly kind: string }) =>
       `\`${option}\` is not available for ${kindPlurals[kind] ?? kind}.`,
   ),
+  idle_not_measured: invalid(
+    'Machines of this kind do not report whether they are used, so an idle rule could never act.',
+    'Leave out `idle`. An end time or a spending limit ends the rental as well.',
+  ),
   disk_too_large: invalid(
     ({ diskGb, maxGb }: { readonly diskGb: number; readonly maxGb: number }) =>
       `A disk of ${diskGb} GB does not fit: these GPUs come with at most ${maxGb} GB.`,

@@ -150,6 +150,8 @@ export interface DriverTraits {
   readonly terminal: boolean
   /** GPUs are measured. */
   readonly metrics: boolean
+  /** It does not tell whether anybody uses a machine, so idle rules are refused. */
+  readonly blindToUse?: true
   /** `relayed`: customers reach a machine through ports of this server. `direct`: at its own address. */
   readonly ports: 'direct' | 'relayed'
   /** The kinds of rentals that can be stopped and started, and those that can be rebooted. */

@@ -49,6 +49,14 @@ export function metricJourney(get: () => KubeJourney): void {
           ['gpu_metrics', 'available'],
         ]),
       )
+      // Who is connected is not measured, so a rule could never act.
+      const idle = { afterMinutes: 30, gpuUtilBelowPercent: 5, action: 'terminate', graceSeconds: 300 }
+      await expect(rentInstance(ada, node, image, { idle })).rejects.toThrow('"param":"idle"')
+      const changed = await ada.call('PATCH', `/v2/alpha/on-demand/instances/${name}`, { idle })
+      expect(changed).toMatchObject({
+        status: 400,
+        body: { reason: 'idle_not_measured', issues: [{ path: ['idle'] }] },
+      })
       await terminate(ada, name)
       await untilGone(ada, name)
     } finally {

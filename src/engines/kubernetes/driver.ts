@@ -52,6 +52,8 @@ export function kubernetesDriver(
       logs: true,
       terminal: true,
       metrics: true,
+      // GPUs may be measured, but who is connected to a pod is not known.
+      blindToUse: true,
       ports: 'relayed',
       power: { stop: [], reboot: [] },
       downloads: {

@@ -121,7 +121,7 @@ export const marketplaceHandlers = {
     const guards = readGuardChange(body)
     if (!guards.ok) return guards
     const change = { label: body.label, ...guards.value }
-    const changed = await transact(app.database, (tx) => changeInstance(tx, actor, params.id, change))
+    const changed = await transact(app.database, (tx) => changeInstance(app, tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
 } satisfies Partial<Handlers>

@@ -61,7 +61,7 @@ export const rentalHandlers = {
     const guards = readGuardChange(body)
     if (!guards.ok) return guards
     const change = { label: body.label, convertOnExpiry: body.convertToOnDemandOnExpiry, ...guards.value }
-    const changed = await transact(app.database, (tx) => changeOwnRental(tx, actor, params.id, change))
+    const changed = await transact(app.database, (tx) => changeOwnRental(app, tx, actor, params.id, change))
     return changed.ok ? ok(await readDetail(app, changed.value)) : changed
   },
 
