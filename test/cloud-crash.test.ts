@@ -24,6 +24,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['createInstance', 'deleteInstance', 'deleteDisk'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
   denvr: (clock) => {
@@ -36,6 +37,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['createServer', 'destroyServer'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
   lambda: (clock) => {
@@ -52,6 +54,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
   latitude: (clock) => {
@@ -65,6 +68,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['createServer', 'deleteServer', 'createSshKey', 'deleteSshKey', 'createUserData', 'deleteUserData'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
   verda: (clock) => {
@@ -81,6 +85,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['createInstance', 'actOnInstances', 'actOnVolume', 'addKey', 'deleteKey', 'addScript', 'deleteScript'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
   'voltage-park': (clock) => {
@@ -98,6 +103,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       writes: ['deployMetal', 'terminateMetal', 'deployVm', 'terminateVm', 'forwardPort'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
+      bills: () => sim.bills(),
     }
   },
 }
@@ -107,6 +113,7 @@ describe.each(Object.entries(clouds))('%s', (_, makeCloud) => {
     const report = await crashRun(makeCloud, KILLS)
     expect(report.leftovers).toEqual([])
     expect(report.launchedTwice).toEqual([])
+    expect(report.unrecorded).toEqual([])
     expect(report.violations).toEqual([])
     expect(report.ledgerFindings).toEqual([])
     expect(report.statuses).toEqual({ Terminated: report.orders })

@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 import type { ProviderId } from '../../src/contract/provider-data.ts'
 import { systemClock, type Clock } from '../../src/base/instant.ts'
+import { formatUsd, nanoUsdOf } from '../../src/base/money.ts'
 import type { SimFault, SimServer } from '../../src/sim/clouds/server.ts'
 import { runCrashChild } from './cloud-crash-child.ts'
 import { fastClock } from './fast-clock.ts'
@@ -30,6 +31,8 @@ export interface CrashCloud {
   readonly writes: readonly string[]
   leftovers(): string[]
   launches(): ReadonlyMap<string, number>
+  /** What the vendor charges, by machine. */
+  bills(): ReadonlyArray<{ readonly id: string; readonly nanoUsd: bigint }>
 }
 
 /** The body of an order, for a virtual machine unless `offering` says otherwise. */
@@ -44,6 +47,8 @@ export interface CrashReport {
   readonly statuses: Readonly<Record<string, number>>
   readonly ledgerFindings: readonly unknown[]
   readonly costOfGoodsUsd: string
+  /** Machines that the vendor charges for, and that cost nothing by our ledger. */
+  readonly unrecorded: readonly string[]
   readonly violations: readonly string[]
 }
 
@@ -120,8 +125,17 @@ async function report(
     statuses: await customer.statuses(),
     ledgerFindings: body.findings as unknown[],
     costOfGoodsUsd: body.houseUsd.cost_of_goods as string,
+    unrecorded: await findUnrecorded(server, cloud),
     violations: cloud.server.violations,
   }
+}
+
+async function findUnrecorded(server: TestServer, cloud: CrashCloud): Promise<string[]> {
+  const charged = cloud.bills().filter(({ nanoUsd }) => nanoUsd > 0n)
+  const lines = charged.map(({ id, nanoUsd }) => ({ machine: id, amountUsd: formatUsd(nanoUsdOf(nanoUsd)) }))
+  const { body } = await server.operator('POST', '/v2/operator/providers/main/compare', { lines })
+  const differences = body.differences as Array<{ machine: string; recordedUsd: string | null }>
+  return differences.filter(({ recordedUsd }) => recordedUsd === null).map(({ machine }) => machine)
 }
 
 /** Orders and ends machines, a few at a time. */
