@@ -49,9 +49,9 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       server: sim.server,
       orders: [
         { ...order, gpuCount: 1 },
-        { ...order, gpuCount: 8 },
+        { ...order, gpuCount: 8, customPorts: [8080] },
       ],
-      writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey'],
+      writes: ['launchInstance', 'terminateInstance', 'addSSHKey', 'deleteSSHKey', 'createFirewallRuleset'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
       bills: () => sim.bills(),

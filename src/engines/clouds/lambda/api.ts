@@ -41,6 +41,10 @@ export const terminated = z.object({ data: z.object({ terminated_instances: z.ar
 const sshKey = z.object({ id: z.string().min(1), name: z.string(), public_key: z.string() })
 export const sshKeys = z.object({ data: z.array(sshKey) })
 export const addedSshKey = z.object({ data: sshKey })
+
+const ruleset = z.object({ id: z.string().min(1), name: z.string() })
+export const rulesets = z.object({ data: z.array(ruleset) })
+export const createdRuleset = z.object({ data: ruleset })
 /** The body does not matter. */
 export const anything = z.unknown()
 

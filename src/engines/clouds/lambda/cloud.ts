@@ -1,7 +1,8 @@
 /**
  * Lambda: virtual machines with whole GPUs, sold by the minute. One machine per launch, found again by its name, which is
  * our tag. A launch takes exactly one SSH key, by name, so each order registers one under its tag; the other keys of the
- * customer come with the user data. A registered key can go once the machine runs.
+ * customer come with the user data. A registered key can go once the machine runs. An order with ports has a firewall
+ * ruleset too (firewall.ts).
  */
 import { zeroUsd } from '../../../base/money.ts'
 import { fromCents } from '../../../base/vendor-price.ts'
@@ -10,6 +11,7 @@ import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
   refused,
   type Cloud,
+  type CloudCompanion,
   type CloudMachine,
   type CloudOffer,
   type CloudOrder,
@@ -32,6 +34,7 @@ import {
   type Instance,
   type InstanceType,
 } from './api.ts'
+import { FirewallRulesets, RULESET } from './firewall.ts'
 
 const NOT_FOUND = 'global/object-does-not-exist'
 /** Answers to a launch for which another place may do. */
@@ -71,9 +74,11 @@ export const lambda: CloudVendor = {
 
 class LambdaCloud implements Cloud {
   readonly #http: CloudHttp
+  readonly #firewall: FirewallRulesets
 
   constructor(http: CloudHttp) {
     this.#http = http
+    this.#firewall = new FirewallRulesets(http)
   }
 
   async check(signal: AbortSignal): Promise<ProviderCheck[]> {
@@ -102,6 +107,11 @@ class LambdaCloud implements Cloud {
     if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
       return refused('no_capacity', 'Lambda costs more than the order pays.')
     await this.#registerKey(tag, plainKeys(order.spec)[0] ?? '', signal)
+    const ruleset = await this.#openPorts(order, signal)
+    if (ruleset === undefined) {
+      await this.#removeCompanions(tag, signal)
+      return refused('no_capacity', `Lambda does not open ports in ${region}.`)
+    }
     try {
       const { data } = await this.#http.write(launched, {
         method: 'POST',
@@ -113,6 +123,7 @@ class LambdaCloud implements Cloud {
           ssh_key_names: [tag],
           name: tag,
           user_data: order.userData,
+          ...ruleset,
         },
         signal,
       })
@@ -120,7 +131,7 @@ class LambdaCloud implements Cloud {
     } catch (error) {
       const outcome = refusalOf(error)
       if (outcome === undefined) throw error
-      await this.#removeKeys(tag, signal)
+      await this.#removeCompanions(tag, signal)
       return outcome
     }
   }
@@ -144,12 +155,11 @@ class LambdaCloud implements Cloud {
   }
 
   async companions(tagPrefix: string, signal: AbortSignal) {
-    const { data } = await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })
-    const ours = data.filter(({ name }) => name.startsWith(tagPrefix))
-    return ours.map(({ id, name }) => ({ id, tag: name, what: 'ssh-key' }))
+    return [...(await this.#keys(tagPrefix, signal)), ...(await this.#firewall.list(tagPrefix, signal))]
   }
 
-  async removeCompanion({ id }: { readonly id: string }, signal: AbortSignal): Promise<void> {
+  async removeCompanion({ id, what }: CloudCompanion, signal: AbortSignal): Promise<void> {
+    if (what === RULESET) return this.#firewall.remove(id, signal)
     const path = `/api/v1/ssh-keys/${encodeURIComponent(id)}`
     await this.#http.write(anything, { method: 'DELETE', path, signal }).catch((error: unknown) => {
       if (!(error instanceof CloudError) || error.status !== 404) throw error
@@ -160,17 +170,34 @@ class LambdaCloud implements Cloud {
     return (await this.#http.read(instances, { path: '/api/v1/instances', signal })).data
   }
 
+  async #keys(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
+    const { data } = await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })
+    const ours = data.filter(({ name }) => name.startsWith(tagPrefix))
+    return ours.map(({ id, name }) => ({ id, tag: name, what: 'ssh-key' }))
+  }
+
+  /** Fields of the launch. undefined: the vendor refuses, as in regions without a firewall. */
+  async #openPorts({ tag, region, spec }: CloudOrder, signal: AbortSignal) {
+    if (spec.ports.length === 0) return {}
+    try {
+      return { firewall_rulesets: [{ id: await this.#firewall.open(tag, region, spec.ports, signal) }] }
+    } catch (error) {
+      if (!isRefused(error)) throw error
+      return undefined
+    }
+  }
+
   /** Finds the key of an earlier attempt. */
   async #registerKey(tag: string, publicKey: string, signal: AbortSignal): Promise<void> {
-    if ((await this.companions(tag, signal)).some((key) => key.tag === tag)) return
+    if ((await this.#keys(tag, signal)).some((key) => key.tag === tag)) return
     const body = { name: tag, public_key: publicKey }
     await this.#http.write(addedSshKey, { method: 'POST', path: '/api/v1/ssh-keys', body, signal })
   }
 
   /** What stays is removed by `reap`. */
-  async #removeKeys(tag: string, signal: AbortSignal): Promise<void> {
-    const keys = (await this.companions(tag, signal).catch(() => [])).filter((key) => key.tag === tag)
-    await Promise.allSettled(keys.map((key) => this.removeCompanion(key, signal)))
+  async #removeCompanions(tag: string, signal: AbortSignal): Promise<void> {
+    const made = (await this.companions(tag, signal).catch(() => [])).filter((one) => one.tag === tag)
+    await Promise.allSettled(made.map((one) => this.removeCompanion(one, signal)))
   }
 }
 

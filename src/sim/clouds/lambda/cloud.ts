@@ -1,8 +1,9 @@
 /** A stateful simulator of Lambda's cloud: instance types, instances, SSH keys, and what they would cost. */
-import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
+import { addMs, formatInstant, type Clock, type Instant } from '../../../base/instant.ts'
 import { SimBill } from '../bill.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { lambdaDescription } from './description.ts'
+import { SimRulesets } from './firewall.ts'
 
 export interface LambdaTypeSize {
   readonly vcpus: number
@@ -24,6 +25,7 @@ interface Instance {
   readonly id: string
   readonly name: string
   readonly keys: readonly string[]
+  readonly rulesets: readonly string[]
   readonly type: LambdaType
   readonly region: string
   readonly createdAt: Instant
@@ -50,6 +52,7 @@ export interface LambdaSimOptions {
 export class LambdaSim {
   readonly server: SimServer
   readonly types = new Map<string, LambdaType>()
+  readonly rulesets: SimRulesets
   /** Machines of the next launches never become active. */
   bootsFail = 0
   /** Instances of the next launches are taken back so long after they became active. 0: never. */
@@ -68,9 +71,15 @@ export class LambdaSim {
     this.#options = { apiKey: 'secret_sim_lambda', bootMs: 20_000, destroyMs: 5_000, listLagMs: 0, ...options }
     this.listLagMs = this.#options.listLagMs
     for (const type of defaultTypes()) this.types.set(type.name, type)
+    this.rulesets = new SimRulesets({
+      newId: () => this.#newId(),
+      now: () => formatInstant(this.#now()),
+      usersOf: (id) => this.#alive().flatMap((one) => (one.rulesets.includes(id) ? [one.id] : [])),
+      failure,
+    })
     this.server = new SimServer({
       clock: options.clock,
-      routes: this.#routes(),
+      routes: [...this.#routes(), ...this.rulesets.routes()],
       description: lambdaDescription,
       authorize: (request) => this.#authorize(request),
       notFound: failure(404, 'global/not-found'),
@@ -83,9 +92,9 @@ export class LambdaSim {
 
   /** Everything that exists or costs money now, by its name. */
   leftovers(): string[] {
-    const running = [...this.#instances.values()].filter((one) => this.#stateOf(one) !== 'terminated')
     return [
-      ...running.map(({ name }) => `instance ${name}`),
+      ...this.rulesets.all().map(({ name }) => `ruleset ${name}`),
+      ...this.#alive().map(({ name }) => `instance ${name}`),
       ...[...this.#keys.values()].map(({ name }) => `key ${name}`),
     ]
   }
@@ -125,6 +134,10 @@ export class LambdaSim {
     for (const one of this.#instances.values()) {
       if (this.#stateOf(one) === 'active') one.preemptedAt = this.#now()
     }
+  }
+
+  #alive(): Instance[] {
+    return [...this.#instances.values()].filter((one) => this.#stateOf(one) !== 'terminated')
   }
 
   #now(): Instant {
@@ -186,10 +199,18 @@ export class LambdaSim {
     ]
   }
 
-  #launch({ region_name, instance_type_name, ssh_key_names, name = '' }: LaunchBody): SimAnswer {
+  #launch({
+    region_name,
+    instance_type_name,
+    ssh_key_names,
+    name = '',
+    firewall_rulesets = [],
+  }: LaunchBody): SimAnswer {
+    const rulesets = firewall_rulesets.map(({ id }) => id)
     const type = this.types.get(instance_type_name)
     const hasKeys = ssh_key_names.every((key) => [...this.#keys.values()].some((one) => one.name === key))
-    if (type === undefined || !hasKeys) return failure(400, 'global/object-does-not-exist')
+    const hasRulesets = rulesets.every((id) => this.rulesets.has(id, region_name))
+    if (type === undefined || !hasKeys || !hasRulesets) return failure(400, 'global/object-does-not-exist')
     if (this.#free(type, region_name) < 1) return failure(400, 'instance-operations/launch/insufficient-capacity')
     const now = this.#now()
     const bootFails = this.bootsFail > 0
@@ -198,6 +219,7 @@ export class LambdaSim {
       id: this.#newId(),
       name,
       keys: ssh_key_names,
+      rulesets,
       type,
       region: region_name,
       createdAt: now,
@@ -316,6 +338,7 @@ interface LaunchBody {
   readonly instance_type_name: string
   readonly ssh_key_names: readonly string[]
   readonly name?: string
+  readonly firewall_rulesets?: ReadonlyArray<{ readonly id: string }>
 }
 
 function defaultTypes(): LambdaType[] {

@@ -40,6 +40,21 @@ const instance = z.strictObject({
 const keyName = z.string().min(1).max(64)
 const sshKey = z.strictObject({ id: z.string(), name: keyName, public_key: z.string().min(1).max(4096) })
 
+const rule = z.strictObject({
+  protocol: z.enum(['tcp', 'udp', 'icmp', 'all']),
+  port_range: z.tuple([z.int().min(1).max(65_535), z.int().min(1).max(65_535)]).optional(),
+  source_network: z.cidrv4(),
+  description: z.string().max(128),
+})
+const ruleset = z.strictObject({
+  id: z.string(),
+  name: z.string().max(64),
+  region,
+  rules: z.array(rule),
+  created: z.iso.datetime(),
+  instance_ids: z.array(z.string()),
+})
+
 const data = <S extends z.ZodType>(shape: S) => z.strictObject({ data: shape })
 const error = (...codes: string[]) =>
   z.strictObject({
@@ -72,6 +87,10 @@ export const lambdaDescription: SimDescription = {
       ssh_key_names: z.array(z.string()).length(1),
       name: z.string().max(64).optional(),
       user_data: z.string().max(1_000_000).optional(),
+      firewall_rulesets: z
+        .array(z.strictObject({ id: z.string() }))
+        .max(1)
+        .optional(),
     }),
     answers: {
       ...common,
@@ -88,6 +107,14 @@ export const lambdaDescription: SimDescription = {
       400: error(invalid),
       404: error(missing),
     },
+  },
+  listFirewallRulesets: { answers: { ...common, 200: data(z.array(ruleset)) } },
+  createFirewallRuleset: {
+    body: z.strictObject({ name: z.string().max(64), region: z.string(), rules: z.array(rule) }),
+    answers: { ...common, 200: data(ruleset), 400: error(invalid, 'global/duplicate') },
+  },
+  deleteFirewallRuleset: {
+    answers: { ...common, 200: data(z.strictObject({})), 400: error(invalid), 404: error(missing) },
   },
   listSSHKeys: { answers: { ...common, 200: data(z.array(sshKey)) } },
   addSSHKey: {
