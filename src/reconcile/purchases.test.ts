@@ -40,7 +40,7 @@ const byTenMinutes: BillingTerms = { from: 'create', incrementMs: 10 * MINUTE_MS
 const byHour: BillingTerms = { from: 'create', incrementMs: HOUR_MS, minimumMs: 24 * HOUR_MS }
 
 /** `[minutes, USD per hour]`: after so much time it is listed at this price. null: it is gone. `?`: no answer. */
-type Step = readonly [minutes: number, perHour: string | null | '?']
+type Step = readonly [minutes: number, perHour: string | null]
 
 test.each<[promise: string, terms: BillingTerms, steps: readonly Step[], cost: string]>([
   [
