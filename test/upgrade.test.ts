@@ -117,7 +117,7 @@ async function writeDump(): Promise<void> {
   const pool = new pg.Pool({ connectionString: server.databaseUrl, max: 2 })
   cleanUp.push(() => pool.end())
   await waitFor('the request to be settled', async () => {
-    const { rows } = await pool.query('select 1 from request_cost')
+    const { rows } = await pool.query('select 1 from request')
     return rows.length > 0
   })
   const facts: Facts = { key, operatorKey: server.operatorKey, at: systemClock.now(), ...(await factsOf(call)) }

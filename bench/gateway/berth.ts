@@ -185,8 +185,7 @@ export async function checkLedger(berth: BerthSide, answered: number, costs: Exp
 
 async function countAnswered(client: pg.Client, accountId: string): Promise<number> {
   const { rows } = await client.query<{ n: number }>(
-    `select count(*)::integer as n from request_log join request_cost using (request_id)
-     where request_log.account_id = $1 and outcome = 'answered'`,
+    `select count(*)::integer as n from request where account_id = $1 and outcome = 'answered'`,
     [accountId],
   )
   return rows[0]?.n ?? 0
@@ -194,9 +193,8 @@ async function countAnswered(client: pg.Client, accountId: string): Promise<numb
 
 async function compareSums(client: pg.Client, accountId: string, costs: ExpectedCosts): Promise<void> {
   const { rows: models } = await client.query<{ model: string; least: string; most: string }>(
-    `select request_cost.model, min(request_cost.cost_nano) as least, max(request_cost.cost_nano) as most
-     from request_cost join request_log using (request_id)
-     where request_cost.account_id = $1 and outcome = 'answered' group by 1`,
+    `select model, min(cost_nano) as least, max(cost_nano) as most
+     from request where account_id = $1 and outcome = 'answered' group by 1`,
     [accountId],
   )
   for (const { model, least, most } of models) {
@@ -205,7 +203,7 @@ async function compareSums(client: pg.Client, accountId: string, costs: Expected
       throw new Error(`answers of ${model} cost ${least} to ${most} nano-USD, and should cost ${expected}`)
   }
   const { rows } = await client.query<{ cost: string; charged: string; gone: string }>(
-    `select (select coalesce(sum(cost_nano), 0) from request_cost where account_id = $1) as cost,
+    `select (select coalesce(sum(cost_nano), 0) from request where account_id = $1) as cost,
             (select coalesce(sum(t.amount_nano), 0) from posting p join transfer t on t.posting_id = p.id
              where p.account_id = $1 and p.kind = 'charge') as charged,
             (select $2::bigint * 1000000000 - sum(balance_nano) from ledger_account

@@ -92,12 +92,12 @@ export async function countLedger(databaseUrl: string, seen: readonly string[]):
   try {
     const { rows: missing } = await client.query<{ n: number }>(
       `select count(*)::integer as n from unnest($1::text[]) as seen (id)
-       where not exists (select 1 from request_cost where request_id = seen.id)`,
+       where not exists (select 1 from request where request_id = seen.id)`,
       [seen],
     )
     const { rows } = await client.query<{ costs: number; logged: number; charged: string; gone: string }>(
-      `select (select count(*)::integer from request_cost where cost_nano = $2) as costs,
-              (select count(*)::integer from request_log) as logged,
+      `select (select count(*)::integer from request where cost_nano = $2) as costs,
+              (select count(*)::integer from request) as logged,
               (select coalesce(sum(t.amount_nano), 0) from posting p join transfer t on t.posting_id = p.id
                where p.account_id = $1 and p.kind = 'charge') as charged,
               (select $3::bigint * 1000000000 - sum(balance_nano) from ledger_account

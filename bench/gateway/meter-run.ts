@@ -66,7 +66,7 @@ export async function endRequests(
   const worker = async (): Promise<void> => {
     while (mayBegin()) {
       const reservation = await reserve(meter)
-      const requestId = newRequestId()
+      const requestId = newRequestId(systemClock.now())
       await new Promise<void>((resolve) => {
         meter.finish(reservation, callOf(requestId), () => {
           ended(requestId)

@@ -108,7 +108,7 @@ async function measureMeter(run: MeterRun, requests: number): Promise<{ durable:
 async function measureInserts(databaseUrl: string): Promise<number> {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: INSERT_WORKERS })
   pool.on('error', () => {})
-  await pool.query('create table if not exists plain_insert (like request_log including all)')
+  await pool.query('create table if not exists plain_insert (like request including all)')
   let inserted = 0
   const startedAt = performance.now()
   const tookMs = await inParallel(range(INSERT_WORKERS), INSERT_WORKERS, async () => {

@@ -1,5 +1,5 @@
 /** Balance, statement and spend of a customer. Read-only. */
-import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, formatDay, parseInstant, startOfDay } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
@@ -86,9 +86,5 @@ export async function readUsage(
     sumUsage(db, actor.accountId, usage),
     input.daily === true ? sumUsageByDay(db, actor.accountId, usage) : undefined,
   ])
-  return ok({ from: dayOf(from), to: dayOf(to), total, groups, days })
-}
-
-function dayOf(at: Instant): string {
-  return formatInstant(at).slice(0, 10)
+  return ok({ from: formatDay(from), to: formatDay(to), total, groups, days })
 }

@@ -1,5 +1,5 @@
 /** Earnings and utilisation of a supplier's machines: in total, per day and per machine. */
-import { addMs, DAY_MS, formatInstant, HOUR_MS, later, startOfDay, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, formatDay, HOUR_MS, later, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { findAccount } from '../store/account.ts'
@@ -73,10 +73,10 @@ export async function readEarnings(app: App, { accountId }: Actor, days: number)
     paidOut: nanoUsdOf(read.paidOut),
     feeBp: read.account?.platform_fee_bp ?? 0,
     machines: read.machines,
-    from: dayOf(from),
-    to: dayOf(today),
+    from: formatDay(from),
+    to: formatDay(today),
     earned: sumUsd(earnedOn.values()),
-    byDay: Array.from({ length: days }, (_, n) => dayOf(addMs(from, n * DAY_MS))).map((day) => ({
+    byDay: Array.from({ length: days }, (_, n) => formatDay(addMs(from, n * DAY_MS))).map((day) => ({
       day,
       earned: earnedOn.get(day) ?? zeroUsd,
       gpuHoursSold: gpuHours(soldOn.get(day)),
@@ -98,8 +98,4 @@ function gpuHoursHere(machine: Machine | undefined, from: Instant, now: Instant)
 /** To a millionth: this is not money. */
 function gpuHours(gpuMs = 0n): number {
   return Math.round((Number(gpuMs) / HOUR_MS) * 1e6) / 1e6
-}
-
-function dayOf(at: Instant): string {
-  return formatInstant(at).slice(0, 10)
 }

@@ -1,5 +1,6 @@
 /**
- * The money of gateways, in the database. Every call is one statement or one transaction. Settling must not block on one
+ * The money of gateways, in the database. Every call is one statement or one transaction. Requests that are settled
+ * already, as after a crash, are left out when the database finds one. Settling must not block on one
  * bad record (its account may be missing after a restored backup), so a rejected batch is halved until the bad record is
  * alone; that one is written to the audit log and skipped.
  */
@@ -17,22 +18,22 @@ import {
   releasePurses,
   renewPurses,
   touchGateway,
-  settleRequests,
   topUpPurse,
-  type ShortPurse,
   type TopUp,
 } from '../store/purse.ts'
+import { findSettled, settleRequests, type ShortPurse } from '../store/settlement.ts'
 
 /** How long a purse outlives a gateway that disappears. */
 const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
 /** Per transaction: others of the same accounts wait while it charges. */
-const SETTLE_RECORDS = 2_000
+const SETTLE_RECORDS = 4_000
 const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
 /** A dead network must not block an account: repeated calls count once. */
 const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS
+const UNIQUE_VIOLATION = '23505'
 const LATE = 'the database did not answer in time'
 
 export interface GatewayTreasury extends Treasury {
@@ -61,7 +62,8 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
       return toppedOf(await within(ANSWER_MS, topped, LATE), expiresAt)
     },
     settle: async (records) => {
-      for (const batch of inBatches(records)) await within(ANSWER_MS, settleBatch(database, gatewayId, batch), LATE)
+      for (const batch of inBatches(once(records)))
+        await within(ANSWER_MS, settleBatch(database, gatewayId, batch), LATE)
     },
     giveBack: async (holdKey, amount) => giveBackPurse(db, holdKey, amount, times()),
     renew: async (holdKeys) => {
@@ -82,6 +84,12 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
 function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
   if (topped.outcome !== 'granted') return { kind: 'insufficient', why: topped.outcome }
   return { kind: 'granted', holdKey: topped.hold_key, amount: topped.amount, expiresAt }
+}
+
+/** Without repetitions, in the order of their ids: two settlements of the same requests wait for each other. */
+function once(records: readonly InferenceRecord[]): InferenceRecord[] {
+  const byId = new Map(records.map((record) => [record.requestId, record]))
+  return [...byId.values()].toSorted((a, b) => (a.requestId < b.requestId ? -1 : 1))
 }
 
 /** Includes bodies: a batch is one statement. */
@@ -111,6 +119,12 @@ async function settleBatch(database: Database, gatewayId: string, batch: readonl
   } catch (error) {
     const why = refusalOf(error)
     if (why === undefined) throw error
+    const settled = errorCode(error) === UNIQUE_VIOLATION ? await findSettled(database.db, batch) : new Set<string>()
+    if (settled.size > 0) {
+      const rest = batch.filter((record) => !settled.has(record.requestId))
+      if (rest.length > 0) await settleBatch(database, gatewayId, rest)
+      return
+    }
     const [first] = batch
     if (batch.length === 1 && first !== undefined) {
       await transact(database, (tx) => auditRejected(tx, gatewayId, first, why))

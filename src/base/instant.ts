@@ -38,6 +38,11 @@ export function formatInstant(at: Instant): string {
   return new Date(at).toISOString()
 }
 
+/** The UTC day: `2026-01-31`. */
+export function formatDay(at: Instant): string {
+  return formatInstant(at).slice(0, 10)
+}
+
 export function formatInstantOrNull(at: Instant | null): string | null {
   return at === null ? null : formatInstant(at)
 }

@@ -1,7 +1,6 @@
-/** Retention of single inference requests; their totals are kept forever. */
+/** Retention of single inference requests; their sums by day are kept forever. */
 export interface Retention {
-  readonly requestLogDays: number
-  readonly requestCostDays: number
+  readonly requestDays: number
 }
 
-export const defaultRetention: Retention = { requestLogDays: 30, requestCostDays: 400 }
+export const defaultRetention: Retention = { requestDays: 400 }

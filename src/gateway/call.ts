@@ -57,7 +57,11 @@ export interface Reply {
   abort(): void
 }
 
-/** `req_` and 32 hex digits. randomUUID draws its random bytes in bulk: 0.5 µs, where randomBytes(16) takes 4. */
-export function newRequestId(): string {
-  return `req_${randomUUID().replaceAll('-', '')}`
+/**
+ * `req_` and 32 hex digits: twelve of the time in milliseconds, so that requests of one time lie side by side in the
+ * database, then random ones. randomUUID draws its random bytes in bulk: 0.5 µs, where randomBytes takes 4.
+ */
+export function newRequestId(nowMs: number): string {
+  const random = randomUUID()
+  return `req_${nowMs.toString(16).padStart(12, '0')}${random.slice(0, 4)}${random.slice(19, 23)}${random.slice(24)}`
 }

@@ -213,7 +213,7 @@ class FastPathConnection {
   }
 
   #chat(caller: Caller, { head, bytes }: WholeRequest): boolean | Promise<boolean> {
-    const requestId = newRequestId()
+    const requestId = newRequestId(this.#options.now())
     const headers = { requestId, traceparent: head.traceparent, session: head.session }
     return this.#options.gateway.tryChat(caller, bytes, headers, (rate) => {
       const isLast = (): boolean => this.#isClosing() || this.#options.isRetiring?.() === true

@@ -84,7 +84,7 @@ function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
   const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' })
   const reported: MediaProgress[] = []
   const leaving = new AbortController()
-  const requestId = newRequestId()
+  const requestId = newRequestId(ledger.clock.now())
   const result = gateway.media.run(
     catalog,
     caller,

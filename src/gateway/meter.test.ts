@@ -97,11 +97,11 @@ describe('a request', () => {
     expect(written.join('')).not.toContain('secret question')
     await meter.pass()
     const row = await ledger.database.db
-      .selectFrom('request_log')
+      .selectFrom('request_body')
       .selectAll()
       .where('request_id', '=', call.requestId)
       .executeTakeFirstOrThrow()
-    expect(row.request_body).not.toContain('secret question')
+    expect(row.request).not.toContain('secret question')
     expect(await readRequest(ledger.app, actor, call)).toMatchObject({
       ok: true,
       value: {

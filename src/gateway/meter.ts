@@ -14,7 +14,7 @@ import { Purses, type PurseTreasury } from './purses.ts'
 
 const SETTLE_EVERY_MS = 200
 /** Batch size; half a batch is settled at once, without waiting for the timer. */
-const SETTLE_RECORDS = 1_000
+const SETTLE_RECORDS = 4_000
 const MAINTAIN_EVERY_MS = SECOND_MS
 const BEAT_EVERY_MS = 10 * SECOND_MS
 /** While the database is down. */

@@ -15,5 +15,5 @@ export function traceIdOf(headers: CallHeaders): string {
 
 /** Header lines that make the engine's work a child of this request. */
 export function tracingOf(call: { readonly traceId: string; readonly requestId: string }): string {
-  return `traceparent: 00-${call.traceId}-${call.requestId.slice(4, 20)}-01\r\nx-request-id: ${call.requestId}\r\n`
+  return `traceparent: 00-${call.traceId}-${call.requestId.slice(20)}-01\r\nx-request-id: ${call.requestId}\r\n`
 }

@@ -1,5 +1,5 @@
 /** Old requests are deleted by partition; their costs stay in every sum, and nothing counts twice. */
-import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { sql } from 'kysely'
@@ -11,7 +11,7 @@ import { removeFolder } from '../../test/harness/leftover.ts'
 import type { Actor } from '../app/app.ts'
 import { verifyLedger } from '../app/ledger-verify.ts'
 import { makeTreasury } from '../app/treasury.ts'
-import { addMs, DAY_MS, instantOf, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, formatInstant, instantOf, toDate, type Instant } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import { readRequestCosts, sumUsage, type UsageGrouping } from '../store/billing.ts'
@@ -21,7 +21,7 @@ import { findLoggedRequest } from '../store/request-log.ts'
 import { applyRetention } from './retention.ts'
 
 const START = instantOf(Date.UTC(2026, 0, 15, 12))
-const retention = { requestLogDays: 30, requestCostDays: 400 }
+const retention = { requestDays: 400 }
 
 const closing: Array<() => Promise<unknown>> = []
 afterEach(async () => {
@@ -93,20 +93,25 @@ test('keeps single costs for their retention, and their sums forever', async () 
     ]),
   )
 
-  // 400 days after the last instant of January, and not before.
-  ledger.clock.set(instantOf(Date.UTC(2026, 1, 1) + 400 * DAY_MS - 1))
+  // 400 days after the last instant of the week, and not before.
+  ledger.clock.set(instantOf(Date.UTC(2026, 0, 19) + 400 * DAY_MS - 1))
   await settle(ledger, actor, [request(actor, ledger.clock.now())])
   const kept = await usage(ledger, actor)
-  expect((await pass(ledger)).filter((name) => name.startsWith('request_cost'))).toEqual([])
+  expect((await pass(ledger)).filter((name) => name.startsWith('request_'))).toEqual([])
   const ids = [...old, other].map((one) => one.requestId)
   expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toHaveLength(4)
   ledger.clock.set(addMs(ledger.clock.now(), 1))
-  expect((await pass(ledger)).filter((name) => name.startsWith('request_cost'))).toHaveLength(1)
+  expect((await pass(ledger)).filter((name) => name.startsWith('request_'))).toEqual(['request_20260112'])
 
   expect(await readRequestCosts(ledger.database.db, actor.accountId, ids)).toEqual([])
   expect(await usage(ledger, actor)).toEqual(kept)
   expect(await countMonthRequests(ledger.database.db, actor.accountId, month)).toEqual(before.invoice)
-  const days = await ledger.database.db.selectFrom('request_day').selectAll().orderBy('day').execute()
+  const days = await ledger.database.db
+    .selectFrom('request_day')
+    .selectAll()
+    .where('day', '<', '2026-02-01')
+    .orderBy('day')
+    .execute()
   expect(
     days.map(({ day, model, requests, answered, cost_nano }) => [day, model, requests, answered, cost_nano]),
   ).toEqual([
@@ -132,58 +137,77 @@ test('rejects a request from a summed-up day, so that nothing counts twice', asy
   expect(await faults(ledger)).toEqual([])
 })
 
-test('deletes the log after its retention, with or without bodies, also in the default partition', async () => {
+test('requests without a partition are moved when there is one, and deleted with those of their time', async () => {
   const { ledger, actor } = await open()
-  // There is no partition for this time yet: rows are in the default partition until a pass moves them.
   const early = request(actor, addMs(START, 3 * DAY_MS))
   const never = request(actor, addMs(START, 400 * DAY_MS))
   await settle(ledger, actor, [early, never])
   const where = async () =>
     (
-      await sql<{ name: string }>`select tableoid::regclass::text as name from request_log order by at`.execute(
+      await sql<{ name: string }>`select tableoid::regclass::text as name from request order by at`.execute(
         ledger.database.db,
       )
     ).rows.map((row) => row.name)
-  expect(await where()).toEqual(['request_log_default', 'request_log_default'])
+  expect(await where()).toEqual(['request_default', 'request_default'])
   await pass(ledger)
-  expect(await where()).toEqual(['request_log_20260118', 'request_log_default'])
+  expect(await where()).toEqual(['request_20260112', 'request_default'])
   expect(await findLoggedRequest(ledger.database.db, actor.accountId, early.requestId)).toMatchObject({
     cost_nano: 700n,
   })
-  ledger.clock.set(instantOf(Date.UTC(2026, 0, 19) + 30 * DAY_MS))
-  expect(await pass(ledger)).toContain('request_log_20260118')
-  expect(await where()).toEqual(['request_log_default'])
-  ledger.clock.set(addMs(START, 430 * DAY_MS + 1))
+  ledger.clock.set(instantOf(Date.UTC(2026, 0, 19) + 400 * DAY_MS))
+  expect(await pass(ledger)).toContain('request_20260112')
+  expect(await where()).toEqual(['request_default'])
+  ledger.clock.set(instantOf(Date.UTC(2027, 2, 1) + 400 * DAY_MS))
   await pass(ledger)
   expect(await where()).toEqual([])
   expect(await faults(ledger)).toEqual([])
 })
 
-test('migrates a filled database, and its requests still count once', async () => {
+/** As servers of the previous version do it. */
+async function settleAtOnce(ledger: TestLedger, actor: Actor, records: readonly InferenceRecord[]): Promise<void> {
+  const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
+  const owner = { accountId: actor.accountId, apiKeyId: null }
+  const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
+  if (lent.kind !== 'granted') throw new Error(lent.kind)
+  const rows = records.map((record) => ({
+    ...record,
+    holdKey: lent.holdKey,
+    at: formatInstant(record.at),
+    inputUnits: record.units.inputTokens,
+    cachedUnits: record.units.cachedTokens,
+    outputUnits: record.units.outputTokens,
+    firstByteMs: 12,
+    totalMs: 80,
+  }))
+  await sql`select * from settle_requests('gw', ${toDate(ledger.clock.now())}, ${toDate(lent.expiresAt)},
+    ${JSON.stringify(rows)}::jsonb)`.execute(ledger.database.db)
+  await treasury.releaseOwnPurses()
+}
+
+test('migrates a filled database, beside servers of the previous version, and each request counts once', async () => {
   const schema = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
   closing.push(() => removeFolder(schema))
   await cp('schema', schema, { recursive: true })
-  await rm(path.join(schema, '0017_retention.sql'))
+  for (const name of await readdir(schema)) if (name >= '0044') await rm(path.join(schema, name))
   const ledger = await openTestLedger(START, await emptyDatabase())
   closing.push(() => ledger.close())
   await migrate(ledger.database.pool, schema)
   const actor = await openAccount(ledger, 'old', usd('10'))
-  const records = Array.from({ length: 300 }, (_, n) => request(actor, addMs(START, (n - 200) * DAY_MS)))
-  await settle(ledger, actor, records)
+  const bodies = { requestBody: 'v1.question', responseBody: 'v1.answer' }
+  const records = Array.from({ length: 300 }, (_, n) => request(actor, addMs(START, (n - 200) * DAY_MS), bodies))
+  await settleAtOnce(ledger, actor, records)
 
   await migrate(ledger.database.pool, path.resolve('schema'))
   await settle(ledger, actor, records)
-  await settle(ledger, actor, [request(actor, addMs(START, 20 * DAY_MS))])
+  const [first, second] = [request(actor, addMs(START, 20 * DAY_MS)), request(actor, addMs(START, 21 * DAY_MS), bodies)]
+  await settleAtOnce(ledger, actor, [...records, first])
+  await settle(ledger, actor, [first, second])
+  await settleAtOnce(ledger, actor, [first, second])
   ledger.clock.set(addMs(START, 100 * DAY_MS))
   const { total } = (await usage(ledger, actor))['day'] as { total: bigint }
-  expect(total).toBe(301n * 700n)
-  expect(await faults(ledger)).toEqual([])
-  // Its first partition is mixed: old rows are deleted one by one, the rest stays until all of it is old.
-  await pass(ledger)
-  const { rows } = await sql<{ logged: number; costs: number }>`
-    select (select count(*)::integer from request_log) as logged, (select count(*)::integer from request_cost) as costs`.execute(
-    ledger.database.db,
-  )
-  expect(rows).toEqual([{ logged: 30, costs: 301 }])
+  expect(total).toBe(302n * 700n)
+  const { db } = ledger.database
+  for (const { requestId } of [...records.slice(0, 1), second])
+    expect(await findLoggedRequest(db, actor.accountId, requestId)).toMatchObject({ response_body: 'v1.answer' })
   expect(await faults(ledger)).toEqual([])
 })

@@ -87,7 +87,8 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   server.addHook('onRequest', async (request, reply) => {
     reply.header('X-Request-Id', request.id)
     const { endpoint } = request.routeOptions.config as { endpoint?: Endpoint }
-    if (endpoint !== undefined && isInference(endpoint)) reply.header('X-Inference-Request-Id', newRequestId())
+    if (endpoint !== undefined && isInference(endpoint))
+      reply.header('X-Inference-Request-Id', newRequestId(options.app.clock.now()))
     reply.header('X-Content-Type-Options', 'nosniff')
     reply.header('Cache-Control', 'no-store')
   })

@@ -83,18 +83,7 @@ const environment = z.object({
     .default([]),
   BERTH_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('warn'),
   BERTH_METRICS_PORT: port.optional(),
-  BERTH_REQUEST_LOG_DAYS: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(MAX_RETENTION_DAYS)
-    .default(defaultRetention.requestLogDays),
-  BERTH_REQUEST_COST_DAYS: z.coerce
-    .number()
-    .int()
-    .min(31)
-    .max(MAX_RETENTION_DAYS)
-    .default(defaultRetention.requestCostDays),
+  BERTH_REQUEST_DAYS: z.coerce.number().int().min(31).max(MAX_RETENTION_DAYS).default(defaultRetention.requestDays),
   BERTH_DRAIN_SECONDS: z.coerce.number().min(0).max(MAX_DRAIN_SECONDS).optional(),
   BERTH_FINISH_SECONDS: z.coerce.number().min(0).max(MAX_FINISH_SECONDS).default(DEFAULT_FINISH_SECONDS),
   BERTH_TRUST_PROXY: z.string().default('0'),
@@ -246,7 +235,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     otherSecretKeys: read.BERTH_SECRET_KEY_OTHERS,
     logLevel: read.BERTH_LOG_LEVEL,
     metricsPort: read.BERTH_METRICS_PORT,
-    retention: readRetention(read),
+    retention: { requestDays: read.BERTH_REQUEST_DAYS },
     drainMs: 1_000 * (read.BERTH_DRAIN_SECONDS ?? (isLoopback(read.BERTH_HOST) ? 0 : DEFAULT_DRAIN_SECONDS)),
     finishMs: 1_000 * read.BERTH_FINISH_SECONDS,
     trustedProxy: trustedProxyOf(read.BERTH_TRUST_PROXY),
@@ -279,14 +268,6 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 }
 
 type Environment = z.output<typeof environment>
-
-function readRetention(read: Environment): Retention {
-  const { BERTH_REQUEST_LOG_DAYS: requestLogDays, BERTH_REQUEST_COST_DAYS: requestCostDays } = read
-  // The request log shows costs, and the ledger checks compare the two.
-  if (requestCostDays < requestLogDays)
-    throw new SettingsError('Invalid setting: BERTH_REQUEST_COST_DAYS must be at least BERTH_REQUEST_LOG_DAYS')
-  return { requestLogDays, requestCostDays }
-}
 
 /** No load balancer sends requests to a loopback address, so a stop need not drain. */
 export function isLoopback(host: string): boolean {

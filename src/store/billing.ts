@@ -6,7 +6,7 @@
  * the ones people open, read only the rows they show.
  */
 import { sql, type RawBuilder } from 'kysely'
-import type { Instant } from '../base/instant.ts'
+import { DAY_MS, HOUR_MS, instantOf, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { PurchaseSource } from '../contract/billing.ts'
 import { at, type Database, type Db } from './database.ts'
@@ -143,14 +143,34 @@ export async function readRequestCosts(
   accountId: string,
   requestIds: readonly string[],
 ): Promise<RequestCost[]> {
-  if (requestIds.length === 0) return []
-  const rows = await db
-    .selectFrom('request_cost')
-    .select(['request_id', 'cost_nano'])
-    .where('account_id', '=', accountId)
-    .where('request_id', 'in', [...new Set(requestIds)])
-    .execute()
-  return rows.map((row) => ({ requestId: row.request_id, cost: row.cost_nano }))
+  const ids = [...new Set(requestIds)]
+  const costs = async (wanted: readonly string[], span?: { from: Instant; until: Instant }): Promise<RequestCost[]> => {
+    if (wanted.length === 0) return []
+    let select = db.selectFrom('request').select(['request_id', 'cost_nano']).where('account_id', '=', accountId)
+    if (span !== undefined) select = select.where('at', '>=', at(span.from)).where('at', '<', at(span.until))
+    const rows = await select.where('request_id', 'in', wanted).execute()
+    return rows.map((row) => ({ requestId: row.request_id, cost: row.cost_nano }))
+  }
+  // The time in their ids leads to one or two weeks. Older ids have none, and are looked up in all of them.
+  const found = await costs(ids, spanOf(ids))
+  const known = new Set(found.map((one) => one.requestId))
+  return [...found, ...(await costs(ids.filter((id) => !known.has(id))))]
+}
+
+/** A request takes a day at most; clocks of servers differ. */
+const LONGEST_MS = DAY_MS + HOUR_MS
+/** The year 2100: later times are random digits. */
+const MAX_MS = 4_102_444_800_000
+
+/** undefined: none of the ids has a likely time. */
+function spanOf(requestIds: readonly string[]): { from: Instant; until: Instant } | undefined {
+  const times = requestIds.flatMap((id) => {
+    const digits = /^req_([0-9a-f]{12})/.exec(id)?.[1]
+    return digits === undefined ? [] : [Number.parseInt(digits, 16)]
+  })
+  const likely = times.filter((ms) => ms < MAX_MS)
+  if (likely.length === 0) return undefined
+  return { from: instantOf(Math.min(...likely) - HOUR_MS), until: instantOf(Math.max(...likely) + LONGEST_MS) }
 }
 
 export type UsageGrouping = 'day' | 'model' | 'key' | 'rental'
@@ -168,7 +188,7 @@ export interface UsageGroup {
 const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: RawBuilder<string> }> = {
   day: {
     posting: sql`to_char(line.at at time zone 'UTC', 'YYYY-MM-DD')`,
-    request: sql`to_char(q.at at time zone 'UTC', 'YYYY-MM-DD')`,
+    request: sql`to_char(q.day, 'YYYY-MM-DD')`,
   },
   model: {
     posting: sql`case when line.rental_id is not null then 'machines' when line.volume_id is not null then 'storage' else 'other' end`,
@@ -177,7 +197,7 @@ const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: R
   key: {
     // A refund names the rental, not the key that ordered it.
     posting: sql`coalesce(line.api_key_id, (select r.api_key_id from rental r where r.id = line.rental_id), 'no key')`,
-    request: sql`coalesce(q.api_key_id, 'no key')`,
+    request: sql`coalesce(nullif(q.api_key_id, ''), 'no key')`,
   },
   rental: {
     posting: sql`case when line.rental_id is not null then line.rental_id::text when line.volume_id is not null then 'storage' else 'other' end`,
@@ -193,9 +213,8 @@ interface UsageQuery {
 }
 
 /**
- * Machines and storage come from the ledger, less refunds. Inference comes from the costs of single requests, because
- * postings are batches and would put a request into the day of its batch. Days whose requests were summed up count
- * as a whole, from their first instant.
+ * Whole UTC days. Machines and storage come from the ledger, less refunds. Inference comes from the sums by day of single
+ * requests, because postings are batches and would put a request into the day of its batch.
  */
 function usedBy(accountId: string, usage: UsageQuery): RawBuilder<unknown> {
   const grouping = groupings[usage.by]
@@ -206,8 +225,8 @@ function usedBy(accountId: string, usage: UsageQuery): RawBuilder<unknown> {
         and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
       union all
       select ${groupings.day.request}, ${grouping.request}, q.cost_nano, q.answered
-      from request_usage q
-      where q.account_id = ${accountId} and q.at >= ${at(usage.from)} and q.at < ${at(usage.until)}
+      from request_day q
+      where q.account_id = ${accountId} and q.day >= (${at(usage.from)} at time zone 'UTC')::date and q.day < (${at(usage.until)} at time zone 'UTC')::date
     )`
 }
 

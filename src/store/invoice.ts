@@ -1,6 +1,6 @@
 /** The rows of a monthly invoice. A charge belongs to the month in which it was posted. */
 import { sql } from 'kysely'
-import type { Instant } from '../base/instant.ts'
+import { formatDay, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { at, type Db } from './database.ts'
@@ -106,11 +106,11 @@ export async function listMonthPayments(db: Db, accountId: string, month: Month)
 
 export async function countMonthRequests(db: Db, accountId: string, month: Month): Promise<Map<string, number>> {
   const rows = await db
-    .selectFrom('request_usage as q')
+    .selectFrom('request_day as q')
     .select(['q.model', sql<number>`sum(q.answered)::integer`.as('requests')])
     .where('q.account_id', '=', accountId)
-    .where('q.at', '>=', at(month.from))
-    .where('q.at', '<', at(month.until))
+    .where('q.day', '>=', formatDay(month.from))
+    .where('q.day', '<', formatDay(month.until))
     .where('q.answered', '>', 0n)
     .groupBy('q.model')
     .execute()

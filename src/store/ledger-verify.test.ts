@@ -285,13 +285,14 @@ describe('a planted fault', () => {
     disks_are_counted        | some is missing         | machine m1               | update machine set disk_claimed_gb = disk_claimed_gb + 1
     gpus_claimed_are_in_use  | by what was released    | machine m1 GPU 0         | update gpu_claim set rental_id = {ended} where gpu_index = 0
     key_spend_is_its_charges | it grew                 | key verifykey 2026-01    | update key_spend set spent_nano = spent_nano + 1 where api_key_id = 'verifykey'
-    requests_are_what_is_charged | one cost more       | acc_verify key verifykey model model-a | update request_cost set cost_nano = cost_nano + 1 where request_id = 'r1'
-    requests_are_what_is_charged | one is gone         | acc_broke key brokekey model model-a | delete from request_cost where request_id = 'r4'
-    requests_are_what_is_charged | one of another key  | acc_verify key brokekey model model-a | update request_cost set api_key_id = 'brokekey' where request_id = 'r2'
-    requests_are_what_is_charged | one of another model | acc_verify key verifykey model other | update request_cost set model = 'other' where request_id = 'r2'
-    requests_are_what_is_charged | never charged       | acc_verify key none model x | insert into request_cost (request_id, account_id, model, at, cost_nano, input_units, output_units) values ('r9', 'acc_verify', 'x', now(), 1, 1, 1)
-    request_log_says_what_it_cost | another amount     | request r2               | update request_log set cost_nano = 0 where request_id = 'r2'
-    request_log_says_what_it_cost | nothing to it      | request r3               | delete from request_cost where request_id = 'r3'
+    requests_are_what_is_charged | a day cost more     | acc_verify key verifykey model model-a | update request_day set cost_nano = cost_nano + 1 where account_id = 'acc_verify'
+    requests_are_what_is_charged | a day is gone       | acc_broke key brokekey model model-a | delete from request_day where account_id = 'acc_broke'
+    requests_are_what_is_charged | of another key      | acc_verify key brokekey model model-a | update request_day set api_key_id = 'brokekey' where account_id = 'acc_verify'
+    requests_are_what_is_charged | of another model    | acc_verify key verifykey model other | update request_day set model = 'other' where account_id = 'acc_verify'
+    requests_are_what_is_charged | never charged       | acc_verify key none model x | insert into request_day values ('acc_verify', '2026-01-01', '', 'x', 1, 1, 1, 1, 0, 1)
+    request_days_are_their_requests | one cost more    | acc_verify on 2026-01-01 key verifykey model model-a | update request set cost_nano = cost_nano + 1 where request_id = 'r1'
+    request_days_are_their_requests | one is gone      | acc_broke on 2026-01-01 key brokekey model model-a | delete from request where request_id = 'r4'
+    request_days_are_their_requests | one too many     | acc_verify on 2026-01-01 key verifykey model model-a | insert into request select 'r9', account_id, api_key_id, operation, model, deployment, at, status, outcome, reason, streamed, 0, 0, 0, 0, null, 1, trace_id from request where request_id = 'r1'
     purse_is_a_hold_with_an_end | of another account   | purse:gw:acc_verify      | update purse set account_id = 'acc_poor' where hold_key = 'purse:gw:acc_verify'
     purse_is_a_hold_with_an_end | of another's key     | purse:gw:acc_verify:verifykey | update purse set api_key_id = 'brokekey' where api_key_id = 'verifykey'
     purse_is_a_hold_with_an_end | for ever             | purse:gw:acc_verify      | update hold set expires_at = null where key = 'purse:gw:acc_verify'

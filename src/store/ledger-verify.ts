@@ -335,12 +335,12 @@ export const ledgerChecks: readonly LedgerCheck[] = [
   {
     // A settlement writes both in one transaction, so they never differ.
     name: 'requests_are_what_is_charged',
-    over: sql`request_usage`,
+    over: sql`request_day`,
     offending: sql`
       select format('%s key %s model %s', account_id, api_key, model) as subject,
              format('requests cost %s, charged %s', coalesce(q.cost, 0), coalesce(c.charged, 0)) as detail
-      from (select account_id, coalesce(api_key_id, 'none') as api_key, model, sum(cost_nano) as cost
-            from request_usage group by 1, 2, 3) q
+      from (select account_id, coalesce(nullif(api_key_id, ''), 'none') as api_key, model, sum(cost_nano) as cost
+            from request_day group by 1, 2, 3) q
       full join (select p.account_id, coalesce(p.api_key_id, 'none') as api_key, p.model, sum(t.amount_nano) as charged
                  from posting p
                  join transfer t on t.posting_id = p.id
@@ -350,13 +350,17 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       where coalesce(q.cost, 0) <> coalesce(c.charged, 0)`,
   },
   {
-    name: 'request_log_says_what_it_cost',
-    over: sql`request_log`,
+    name: 'request_days_are_their_requests',
+    over: sql`request`,
     offending: sql`
-      select 'request ' || l.request_id as subject,
-             format('logged %s of %s for %s, cost %s of %s for %s', l.cost_nano, l.model, l.account_id, c.cost_nano, c.model, c.account_id) as detail
-      from request_log l left join request_cost c using (request_id)
-      where (c.cost_nano, c.model, c.account_id) is distinct from (l.cost_nano, l.model, l.account_id)`,
+      select format('%s on %s key %s model %s', account_id, day, api_key_id, model) as subject,
+             format('%s requests for %s, summed %s for %s', coalesce(r.requests, 0), coalesce(r.cost, 0), coalesce(d.requests, 0), coalesce(d.cost_nano, 0)) as detail
+      from (select account_id::text, (at at time zone 'UTC')::date as day, api_key_id, model,
+                   count(*) as requests, sum(cost_nano) as cost, sum(input_units) as input, sum(output_units) as output
+            from request group by 1, 2, 3, 4) r
+      full join (select * from request_day where day >= (select (before at time zone 'UTC')::date from request_thinned)) d
+        using (account_id, day, api_key_id, model)
+      where (r.requests, r.cost, r.input, r.output) is distinct from (d.requests, d.cost_nano, d.input_units, d.output_units)`,
   },
   {
     // Otherwise its money would be lost, or be released to another account.

@@ -3,10 +3,9 @@
  * never comes back leaves only a row behind.
  */
 import { sql } from 'kysely'
-import { formatInstant, toDate, type Instant } from '../base/instant.ts'
-import { MAX_INT32 } from '../base/limits.ts'
+import { toDate, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
-import type { InferenceRecord, PurseOwner } from '../domain/purse.ts'
+import type { PurseOwner } from '../domain/purse.ts'
 import { at, type Db, type Tx } from './database.ts'
 
 export async function touchGateway(db: Db, gatewayId: string, now: Instant): Promise<void> {
@@ -88,59 +87,6 @@ export async function readPurses(db: Db, holdKeys: readonly string[]): Promise<M
   if (holdKeys.length === 0) return new Map()
   const rows = await db.selectFrom('hold').select(['key', 'amount_nano']).where('key', 'in', holdKeys).execute()
   return new Map(rows.map((row) => [row.key, row.amount_nano]))
-}
-
-/** A purse that did not cover its requests. */
-export interface ShortPurse {
-  readonly hold_key: string
-  readonly account_id: string
-  readonly missing_nano: NanoUsd
-  /** The part that the account could not pay. */
-  readonly borne_nano: NanoUsd
-}
-
-export async function settleRequests(
-  tx: Tx,
-  gatewayId: string,
-  records: readonly InferenceRecord[],
-  expiresAt: Instant,
-): Promise<ShortPurse[]> {
-  const short = await sql<ShortPurse>`
-    select * from settle_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
-      ${JSON.stringify(records.map(rowOf))}::jsonb)`.execute(tx.db)
-  return short.rows
-}
-
-/** Tokens and characters are units in; tokens and pixels × steps are units out. */
-function rowOf(record: InferenceRecord): Record<string, unknown> {
-  const { units } = record
-  return {
-    requestId: record.requestId,
-    accountId: record.accountId,
-    apiKeyId: record.apiKeyId,
-    holdKey: record.holdKey,
-    operation: record.operation,
-    model: record.model,
-    deployment: record.deployment,
-    at: formatInstant(record.at),
-    status: record.status,
-    outcome: record.outcome,
-    reason: record.reason,
-    streamed: record.streamed,
-    inputUnits: units.inputTokens + units.characters,
-    cachedUnits: units.cachedTokens,
-    outputUnits: units.outputTokens + units.pixelSteps,
-    cost: record.cost,
-    firstByteMs: record.firstByteMs === null ? null : wholeMs(record.firstByteMs),
-    totalMs: wholeMs(record.totalMs),
-    traceId: record.traceId,
-    requestBody: record.requestBody,
-    responseBody: record.responseBody,
-  }
-}
-
-function wholeMs(ms: number): number {
-  return Math.min(Math.max(0, Math.round(ms)), MAX_INT32)
 }
 
 /** Deletes gateways unseen for long, with their empty purses; a gateway that still holds money stays. */

@@ -1,42 +1,9 @@
-/** The tables of inference requests and their sums (schema/0017_retention.sql) as types; see tables.ts. */
-import type { ColumnType } from 'kysely'
+/** The tables of inference requests and their sums (schema/0044_requests.sql) as types; see tables.ts. */
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { At, Nano, OrNull } from './column.ts'
 
 export interface RequestTables {
-  request_cost: {
-    request_id: string
-    account_id: string
-    api_key_id: OrNull<string>
-    model: string
-    at: At
-    cost_nano: Nano
-    input_units: bigint
-    cached_units: ColumnType<bigint, bigint | undefined, bigint>
-    output_units: bigint
-  }
-  /** A view: single requests, and the daily sums of older ones. */
-  request_usage: {
-    account_id: string
-    api_key_id: OrNull<string>
-    model: string
-    at: At
-    cost_nano: Nano
-    answered: bigint
-  }
-  request_day: {
-    account_id: string
-    day: string
-    api_key_id: string
-    model: string
-    requests: bigint
-    answered: bigint
-    cost_nano: Nano
-    input_units: bigint
-    cached_units: bigint
-    output_units: bigint
-  }
-  request_log: {
+  request: {
     request_id: string
     account_id: string
     api_key_id: string
@@ -55,7 +22,23 @@ export interface RequestTables {
     first_byte_ms: OrNull<number>
     total_ms: number
     trace_id: string
-    request_body: OrNull<string>
-    response_body: OrNull<string>
+  }
+  request_body: {
+    request_id: string
+    at: At
+    request: OrNull<string>
+    response: OrNull<string>
+  }
+  request_day: {
+    account_id: string
+    day: string
+    api_key_id: string
+    model: string
+    requests: bigint
+    answered: bigint
+    cost_nano: Nano
+    input_units: bigint
+    cached_units: bigint
+    output_units: bigint
   }
 }

@@ -5,7 +5,7 @@ import type { Db } from './database.ts'
 export interface SealedTable {
   readonly name: string
   /** Its primary key with types, in the order of an index. */
-  readonly key: ReadonlyArray<readonly [column: string, type: 'text' | 'integer' | 'timestamptz']>
+  readonly key: ReadonlyArray<readonly [column: string, type: 'text' | 'integer']>
   readonly columns: readonly string[]
 }
 
@@ -35,12 +35,9 @@ export const sealedTables: readonly SealedTable[] = [
   },
   { name: 'rental_log', key: [['rental_id', 'integer']], columns: ['sealed'] },
   {
-    name: 'request_log',
-    key: [
-      ['at', 'timestamptz'],
-      ['request_id', 'text'],
-    ],
-    columns: ['request_body', 'response_body'],
+    name: 'request_body',
+    key: [['request_id', 'text']],
+    columns: ['request', 'response'],
   },
 ]
 

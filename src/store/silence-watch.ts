@@ -6,6 +6,7 @@
  * missed one tick.
  */
 import type { PoolClient } from 'pg'
+import { runCopy } from './copy-query.ts'
 
 const TICK_MS = 1_000
 const MAX_TICKS = 2
@@ -95,11 +96,17 @@ export class WatchedClient {
     // Closing the connection rolls back.
     if (this.#isDropped)
       return text === 'rollback' ? Promise.resolve({ rows: [] }) : Promise.reject(new DatabaseSilent(false))
-    const run = this.#client.query.bind(this.#client) as Query
-    return this.#watch.wait(run(text, values), text === 'commit', () => (this.#isDropped = true))
+    return this.#watch.wait(this.#run(text, values), text === 'commit', () => (this.#isDropped = true))
   }
 
   release(): void {
     this.#client.release(this.#isDropped)
+  }
+
+  /** The rows of a COPY come as its only parameter. */
+  #run(text: string, values: unknown[]): Promise<unknown> {
+    if (text.startsWith('copy ')) return runCopy(this.#client, text, String(values[0]))
+    const run = this.#client.query.bind(this.#client) as Query
+    return run(text, values)
   }
 }

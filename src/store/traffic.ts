@@ -32,7 +32,7 @@ interface Span {
 export async function sumTrafficByMinute(db: Db, span: Span): Promise<TrafficMinute[]> {
   const found = await sql<TrafficMinute>`
     select date_trunc('minute', at) as minute, ${sums}
-    from request_log where ${isWithin(span)}
+    from request where ${isWithin(span)}
     group by 1 order by 1`.execute(db)
   return found.rows
 }
@@ -45,7 +45,7 @@ export async function sumTrafficByModel(db: Db, span: Span, limit: number): Prom
         filter (where outcome = 'answered') as "totalMs",
       percentile_disc(array[0.5, 0.95]) within group (order by first_byte_ms)
         filter (where outcome = 'answered' and first_byte_ms is not null) as "firstByteMs"
-    from request_log where ${isWithin(span)}
+    from request where ${isWithin(span)}
     group by model order by requests desc, model
     limit ${limit}`.execute(db)
   return found.rows

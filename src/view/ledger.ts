@@ -45,7 +45,7 @@ const checks: Readonly<Record<string, string>> = {
   disks_are_counted: 'Every machine’s disk space matches the disks of its rentals',
   key_spend_is_its_charges: 'The spend of every key equals its charges',
   requests_are_what_is_charged: 'Every inference request was charged its recorded cost',
-  request_log_says_what_it_cost: 'The request log matches the charges',
+  request_days_are_their_requests: 'The daily sums of requests match the requests',
   costs_are_purchases: 'Every cost belongs to a machine of another cloud',
   purchase_settled_is_its_postings: 'Every machine of another cloud was booked at its settled cost',
   purchase_settled_to_the_millisecond: 'Every machine of another cloud is costed to the millisecond',

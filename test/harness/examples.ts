@@ -3,12 +3,13 @@
  * response for a missing resource. An operation without an example does not compile and fails the tests that iterate
  * over all operations.
  */
-import { toDate } from '../../src/base/instant.ts'
 import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies } from '../../src/contract/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'
+import { writeRequest } from './ended-request.ts'
+import { noUnits } from '../../src/domain/inference.ts'
 
 export interface Example {
   readonly params?: Readonly<Record<string, string | number>>
@@ -448,31 +449,21 @@ export async function makeOwned(journey: Journey, owner: { id: string; call: Cal
 
 /** Like a gateway's record when no engine could answer. */
 async function logRequest({ app, clock }: Journey, accountId: string): Promise<string> {
-  const request = {
-    request_id: `req_${'7'.repeat(32)}`,
-    account_id: accountId,
-    api_key_id: '00000000000000',
+  const requestId = `req_${'7'.repeat(32)}`
+  await writeRequest(app.database.db, {
+    requestId,
+    accountId,
+    apiKeyId: '00000000000000',
     model: 'owner/kept',
-    at: toDate(clock.now()),
-    input_units: 0n,
-    cached_units: 0n,
-    output_units: 0n,
-    cost_nano: 0n,
-  }
-  await app.database.db.insertInto('request_cost').values(request).execute()
-  const row = await app.database.db
-    .insertInto('request_log')
-    .values({
-      ...request,
-      operation: 'chat',
-      status: 503,
-      outcome: 'failed',
-      reason: 'no_deployment',
-      streamed: false,
-      total_ms: 3,
-      trace_id: '0'.repeat(32),
-    })
-    .returning('request_id')
-    .executeTakeFirstOrThrow()
-  return row.request_id
+    deployment: null,
+    at: clock.now(),
+    status: 503,
+    outcome: 'failed',
+    reason: 'no_deployment',
+    units: noUnits,
+    firstByteMs: null,
+    totalMs: 3,
+    traceId: '0'.repeat(32),
+  })
+  return requestId
 }

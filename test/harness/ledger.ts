@@ -30,6 +30,7 @@ import {
 } from '../../src/store/segment.ts'
 import { insertVolume, moveVolume } from '../../src/store/volume.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
+import { writeRequest } from './ended-request.ts'
 
 export interface TestLedger {
   readonly database: Database
@@ -293,11 +294,16 @@ export async function infer(
   cost: NanoUsd,
   keyId: string | null,
 ): Promise<void> {
-  const row = { request_id: requestId, account_id: actor.accountId, api_key_id: keyId, model, cost_nano: cost }
-  await ledger.database.db
-    .insertInto('request_cost')
-    .values({ ...row, at: toDate(ledger.clock.now()), input_units: 10n, output_units: 20n })
-    .execute()
+  const { accountId } = actor
+  const at = ledger.clock.now()
+  await writeRequest(ledger.database.db, {
+    requestId,
+    accountId,
+    apiKeyId: keyId ?? '',
+    model,
+    at,
+    cost: cost.toString(),
+  })
 }
 
 /** Like a gateway: takes a lease and charges the spent part in one posting. */

@@ -3,9 +3,10 @@
  * it, with response fields and values compared to the document's tables.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { HOUR_MS, toDate } from '../../src/base/instant.ts'
+import { HOUR_MS } from '../../src/base/instant.ts'
 import { LIST_LAG_MS, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call, Reply } from '../harness/server.ts'
+import { forgetRequests, writeRequest } from '../harness/ended-request.ts'
 
 const onDemand = '/v2/alpha/on-demand'
 /** The required fields of each table. */
@@ -56,17 +57,15 @@ describe('v2', () => {
   })
 
   test('POST /v2/usage/request-cost', async () => {
-    const cost = { model: 'any', input_units: 3n, output_units: 5n, at: toDate(journey.clock.now()) }
-    const row = { ...cost, request_id: 'req_one', account_id: ada.id, cost_nano: 1_234_567n }
-    await journey.app.database.db.insertInto('request_cost').values(row).execute()
+    const { db } = journey.app.database
+    await writeRequest(db, { requestId: 'req_one', accountId: ada.id, at: journey.clock.now(), cost: '1234567' })
     const ask = (requestIds: string[]) => ada.call('POST', '/v2/usage/request-cost', { requestIds })
     expect((await ask(['req_none', 'req_one'])).body).toEqual({
       requests: [{ requestId: 'req_one', costNanoUsd: 1_234_567 }],
     })
     expect((await ask(Array.from({ length: 100 }, (_, n) => `req_${n}`))).body).toEqual({ requests: [] })
     expect((await ask(Array.from({ length: 101 }, (_, n) => `req_${n}`))).status).toBe(400)
-    // It was never charged, and the ledger check would report that.
-    await journey.app.database.db.deleteFrom('request_cost').execute()
+    await forgetRequests(db)
   })
 
   test('POST storage-volumes/attach', async () => {

@@ -29,6 +29,9 @@ export function readSchemaLists(): Map<string, string[][]> {
         lists.set(name, [...(lists.get(name) ?? []), wordsOf(words)])
       }
     }
+    for (const [, dropped = ''] of text.matchAll(/drop table ([\w, ]+);/g)) {
+      for (const name of lists.keys()) if (dropped.split(', ').includes(name.split('.')[0] ?? '')) lists.delete(name)
+    }
     // A list that a later migration has replaced.
     for (const [, table = '', column = '', words = ''] of text.matchAll(replaced)) {
       lists.set(`${table}.${column}`, [wordsOf(words)])
@@ -75,7 +78,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'model.kind': [modelKind.options],
   'model.engine': [engineName.options],
   'deployment.protocol': [deploymentProtocol.options],
-  'request_log.outcome': [requestOutcome.options],
+  'request.outcome': [requestOutcome.options],
   'host.state': [desired.shape.state.options],
   // A stopped workload is told to its host as one that runs with its power off: agents before that know no other word.
   'workload.want': [[...desired.shape.workloads.element.shape.want.options, 'stopped']],

@@ -5,6 +5,7 @@ import type { Actor } from '../../app/app.ts'
 import { api } from '../../contract/api.ts'
 import { buy, openAccount, openTestLedger, settle, startRental, type TestLedger } from '../../../test/harness/ledger.ts'
 import { billingHandlers } from './billing.ts'
+import { forgetRequests, writeRequest } from '../../../test/harness/ended-request.ts'
 
 let ledger: TestLedger
 let actor: Actor
@@ -116,24 +117,13 @@ test('usage and request costs', async () => {
   expect(await call('getUsageSummary', { query: { by: 'key' } })).toMatchObject({
     value: { totalUsd: '1.500000000', rows: [{ group: actor.keyId, costUsd: '1.500000000', requests: 0 }] },
   })
-  await ledger.database.db
-    .insertInto('request_cost')
-    .values({
-      request_id: 'one',
-      account_id: actor.accountId,
-      model: 'm',
-      at: new Date(ledger.clock.now()),
-      cost_nano: 42n,
-      input_units: 1n,
-      output_units: 1n,
-    })
-    .execute()
+  const one = { requestId: 'one', accountId: actor.accountId, at: ledger.clock.now(), cost: '42' }
+  await writeRequest(ledger.database.db, one)
   expect(await call('getRequestCost', { body: { requestIds: ['one', 'two'] } })).toEqual({
     ok: true,
     value: { requests: [{ requestId: 'one', costNanoUsd: 42 }] },
   })
-  // It was never charged, and the ledger check would report it.
-  await ledger.database.db.deleteFrom('request_cost').execute()
+  await forgetRequests(ledger.database.db)
 })
 
 test('the ledger check', async () => {

@@ -17,6 +17,7 @@ import { readPrivateFile } from '../data-folder.ts'
 import { serve, type RunningServer } from '../serve.ts'
 import { readSettings } from '../settings.ts'
 import { modelHandlers } from './model.ts'
+import { writeRequest } from '../../../test/harness/ended-request.ts'
 
 let database: TestDatabase
 let folder: string
@@ -138,13 +139,9 @@ describe('a model', () => {
   test('can be deleted after use; the cost of its requests stays', async () => {
     await create('owner/earned')
     const { db } = server.app.database
-    const cost = { account_id: 'operator', model: 'owner/earned', at: new Date(0), cost_nano: 5n }
-    await db
-      .insertInto('request_cost')
-      .values({ request_id: 'req_earned', ...cost, input_units: 1n, output_units: 1n })
-      .execute()
+    await writeRequest(db, { requestId: 'req_earned', accountId: 'operator', model: 'owner/earned', cost: '5' })
     await succeed(operator, 'DELETE', called('owner/earned'))
-    const kept = await db.selectFrom('request_cost').select('model').where('request_id', '=', 'req_earned').execute()
+    const kept = await db.selectFrom('request').select('model').where('request_id', '=', 'req_earned').execute()
     expect(kept).toEqual([{ model: 'owner/earned' }])
   })
 

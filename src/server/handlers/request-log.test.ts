@@ -6,12 +6,14 @@ import {
   type IdentityTest,
   type TestAccount,
 } from '../../../test/harness/identity.ts'
-import { addMs, formatInstant, toDate, type Instant } from '../../base/instant.ts'
+import { addMs, formatInstant, type Instant } from '../../base/instant.ts'
 import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
 import type { QueryOf } from '../../contract/endpoint.ts'
 import { encodeCursor } from '../cursor.ts'
 import { requestLogHandlers as handlers } from './request-log.ts'
+import { writeRequest } from '../../../test/harness/ended-request.ts'
+import { noUnits } from '../../domain/inference.ts'
 
 let fixture: IdentityTest
 let account: TestAccount
@@ -31,30 +33,22 @@ async function log(
   more: { at: Instant; outcome?: 'answered' | 'cut'; model?: string; keyId?: string; bodies?: [string, string] },
 ): Promise<void> {
   const seal = (text: string | undefined): string | null => (text === undefined ? null : fixture.app.vault.seal(text))
-  await fixture.database.db
-    .insertInto('request_log')
-    .values({
-      request_id: requestId,
-      account_id: account.accountId,
-      api_key_id: more.keyId ?? account.actor.keyId,
-      operation: 'chat',
-      model: more.model ?? 'owner/model',
-      deployment: 'dep_1',
-      at: toDate(more.at),
-      status: 200,
-      outcome: more.outcome ?? 'answered',
-      streamed: true,
-      input_units: 12n,
-      cached_units: 2n,
-      output_units: 30n,
-      cost_nano: 1_500n,
-      first_byte_ms: 5,
-      total_ms: 80,
-      trace_id: 'a'.repeat(32),
-      request_body: seal(more.bodies?.[0]),
-      response_body: seal(more.bodies?.[1]),
-    })
-    .execute()
+  await writeRequest(fixture.database.db, {
+    requestId,
+    accountId: account.accountId,
+    apiKeyId: more.keyId ?? account.actor.keyId,
+    model: more.model ?? 'owner/model',
+    at: more.at,
+    outcome: more.outcome ?? 'answered',
+    streamed: true,
+    units: { ...noUnits, inputTokens: 12, cachedTokens: 2, outputTokens: 30 },
+    cost: '1500',
+    firstByteMs: 5,
+    totalMs: 80,
+    traceId: 'a'.repeat(32),
+    requestBody: seal(more.bodies?.[0]),
+    responseBody: seal(more.bodies?.[1]),
+  })
 }
 
 function valueOf<T>(result: Result<T>, schema: { parse(value: unknown): unknown }): T {
