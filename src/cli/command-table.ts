@@ -32,7 +32,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
     { names: ['secrets', 'registries'], load: async () => (await import('./secret.ts')).rows },
     { names: ['templates', 'export'], load: async () => (await import('./template.ts')).rows },
-    { names: ['deploy', 'serving'], load: async () => (await import('./deployment.ts')).rows },
+    { names: ['deploy', 'deployments'], load: async () => (await import('./deployment.ts')).rows },
     { names: ['volumes'], load: async () => (await import('./volume.ts')).rows },
     { names: ['chat'], load: async () => (await import('./chat.ts')).rows },
     { names: ['image', 'speak', 'embed'], load: async () => (await import('./media.ts')).rows },
@@ -55,7 +55,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
   ],
   'Operators:': [
     { names: ['operator'], load: loadOperator },
-    { names: ['models', 'deployments'], load: async () => (await import('./model.ts')).rows },
+    { names: ['models'], load: async () => (await import('./model.ts')).rows },
     { names: ['ledger', 'audit'], load: async () => (await import('./ledger.ts')).rows },
   ],
 }
@@ -67,6 +67,7 @@ async function loadOperator(): Promise<readonly Row[]> {
     import('./operator-fleet.ts'),
     import('./operator-watch.ts'),
     import('./operator-economics.ts'),
+    import('./operator-upstream.ts'),
     import('./operator-mail.ts'),
     import('./operator-reseal.ts'),
   ])
@@ -80,7 +81,7 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   secrets: 'secrets that orders refer to',
   registries: 'logins for private image registries',
   templates: 'templates of orders',
-  serving: 'models on rented GPUs',
+  deployments: 'models on rented GPUs',
   members: 'members of the account',
   keys: 'API keys of the account',
   'ssh-keys': 'SSH keys that are added to new machines',
@@ -94,8 +95,8 @@ export const groupDescriptions: Readonly<Record<string, string>> = {
   operator: 'accounts, money, prices, machines and the audit log',
   'operator hosts': 'hosts with an agent, and bare metal reached over SSH',
   'operator images': 'images that virtual machines boot from',
+  'operator upstreams': 'servers that run models',
   'operator mail': 'outgoing e-mail',
   models: 'models on sale',
-  deployments: 'servers that run models',
   ledger: 'the ledger',
 }

@@ -68,7 +68,10 @@ const nextSteps: Readonly<Partial<Record<Reason, readonly string[]>>> = {
   simulated_machine: ['To try a real machine, offer this one: berth agent run --simulate-gpus rtx4090:2'],
   account_not_found: ['To list accounts: berth operator accounts'],
   supplier_not_found: ['To list accounts: berth operator accounts. A platform fee makes one a supplier.'],
-  model_exists: ['To add a server that runs it: berth deployments add', 'To change its prices: berth models price'],
+  model_exists: [
+    'To add a server that runs it: berth operator upstreams add',
+    'To change its prices: berth models price',
+  ],
   volume_attached: ['To detach it: berth volumes detach VOLUME'],
   budget_exceeded: ['To see the budgets: berth budgets ls', 'To raise one: berth budgets change BUDGET --monthly USD'],
   mail_not_configured: ['To see the mail server: berth operator mail status'],

@@ -177,6 +177,6 @@ export function readUpstream(shell: Shell, { apiKeyEnv, apiKeyStdin }: UpstreamO
   const apiKey = shell.readInput()?.trim() ?? ''
   if (apiKey !== '') return { apiKey }
   throw new CliError(exitCodes.usage, 'The standard input holds no key.', [
-    'Example: berth deployments add … --api-key-stdin < key.txt',
+    'Example: berth operator upstreams add … --api-key-stdin < key.txt',
   ])
 }

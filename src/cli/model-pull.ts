@@ -56,7 +56,7 @@ async function readState(client: Client, name: string): Promise<LocalState> {
   const no = (message: string, next: string): CliError => new CliError(exitCodes.failed, message, [next])
   if (model === undefined) throw no(`There is no model ${name}.`, 'To list them: berth models ls')
   if (model.engine === null) {
-    throw no(`${name} has no file to download.`, 'It runs on its deployments: berth deployments ls')
+    throw no(`${name} has no file to download.`, 'It runs on its upstreams: berth operator upstreams ls')
   }
   if (!model.enabled) throw no(`${name} is disabled.`, `To enable it: berth models enable ${name}`)
   if (model.local !== null) return model.local

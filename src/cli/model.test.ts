@@ -67,7 +67,7 @@ const nothing = { doneBytes: null, totalBytes: null, message: null, retryInMs: n
 describe('models', () => {
   test('prints how to add a model when there are none', async () => {
     expect(await done('models', 'ls')).toContain('To add one: berth models add NAME')
-    expect(await done('deployments', 'ls')).toContain('There are no deployments.')
+    expect(await done('operator', 'upstreams', 'ls')).toContain('There are no upstreams.')
   })
 
   test('adds a model from a file, whole or in parts, with its price', async () => {
@@ -122,12 +122,12 @@ describe('models', () => {
     await cli.server.operator('POST', '/v2/operator/models', pictures)
     locals.set('pictogram', () => ({ ...nothing, state: 'ready' }))
     expect(await done('models', 'ls')).toMatch(/^pictogram +image +ready +\$0\.0001 per megapixel per step +local$/m)
-    await done('deployments', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
+    await done('operator', 'upstreams', 'add', 'pictogram', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img')
     expect(await done('models', 'ls')).toMatch(
       /^pictogram +image +ready +\$0\.0001 per megapixel per step +1 deployment$/m,
     )
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
-    await done('deployments', 'drain', id)
+    await done('operator', 'upstreams', 'drain', id)
     expect(await done('models', 'ls')).toMatch(/megapixel per step +local, 1 deployment, 1 drained$/m)
     await done('models', 'rm', 'pictogram')
   })
@@ -171,7 +171,7 @@ describe('models', () => {
     expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  To list them: berth models ls\n` })
     const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
-    expect(twice.error).toContain('berth deployments add')
+    expect(twice.error).toContain('berth operator upstreams add')
     const told = await berth(['models', 'rm', 'owner/gone', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
@@ -188,8 +188,8 @@ describe('models', () => {
     [['models', 'add', 'x', '--upstream', 'http://a', '--api-key-env', 'UNSET'], 'UNSET is empty or not set.'],
     [['models', 'add', 'x', '--upstream', 'http://a', '--input-price', '-1'], 'Must be a price in USD'],
     [['models', 'price', 'owner/local'], 'No changes were given.'],
-    [['deployments', 'add', 'owner/local'], "required option '--upstream <url>'"],
-    [['deployments', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
+    [['operator', 'upstreams', 'add', 'owner/local'], "required option '--upstream <url>'"],
+    [['operator', 'upstreams', 'weight', 'dep_1', '1001'], 'from 0 to 1000.'],
   ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
     const { code, out, error } = await berth(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -278,7 +278,7 @@ describe('pull', () => {
   })
 })
 
-describe('deployments', () => {
+describe('upstreams', () => {
   /** Runs it with something to read. */
   const withInput = (args: readonly string[], input: string): Promise<Outcome> =>
     new Promise((resolve) => {
@@ -292,7 +292,7 @@ describe('deployments', () => {
 
   test('are added, weighted, drained, resumed, listed and removed', async () => {
     await done('models', 'add', 'owner/many', '--upstream', 'http://10.0.0.7:8000')
-    const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
+    const add = ['operator', 'upstreams', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--weight', '3']
     const added = await withInput([...add, '--concurrency', '64', '--reads-metrics', '--api-key-stdin'], 'from-stdin\n')
     expect(added).toMatchObject({ code: 0, error: '' })
     const [, id = ''] = /^http:\/\/10\.0\.0\.8:8000\/ now serves owner\/many as (dep_\w+)\.$/m.exec(added.out) ?? []
@@ -304,31 +304,34 @@ describe('deployments', () => {
     healths.set(id, { breaker: 'open', inFlight: 5, queued: 2, faults: 7 })
     const line = (state: string, weight: number): RegExp =>
       new RegExp(`^${id} +owner/many +http://10\\.0\\.0\\.8:8000/ +chat +${state} +${weight} +5 of 64 +7$`, 'm')
-    expect(await done('deployments', 'ls', '--model', 'owner/many')).toMatch(line('failing', 3))
+    expect(await done('operator', 'upstreams', 'ls', '--model', 'owner/many')).toMatch(line('failing', 3))
     healths.set(id, { breaker: 'closed', inFlight: 5, queued: 2, faults: 7 })
-    expect(await done('deployments', 'weight', id, '9')).toBe(`${id} now has weight 9.\n`)
-    expect(await done('deployments', 'ls')).toMatch(line('healthy', 9))
-    expect(await done('deployments', 'drain', id)).toBe(`${id} is drained.\n`)
-    expect(await done('deployments', 'ls')).toMatch(line('drained', 9))
+    expect(await done('operator', 'upstreams', 'weight', id, '9')).toBe(`${id} now has weight 9.\n`)
+    expect(await done('operator', 'upstreams', 'ls')).toMatch(line('healthy', 9))
+    expect(await done('operator', 'upstreams', 'drain', id)).toBe(`${id} is drained.\n`)
+    expect(await done('operator', 'upstreams', 'ls')).toMatch(line('drained', 9))
     expect(await done('models', 'ls')).toMatch(/^owner\/many .* 2 deployments, 1 drained$/m)
-    expect(await done('deployments', 'resume', id)).toBe(`${id} is in use again.\n`)
-    expect(await json('deployments', 'ls', '--model', 'owner/many')).toMatchObject({
-      deployments: [{ url: 'http://10.0.0.7:8000/' }, { id, hasApiKey: true, drained: false }],
+    expect(await done('operator', 'upstreams', 'resume', id)).toBe(`${id} is in use again.\n`)
+    expect(await json('operator', 'upstreams', 'ls', '--model', 'owner/many')).toMatchObject({
+      upstreams: [{ url: 'http://10.0.0.7:8000/' }, { id, hasApiKey: true, drained: false }],
     })
-    expect(await done('deployments', 'rm', id)).toBe(`Deleted ${id}.\n`)
-    const again = await berth(['deployments', 'rm', id])
-    expect(again).toMatchObject({ code: 1, error: expect.stringContaining('To list them: berth deployments ls') })
+    expect(await done('operator', 'upstreams', 'rm', id)).toBe(`Deleted ${id}.\n`)
+    const again = await berth(['operator', 'upstreams', 'rm', id])
+    expect(again).toMatchObject({
+      code: 1,
+      error: expect.stringContaining('To list them: berth operator upstreams ls'),
+    })
   })
 
   test('rejects an empty key on standard input', async () => {
-    const add = ['deployments', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--api-key-stdin']
+    const add = ['operator', 'upstreams', 'add', 'owner/many', '--upstream', 'http://10.0.0.8:8000', '--api-key-stdin']
     expect(await withInput(add, ' \n')).toMatchObject({ code: 2, error: expect.stringContaining('holds no key') })
   })
 
   test('an unknown model: exit code 1, and how to list models', async () => {
     for (const args of [
-      ['deployments', 'ls', '--model', 'owner/none'],
-      ['deployments', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
+      ['operator', 'upstreams', 'ls', '--model', 'owner/none'],
+      ['operator', 'upstreams', 'add', 'owner/none', '--upstream', 'http://10.0.0.8'],
     ]) {
       const { code, error } = await berth(args)
       expect([code, error]).toEqual([1, expect.stringContaining('To list them: berth models ls')])
@@ -340,10 +343,13 @@ test('the help lists every model command in 80 columns', async () => {
   const { out } = await berth(['--help'])
   const names = ['ls', 'add <name>', 'pull <name>', 'price <name>', 'enable <name>', 'disable <name>', 'rm <name>']
   const more = ['ls', 'add <model>', 'weight <id> <n>', 'drain <id>', 'resume <id>', 'rm <id>']
-  for (const command of [...names.map((name) => `models ${name}`), ...more.map((name) => `deployments ${name}`)]) {
+  for (const command of [
+    ...names.map((name) => `models ${name}`),
+    ...more.map((name) => `operator upstreams ${name}`),
+  ]) {
     expect(out).toMatch(new RegExp(`^  ${command} {2,}\\S`, 'm'))
   }
-  for (const args of [['models', 'add'], ['deployments', 'add'], ['models', 'price'], []]) {
+  for (const args of [['models', 'add'], ['operator', 'upstreams', 'add'], ['models', 'price'], []]) {
     const { out: help } = await berth([...args, '--help'])
     expect(Math.max(...help.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
   }

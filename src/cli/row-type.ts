@@ -84,6 +84,8 @@ export interface Details {
   readonly notes?: string
   /** Which key it uses by default (default: by the operation's access). */
   readonly who?: Who
+  /** Where it depends on the options. */
+  readonly whoOf?: ((options: never) => Who) | undefined
 }
 
 /** As the program adds it to the tree of commands. */
@@ -103,8 +105,6 @@ export interface Row extends Details {
   readonly confirms?: true
   /** The words after the first argument are for a program on another machine. */
   readonly passesWordsOn?: true
-  /** Where it depends on the options. */
-  readonly whoOf?: ((options: never) => Who) | undefined
   /** It opens no session by itself. */
   readonly isOffline?: true
   run(call: Call): Promise<ExitCode | void>

@@ -236,7 +236,7 @@ export function withBody({ parts, ...rest }: Input, more: object): Input {
 
 export interface CustomRow<Options, Found>
   extends Details, Pick<Row, 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
-  readonly whoOf?: (options: Options) => Who
+  readonly whoOf?: ((options: Options) => Who) | undefined
   /** Lends its access, and the fields in `only` as flags. */
   readonly operation?: CallableId
   readonly target?: Target<Found>
