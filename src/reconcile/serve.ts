@@ -4,10 +4,10 @@
  * results. Each step is one transaction under the lock of the deployment.
  */
 import { addMs, HOUR_MS, SECOND_MS, type Instant } from '../base/instant.ts'
-import { nanoUsdOf, usd } from '../base/money.ts'
+import { usd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { recordDeploymentEvent } from '../app/deployment-event.ts'
-import { fundHouse } from '../app/house.ts'
+import { balanceHouse } from '../app/house.ts'
 import { containerOf, drainReplica, endReplica, explainReplica, startReplica } from '../app/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
@@ -51,6 +51,8 @@ export function serveDeployments(app: App): Reconciler {
       const now = app.clock.now()
       const { db } = app.database
       const deployments = await store.listManaged(db)
+      // Also after the last deployment is gone: its money goes back.
+      await balanceHouse(app.database)
       if (deployments.length === 0) return false
       const token = await takeTurn(db, LOOP, { now, leaseMs: LEASE_MS })
       if (token === undefined) return false
@@ -59,7 +61,6 @@ export function serveDeployments(app: App): Reconciler {
           readLoads(db, addMs(now, -LOAD_MS)),
           listLiveGateways(db, addMs(now, -GATEWAY_MS)),
         ])
-        await fundPublic(app, deployments)
         await eachOf(deployments, WIDTH, (one) => serveOne(app, probes, one, { loads, gateways }))
         if (sweptAt < addMs(now, -HOUR_MS)) {
           sweptAt = now
@@ -70,14 +71,6 @@ export function serveDeployments(app: App): Reconciler {
       }
       return false
     },
-  }
-}
-
-/** The meter tops up holds from the balance, so that has to last for the next hour. */
-async function fundPublic(app: App, deployments: readonly store.ManagedDeployment[]): Promise<void> {
-  if (!deployments.some(({ is_public }) => is_public)) return
-  for (const { accountId, perHour } of await store.readHouseSpend(app.database.db)) {
-    await transact(app.database, (tx) => fundHouse(tx, accountId, nanoUsdOf(perHour)))
   }
 }
 

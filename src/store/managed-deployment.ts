@@ -195,14 +195,3 @@ export async function deleteManaged(tx: Tx, { id, model, owns_model }: ManagedRo
   await sql`delete from gateway_load where model = ${model}`.execute(tx.db)
   if (owns_model) await tx.db.deleteFrom('model').where('name', '=', model).execute()
 }
-
-/** What the public deployments cost per hour while their replicas run, and which account pays. */
-export async function readHouseSpend(db: Db): Promise<Array<{ accountId: string; perHour: bigint }>> {
-  const rows = await sql<{ account_id: string; per_hour: bigint }>`
-    select d.account_id, sum(t.cost_nano_per_hour)::bigint as per_hour
-    from managed_deployment d
-    join replica p on p.deployment_id = d.id and p.state <> 'ended'
-    join lateral (select cost_nano_per_hour from term where rental_id = p.rental_id order by n desc limit 1) t on true
-    where d.is_public group by d.account_id`.execute(db)
-  return rows.rows.map((row) => ({ accountId: row.account_id, perHour: row.per_hour }))
-}
