@@ -13,6 +13,7 @@ import { countModels, insertModel, lockModel } from '../store/model.ts'
 import type { Actor } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { HOUSE_ACCOUNT } from './house.ts'
+import { setAdapters } from './adapter.ts'
 import { containerOf } from './replica.ts'
 
 export interface NewDeployment {
@@ -63,7 +64,7 @@ export async function createManagedDeployment(
   const served = isPublic ? await publicModel(tx, input) : await privateModel(tx, actor, input)
   if (!served.ok) return served
   const { name: model, kind, isNew } = served.value
-  const container = containerOf({ model, kind, is_public: isPublic }, input.spec, 'checked')
+  const container = containerOf({ model, kind, is_public: isPublic, account_id: accountId }, input.spec, 'checked')
   if (!container.ok) return container
   const id = randomId('srv')
   await store.insertManaged(tx, {
@@ -79,6 +80,8 @@ export async function createManagedDeployment(
     spec: input.spec,
   })
   const made = await mustFind(tx, id)
+  const adapters = await setAdapters(tx, made, container.value.adapters)
+  if (!adapters.ok) return adapters
   recordDeploymentEvent(tx, made, 'deployment.created', { recipe: input.spec.recipe.name })
   await audit(tx, actor, made, 'managed_deployment.create')
   return ok(made)
@@ -147,7 +150,7 @@ export async function changeManagedDeployment(
   if (before.is_public && after.hourlyBudgetUsd === null) return failField(['hourlyBudgetUsd'], 'house_budget_missing')
   // An order that failed for lack of budget or replicas is tried again at once.
   await store.updateManaged(tx, id, { settings: after, blocked: null })
-  if (sharedWith !== undefined && !before.is_public) await store.shareModel(tx, before.model, sharedWith)
+  if (sharedWith !== undefined && !before.is_public) await store.shareModel(tx, before, sharedWith)
   tx.wake.add(store.SERVE_WAKE)
   recordDeploymentEvent(tx, before, 'deployment.changed', { fields: Object.keys(settings) })
   await audit(tx, actor, before, 'managed_deployment.change')
@@ -166,6 +169,8 @@ export async function rolloutManagedDeployment(
   const spec = { ...before.spec, ...change.spec }
   const container = containerOf(before, spec, 'checked')
   if (!container.ok) return container
+  const adapters = await setAdapters(tx, { ...before, spec }, container.value.adapters)
+  if (!adapters.ok) return adapters
   const version = await store.addVersion(tx, id, spec, change.inPlace)
   recordDeploymentEvent(tx, before, 'deployment.rollout_started', { version })
   await audit(tx, actor, before, 'managed_deployment.change')

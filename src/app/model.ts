@@ -92,7 +92,13 @@ export async function changeModel(
   // If cached tokens cost as much as others, they still do after the change.
   const { inputUsdPerMillion: input, cachedUsdPerMillion: cached } = change.prices
   const follows = input !== undefined && cached === undefined && before.cached_nano === before.input_nano
-  await store.updateModel(tx, change.name, { ...columns, ...(follows ? { cached_nano: input } : {}) })
+  const isPriced = Object.values(change.prices).some((price) => price !== undefined)
+  await store.updateModel(tx, change.name, {
+    ...columns,
+    ...(follows ? { cached_nano: input } : {}),
+    ...(isPriced ? { follows_base_price: false } : {}),
+  })
+  if (isPriced) await store.passPricesOn(tx, change.name)
   const changed = detailOf(change, { ...change.prices, ...(follows ? { cachedUsdPerMillion: input } : {}) })
   await audit(tx, actor, 'model.change', change.name, change.reason, { before: sameFields(before, changed), changed })
   return mustFind(tx, change.name)
@@ -101,6 +107,7 @@ export async function changeModel(
 /** Costs and logs of its requests keep the model's name. */
 export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
   if ((await findManagedOfModel(tx.db, name)) !== undefined) return fail('model_deployed', { model: name })
+  if ((await store.findModel(tx.db, name))?.adapter_of != null) return fail('model_deployed', { model: name })
   if (!(await store.deleteModel(tx, name))) return noSuchModel(name)
   await audit(tx, actor, 'model.delete', name, undefined, {})
   return ok(name)

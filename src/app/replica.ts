@@ -70,9 +70,19 @@ export async function startReplica(
   return outcome
 }
 
+/** The name of its model. A private one starts with the account, like that of the deployment. */
+export function adapterModel(name: string, isPublic: boolean, accountId: string): string {
+  return isPublic || name.startsWith(`${accountId}/`) ? name : `${accountId}/${name}`
+}
+
 /** The container of one replica, or why the recipe does not make one. */
 export function containerOf(
-  { model, kind, is_public: isPublic }: Pick<ManagedDeployment, 'model' | 'kind' | 'is_public'>,
+  {
+    model,
+    kind,
+    is_public: isPublic,
+    account_id,
+  }: Pick<ManagedDeployment, 'model' | 'kind' | 'is_public' | 'account_id'>,
   spec: DeploymentSpec,
   apiKey: string,
 ): Result<ReplicaContainer> {
@@ -81,7 +91,9 @@ export function containerOf(
     const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
     return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
   }
-  return replicaOf(spec.recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
+  const adapters = spec.recipe.adapters?.map((one) => ({ ...one, name: adapterModel(one.name, isPublic, account_id) }))
+  const recipe = adapters === undefined ? spec.recipe : { ...spec.recipe, adapters }
+  return replicaOf(recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
 }
 
 /** What the hourly budget leaves for another replica. null: no limit. */
@@ -175,7 +187,7 @@ async function keep(
   tx: Tx,
   deployment: ManagedDeployment,
   version: number,
-  { port, protocol, concurrency, metrics }: ReplicaContainer,
+  { port, protocol, concurrency, metrics, adapters }: ReplicaContainer,
   rental: Rental,
   key: string,
 ): Promise<void> {
@@ -185,7 +197,14 @@ async function keep(
     deployment_id: deployment.id,
     version,
     rental_id: rental.id,
-    endpoint: { port, protocol, concurrency, upstreamModel: deployment.model, readsMetrics: metrics !== null },
+    endpoint: {
+      port,
+      protocol,
+      concurrency,
+      upstreamModel: deployment.model,
+      readsMetrics: metrics !== null,
+      ...(adapters.length === 0 ? {} : { adapters }),
+    },
     key_sealed: app.vault.seal(key),
   })
   recordDeploymentEvent(tx, deployment, 'deployment.replica_starting', { replicaId: id, rentalId: rental.id, version })

@@ -109,6 +109,7 @@ export const rows: readonly Row[] = [
       'model',
       {
         Status: ({ status }) => toned(toneOf(status), status),
+        Adapters: ({ adapters }) => (adapters.length === 0 ? undefined : adapters.join(', ')),
         Message: ({ message }) => message ?? undefined,
         Version: ({ version, rollout }) => `${version}, rollout ${rollout}`,
         Replicas: ({ readyReplicas, desiredReplicas, settings, scalingReason }) =>

@@ -121,6 +121,7 @@ const managedDeployment = z
     id: z.string(),
     model: z.string().describe('Name that requests use'),
     kind: modelKind,
+    adapters: z.array(z.string()).describe('Models that it serves as LoRA adapters'),
     visibility: z.enum(['private', 'everyone']),
     sharedWith,
     status: deploymentStatus,

@@ -25,8 +25,13 @@ const adapter = z.strictObject({
   name: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$/, 'Must be letters, digits and . _ : / @ + -, at most 200')
-    .describe('Name of the model that requests use'),
+    .describe('Name of the model that requests use; of a private deployment, it follows `ACCOUNT/`'),
   path: relativePath.describe('Folder or file of the adapter in the weights'),
+  sharedWith: z
+    .array(z.string().min(1).max(100))
+    .max(limits.sharedAccounts)
+    .optional()
+    .describe('Only these accounts may use it, and the owner; default: as the deployment'),
 })
 
 export const recipe = z

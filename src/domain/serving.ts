@@ -8,6 +8,7 @@ import { limits } from '../base/limits.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentStatus, ReplicaState } from '../contract/managed-deployment.ts'
 import type { RentalState } from '../contract/rental.ts'
+import type { ServedAdapter } from './recipe.ts'
 import type { ReplicaProtocol } from './recipe-engine.ts'
 
 /** How gateways talk to a replica. */
@@ -18,6 +19,8 @@ export interface ReplicaEndpoint {
   /** The name of the model in the engine. */
   readonly upstreamModel: string
   readonly readsMetrics: boolean
+  /** LoRA adapters that it has loaded. */
+  readonly adapters?: readonly ServedAdapter[]
 }
 
 export interface ReplicaFacts {

@@ -40,6 +40,8 @@ export interface Deployment {
   readonly totalMs: number
   readonly readsMetrics: boolean
   readonly drained: boolean
+  /** Members that every request gets, such as the LoRA adapter of the model. */
+  readonly members?: Readonly<Record<string, unknown>> | undefined
 }
 
 export interface ServedModel {
@@ -55,6 +57,8 @@ export interface ServedModel {
   readonly deployments: readonly Deployment[]
   /** The accounts that may use it. To others it does not exist. undefined: everyone. */
   readonly visibleTo?: readonly string[] | undefined
+  /** The base model of an adapter, whose replicas serve both. undefined: it is none. */
+  readonly adapterOf?: string | undefined
   /** Requests may wait this long for a replica to start. undefined: it has no replicas that start on demand. */
   readonly startsOnDemand?: { readonly waitMs: number } | undefined
   /** Why it cannot answer yet, as a sentence for customers. undefined: it can. */

@@ -97,7 +97,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#target = target
     this.#deployment = deployment
     this.#sentAt = now
-    target.inFlight += 1
+    target.begin()
     this.#model.takePlace(this.accountId)
     target.requests += 1
     target.turn += 1 / deployment.weight
@@ -274,7 +274,7 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const target = this.#target
     if (target === undefined) return
     this.#target = undefined
-    target.inFlight -= 1
+    target.end()
     this.#model.leavePlace(this.accountId)
     this.#model.resumed(this)
     if (this.#isTrial) target.breaker.released(performance.now())

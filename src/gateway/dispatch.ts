@@ -5,12 +5,12 @@
  */
 import { randomInt } from 'node:crypto'
 import type { LookupFunction } from 'node:net'
-import type { Catalog, ServedModel } from './catalog.ts'
+import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import { DispatchedCall } from './dispatch-call.ts'
 import { DispatchModel, type ModelStats } from './dispatch-model.ts'
 import type { QueueLimits } from './fair-queue.ts'
 import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
-import { Target, type TargetStats } from './routing-target.ts'
+import { Slots, Target, type TargetStats } from './routing-target.ts'
 import type { Dispatcher, UpstreamCall, UpstreamHandle, UpstreamSink } from './upstream-call.ts'
 import type { SocketOptions } from './upstream/connection.ts'
 import { Pools } from './upstream/pool.ts'
@@ -127,7 +127,8 @@ class Dispatching implements RunningDispatcher {
     model.targets = served.deployments.map((deployment) => {
       const key = `${served.name} ${deployment.id}`
       const pool = this.#pools.of(deployment.address)
-      const target = this.#targets.get(key) ?? new Target(served, deployment, pool, this.#random)
+      const target =
+        this.#targets.get(key) ?? new Target(served, deployment, pool, this.#random, this.#slotsOf(served, deployment))
       target.onSuspect ??= () => this.#prober.check(target)
       this.#targets.set(key, target)
       target.deployment = deployment
@@ -138,6 +139,14 @@ class Dispatching implements RunningDispatcher {
     // A new deployment starts level with the others, or it would get every call until it has caught up.
     const least = turns.length === 0 ? 0 : Math.min(...turns)
     for (const target of model.targets) target.turn = Math.max(target.turn, least)
+  }
+
+  /** Those of the base model or of another adapter, where the same replica serves it. */
+  #slotsOf({ name, adapterOf = name }: ServedModel, { id }: Deployment): Slots {
+    for (const target of this.#targets.values()) {
+      if (target.base === adapterOf && target.deployment.id === id) return target.slots
+    }
+    return new Slots()
   }
 
   /** Drops deployments that are no longer in the catalog, once they have finished. */

@@ -19,7 +19,7 @@ function workRequest(kind: ModelKind, deployment: Deployment): Omit<UpstreamRequ
   const model = deployment.upstreamModel
   switch (kind) {
     case 'chat': {
-      const body = { model, messages: [{ role: 'user', content: TEXT }], max_tokens: 1 }
+      const body = { model, messages: [{ role: 'user', content: TEXT }], max_tokens: 1, ...deployment.members }
       const path = '/v1/chat/completions'
       return { path, contentType: 'application/json', body: [Buffer.from(JSON.stringify(body))] }
     }

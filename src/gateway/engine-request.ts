@@ -31,6 +31,7 @@ export function makeEngineRequest(options: EngineRequestOptions): (deployment: D
     const sent = {
       ...members,
       ...limitFor(deployment, usesNewName, options.maxOutputTokens),
+      ...deployment.members,
       model: deployment.upstreamModel,
       ...(options.stream ? { stream_options: streamOptionsFor(deployment) } : {}),
     }

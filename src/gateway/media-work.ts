@@ -32,7 +32,8 @@ export function embeddingWork(body: EmbeddingBody): MediaWork {
     modelField: 'model',
     most: { ...noUnits, inputTokens },
     unfit: (deployment) => protocolFault(deployment, ['chat', 'embedded'], 'model'),
-    request: (deployment) => json('/v1/embeddings', { ...body, model: deployment.upstreamModel }),
+    request: (deployment) =>
+      json('/v1/embeddings', { ...body, ...deployment.members, model: deployment.upstreamModel }),
     read: ({ body: bytes }) => {
       const answer = parseObject(bytes.toString('utf8'))
       const data = readEmbeddings(answer?.['data'], body.encoding_format === 'base64')

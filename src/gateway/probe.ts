@@ -97,17 +97,17 @@ export class Prober {
     const watch = this.#watchOf(target, now)
     if (watch.check !== undefined || now < watch.checkAt || !target.isInUse) return
     const { deployment } = target
-    target.isCheckWaiting = target.inFlight >= deployment.concurrency
+    target.isCheckWaiting = target.slots.inFlight >= deployment.concurrency
     if (target.isCheckWaiting) return
     watch.checkAt = now + this.#rhythm.checkMs
-    target.inFlight += 1
+    target.begin()
     const request = checkRequestOf(target.modelKind, deployment)
     const probe = this.#send(
       target,
       { head: target.headOf(request), body: request.body, limits: deployment },
       (status) => {
         watch.check = undefined
-        target.inFlight -= 1
+        target.end()
         target.breaker.checked(isHealthyStatus(status), probe.isUnreachable, performance.now())
       },
     )

@@ -33,9 +33,17 @@ export interface Load {
 /** Older metrics are ignored. */
 const LOAD_KEPT_MS = 15_000
 
+/** Calls in flight at one engine. The targets of a base model and its adapters share them. */
+export class Slots {
+  inFlight = 0
+}
+
 export class Target {
   readonly model: string
+  /** The base model, of an adapter; otherwise the model. */
+  readonly base: string
   readonly modelKind: ModelKind
+  readonly slots: Slots
   readonly breaker: Breaker
   readonly faults: Record<FaultClass, number> = { connect: 0, timeout: 0, status: 0, broken: 0 }
   #deployment: Deployment
@@ -63,7 +71,15 @@ export class Target {
   #foreign = 0
   #loadUntil = 0
 
-  constructor(served: Pick<ServedModel, 'name' | 'kind'>, deployment: Deployment, pool: Pool, random: () => number) {
+  constructor(
+    served: Pick<ServedModel, 'name' | 'kind' | 'adapterOf'>,
+    deployment: Deployment,
+    pool: Pool,
+    random: () => number,
+    slots = new Slots(),
+  ) {
+    this.slots = slots
+    this.base = served.adapterOf ?? served.name
     this.model = served.name
     this.modelKind = served.kind
     this.breaker = new Breaker(random)
@@ -86,7 +102,7 @@ export class Target {
   }
 
   hasPlace(): boolean {
-    return this.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
+    return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
   }
 
   /** false: no call can go there now. */
@@ -97,12 +113,22 @@ export class Target {
   /** Outstanding work relative to its weight. */
   workAt(now: number): number {
     const foreign = now < this.#loadUntil ? this.#foreign : 0
-    return (this.inFlight + foreign) / this.#deployment.weight
+    return (this.slots.inFlight + foreign) / this.#deployment.weight
+  }
+
+  begin(): void {
+    this.inFlight += 1
+    this.slots.inFlight += 1
+  }
+
+  end(): void {
+    this.inFlight -= 1
+    this.slots.inFlight -= 1
   }
 
   setLoad(load: Load, now: number): void {
     this.#load = load
-    this.#foreign = Math.max(0, load.running + load.waiting - this.inFlight)
+    this.#foreign = Math.max(0, load.running + load.waiting - this.slots.inFlight)
     this.#loadUntil = now + LOAD_KEPT_MS
   }
 

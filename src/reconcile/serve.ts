@@ -5,6 +5,7 @@
  */
 import { addMs, HOUR_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
+import { dropAdapters } from '../app/adapter.ts'
 import type { App } from '../app/app.ts'
 import { recordDeploymentEvent } from '../app/deployment-event.ts'
 import { balanceHouse } from '../app/house.ts'
@@ -209,6 +210,7 @@ async function noteProgress(
   const hasOld = replicas.some((one) => one.version !== version && one.state !== 'draining')
   if (version === ready_version || current.length === 0 || hasOld || current.length < Math.min(desired, 1)) return
   await store.updateManaged(tx, id, { ready_version: version })
+  await dropAdapters(tx, deployment)
   recordDeploymentEvent(tx, deployment, 'deployment.rollout_done', { version })
 }
 

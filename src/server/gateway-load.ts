@@ -55,7 +55,7 @@ export function reportGatewayLoad(options: GatewayLoadOptions): GatewayLoadRepor
     if (models.size === 0) return
     const stats = options.stats()
     for (const [name, watched] of models) {
-      const { current, requests } = countOf(stats, name)
+      const { current, requests } = countOf(stats, name, catalog)
       watched.samples += 1
       watched.sum += current
       if (current > 0 || requests !== watched.requests) watched.activeAt = clock.now()
@@ -116,7 +116,7 @@ export function reportGatewayLoad(options: GatewayLoadOptions): GatewayLoadRepor
       write()
     },
     waiting: (model) => {
-      const watched = models.get(model)
+      const watched = models.get(catalog.get(model)?.adapterOf ?? model)
       if (watched === undefined) return
       watched.activeAt = clock.now()
       if (watched.written === undefined || watched.written.current === 0) write()
@@ -129,8 +129,10 @@ export function reportGatewayLoad(options: GatewayLoadOptions): GatewayLoadRepor
   }
 }
 
+/** An adapter counts with its base model. */
 function isWatched(catalog: Catalog, name: string): boolean {
   const model = catalog.get(name)
+  if (model?.adapterOf !== undefined) return false
   return model?.startsOnDemand !== undefined || model?.deployments.some(isReplica) === true
 }
 
@@ -138,9 +140,15 @@ function isReplica({ address }: { readonly address: { readonly kind: string } })
   return address.kind === 'link'
 }
 
-function countOf({ deployments, models }: DispatcherStats, name: string): { current: number; requests: number } {
-  const own = deployments.filter(({ model }) => model === name)
-  const queued = models.find(({ model }) => model === name)?.queued ?? 0
+function countOf(
+  { deployments, models }: DispatcherStats,
+  name: string,
+  catalog: Catalog,
+): { current: number; requests: number } {
+  const isOwn = ({ model }: { readonly model: string }): boolean =>
+    model === name || catalog.get(model)?.adapterOf === name
+  const own = deployments.filter(isOwn)
+  const queued = models.filter(isOwn).reduce((sum, one) => sum + one.queued, 0)
   return {
     current: own.reduce((sum, { inFlight }) => sum + inFlight, queued),
     requests: own.reduce((sum, { requests }) => sum + requests, 0),
@@ -148,9 +156,9 @@ function countOf({ deployments, models }: DispatcherStats, name: string): { curr
 }
 
 function loadOf(model: string, watched: Watched, stats: DispatcherStats, catalog: Catalog): GatewayLoad {
-  const { current } = countOf(stats, model)
+  const { current } = countOf(stats, model, catalog)
   const replicas = (catalog.get(model)?.deployments ?? []).filter(isReplica).map(({ id, drained }) => {
-    const inFlight = stats.deployments.find((one) => one.id === id)?.inFlight ?? 0
+    const inFlight = stats.deployments.reduce((sum, one) => sum + (one.id === id ? one.inFlight : 0), 0)
     return [id, { inFlight, isUnrouted: drained }] as const
   })
   const average = watched.samples === 0 ? current : watched.sum / watched.samples

@@ -20,7 +20,7 @@ export function servedModel(
   ports: EntryPorts,
 ): ServedModel {
   const named = model.deployments.flatMap((row) => remoteDeployment(row, ports) ?? [])
-  const remote = [...named, ...model.replicas.flatMap((row) => replicaDeployment(row, ports) ?? [])]
+  const remote = [...named, ...model.replicas.flatMap((row) => replicaDeployment(row, model, ports) ?? [])]
   const waitMs = waitMsOf(model)
   const facts = local?.kind === 'ready' ? local.facts : undefined
   const isLocal = local?.kind === 'ready' && !isReplaced(model.engine, remote)
@@ -42,6 +42,7 @@ export function servedModel(
     createdAt: model.created_at,
     deployments,
     ...(model.account_id === null ? {} : { visibleTo: [model.account_id, ...model.shared_with] }),
+    ...(model.adapter_of === null || model.managed === null ? {} : { adapterOf: model.managed.model }),
     ...(waitMs === undefined ? {} : { startsOnDemand: { waitMs } }),
     notReady: deployments.some(isInUse) ? undefined : (givenUp(model) ?? whyNot(model.name, local)),
   }
@@ -133,7 +134,14 @@ function authorizationOf(
 /** An engine on a GPU answers faster than one on a CPU, but a long prompt may wait in its own queue. */
 const REPLICA_LIMITS = { connectMs: 5_000, firstByteMs: 300_000, betweenBytesMs: 60_000, totalMs: 3_600_000 } as const
 
-function replicaDeployment(row: ServingReplica, ports: EntryPorts): Deployment | undefined {
+/** undefined: its key cannot be decrypted, or it is of a version that has not loaded the adapter. */
+function replicaDeployment(
+  row: ServingReplica,
+  model: Pick<ModelWithDeployments, 'name' | 'adapter_of'>,
+  ports: EntryPorts,
+): Deployment | undefined {
+  const adapter = row.endpoint.adapters?.find(({ name }) => name === model.name)
+  if (model.adapter_of !== null && adapter === undefined) return undefined
   const authorization = authorizationOf(row, ports)
   if (authorization === null) return undefined
   const { port, protocol, concurrency, upstreamModel, readsMetrics } = row.endpoint
@@ -143,7 +151,8 @@ function replicaDeployment(row: ServingReplica, ports: EntryPorts): Deployment |
     address: { kind: 'link', hostId: row.host_id, workloadId: row.workload_id, port },
     hostHeader: `127.0.0.1:${port}`,
     basePath: '',
-    upstreamModel,
+    upstreamModel: adapter?.upstreamModel ?? upstreamModel,
+    ...(adapter === undefined || Object.keys(adapter.members).length === 0 ? {} : { members: adapter.members }),
     authorization,
     weight: 1,
     concurrency,

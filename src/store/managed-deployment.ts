@@ -181,11 +181,21 @@ export async function updateManaged(tx: Tx, id: string, change: ManagedChange): 
     .execute()
 }
 
-export async function shareModel(tx: Tx, model: string, accounts: readonly string[]): Promise<void> {
+/** With the adapters that follow it. */
+export async function shareModel(
+  tx: Tx,
+  { id, model }: Pick<ManagedRow, 'id' | 'model'>,
+  accounts: readonly string[],
+): Promise<void> {
   await tx.db
     .updateTable('model')
     .set({ shared_with: [...accounts] })
-    .where('name', '=', model)
+    .where((where) =>
+      where.or([
+        where('name', '=', model),
+        where.and([where('adapter_of', '=', id), where('follows_base_sharing', '=', true)]),
+      ]),
+    )
     .execute()
 }
 

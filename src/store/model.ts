@@ -36,6 +36,8 @@ export interface ManagedFacts {
   readonly is_deleted: boolean
   /** The newest version is not tried again, and there is no older one to fall back to. */
   readonly is_given_up: boolean
+  /** The model of the deployment: the base model of an adapter. */
+  readonly model: string
 }
 
 /** A deployment as JSON. */
@@ -43,6 +45,9 @@ type DeploymentJson = Omit<Deployment, 'created_at' | 'drained_at'> & {
   readonly created_at: string
   readonly drained_at: string | null
 }
+
+/** The managed deployment of a model, or of the base model of an adapter. */
+const servedBy = sql`coalesce(model.adapter_of, (select o.id from managed_deployment o where o.model = model.name))`
 
 function selectModels(db: Db) {
   return db
@@ -60,16 +65,19 @@ function selectModels(db: Db) {
           'key_sealed', p.key_sealed, 'host_id', r.spec #>> '{nodes,0,machineId}', 'workload_id', r.external_id)
           order by p.created_at, p.id), '[]')
         from managed_deployment d join replica p on p.deployment_id = d.id join rental r on r.id = p.rental_id
-        where d.model = model.name and p.state in ('ready', 'draining') and r.external_id is not null
+        where d.id = ${servedBy} and p.state in ('ready', 'draining') and r.external_id is not null
       )`.as('replicas'),
     )
     .select(
       sql<ManagedFacts | null>`(
         select jsonb_build_object('queue_seconds', d.settings -> 'queueSeconds',
           'max_replicas', d.settings #> '{replicas,max}', 'is_deleted', d.deleted_at is not null,
-          'is_given_up', v.failed_reason is not null and coalesce(d.ready_version, d.version) = d.version)
+          'is_given_up', v.failed_reason is not null and (coalesce(d.ready_version, d.version) = d.version
+            or model.adapter_of is not null and not exists (select 1 from replica p where p.deployment_id = d.id
+              and p.version = d.ready_version and p.endpoint -> 'adapters' @> jsonb_build_array(jsonb_build_object('name', model.name)))),
+          'model', d.model)
         from managed_deployment d join deployment_version v on v.deployment_id = d.id and v.version = d.version
-        where d.model = model.name
+        where d.id = ${servedBy}
       )`.as('managed'),
     )
 }
@@ -131,6 +139,54 @@ export async function insertModel(tx: Tx, model: Omit<Insertable<Tables['model']
 
 export async function updateModel(tx: Tx, name: string, change: Updateable<Tables['model']>): Promise<void> {
   await tx.db.updateTable('model').set(change).where('name', '=', name).execute()
+}
+
+export interface AdapterModel {
+  readonly name: string
+  /** undefined: as the base model. */
+  readonly sharedWith: readonly string[] | undefined
+}
+
+/** The adapter gets what it does not have of its own from the base model. False: the name is taken. */
+export async function insertAdapter(tx: Tx, base: Model, deploymentId: string, adapter: AdapterModel, owner: string) {
+  const { name, created_at: _, engine: __, files: ___, ...facts } = base
+  return insertModel(tx, {
+    ...facts,
+    name: adapter.name,
+    engine: null,
+    adapter_of: deploymentId,
+    follows_base_price: true,
+    ...sharingOf(base, adapter, owner),
+  })
+}
+
+/** A restricted adapter of a model for everyone belongs to the account that pays for the deployment. */
+function sharingOf(base: Model, { sharedWith }: AdapterModel, owner: string) {
+  if (sharedWith === undefined) {
+    return { follows_base_sharing: true, account_id: base.account_id, shared_with: [...base.shared_with] }
+  }
+  return { follows_base_sharing: false, account_id: base.account_id ?? owner, shared_with: [...sharedWith] }
+}
+
+export async function shareAdapter(tx: Tx, base: Model, adapter: AdapterModel, owner: string): Promise<void> {
+  await updateModel(tx, adapter.name, sharingOf(base, adapter, owner))
+}
+
+export async function listAdapters(db: Db, deploymentIds: readonly string[]): Promise<Model[]> {
+  if (deploymentIds.length === 0) return []
+  const rows = db
+    .selectFrom('model')
+    .selectAll()
+    .where('adapter_of', 'in', [...deploymentIds])
+  return rows.orderBy('created_at').orderBy('name').execute()
+}
+
+/** Adapters that have no prices of their own get those of the base model. */
+export async function passPricesOn(tx: Tx, base: string): Promise<void> {
+  await sql`update model a set input_nano = b.input_nano, cached_nano = b.cached_nano, output_nano = b.output_nano,
+      pixel_step_nano = b.pixel_step_nano, character_nano = b.character_nano
+    from model b join managed_deployment d on d.model = b.name
+    where b.name = ${base} and a.adapter_of = d.id and a.follows_base_price`.execute(tx.db)
 }
 
 /** Deletes its deployments too. */

@@ -335,6 +335,9 @@ export interface Tables
     enabled: ColumnType<boolean, boolean | undefined, boolean>
     account_id: OrNull<string>
     shared_with: ColumnType<string[], string[] | undefined, string[]>
+    adapter_of: OrNull<string>
+    follows_base_price: ColumnType<boolean, boolean | undefined, boolean>
+    follows_base_sharing: ColumnType<boolean, boolean | undefined, boolean>
     created_at: At
   }
   deployment: {

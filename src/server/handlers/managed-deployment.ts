@@ -22,6 +22,7 @@ import { coldStartOf } from '../../domain/cold-start.ts'
 import { deploymentStatusOf } from '../../domain/serving.ts'
 import { transact, type Db } from '../../store/database.ts'
 import type { ManagedDeployment } from '../../store/managed-deployment.ts'
+import { listAdapters } from '../../store/model.ts'
 import { listReplicas, readLoads, type ModelLoad, type Replica } from '../../store/replica.ts'
 import type { Handlers } from '../handler.ts'
 
@@ -110,12 +111,14 @@ async function onWire(app: App, db: Db, deployments: readonly ManagedDeployment[
   const now = app.clock.now()
   const ids = deployments.map(({ id }) => id)
   const replicas = await listReplicas(db, ids, addMs(now, -DAY_MS))
+  const adapters = await listAdapters(db, ids)
   const loads = deployments.length === 0 ? [] : await readLoads(db, addMs(now, -LOAD_MS))
   return deployments.map((one) =>
     deploymentOnWire(
       one,
       replicas.filter(({ deployment_id }) => deployment_id === one.id),
       loads.filter(({ model }) => model === one.model),
+      adapters.filter(({ adapter_of }) => adapter_of === one.id).map(({ name }) => name),
     ),
   )
 }
@@ -124,6 +127,7 @@ function deploymentOnWire(
   deployment: ManagedDeployment,
   replicas: readonly Replica[],
   loads: readonly ModelLoad[],
+  adapters: readonly string[],
 ): Wire {
   const living = replicas.filter(({ state }) => state !== 'ended')
   const count = (state: Replica['state']): number => living.filter((one) => one.state === state).length
@@ -141,6 +145,7 @@ function deploymentOnWire(
     id: deployment.id,
     model: deployment.model,
     kind: deployment.kind,
+    adapters: [...adapters],
     visibility: deployment.is_public ? 'everyone' : 'private',
     sharedWith: [...deployment.shared_with],
     status,
