@@ -31,7 +31,8 @@ export async function balanceHouse(database: Database): Promise<void> {
       const [money] = await readHouseMoney(tx.db, seen.accountId)
       const planned = money === undefined ? 0n : planHouseMoney(money)
       // A refund or an adjustment may have taken the money already.
-      const amount = planned < -available ? -available : planned
+      const most: bigint = 0n - available
+      const amount = planned < most ? most : planned
       if (amount !== 0n) await move(tx, seen.accountId, amount)
     })
   }

@@ -107,7 +107,8 @@ export async function changeModel(
 /** Costs and logs of its requests keep the model's name. */
 export async function deleteModel(tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
   if ((await findManagedOfModel(tx.db, name)) !== undefined) return fail('model_deployed', { model: name })
-  if ((await store.findModel(tx.db, name))?.adapter_of != null) return fail('model_deployed', { model: name })
+  const adapterOf = (await store.findModel(tx.db, name))?.adapter_of ?? null
+  if (adapterOf !== null) return fail('model_deployed', { model: name })
   if (!(await store.deleteModel(tx, name))) return noSuchModel(name)
   await audit(tx, actor, 'model.delete', name, undefined, {})
   return ok(name)

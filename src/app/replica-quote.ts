@@ -23,7 +23,7 @@ export async function quoteReplica(
 ): Promise<Result<ReplicaQuote>> {
   const { spec, kind, forEveryone } = wanted
   const model = `${actor.accountId}/model`
-  const container = containerOf({ model, kind, is_public: forEveryone }, spec, 'quoted')
+  const container = containerOf({ model, kind, is_public: forEveryone, account_id: actor.accountId }, spec, 'quoted')
   if (!container.ok) return container
   const { count } = spec.gpus
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'

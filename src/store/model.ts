@@ -149,7 +149,7 @@ export interface AdapterModel {
 
 /** The adapter gets what it does not have of its own from the base model. False: the name is taken. */
 export async function insertAdapter(tx: Tx, base: Model, deploymentId: string, adapter: AdapterModel, owner: string) {
-  const { name, created_at: _, engine: __, files: ___, ...facts } = base
+  const { created_at: _, engine: __, files: ___, ...facts } = base
   return insertModel(tx, {
     ...facts,
     name: adapter.name,
