@@ -10,7 +10,7 @@ import {
   type Rejection,
   type Demand,
 } from '../domain/placement.ts'
-import { placementReason } from '../contract/host.ts'
+import { placementReason } from '../contract/placement.ts'
 import { addMs } from '../base/instant.ts'
 import { HISTORY_MS } from '../domain/offer-history.ts'
 import { listAllMachines, withHistory } from '../store/placement.ts'

@@ -5,6 +5,7 @@ import { fail, ok, type Result } from '../contract/result.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import { whyTooLarge } from '../domain/model-memory.ts'
 import { pricePerHour } from '../domain/term.ts'
+import { hasDownloads } from '../engines/driver.ts'
 import type { Db } from '../store/database.ts'
 import type { ListedMachine } from '../store/machine.ts'
 import type { Actor, App } from './app.ts'
@@ -29,7 +30,7 @@ export async function quoteReplica(
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   let outcome: Result<ReplicaQuote> = fail('no_capacity', { gpus: gpusText(spec), where: 'on the marketplace' })
   for (const machine of await listCandidates(db, spec, [])) {
-    if (needsDownloads && app.drivers.get(machine.driver)?.traits.downloads !== true) continue
+    if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
     const memory = { gpuCount: count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
     const tooLarge = whyTooLarge(model, spec.recipe, memory)
     if (tooLarge === undefined) {

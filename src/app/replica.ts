@@ -1,4 +1,4 @@
-/** The life of a replica: ordered and charged like any rental, used from its first answer, drained, ended. One transaction each. */
+/** The life of a replica: ordered like any rental, charged from its first answer, drained, ended. One transaction each. */
 import { randomBytes } from 'node:crypto'
 import { randomId } from '../base/id.ts'
 import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
@@ -16,11 +16,14 @@ import { readHouseMoney, spendHouseMoney } from '../store/house-money.ts'
 import { readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
 import { insertReplica, moveReplica, type Replica } from '../store/replica.ts'
+import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import type { Actor, App } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { fundHouse } from './house.ts'
 import { createInstance, type InstanceOrder } from './marketplace.ts'
 import { readLastLog } from './rental-log.ts'
+import { readTerm } from './rental-power.ts'
+import { rentalMemo } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
@@ -210,12 +213,25 @@ async function keep(
   recordDeploymentEvent(tx, deployment, 'deployment.replica_starting', { replicaId: id, rentalId: rental.id, version })
 }
 
-/** It has answered: gateways may use it. False: it is too late. */
+/** It has answered: gateways may use it, and its rental is charged from this instant. False: it is too late, or too early. */
 export async function becomeReady(tx: Tx, deployment: ManagedDeployment, replica: Replica): Promise<boolean> {
   const rental = await lockRental(tx, replica.rental_id)
   if (rental?.status !== 'Running') return false
   const now = tx.clock.now()
+  const metered = { rentalId: rental.id, volumeId: null }
+  const free = await findOpenSegment(tx.db, metered)
+  if (free === undefined || free.started_at >= now) return false
   if (!(await moveReplica(tx, replica.id, ['starting'], { state: 'ready', reason: null, detail: null }))) return false
+  await endSegment(tx, metered, now, rentalMemo(rental))
+  await openSegment(tx, {
+    metered,
+    accountId: rental.account_id,
+    startedAt: now,
+    pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
+    supplier: supplierOfSegment(free),
+    dueAt: now,
+  })
+  tx.wake.add('meter')
   recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
     replicaId: replica.id,
     rentalId: rental.id,

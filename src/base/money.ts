@@ -113,6 +113,12 @@ export function discounted(price: NanoUsd, percentage: number): NanoUsd {
   return shareOf(price, 10_000 - Math.round(percentage * 100))
 }
 
+/** For sorting: the smaller amount first. */
+export function compareUsd(a: NanoUsd, b: NanoUsd): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
+
 export function minUsd(a: NanoUsd, b: NanoUsd): NanoUsd {
   return a < b ? a : b
 }

@@ -66,7 +66,8 @@ export const rows: readonly Row[] = [
       isOptional: ['recipe', 'gpus'],
       options: { ...specOptions, ...scaleOptions },
       prepare: prepareDeploy,
-      notes: 'You pay for the GPU time of each replica, not per token.\nOnly your account sees the model.',
+      notes:
+        'You pay for the GPU time of each replica from its first answer, not per token.\nOnly your account sees the model.',
       examples: [
         'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
         'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',

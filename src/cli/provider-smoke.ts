@@ -41,7 +41,7 @@ export const smokeRow: Row = custom<SmokeOptions>(
     },
     confirms: true,
     notes:
-      'Needs ssh and ssh-keygen. Ctrl-C ends the machine and removes everything. Your account pays the\nselling price; what it lacks is credited first and taken back afterwards.',
+      'Needs ssh and ssh-keygen. Ctrl-C ends the machine and removes everything.\nYour account pays the selling price; what it lacks is credited first and taken\nback afterwards.',
     run: runSmoke,
     examples: ['berth operator providers smoke main --spend-up-to 2'],
   },

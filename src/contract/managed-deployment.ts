@@ -98,8 +98,8 @@ const replicaRecord = z
     costPerHourUsd: z.string(),
     inFlight: z.int().describe('Requests in progress, of all servers'),
     createdAt: z.string(),
-    startedAt: z.string().nullable().describe('When its container ran; charged from here on'),
-    readyAt: z.string().nullable().describe('When it first answered'),
+    startedAt: z.string().nullable().describe('When its machine ran'),
+    readyAt: z.string().nullable().describe('When it first answered; charged from here on'),
     endedAt: z.string().nullable(),
     coldStart: z
       .object({
@@ -174,7 +174,7 @@ export const managedDeploymentEndpoints = {
     access: ['compute:write', 'operator'],
     summary: 'Serve a model on rented GPUs',
     description:
-      'Replicas are rentals of your account: you pay for their GPU time from the moment their container runs, and nothing per token. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
+      'Replicas are rentals of your account: you pay for their GPU time from the moment a replica first answers, and nothing per token. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
     errors: [400, 401, 403, 404, 500],
     body: z
       .strictObject({

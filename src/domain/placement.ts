@@ -3,8 +3,8 @@
  * machine; this only ranks, so a machine that fills up meanwhile costs another attempt and never a double sale. Orders
  * and the operator's report (app/placement-report.ts) use the same rules.
  */
-import { formatUsdForPeople, type NanoUsd } from '../base/money.ts'
-import type { PlacementOrder, PlacementReason } from '../contract/host.ts'
+import { compareUsd, formatUsdForPeople, zeroUsd, type NanoUsd } from '../base/money.ts'
+import type { PlacementOrder, PlacementReason } from '../contract/placement.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
 import { hasDisk } from './machine.ts'
@@ -155,7 +155,7 @@ const criteria = {
   real_first: (a, b) => Number(a.isSimulated) - Number(b.isSimulated),
   own_first: (a, b) => Number(a.offerId !== null) - Number(b.offerId !== null),
   preference: (a, b) => b.preference - a.preference,
-  price: (a, b) => Number((a.cost ?? 0n) > (b.cost ?? 0n)) - Number((a.cost ?? 0n) < (b.cost ?? 0n)),
+  price: (a, b) => compareUsd(a.cost ?? zeroUsd, b.cost ?? zeroUsd),
   no_capacity: (a, b) => Number(isScarce(a.history)) - Number(isScarce(b.history)),
   name: (a, b) => compareText(a.driver, b.driver) || compareText(a.offerId ?? '', b.offerId ?? ''),
 } as const satisfies Record<Exclude<PlacementOrder, 'first' | 'fuller_first'>, (a: Origin, b: Origin) => number>

@@ -6,7 +6,7 @@
  * never charges past it. So an unreachable engine stops the bills of its machines without further code.
  */
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { zeroUsd } from '../base/money.ts'
+import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
 import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
@@ -28,6 +28,7 @@ import {
   type LiveRow,
   type Rental,
 } from '../store/rental.ts'
+import { isWarmingUp } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
@@ -253,7 +254,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     metered: { rentalId: rental.id, volumeId: null },
     accountId: rental.account_id,
     startedAt: started,
-    pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
+    pricePerHour: await currentPrice(tx, rental.id),
     supplier: await supplierOf(tx, rental),
     // At once: the meter then works out how far money and limits reach, and when it is due next.
     dueAt: started,
@@ -263,6 +264,11 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   recordRentalEvent(tx, rental, 'rental.running', { sshNetworking: machine.data?.sshNetworking ?? [] })
   tx.wake.add('meter')
   tx.wake.add('attachments')
+}
+
+/** A replica costs nothing before it has answered for the first time (app/replica.ts). */
+async function currentPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
+  return (await isWarmingUp(tx.db, rentalId)) ? zeroUsd : (await readTerm(tx, rentalId)).costPerHour
 }
 
 /** Whether it is known to have restarted since it was last seen. */
@@ -296,7 +302,7 @@ async function leaveOut(
   await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
   await endSegment(tx, metered, now, rentalMemo(rental))
   await passTermEnd(tx, rental, now)
-  await openSegment(tx, { ...common, startedAt: now, pricePerHour: (await readTerm(tx, rental.id)).costPerHour })
+  await openSegment(tx, { ...common, startedAt: now, pricePerHour: await currentPrice(tx, rental.id) })
   return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
 }
 

@@ -100,6 +100,17 @@ export async function noteReplica(db: Db, id: string, detail: string): Promise<v
     and detail is distinct from ${detail}`.execute(db)
 }
 
+/** Whether the rental is a replica that has not answered yet, and is therefore not charged. */
+export async function isWarmingUp(db: Db, rentalId: number): Promise<boolean> {
+  const found = await db
+    .selectFrom('replica')
+    .select('id')
+    .where('rental_id', '=', rentalId)
+    .where('ready_at', 'is', null)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 export interface GatewayLoad {
   readonly model: string
   readonly outstanding: number
