@@ -31,6 +31,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       logs: false,
       terminal: false,
       metrics: false,
+      blindToUse: true,
       ports: 'direct',
       power: vendor.power ?? noPower,
     },
