@@ -65,6 +65,7 @@ const samples: {
   cluster_not_found: { name: 'lab' },
   cluster_unreachable: { name: 'lab', message: 'connect ECONNREFUSED' },
   no_capacity: { gpus: '8 × h100 with infiniband', where: 'in us-central-1' },
+  no_spare_gpus: { gpus: '1 × H100', where: 'on the marketplace' },
   option_not_offered: { option: 'h200 with ethernet', region: 'us-central-1' },
   region_disabled: { option: 'h200 with ethernet', region: 'us-central-1' },
   price_changed: { perHour: usd('2.79'), max: usd('2.49') },

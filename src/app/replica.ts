@@ -50,7 +50,8 @@ export async function startReplica(
   if (!container.ok) return container
   const left = budgetLeft(deployment, others)
   const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
-  let outcome: Result<Rental> = fail('no_capacity', wanted)
+  const isWaiting = !deployment.in_place && others.some((one) => one.version !== version)
+  let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : fail('no_capacity', wanted)
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   for (const machine of await listCandidates(tx.db, spec, others)) {
     if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
@@ -93,6 +94,13 @@ export function containerOf(
   if (!isPublic && spec.recipe.weights?.files.some(({ source }) => source.kind !== 'https') === true) {
     const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
     return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
+  }
+  const prefix = `${account_id}/`
+  const ownNames = spec.recipe.adapters?.map(({ name }) => (name.startsWith(prefix) ? name.slice(prefix.length) : name))
+  const nested = isPublic ? -1 : (ownNames?.findIndex((name) => name.includes('/')) ?? -1)
+  if (nested >= 0) {
+    const [recipe, option, fault] = [spec.recipe.name, 'adapters', 'slash'] as const
+    return failField(['recipe', 'adapters', nested, 'name'], 'recipe_option', { recipe, option, fault })
   }
   const adapters = spec.recipe.adapters?.map((one) => ({ ...one, name: adapterModel(one.name, isPublic, account_id) }))
   const recipe = adapters === undefined ? spec.recipe : { ...spec.recipe, adapters }
@@ -190,7 +198,7 @@ async function keep(
   tx: Tx,
   deployment: ManagedDeployment,
   version: number,
-  { port, protocol, concurrency, metrics, adapters }: ReplicaContainer,
+  { port, protocol, concurrency, metrics, upstreamModel, adapters }: ReplicaContainer,
   rental: Rental,
   key: string,
 ): Promise<void> {
@@ -204,7 +212,7 @@ async function keep(
       port,
       protocol,
       concurrency,
-      upstreamModel: deployment.model,
+      upstreamModel,
       readsMetrics: metrics !== null,
       ...(adapters.length === 0 ? {} : { adapters }),
     },

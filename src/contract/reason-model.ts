@@ -18,7 +18,7 @@ type Model = {
 type RecipeOption = {
   readonly recipe: string
   readonly option: string
-  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'operator_only' | 'twice'
+  readonly fault: 'missing' | 'unsupported' | 'conflict' | 'not_in_weights' | 'operator_only' | 'slash' | 'twice'
 }
 
 function secondsOf(ms: number): number {
@@ -85,6 +85,8 @@ export const modelReasons = {
         return `${option} names a path that is not in the weights.`
       case 'operator_only':
         return 'Only the operator can use weights of the server or of its object store. Use an https URL.'
+      case 'slash':
+        return 'The name of an adapter of a private deployment cannot contain a slash. It follows the account: `ACCOUNT/NAME`.'
       case 'twice':
         return `${option} has the same name or path twice.`
     }

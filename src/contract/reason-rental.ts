@@ -33,6 +33,11 @@ export const rentalReasons = {
       `There are not enough free GPUs: ${gpus} ${where}.`,
     'Choose another option, or try again later.',
   ),
+  no_spare_gpus: noCapacity(
+    ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
+      `The rollout needs spare GPUs, and there are not enough: ${gpus} ${where}. The old version keeps serving.`,
+    'Wait for free GPUs, or roll out in place, which ends an old replica first.',
+  ),
   option_not_offered: invalid(
     (wanted: { readonly option: string; readonly region: string } | { readonly gpuCounts: readonly number[] }) =>
       'gpuCounts' in wanted

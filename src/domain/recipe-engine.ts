@@ -44,6 +44,8 @@ export interface EngineRecipe {
   readonly model: 'weights' | 'weights_or_hub' | 'any'
   /** How a request asks for an adapter: as its model, as `lora_path`, or as a scale per adapter. */
   readonly adapters: 'none' | 'by_model' | 'by_path' | 'by_scale'
+  /** Its name for the model, where it gives some characters a meaning. */
+  readonly nameOf?: (model: string) => string
   readonly memory: MemoryRule
   readonly start: (facts: StartFacts) => StartedEngine
 }
@@ -163,6 +165,8 @@ export const engines = {
     stop: { onSignal: 'finishes', graceSeconds: DRAIN_SECONDS + 15 },
     model: 'weights_or_hub',
     adapters: 'by_path',
+    // It takes what follows a colon for an adapter, and prefers that to `lora_path`.
+    nameOf: (model) => model.replaceAll(':', '-'),
     memory: llm,
     start: ({ name, modelPath, port, concurrency, contextTokens, gpuCount, kind, adapters, apiKey, isOffline }) => ({
       command: ['python3', '-m', 'sglang.launch_server'],

@@ -38,6 +38,8 @@ export interface ReplicaContainer {
   readonly shmGb: number | null
   /** From the start of the container until it must be ready. */
   readonly startSeconds: number
+  /** `model` of requests for the base model. */
+  readonly upstreamModel: string
   readonly adapters: readonly ServedAdapter[]
 }
 
@@ -53,8 +55,9 @@ export interface ServedAdapter {
 const DEFAULT_START_SECONDS = 1_200
 
 /** The container of a replica, or the option that does not go with the recipe. */
-export function replicaOf(order: RecipeOrder, model: ServedModel): Result<ReplicaContainer> {
+export function replicaOf(order: RecipeOrder, served: ServedModel): Result<ReplicaContainer> {
   const engine: EngineRecipe = engines[order.name]
+  const model = { ...served, name: engine.nameOf?.(served.name) ?? served.name }
   if (!engine.kinds.includes(model.kind)) {
     return failField(['recipe', 'name'], 'recipe_unfit', { recipe: order.name, kind: model.kind })
   }
@@ -92,6 +95,7 @@ export function replicaOf(order: RecipeOrder, model: ServedModel): Result<Replic
     stop: engine.stop,
     shmGb: order.shmGb ?? null,
     startSeconds: order.startSeconds ?? engine.startSeconds ?? DEFAULT_START_SECONDS,
+    upstreamModel: model.name,
     adapters: (order.adapters ?? []).map(({ name }, index) => adapterOf(engine, model.name, name, index)),
   })
 }

@@ -38,11 +38,30 @@ const GUESSED_CALL_MS = 1_000
 const MIN_RETRY_AFTER_MS = 250
 const MAX_RETRY_AFTER_MS = 60_000
 
+/** A base model and its adapters. They share slots, so they take turns: the queue of one must not starve the others. */
+export class ModelGroup {
+  readonly #models: readonly DispatchModel[]
+  #next = 0
+
+  constructor(models: readonly DispatchModel[]) {
+    this.#models = models
+  }
+
+  serve(now: number): void {
+    for (let idle = 0; idle < this.#models.length;) {
+      const isServed = this.#models[this.#next]?.serveOne(now) === true
+      this.#next = (this.#next + 1) % this.#models.length
+      idle = isServed ? 0 : idle + 1
+    }
+  }
+}
+
 export class DispatchModel implements Ticking {
   place = -1
   readonly name: string
   readonly memory = new RoutingMemory()
   targets: readonly Target[] = []
+  group = new ModelGroup([this])
   readonly #queue: FairQueue<WaitingCall>
   #limits: QueueLimits
   /** Without a deployment, calls wait for one to start. */
@@ -112,19 +131,24 @@ export class DispatchModel implements Ticking {
     this.#unread.delete(call)
   }
 
-  /** A slot may have become free. */
+  /** A slot may have become free, which another model of the group may be waiting for. */
   serve(now: number): void {
-    while (this.#queue.size > 0 && this.targets.some((target) => target.mayTake(now))) {
-      let chosen: Target | undefined
-      const call = this.#queue.take((waiter) => {
-        const choice = chooseTarget(this.targets, this.memory, waiter.call, waiter.tried, now)
-        if (choice === 'wait' || 'kind' in choice) return false
-        chosen = choice
-        return true
-      }, this.#placesOf)
-      if (call === undefined || chosen === undefined) return
-      call.start(chosen, now)
-    }
+    this.group.serve(now)
+  }
+
+  /** false: no call waits that could be sent. */
+  serveOne(now: number): boolean {
+    if (this.#queue.size === 0 || !this.targets.some((target) => target.mayTake(now))) return false
+    let chosen: Target | undefined
+    const call = this.#queue.take((waiter) => {
+      const choice = chooseTarget(this.targets, this.memory, waiter.call, waiter.tried, now)
+      if (choice === 'wait' || 'kind' in choice) return false
+      chosen = choice
+      return true
+    }, this.#placesOf)
+    if (call === undefined || chosen === undefined) return false
+    call.start(chosen, now)
+    return true
   }
 
   /** Fails all waiting calls. */

@@ -104,6 +104,22 @@ describe('fairness', () => {
   })
 })
 
+test('a base model and its adapter share the slots of a replica, and take turns', async () => {
+  const engine = await startEngine()
+  engine.behaviour.latencyMs = 2
+  const deployments = [deploymentOn(engine, { id: 'replica', concurrency: 2 })]
+  const base = modelOn(deployments, 'base')
+  const adapter = { ...modelOn(deployments, 'adapter'), adapterOf: 'base' }
+  const dispatcher = startDispatcher(base)
+  dispatcher.setCatalog(new Map([base, adapter].map((one) => [one.name, one])))
+  const flood = Array.from({ length: 40 }, () => send(dispatcher, base, 'base'))
+  const few = Array.from({ length: 4 }, () => send(dispatcher, adapter, 'adapter'))
+  await Promise.all([...flood, ...few].map(({ sink }) => sink.done))
+  expect(engine.peakInFlight).toBe(2)
+  // Two were sent before the first of the adapter came.
+  expect(servedBy(engine).lastIndexOf('adapter')).toBeLessThanOrEqual(2 + 2 * few.length)
+})
+
 describe('a full queue', () => {
   test('refuses calls at once, in total and per account, with Retry-After', async () => {
     const engine = await startEngine()

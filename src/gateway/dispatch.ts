@@ -7,7 +7,7 @@ import { randomInt } from 'node:crypto'
 import type { LookupFunction } from 'node:net'
 import type { Catalog, Deployment, ServedModel } from './catalog.ts'
 import { DispatchedCall } from './dispatch-call.ts'
-import { DispatchModel, type ModelStats } from './dispatch-model.ts'
+import { DispatchModel, ModelGroup, type ModelStats } from './dispatch-model.ts'
 import type { QueueLimits } from './fair-queue.ts'
 import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
 import { Slots, Target, type TargetStats } from './routing-target.ts'
@@ -91,6 +91,7 @@ class Dispatching implements RunningDispatcher {
       model.dismiss('the model is no longer served')
     }
     for (const served of catalog.values()) this.#setModel(served)
+    this.#setGroups(catalog)
     this.#dropUnused()
     this.#pools.keepOnly(new Set([...this.#targets.values()].map(({ pool }) => pool)))
     for (const model of this.#models.values()) model.serve(now)
@@ -139,6 +140,21 @@ class Dispatching implements RunningDispatcher {
     // A new deployment starts level with the others, or it would get every call until it has caught up.
     const least = turns.length === 0 ? 0 : Math.min(...turns)
     for (const target of model.targets) target.turn = Math.max(target.turn, least)
+  }
+
+  #setGroups(catalog: Catalog): void {
+    const groups = new Map<string, DispatchModel[]>()
+    for (const { name, adapterOf = name } of catalog.values()) {
+      const model = this.#models.get(name)
+      if (model === undefined) continue
+      const group = groups.get(adapterOf)
+      if (group === undefined) groups.set(adapterOf, [model])
+      else group.push(model)
+    }
+    for (const models of groups.values()) {
+      const group = new ModelGroup(models)
+      for (const model of models) model.group = group
+    }
   }
 
   /** Those of the base model or of another adapter, where the same replica serves it. */

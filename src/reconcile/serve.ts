@@ -40,6 +40,8 @@ const WIDTH = 8
 const LOAD_MS = 5 * SECOND_MS
 /** Of a gateway that confirms a drain. */
 const GATEWAY_MS = 30 * SECOND_MS
+/** Reasons that an old replica can make room for. */
+const NO_CAPACITY: ReadonlySet<string> = new Set(['no_capacity', 'no_spare_gpus'])
 const LOOP = 'serve'
 
 export function serveDeployments(app: App): Reconciler {
@@ -121,7 +123,7 @@ async function decide(
       blocked:
         deployment.blocked_at === null
           ? null
-          : { at: deployment.blocked_at, noCapacity: deployment.blocked_reason === 'no_capacity' },
+          : { at: deployment.blocked_at, noCapacity: NO_CAPACITY.has(deployment.blocked_reason ?? '') },
       startMs: (container.ok ? container.value.startSeconds : 0) * SECOND_MS,
       drainMs: deployment.settings.drainSeconds * SECOND_MS,
     },

@@ -1,7 +1,7 @@
 /** A host in this process that runs whatever is wanted, and whose workloads all have one server behind their ports. */
 import { generateKeyPairSync } from 'node:crypto'
 import net from 'node:net'
-import type { HostOffer } from '../../src/contract/agent.ts'
+import type { HostOffer, Workload } from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
 import { succeed } from './journey.ts'
 import type { TestServer } from './server.ts'
@@ -9,19 +9,22 @@ import { waitFor } from './wait.ts'
 
 export interface JoinedHost {
   readonly id: string
+  /** What it should run. */
+  workloads(): readonly Workload[]
   close(): Promise<void>
 }
 
-/** `offer`: what differs from the usual one. */
+/** `change`: what differs from the usual one. */
 export async function joinHost(
   server: TestServer,
   applicationPort: number,
-  offer: Partial<HostOffer> = {},
+  change: Partial<HostOffer> = {},
 ): Promise<JoinedHost> {
   const { token } = await succeed(server.operator, 'POST', '/v2/supply/join-tokens', {})
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const { x } = publicKey.export({ format: 'jwk' })
-  const joining = { token, publicKey: x, offer: { ...testOffer, ...offer } }
+  const offer = { ...testOffer, ...change }
+  const joining = { token, publicKey: x, offer }
   const id = (await succeed(server.anonymous, 'POST', '/v2/agent/join', joining)).hostId as string
   const agent = new TestAgent(server.url, { id, privateKey }, (_, stream) => {
     const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
@@ -34,6 +37,7 @@ export async function joinHost(
     const running = workloads.filter(({ want }) => want === 'run')
     agent.report({
       generation,
+      offer,
       workloads: running.map(({ id: workloadId, tag }) => ({
         id: workloadId,
         tag,
@@ -50,12 +54,13 @@ export async function joinHost(
   const beat = setInterval(report, 1_000)
   await waitFor('the machine to be on sale', async () => {
     const { body } = await server.anonymous('POST', '/v1/marketplace', {
-      filters: { cluster_name: testOffer.clusterName },
+      filters: { cluster_name: offer.clusterName },
     })
     return body.instances.length > 0
   })
   return {
     id,
+    workloads: () => (agent.last('desired')?.workloads ?? []).filter(({ want }) => want === 'run'),
     close: async () => {
       clearInterval(beat)
       await agent.end()
