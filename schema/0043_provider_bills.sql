@@ -49,14 +49,14 @@ create table provider_bill (
   -- Of its period and lines: the same bill is imported once.
   digest              text not null,
   label               text not null,
-  -- First and last UTC day that it bills. null: it bills whole machines, from their start to their end.
+  -- First and last UTC day that it bills. null: from the start of the machines, to their end.
   from_day            date,
   to_day              date,
   -- By the key or session of an operator.
   imported_by         text not null,
   imported_at         timestamptz(3) not null,
   unique (provider_account_id, digest),
-  check (num_nonnulls(from_day, to_day) <> 1 and from_day <= to_day)
+  check (from_day <= to_day)
 );
 
 -- Its amounts by machine or volume. A credit is below zero.

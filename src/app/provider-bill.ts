@@ -40,6 +40,7 @@ export async function compareLines(
   if (account === undefined) return fail('provider_not_found', { name })
   const amounts = addUp(lines)
   if (!amounts.ok) return amounts
+  if (isReversed(period)) return failField(['to'], 'bad_range', reversed)
   return ok(await compareBill(db, account.id, { amounts: amounts.value }, period, limits.billDifferences))
 }
 
@@ -55,6 +56,7 @@ export async function importBill(
   const amounts = addUp(input.lines)
   if (!amounts.ok) return amounts
   const { from, to, label } = input
+  if (isReversed(input)) return failField(['to'], 'bad_range', reversed)
   const digest = digestOf(amounts.value, { from, to })
   const known = await findProviderBill(tx.db, account.id, { digest })
   if (known !== undefined) return ok({ bill: known, isNew: false })
@@ -67,6 +69,12 @@ export async function importBill(
   if (isNew) await writeAudit(tx, { actor: actor.keyId, action: 'provider.import_bill', subject: name, detail: { id } })
   const bill = await findProviderBill(tx.db, account.id, { digest })
   return bill === undefined ? fail('bill_not_found', { id }) : ok({ bill, isNew })
+}
+
+const reversed = { fault: 'order', maxDays: 0 } as const
+
+function isReversed({ from, to }: BillPeriod): boolean {
+  return from !== null && to !== null && from > to
 }
 
 export async function listBills(db: Db, name: string): Promise<Result<ProviderBill[]>> {

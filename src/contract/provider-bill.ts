@@ -16,13 +16,9 @@ const lines = z
 
 const day = z.iso.date()
 const period = {
-  from: day.optional().describe('First UTC day of the bill; with `to`. Default: it bills whole machines'),
-  to: day.optional().describe('Last UTC day of the bill'),
+  from: day.optional().describe('First UTC day of the bill. Default: the start of its machines'),
+  to: day.optional().describe('Last UTC day of the bill. Default: the end of its machines'),
 }
-const hasPeriod = ({ from, to }: { from?: string | undefined; to?: string | undefined }): boolean =>
-  from === undefined ? to === undefined : to !== undefined && from <= to
-const periodRule = { path: ['to'], error: 'Give the first and the last day, or neither' }
-
 const comparison = {
   billedUsd: usdText,
   recordedUsd: usdText.describe('Within the period of the bill'),
@@ -62,7 +58,7 @@ export const providerBillEndpoints = {
     summary: "Compare a cloud's invoice or usage list with the recorded costs",
     errors: [400, 401, 403, 404],
     params: nameParams,
-    body: z.strictObject({ lines, ...period }).refine(hasPeriod, periodRule),
+    body: z.strictObject({ lines, ...period }),
     response: z.object(comparison),
   }),
   importProviderBill: endpoint({
@@ -72,9 +68,7 @@ export const providerBillEndpoints = {
     summary: "Import a cloud's invoice or usage list, and compare it with the recorded costs",
     errors: [400, 401, 403, 404],
     params: nameParams,
-    body: z
-      .strictObject({ label: z.string().min(1).max(limits.nameChars).default('Bill'), lines, ...period })
-      .refine(hasPeriod, periodRule),
+    body: z.strictObject({ label: z.string().min(1).max(limits.nameChars).default('Bill'), lines, ...period }),
     response: z.object({
       bill: billRecord,
       isNew: z.boolean().describe('false: the same amounts for the same period had been imported before'),
