@@ -86,6 +86,12 @@ const providerRecord = z
     stateReason: z.string().nullable(),
     stateSince: z.string(),
     answeredAt: z.string().nullable().describe('When it last listed its offers'),
+    pausedUntil: z
+      .string()
+      .nullable()
+      .describe(
+        'The circuit breaker of this server is open until then, because the cloud failed repeatedly; null: it is closed',
+      ),
     ...rules,
     costThisMonthUsd: z.string(),
     rentals: z.int().describe('Rentals that are not ended'),

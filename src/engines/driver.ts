@@ -63,6 +63,8 @@ export interface Driver {
 export interface ProviderEngine {
   /** How its machines are billed. */
   readonly billing: BillingTerms
+  /** Until when no request is sent, because its cloud failed repeatedly. undefined: requests are sent. */
+  pausedUntil(name: string): Instant | undefined
   /** What the account can do, found out by calls that change nothing. */
   check(name: string, signal: AbortSignal): Promise<ProviderCheck[] | undefined>
   /** All its offers, also those that are not sold here, with the reason. */

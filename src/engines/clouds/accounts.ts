@@ -23,6 +23,7 @@ const REQUEST_TIMEOUT_MS = 20_000
 export interface Opened {
   readonly account: CloudAccount
   readonly cloud: Cloud
+  readonly breaker: Breaker
   listedAt?: Instant
 }
 
@@ -63,6 +64,10 @@ export class Accounts {
     return this.#opened.get(name)?.listedAt
   }
 
+  pausedUntil(name: string): Instant | undefined {
+    return this.#opened.get(name)?.breaker.openUntil
+  }
+
   /** The answers of the accounts that give one. Throws if none does. */
   async ask<T>(question: (opened: Opened) => Promise<T>): Promise<Array<Answer<T>>> {
     const all = await this.all()
@@ -98,12 +103,13 @@ export class Accounts {
     const { clock, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS } = this.#options
     // A simulator on this machine has no rate limits.
     const paced = !/^http:\/\/127\.0\.0\.1[:/]/.test(account.baseUrl)
+    const breaker = new Breaker(clock)
     const shared = {
       baseUrl: account.baseUrl,
       agent: this.#agent,
       clock,
       pacer: new Pacer(paced ? this.#vendor.pace : { everyMs: 0 }),
-      breaker: new Breaker(clock),
+      breaker,
       timeoutMs,
       retryMs: paced ? RETRY_MS : 0,
       secrets: Object.values(account.credentials),
@@ -113,7 +119,8 @@ export class Accounts {
       clock,
       http: ({ authorize }) => new CloudHttp({ ...shared, authorize }),
     })
-    const opened: Opened = { account, cloud, ...(known?.listedAt === undefined ? {} : { listedAt: known.listedAt }) }
+    const listedAt = known?.listedAt
+    const opened: Opened = { account, cloud, breaker, ...(listedAt === undefined ? {} : { listedAt }) }
     this.#opened.set(account.name, opened)
     return opened
   }

@@ -42,7 +42,8 @@ export class Breaker {
     this.#openUntil = earlier(addMs(now, pauseMs), addMs(now, MAX_PAUSE_MS))
   }
 
-  get isOpen(): boolean {
-    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil
+  /** When the vendor is tried again. undefined: it is not left alone. */
+  get openUntil(): Instant | undefined {
+    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil ? this.#openUntil : undefined
   }
 }

@@ -41,6 +41,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     ...(vendor.volumes === undefined ? {} : { volumes: cloudVolumes(vendor, vendor.volumes, accounts, world) }),
     providers: {
       billing: vendor.billing,
+      pausedUntil: (name) => accounts.pausedUntil(name),
       check: async (name, signal) => (await accounts.find(name))?.cloud.check(signal),
       offers: async (name, signal) => {
         const opened = await accounts.find(name)

@@ -139,6 +139,7 @@ async function readWire(app: App, changed: Result<ProviderAccount>): Promise<Res
 
 async function providerOnWire(app: App, account: ProviderAccountCosts): Promise<Wire> {
   const kind = app.providers?.kinds.find(({ provider }) => provider === account.driver)
+  const pausedUntil = app.drivers.get(account.driver)?.providers?.pausedUntil(account.name) ?? null
   return {
     name: account.name,
     provider: account.driver as Wire['provider'],
@@ -148,6 +149,7 @@ async function providerOnWire(app: App, account: ProviderAccountCosts): Promise<
     stateReason: account.health_reason,
     stateSince: formatInstant(account.suspended_at ?? account.health_since),
     answeredAt: formatInstantOrNull(account.answered_at),
+    pausedUntil: formatInstantOrNull(pausedUntil),
     regions: account.regions as Wire['regions'],
     markupPercentage: account.markup_bp === null ? null : account.markup_bp / 100,
     floorPerGpuHourUsd: formatOrNull(account.floor_nano_per_gpu_hour),
