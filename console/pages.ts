@@ -13,6 +13,7 @@ import { fleetSearch } from './pages/fleet/search.ts'
 import { marketplaceSearch } from './pages/marketplace/search.ts'
 import { notificationsSearch } from './pages/notifications/search.ts'
 import { playgroundSearch } from './pages/playground/search.ts'
+import { providerSearch } from './pages/provider/search.ts'
 import { rentSearch } from './pages/rent/search.ts'
 import { rentalSearch } from './pages/rental/search.ts'
 import { rentalsSearch } from './pages/rentals/search.ts'
@@ -346,6 +347,22 @@ export const pages = [
     scopes: ['operator'],
     search: fleetSearch,
     load: async () => (await import('./pages/fleet/page.tsx')).FleetPage,
+  }),
+  page({
+    path: '/operator/providers',
+    title: 'Providers',
+    icon: 'cloud',
+    in: 'Operator',
+    scopes: ['operator'],
+    load: async () => (await import('./pages/providers/page.tsx')).ProvidersPage,
+  }),
+  page({
+    path: '/operator/providers/$name',
+    title: 'Provider account',
+    in: '/operator/providers',
+    scopes: ['operator'],
+    search: providerSearch,
+    load: async () => (await import('./pages/provider/page.tsx')).ProviderPage,
   }),
   page({
     path: '/operator/audit',

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError } from 'commander'
 import type { CallInput, Reply } from '../client/client.ts'
 import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
-import { money } from '../view/money.ts'
-import { span } from '../view/time.ts'
+import { gpuHourPrice, money } from '../view/money.ts'
 import { count } from '../view/number.ts'
+import { historyText, orderLabels } from '../view/provider.ts'
 import { stateTone } from '../view/tone.ts'
 import { NONE } from './flag.ts'
 import { hostColumns, tenants } from './host.ts'
@@ -198,27 +198,14 @@ const priceLabels = {
 
 type Candidate = Reply<'explainPlacement'>['candidates'][number]
 
-const orderLabels = {
-  first: 'taken',
-  real_first: 'later: simulated',
-  own_first: 'later: not our own',
-  preference: 'later: less preferred',
-  price: 'later: costs more',
-  no_capacity: 'later: often sold out',
-  name: 'later: by name',
-  fuller_first: 'later: emptier',
-} as const satisfies Record<Candidate['order'], string>
-
 function candidateDetail({ gpusFree, gpusTotal, clusterName, ...one }: Candidate): string {
-  const { costPerGpuHourUsd: cost, preference, history } = one
+  const { costPerGpuHourUsd: cost, preference } = one
+  const history = historyText(one)
   return [
     `${gpusFree} of ${gpusTotal} GPUs free in ${clusterName}`,
-    ...(cost === null ? [] : [`costs ${money(cost)} per GPU-hour`]),
+    ...(cost === null ? [] : [`costs ${gpuHourPrice(cost)}`]),
     ...(preference === 0 ? [] : [`preference ${preference}`]),
-    ...(history === null
-      ? []
-      : [`last hour: ${history.made} made, ${history.noCapacity} sold out, ${history.failed} failed`]),
-    ...(typeof history?.startSeconds === 'number' ? [`starts in ${span(history.startSeconds * 1_000)}`] : []),
+    ...(history === undefined ? [] : [`last hour: ${history}`]),
   ].join(', ')
 }
 
@@ -250,7 +237,7 @@ const placementRow = act(
             ...report.candidates.map((one) => [
               one.machineId,
               one.driver,
-              one.order === 'first' ? toned('good', 'taken') : orderLabels[one.order],
+              one.order === 'first' ? toned('good', orderLabels.first) : orderLabels[one.order],
               candidateDetail(one),
             ]),
             ...report.rejected.map((one) => [one.machineId, one.driver, one.reason, one.detail]),

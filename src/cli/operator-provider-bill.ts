@@ -2,6 +2,7 @@
 import type { Reply } from '../client/client.ts'
 import { money } from '../view/money.ts'
 import { count } from '../view/number.ts'
+import { billedFor, billedText, billPeriod, recordedText } from '../view/provider.ts'
 import { readJsonFile } from './json-file.ts'
 import { tableOf } from './record.ts'
 import { act, list, show, withBody } from './row.ts'
@@ -49,7 +50,7 @@ export const providerBillRows: readonly Row[] = [
     columns: [
       'id:ID',
       'label',
-      { PERIOD: ({ from, to }) => (from === null ? 'whole machines' : `${from} to ${to}`) },
+      { PERIOD: billPeriod },
       { MACHINES: ({ lines }) => String(lines), BILLED: ({ billedUsd }) => money(billedUsd) },
       'importedAt:IMPORTED',
     ],
@@ -77,10 +78,9 @@ function comparisonText({ billedUsd, recordedUsd, differences, differencesTotal 
           tableOf(differences, [
             'machine',
             {
-              FOR: ({ rentalId, volumeId }) =>
-                rentalId === null ? (volumeId === null ? '-' : `volume ${volumeId}`) : `rental ${rentalId}`,
-              BILLED: (one) => (one.billedUsd === null ? 'not on the bill' : money(one.billedUsd)),
-              RECORDED: (one) => (one.recordedUsd === null ? 'not known' : money(one.recordedUsd)),
+              FOR: (one) => billedFor(one) ?? '-',
+              BILLED: billedText,
+              RECORDED: recordedText,
               DIFFERENCE: (one) => money(one.differenceUsd),
             },
           ]),

@@ -1,7 +1,8 @@
 /** `berth operator providers`: accounts at other clouds, their offers, costs and margins. */
-import type { Reply } from '../client/client.ts'
 import { money } from '../view/money.ts'
 import { count } from '../view/number.ts'
+import { checkLabels, priceRule, providerStateLabels, saleLabel } from '../view/provider.ts'
+import type { Tone } from '../view/tone.ts'
 import { parseJson } from './json-file.ts'
 import { smokeRow } from './provider-smoke.ts'
 import { tableOf } from './record.ts'
@@ -10,10 +11,6 @@ import { providerBillRows } from './operator-provider-bill.ts'
 import type { Call, Row } from './row-type.ts'
 import { red, toned, type Cell } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
-
-type Provider = Reply<'listProviders'>['providers'][number]
-type Check = Reply<'checkProvider'>['checks'][number]
-type Offer = Reply<'listProviderOffers'>['offers'][number]
 
 /** A cloud may ask for pauses between requests. */
 const CALL_MS = 70_000
@@ -30,33 +27,14 @@ const ruleFlags = {
 }
 const ruleFields = Object.keys(ruleFlags)
 
-const stateCells = {
-  healthy: toned('good', 'healthy'),
-  unknown: toned('plain', 'not asked yet'),
-  suspended: toned('plain', 'suspended'),
-  stale: red('does not answer'),
-  broken: red('rejects us'),
-} as const satisfies Record<Provider['state'], Cell>
-
-const unsoldLabels = {
-  gpu_not_sold: 'not sold: GPU',
-  region_not_mapped: 'not sold: region has no mapping',
-  name_too_long: 'not sold: name too long',
-  no_capacity: 'sold out',
-} as const satisfies Record<NonNullable<Offer['unsold']>, string>
-
-const checkCells = {
-  passed: toned('good', 'passed'),
-  failed: red('failed'),
-  not_tried: toned('plain', 'not tried'),
-} as const satisfies Record<Check['result'], Cell>
+const labelled = ([label, tone]: readonly [label: string, tone: Tone]): Cell => toned(tone, label)
 
 export const providerRows: readonly Row[] = [
   show('operator providers ls', 'listProviders', 'list accounts at other clouds, their health and their costs', {
     content: ({ providers, kinds }) => [
       tableOf(providers, [
         'name',
-        { CLOUD: ({ title }) => title, STATUS: ({ state }) => stateCells[state] },
+        { CLOUD: ({ title }) => title, STATUS: ({ state }) => labelled(providerStateLabels[state]) },
         'rentals',
         { 'COST THIS MONTH': ({ costThisMonthUsd }) => money(costThisMonthUsd), PRICE: priceRule },
       ]),
@@ -123,7 +101,9 @@ export const providerRows: readonly Row[] = [
     timeoutMs: CALL_MS,
     isWrong: ({ ok }) => !ok,
     examples: ['berth operator providers check main'],
-    done: ({ checks }) => [tableOf(checks, ['check', { RESULT: ({ result }) => checkCells[result] }, 'detail'])],
+    done: ({ checks }) => [
+      tableOf(checks, ['check', { RESULT: ({ result }) => labelled(checkLabels[result]) }, 'detail']),
+    ],
   }),
   smokeRow,
   list('operator providers resources', 'listProviderResources', 'list machines, keys, addresses and disks at a cloud', {
@@ -149,7 +129,9 @@ export const providerRows: readonly Row[] = [
       { GPUS: ({ gpuCount }) => String(gpuCount), 'COST/HR': ({ costPerHourUsd }) => money(costPerHourUsd) },
       {
         'PRICE/HR': ({ sale }) => (sale?.pricePerHourUsd ? money(sale.pricePerHourUsd) : ''),
-        SOLD: ({ unsold, sale }) => (unsold === null ? soldCell(sale) : unsoldLabels[unsold]),
+        FREE: ({ sale }) => (sale === null ? '' : String(sale.free)),
+        RENTED: ({ sale }) => (sale === null ? '' : String(sale.rented)),
+        STATUS: (offer) => labelled(saleLabel(offer)),
       },
     ],
     examples: ['berth operator providers offers main'],
@@ -177,18 +159,6 @@ export const providerRows: readonly Row[] = [
     done: ({ name }) => `Removed ${name}.`,
   }),
 ]
-
-/** On sale only if our last report of it is fresh and it has a price. */
-function soldCell(sale: Offer['sale']): Cell {
-  if (sale === null) return toned('plain', 'not listed yet')
-  if (sale.pricePerHourUsd === null) return toned('warn', 'has no price')
-  return sale.free === 0 ? toned('warn', `none free, ${sale.rented} rented`) : toned('good', `yes, ${sale.free} free`)
-}
-
-function priceRule({ fixedPerGpuHourUsd: fixed, markupPercentage: markup }: Provider): string {
-  if (fixed !== null) return `${money(fixed)} per GPU-hour`
-  return markup === null ? 'price book' : `cost + ${markup} %`
-}
 
 /** A JSON object, or the bare text where the cloud has one credential only. Never an argument: those are visible to others. */
 async function readCredentials(call: Call, provider: string): Promise<Record<string, unknown>> {

@@ -7,10 +7,12 @@ import { rentalType } from '../../../src/contract/rental.ts'
 import { gpuType, networkType } from '../../../src/contract/shared.ts'
 import type { PlacementReason } from '../../../src/contract/placement.ts'
 import { networkLabels } from '../../../src/view/gpu.ts'
+import { gpuHourPrice } from '../../../src/view/money.ts'
 import { count, number } from '../../../src/view/number.ts'
+import { historyText, orderLabels } from '../../../src/view/provider.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
 import { useCall } from '../../api/query.ts'
-import { textColumn, type Columns } from '../../list/column.tsx'
+import { numberColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { choicesOf } from '../../list/filter.tsx'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
@@ -155,10 +157,23 @@ function PriceNote({ price }: { price: Placement['price'] }) {
 
 const candidateColumns: Columns<Placement['candidates'][number] & { readonly at: number }> = [
   textColumn('Rank', 'at'),
-  textColumn('Machine', 'machineId'),
-  textColumn('Cluster', 'clusterName'),
+  textColumn('Machine', ({ machineId, clusterName }) => (
+    <div>
+      <div className="break-all">{machineId}</div>
+      {clusterName !== machineId && <div className="break-all text-muted">{clusterName}</div>}
+    </div>
+  )),
   textColumn('Engine', 'driver'),
-  textColumn('Free GPUs', ({ gpusFree, gpusTotal }) => `${gpusFree} of ${gpusTotal}`, { align: 'right' }),
+  textColumn('Free GPUs', ({ gpusFree, gpusTotal }) => `${gpusFree} of ${gpusTotal}`, {
+    align: 'right',
+    className: 'whitespace-nowrap',
+  }),
+  textColumn('Order', ({ order }) => orderLabels[order], { className: 'whitespace-nowrap' }),
+  textColumn('Cost to us', ({ costPerGpuHourUsd: cost }) => (cost === null ? 'own machine' : gpuHourPrice(cost)), {
+    align: 'right',
+  }),
+  numberColumn('Preference', 'preference'),
+  textColumn('Last hour', (machine) => historyText(machine) ?? null),
 ]
 
 const reasonLabels: Readonly<Record<PlacementReason, string>> = {
