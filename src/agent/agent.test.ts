@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startAgentServer, type AgentServer } from '../../test/harness/agent-server.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import type { Desired, StreamRequest, Workload } from '../contract/agent.ts'
+import type { Desired, HostReport, StreamRequest, Workload } from '../contract/agent.ts'
 import type { Found, RuntimeStream } from '../engines/runtime.ts'
 import { runAgent, type AgentEnd, type AgentEvent, type AgentStatus } from './agent.ts'
 import { askControl } from './control.ts'
@@ -213,6 +213,21 @@ describe('an agent', () => {
     one.folder.writeJson('sick.json', [1])
     start(one)
     expect((await at.report('a report', () => true)).offer.gpusSick).toEqual([1])
+  })
+
+  test('keeps a machine until the memory of its GPUs is proven free; no other GPU in use is offered', async () => {
+    const at = await server()
+    const one = await host(at)
+    one.folder.writeJson('use.json', [{ memoryUsedMib: 20_000 }])
+    at.want(wants(2, workload('a')))
+    start(one)
+    await at.report('it to run', ({ workloads }) => workloads[0]?.state === 'running')
+    at.want(wants(3, workload('a', 'gone')))
+    const held = await at.report('the memory', ({ workloads }) => workloads[0]?.message?.includes('20000') === true)
+    expect([one.engine.found.size, held.workloads[0]?.state]).toEqual([0, 'stopping'])
+    one.folder.writeJson('use.json', [{ memoryUsedMib: 500 }, { memoryUsedMib: 9_000 }])
+    const isGone = (one: HostReport): boolean => one.generation === 3 && one.workloads.length === 0
+    expect((await at.report('it to be gone', isGone)).offer.gpusSick).toEqual([1])
   })
 
   test('reports an engine that does not respond, and recovers with it', async () => {

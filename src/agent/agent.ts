@@ -11,6 +11,7 @@ import { openConnection, type Connection, type ConnectionState, type Refusal } f
 import { serveControl, type ControlRequest } from './control.ts'
 import type { HostRuntime, MakeRuntime } from './engine.ts'
 import { lockFolder, type AgentFolder } from './folder.ts'
+import { GpuRelease, withoutHeld } from './gpu-release.ts'
 import type { GpuSnapshot, GpuSource } from './gpu-source.ts'
 import { readHardware } from './hardware.ts'
 import { openKey, type Membership } from './identity.ts'
@@ -91,6 +92,7 @@ class Agent {
   readonly #activity = new ActivityWatch(() => performance.now())
   readonly #workloads = new WorkloadMeter(() => performance.now(), this.#activity)
   readonly #lastLogs: LastLogs
+  readonly #release = new GpuRelease(() => performance.now())
   /** Repeated in messages between two measurements. */
   #lastMeasured: Pick<HostMetrics, 'workloads'> = {}
   #isMeasuring = false
@@ -108,9 +110,10 @@ class Agent {
     const onError = (what: string, error: unknown): void => this.#reportError(`${what}: ${messageOf(error)}`)
     const downloads = makeDownloads(options.folder, options.membership, openKey(options.folder))
     this.#runtime = options.makeRuntime(snapshot, onError, downloads)
-    this.#snapshot = snapshot
-    this.#offer = this.#makeOffer(snapshot)
     this.#desired = openDesiredState(options.folder, onError)
+    this.#snapshot = withoutHeld(snapshot, this.#desired.current())
+    this.#release.read(snapshot, -Infinity)
+    this.#offer = this.#makeOffer(this.#snapshot)
     this.#meter = makeMeter(options.folder.dir)
     this.#lastLogs = new LastLogs(this.#runtime, onError)
     this.#keeper = new Keeper({
@@ -204,6 +207,7 @@ class Agent {
       this.#desired.save()
       await this.#keeper.pass(signal)
       if (this.#runtimeError !== undefined) this.#connection?.reportSoon()
+      this.#checkReleased(signal)
       this.#runtimeError = undefined
       this.#isErrorReported = false
     } catch (error) {
@@ -229,14 +233,28 @@ class Agent {
   }
 
   async #readHardware(signal: AbortSignal): Promise<void> {
-    const snapshot = await this.#options.gpus.read(signal)
+    const startedAt = performance.now()
+    const read = await this.#options.gpus.read(signal)
     if (signal.aborted) return
+    const snapshot = withoutHeld(read, this.#desired.current())
+    this.#release.read(read, startedAt)
     const offer = this.#makeOffer(snapshot)
     const isChanged = JSON.stringify([offer, snapshot.notes]) !== JSON.stringify([this.#offer, this.#snapshot.notes])
     this.#snapshot = snapshot
     this.#offer = offer
     if (isChanged) this.#options.onEvent({ kind: 'offer', offer, notes: this.#notes() })
-    if (isChanged) this.#connection?.reportSoon()
+    if (isChanged || this.#release.hasEnded) this.#connection?.reportSoon()
+  }
+
+  /** The server keeps the GPUs of an ended machine until a reading shows that their memory is free. */
+  #checkReleased(signal: AbortSignal): void {
+    this.#pending()
+    if (this.#release.isWaiting) void this.#measure(signal)
+  }
+
+  #pending(): HostReport['workloads'] {
+    const seen = this.#keeper.report()
+    return seen === undefined ? [] : this.#release.pending(this.#desired.current(), seen.workloads)
   }
 
   async #sendMetrics(signal: AbortSignal): Promise<void> {
@@ -269,6 +287,7 @@ class Agent {
       this.#options.onEvent({ kind: 'workloads', running, total: workloads.length })
     }
     this.#lastReported.workloads = seen
+    this.#checkReleased(this.#options.signal)
     this.#connection?.reportSoon()
   }
 
@@ -284,7 +303,8 @@ class Agent {
     const observed = seen ?? { generation: 0, workloads: [], volumes: [] }
     const fault = this.#runtime.fault?.()
     const problem = fault === undefined ? {} : { fault }
-    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...observed, ...problem, ...blind }
+    const workloads = [...observed.workloads, ...this.#pending()]
+    return { type: 'report', offer: this.#offer, notes: this.#notes(), ...observed, workloads, ...problem, ...blind }
   }
 
   #notes(): string[] {
