@@ -20,6 +20,8 @@ export const limits = {
   sshKeyChars: 16_384,
   idempotencyKeyChars: 255,
   idempotencyKeptMs: 24 * 3_600_000,
+  /** Capacity of a cloud that was not confirmed for so long is not sold. */
+  offerAgeMs: 300_000,
   customPorts: 20,
   /** Tokens of one HTTP port. */
   portTokens: 20,

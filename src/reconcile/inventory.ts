@@ -2,6 +2,7 @@
 import type { App } from '../app/app.ts'
 import { applyPriceRules } from '../app/provider.ts'
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
+import { limits } from '../base/limits.ts'
 import { parseUsd, type NanoUsd } from '../base/money.ts'
 import type { Simulation } from '../contract/shared.ts'
 import { unitsOf, type KnownUnit } from '../domain/unit.ts'
@@ -17,8 +18,6 @@ import { callSignal, eachOf, type Reconciler } from './loop.ts'
 const LEASE_MS = 2 * MINUTE_MS
 /** A slow cloud does not hold up the others. */
 const WIDTH = 4
-/** Capacity of a cloud that was not confirmed for so long is not sold. */
-const OFFER_MAX_AGE_MS = 5 * MINUTE_MS
 /** Platform fee of a supplier that an engine reports before the operator has set one. */
 const DEFAULT_FEE_BP = 1_500
 
@@ -47,7 +46,7 @@ export async function inventoryOf(app: App, driver: Driver, signal: AbortSignal)
       if (driver.providers !== undefined) await applyPriceRules(tx)
     })
   } catch (error) {
-    await transact(app.database, (tx) => dropStaleOffers(tx, driver.id, addMs(now, -OFFER_MAX_AGE_MS)))
+    await transact(app.database, (tx) => dropStaleOffers(tx, driver.id, addMs(now, -limits.offerAgeMs)))
     throw error
   } finally {
     await endTurn(db, loop, token)

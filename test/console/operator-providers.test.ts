@@ -49,7 +49,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${brow
     await page.getByRole('button', { name: 'Add account' }).click()
     const adding = page.getByRole('dialog', { name: 'Add an account' })
     await adding.getByLabel('Cloud').selectOption('crusoe')
-    await adding.getByText('providers add crusoe main --credentials credentials.json').waitFor()
+    await adding.getByText('--credentials credentials.json').waitFor()
     await look('providers-add')
     await adding.getByRole('button', { name: 'Close' }).click()
 
@@ -106,6 +106,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`other clouds in the console${brow
     // Tables scroll, the page does not.
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390)
     await look('placement-phone')
+    await page.setViewportSize({ width: 1280, height: 800 })
+    await look('placement')
     await close()
   })
 })

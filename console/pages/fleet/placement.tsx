@@ -158,22 +158,22 @@ function PriceNote({ price }: { price: Placement['price'] }) {
 const candidateColumns: Columns<Placement['candidates'][number] & { readonly at: number }> = [
   textColumn('Rank', 'at'),
   textColumn('Machine', ({ machineId, clusterName }) => (
-    <div>
+    <div className="min-w-52">
       <div className="break-all">{machineId}</div>
       {clusterName !== machineId && <div className="break-all text-muted">{clusterName}</div>}
     </div>
   )),
+  textColumn('Order', ({ order }) => orderLabels[order], { className: 'whitespace-nowrap' }),
   textColumn('Engine', 'driver'),
   textColumn('Free GPUs', ({ gpusFree, gpusTotal }) => `${gpusFree} of ${gpusTotal}`, {
     align: 'right',
     className: 'whitespace-nowrap',
   }),
-  textColumn('Order', ({ order }) => orderLabels[order], { className: 'whitespace-nowrap' }),
   textColumn('Cost to us', ({ costPerGpuHourUsd: cost }) => (cost === null ? 'own machine' : gpuHourPrice(cost)), {
     align: 'right',
   }),
   numberColumn('Preference', 'preference'),
-  textColumn('Last hour', (machine) => historyText(machine) ?? null),
+  textColumn('Last hour', (machine) => historyText(machine) ?? null, { className: 'block min-w-52' }),
 ]
 
 const reasonLabels: Readonly<Record<PlacementReason, string>> = {

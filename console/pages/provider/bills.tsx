@@ -1,5 +1,6 @@
 /** Imported bills of the cloud, compared with the recorded costs. */
 import { getRouteApi } from '@tanstack/react-router'
+import { formatInstant, instantOf } from '../../../src/base/instant.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
@@ -12,6 +13,7 @@ import { Badge } from '../../ui/badge.tsx'
 import { Card } from '../../ui/card.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { Empty } from '../../ui/empty.tsx'
+import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
 
@@ -23,6 +25,7 @@ type Comparison = Reply<'getProviderBill'>
 export function ProviderBills({ account: { name } }: { account: Provider }) {
   const { bill } = route.useSearch()
   const navigate = route.useNavigate()
+  const today = formatInstant(instantOf(useNow())).slice(0, 10)
   const choose = ({ id }: Bill): void => void navigate({ search: { tab: 'bills', bill: id }, replace: true })
   return (
     <div className="flex flex-col gap-4">
@@ -47,7 +50,7 @@ export function ProviderBills({ account: { name } }: { account: Provider }) {
         </p>
         <CodeBlock
           label="Command to import a bill"
-          code={`berth operator providers import ${name} bill.csv --from 2026-11-01 --to 2026-11-30`}
+          code={`berth operator providers import ${name} bill.csv --from ${today.slice(0, 7)}-01 --to ${today}`}
         />
       </Card>
     </div>

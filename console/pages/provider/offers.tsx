@@ -1,5 +1,6 @@
 /** What the cloud offers now, and what of it is on sale here. */
 import { useState } from 'react'
+import { limits } from '../../../src/base/limits.ts'
 import { gpusLabel } from '../../../src/view/gpu.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
@@ -7,8 +8,10 @@ import { saleLabel, type Provider, type ProviderOffer } from '../../../src/view/
 import { useCall } from '../../api/query.ts'
 import { Ago, badgeColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
+import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Empty } from '../../ui/empty.tsx'
+import { useNow } from '../../ui/now.ts'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
 
@@ -63,6 +66,16 @@ function isOnSale({ unsold, sale }: ProviderOffer): boolean {
   return unsold === null && sale !== null && sale.pricePerHourUsd !== null && sale.free > 0
 }
 
+/** An old report is not sold. */
+function LastListed({ at }: { at: string }) {
+  const isStale = useNow() - Date.parse(at) > limits.offerAgeMs
+  return (
+    <span className="whitespace-nowrap">
+      <Ago at={at} /> {isStale && <Badge tone="warn">stale</Badge>}
+    </span>
+  )
+}
+
 const columns: Columns<ProviderOffer> = [
   textColumn('Type', ({ type, gpu, gpuCount }) => (
     <div>
@@ -83,5 +96,5 @@ const columns: Columns<ProviderOffer> = [
   }),
   textColumn('Free', ({ sale }) => sale && number(sale.free), { align: 'right' }),
   textColumn('Rented', ({ sale }) => sale && number(sale.rented), { align: 'right', wideOnly: true }),
-  textColumn('Last listed', ({ sale }) => sale && <Ago at={sale.seenAt} />, { wideOnly: true }),
+  textColumn('Last listed', ({ sale }) => sale && <LastListed at={sale.seenAt} />),
 ]

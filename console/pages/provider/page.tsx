@@ -139,11 +139,13 @@ function Numbers({ account }: { account: Provider }) {
         value={<LabelBadge of={providerStateLabels[state]} />}
         detail={
           <>
-            For <Elapsed since={stateSince} />
+            <span className="block">
+              For <Elapsed since={stateSince} />
+            </span>
             {answeredAt !== null && (
-              <>
-                , last answer <Ago at={answeredAt} />
-              </>
+              <span className="block">
+                Last answer <Ago at={answeredAt} />
+              </span>
             )}
           </>
         }
@@ -153,7 +155,7 @@ function Numbers({ account }: { account: Provider }) {
         value={money(cost)}
         detail={
           <>
-            {cap === null ? 'No monthly cap' : `Of ${money(cap)} at most`}
+            {cap === null ? 'No monthly cap' : `Monthly cap ${money(cap)}`}
             {cap !== null && <CapProgress cost={cost} cap={cap} />}
           </>
         }

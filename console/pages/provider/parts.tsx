@@ -95,6 +95,6 @@ export function MarginAmount({ margin }: { margin: Margin | undefined }) {
 /** What the CLI reads: the bare text where the cloud has one credential, otherwise JSON. */
 export function credentialsFile(credentials: readonly Credential[]): { readonly name: string; readonly text: string } {
   if (credentials.length === 1) return { name: 'key.txt', text: `<${credentials[0]?.name}>` }
-  const fields = credentials.map(({ name }) => [name, `<${name}>`] as const)
+  const fields = credentials.flatMap(({ name, optional }) => (optional === true ? [] : [[name, `<${name}>`] as const]))
   return { name: 'credentials.json', text: JSON.stringify(Object.fromEntries(fields), undefined, 2) }
 }
