@@ -38,6 +38,8 @@ const asked: Asked[] = []
 const CONCURRENCY = 8
 const running = new Map<string, number>()
 let mostRunning = 0
+/** Requests with the prompt `held` are answered when it resolves. */
+let gate: Promise<void> = Promise.resolve()
 
 beforeAll(async () => {
   server = await testServer({ env: { BERTH_ENGINES: 'host' } })
@@ -47,7 +49,7 @@ beforeAll(async () => {
   wide = await joinHost(server, port, { clusterName: 'wide', region: 'wide', gpusTotal: 6 })
   narrow = await joinHost(server, port, { clusterName: 'narrow', region: 'narrow', gpusTotal: 1 })
   customer = await server.account({ usd: '50' })
-  const quota = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000 }
+  const quota = { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000, streams: 10_000 }
   await succeed(server.operator, 'PATCH', `/v2/operator/accounts/${customer.id}`, { quota, reason: 'for the test' })
 })
 afterAll(async () => {
@@ -78,6 +80,7 @@ async function answer(request: http.IncomingMessage, response: http.ServerRespon
     mostRunning = Math.max(mostRunning, running.get(key) ?? 0)
     // A turn of the event loop, so that requests overlap.
     await new Promise((resolve) => setImmediate(resolve))
+    if (prompt === 'held') await gate
     running.set(key, (running.get(key) ?? 0) - 1)
   }
   const choice = { index: 0, message: { role: 'assistant', content: prompt }, finish_reason: 'stop' }
@@ -237,6 +240,41 @@ test('without a spare GPU a rollout says so and the old version serves; in place
   await succeed(customer.call, 'DELETE', `/v2/deployments/${made.id}`)
 })
 
+/** Of one account and model, in the queue of a gateway. */
+const QUEUE = 1_000
+
+test('a full queue answers 429 with Retry-After, what waits is answered, and the engine gets no more than its slots', async () => {
+  const made = await succeed(customer.call, 'POST', '/v2/deployments', {
+    name: 'full',
+    recipe: custom('one'),
+    gpus: { region: 'wide' },
+    replicas: { min: 1, max: 1 },
+  })
+  await waitFor('a replica', async () => inState(await read(customer, made.id), 'ready')[0])
+  let open: () => void = () => {}
+  gate = new Promise((resolve) => (open = resolve))
+  mostRunning = 0
+  const agent = new http.Agent({ keepAlive: true })
+  const refused: Answer[] = []
+  const all = Array.from({ length: CONCURRENCY + QUEUE + 5 }, async () => {
+    const found = await post(agent, made.model, 'held')
+    if (found.status !== 200) refused.push(found)
+    return found.status
+  })
+  await waitFor('five refusals', () => refused.length >= 5)
+  expect(mostRunning).toBe(CONCURRENCY)
+  open()
+  const statuses = await Promise.all(all)
+  agent.destroy()
+  expect(statuses.filter((status) => status === 200)).toHaveLength(CONCURRENCY + QUEUE)
+  expect(refused.map(({ status, content }) => [status, JSON.parse(content).reason])).toEqual(
+    Array.from({ length: 5 }, () => [429, 'model_queue_full']),
+  )
+  expect(refused.every(({ retryAfter }) => Number(retryAfter) >= 1)).toBe(true)
+  expect(mostRunning).toBe(CONCURRENCY)
+  await succeed(customer.call, 'DELETE', `/v2/deployments/${made.id}`)
+})
+
 const REQUESTS = 10_000
 const CLIENTS = 64
 
@@ -285,7 +323,13 @@ test('10,000 requests over a rollout and a scale-down: none lost, none doubled, 
   expect(mostRunning).toBeLessThanOrEqual(CONCURRENCY)
 }, 180_000)
 
-async function post(agent: http.Agent, model: string, prompt: string): Promise<{ status: number; content: string }> {
+interface Answer {
+  readonly status: number
+  readonly content: string
+  readonly retryAfter: string | undefined
+}
+
+async function post(agent: http.Agent, model: string, prompt: string): Promise<Answer> {
   const text = JSON.stringify({ model, messages: [{ role: 'user', content: prompt }] })
   const headers = {
     Authorization: `Bearer ${customer.key}`,
@@ -297,5 +341,5 @@ async function post(agent: http.Agent, model: string, prompt: string): Promise<{
   const [response] = (await once(request, 'response')) as [http.IncomingMessage]
   const body = (await json(response)) as { choices?: Array<{ message: { content: string } }> }
   const content = body.choices?.[0]?.message.content ?? JSON.stringify(body)
-  return { status: response.statusCode ?? 0, content }
+  return { status: response.statusCode ?? 0, content, retryAfter: response.headers['retry-after'] }
 }
