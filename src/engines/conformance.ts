@@ -250,7 +250,7 @@ function volumeTests(get: () => Bench, itWithFault: ItWithFault): void {
     const volumes = bench.volumes()
     const { tag, externalId, vip } = await bench.createVolume(volumes)
     await bench.advance(bench.driver.listLagMs)
-    expect(await volumes.list(bench.prefix, bench.signal)).toEqual([{ externalId, tag, vip, attachedTo: [] }])
+    expect(await volumes.list(bench.prefix, bench.signal)).toMatchObject([{ externalId, tag, vip, attachedTo: [] }])
     expect(await volumes.list(`${bench.prefix}x`, bench.signal)).toEqual([])
     expect(vip).not.toBe('')
     expect(await bench.listedIds()).toEqual([])
