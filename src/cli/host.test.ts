@@ -128,7 +128,7 @@ test('operator: adds, lists and removes images', async () => {
 test('operator: explains why an order can or cannot be placed', async () => {
   const found = await cli.berth(['operator', 'placement', '--region', 'mock-region'])
   expect(found.code).toBe(0)
-  expect(found.out).toMatch(/^mock-lab-h100-01 +mock +taken +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
+  expect(found.out).toMatch(/^mock-lab-h100-01 +mock +tried first +8 of 8 GPUs free in mock-lab-vm-h100-ethernet$/m)
   expect(found.out).toMatch(/^pier-1 +host +other_offering +offered as marketplace$/m)
   const none = await cli.berth(['operator', 'placement', '--region', 'jp-east-1', '--gpu', 'b200', '--count', '3'])
   expect(none).toMatchObject({ code: 1, out: expect.stringContaining('for other GPU counts only') })
