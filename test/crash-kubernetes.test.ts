@@ -8,7 +8,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { machineIdOf, MANAGED_LABEL, ORDER_ANNOTATION, OURS } from '../src/engines/kubernetes/names.ts'
+import { machineIdOf, ORDER_ANNOTATION, OURS } from '../src/engines/kubernetes/names.ts'
 import { anyObject, podObject } from '../src/engines/kubernetes/objects.ts'
 import { readNote } from '../src/engines/kubernetes/order-note.ts'
 import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from './harness/kube-cluster.ts'
@@ -105,8 +105,11 @@ describe.skipIf(missing !== undefined)(`${KILLS} kills while pods come and go${s
       )
       expect(await ourPods()).toEqual([])
       const query = { labelSelector: OURS }
-      const secrets = await cluster.admin.list('/api/v1/secrets', anyObject, { query, signal })
-      expect(secrets.items.map(({ metadata }) => [metadata.name, metadata.labels?.[MANAGED_LABEL]])).toEqual([])
+      // The cluster itself deletes them after their pods.
+      await waitFor('all secrets to go', async () => {
+        const secrets = await cluster.admin.list('/api/v1/secrets', anyObject, { query, signal })
+        return secrets.items.length === 0
+      })
       const { body } = await call(keys.operator, 'GET', machines)
       expect(body.machines).toMatchObject([{ gpusInUse: 0 }])
     },
