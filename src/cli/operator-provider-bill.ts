@@ -37,7 +37,7 @@ export const providerBillRows: readonly Row[] = [
     },
     isWrong: ({ differencesTotal }) => differencesTotal > 0,
     notes: `${notes}\nThe same amounts for the same days are imported once.`,
-    examples: ['berth operator providers import main bill.csv --from 2026-11-01 --to 2026-11-30'],
+    examples: ['berth operator providers import main bill.csv --from 2026-11-01'],
     done: (reply) => [
       reply.isNew
         ? `Imported ${reply.bill.label} as ${reply.bill.id}.`
