@@ -1,5 +1,14 @@
 /** Costs by day and group, and the statement by day. Read-only; every amount is a sum of the ledger. */
-import { addMs, DAY_MS, formatInstant, parseInstant, startOfDay, startOfMonth, type Instant } from '../base/instant.ts'
+import {
+  addMs,
+  DAY_MS,
+  formatDay,
+  formatInstant,
+  parseInstant,
+  startOfDay,
+  startOfMonth,
+  type Instant,
+} from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { nanoUsdOf, sumUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { CostGrouping, CostService, StatementDay } from '../contract/cost.ts'
@@ -39,11 +48,7 @@ export function readRange(app: App, input: RangeInput, fromOf: (to: Instant) => 
   if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays })
   if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays })
   if (to - from >= maxDays * DAY_MS) return failField(['from'], 'bad_range', { fault: 'length', maxDays })
-  return ok({ from: dayOf(from), to: dayOf(to) })
-}
-
-function dayOf(at: Instant): string {
-  return formatInstant(at).slice(0, 10)
+  return ok({ from: formatDay(from), to: formatDay(to) })
 }
 
 export interface CostGroup {
@@ -111,10 +116,10 @@ function daysOf(range: DayRange, groups: readonly CostGroup[], cells: readonly C
     byDay.set(day, costs)
   }
   const days: Array<Costs['days'][number]> = []
-  for (let at = parseInstant(range.from); at !== undefined && dayOf(at) <= range.to; at = addMs(at, DAY_MS)) {
-    const found = byDay.get(dayOf(at))
+  for (let at = parseInstant(range.from); at !== undefined && formatDay(at) <= range.to; at = addMs(at, DAY_MS)) {
+    const found = byDay.get(formatDay(at))
     const costs = groups.map(({ id }) => found?.get(id) ?? zeroUsd)
-    days.push({ day: dayOf(at), cost: sumUsd(costs), costs })
+    days.push({ day: formatDay(at), cost: sumUsd(costs), costs })
   }
   return days
 }
@@ -122,7 +127,7 @@ function daysOf(range: DayRange, groups: readonly CostGroup[], cells: readonly C
 async function forecastOf(db: Db, accountId: string, now: Instant): Promise<Costs['month']> {
   const accruing = (await listAccruing(db, [accountId])).get(accountId) ?? []
   const today = startOfDay(now)
-  const recent = { from: dayOf(addMs(today, -MODEL_AVERAGE_DAYS * DAY_MS)), to: dayOf(addMs(today, -DAY_MS)) }
+  const recent = { from: formatDay(addMs(today, -MODEL_AVERAGE_DAYS * DAY_MS)), to: formatDay(addMs(today, -DAY_MS)) }
   const cost = {
     billed: await readMonthSpend(db, accountId, monthDay(now)),
     unbilled: unbilledOf(accruing, now),
@@ -167,7 +172,7 @@ export async function readDailyStatement(
     const first = after === undefined ? opening : await readBalanceBefore(db, actor.accountId, from, after)
     const next = parseInstant(to)
     if (next === undefined) throw new Error(`${to} is not a day`)
-    const closing = await readBalanceBefore(db, actor.accountId, dayOf(addMs(next, DAY_MS)))
+    const closing = await readBalanceBefore(db, actor.accountId, formatDay(addMs(next, DAY_MS)))
     return ok({ from, to, opening, closing, lines: withBalances(rows, first) })
   })
 }

@@ -8,7 +8,7 @@ import { readSnapshot } from '../store/billing.ts'
 import type { DayRange } from '../store/cost.ts'
 import { readModels, sumModelRevenue, sumServing, type ModelUsage } from '../store/economics.ts'
 import { listManaged, type ManagedDeployment } from '../store/managed-deployment.ts'
-import type { Model } from '../store/model.ts'
+import { pricesOf, type Model } from '../store/model.ts'
 import type { Actor, App } from './app.ts'
 import { readRange, type RangeInput } from './cost.ts'
 import { findDeployment } from './managed-deployment.ts'
@@ -111,15 +111,5 @@ function economicsOf(
     targetOutstanding: deployed?.settings.scaling.targetOutstanding ?? null,
     prices,
     advice: prices === null ? null : advisePrice(used, prices, utilisationBp),
-  }
-}
-
-function pricesOf(row: Model) {
-  return {
-    input: row.input_nano,
-    cached: row.cached_nano,
-    output: row.output_nano,
-    pixelStep: row.pixel_step_nano,
-    character: row.character_nano,
   }
 }

@@ -2,7 +2,14 @@
  * Monthly invoices, computed from the ledger on request, so that they cannot differ from it. A past month does not change
  * any more; the current one is open.
  */
-import { formatInstant, parseInstant, startOfMonth, startOfNextMonth, type Instant } from '../base/instant.ts'
+import {
+  formatDay,
+  formatInstant,
+  parseInstant,
+  startOfMonth,
+  startOfNextMonth,
+  type Instant,
+} from '../base/instant.ts'
 import { floorDivide, nanoUsdOf, sumUsd, type NanoUsd } from '../base/money.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
 import { readSnapshot } from '../store/billing.ts'
@@ -197,7 +204,7 @@ function paymentLine(payment: MonthPayment): InvoiceLine {
   const text = name === null ? memo : lower === kind ? name : lower.startsWith(kind) ? memo : `${name}: ${memo}`
   return {
     description: reason === null || reason === memo ? text : `${text} – ${reason}`,
-    quantity: formatInstant(payment.at).slice(0, 10),
+    quantity: formatDay(payment.at),
     unitPrice: null,
     amount: payment.amount,
   }

@@ -1,11 +1,11 @@
 /** `berth usage` and `billing costs`: spending by day, model, rental, label and so on. In a terminal each row has a bar. */
 import { money } from '../view/money.ts'
 import { number } from '../view/number.ts'
-import { addMs, DAY_MS, parseInstant } from '../base/instant.ts'
+import { addMs, DAY_MS, formatDay, parseInstant } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { isRefusal } from '../client/error.ts'
-import { dayOf, parseDay, parseSince } from './day.ts'
+import { parseDay, parseSince } from './day.ts'
 import { show } from './row.ts'
 import { toned, type Cell } from './screen.ts'
 import type { Row } from './row-type.ts'
@@ -106,7 +106,7 @@ function withEmptyDays({ from, to }: Summary, found: readonly UsageRow[]): Usage
   if (first === undefined || last === undefined || last - first >= MAX_EMPTY_DAYS * DAY_MS) return [...found]
   const byDay = new Map(found.map((row) => [row.name, row]))
   return Array.from({ length: Math.round((last - first) / DAY_MS) + 1 }, (_, n) => {
-    const name = dayOf(addMs(first, n * DAY_MS))
+    const name = formatDay(addMs(first, n * DAY_MS))
     return byDay.get(name) ?? { name, cost: zeroUsd, requests: 0 }
   })
 }

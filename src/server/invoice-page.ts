@@ -3,7 +3,7 @@
  * saved copy never changes. Amounts are rounded for people; the exact amount is in the tooltip.
  */
 import type { z } from 'zod'
-import { formatInstant, parseInstant, startOfNextMonth, addMs, type Instant } from '../base/instant.ts'
+import { formatDay, parseInstant, startOfNextMonth, addMs, type Instant } from '../base/instant.ts'
 import { formatUsdExactly, formatUsdForPeople, usd } from '../base/money.ts'
 import type { invoiceRecord } from '../contract/billing.ts'
 
@@ -111,7 +111,7 @@ function period(month: string): string {
 
 function day(at: Instant | undefined): string {
   if (at === undefined) return ''
-  const [year = '', month = '', day = ''] = formatInstant(at).slice(0, 10).split('-')
+  const [year = '', month = '', day = ''] = formatDay(at).split('-')
   return `${Number.parseInt(day, 10)} ${months[Number.parseInt(month, 10) - 1] ?? month} ${year}`
 }
 

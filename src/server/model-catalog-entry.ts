@@ -5,7 +5,12 @@
 import type { LocalModelState } from '../contract/model.ts'
 import type { Address, Deployment, ServedModel } from '../gateway/catalog.ts'
 import type { LocalState } from '../models/local-engine.ts'
-import type { Deployment as DeploymentRow, ModelWithDeployments, ServingReplica } from '../store/model.ts'
+import {
+  pricesOf,
+  type Deployment as DeploymentRow,
+  type ModelWithDeployments,
+  type ServingReplica,
+} from '../store/model.ts'
 
 export interface EntryPorts {
   /** Throws if the key was sealed under another secret. */
@@ -30,13 +35,7 @@ export function servedModel(
     kind: model.kind,
     contextTokens: smaller(model.context_tokens, remote.length > 0 ? null : (facts?.contextTokens ?? null)),
     maxOutputTokens: model.max_output_tokens,
-    prices: {
-      input: model.input_nano,
-      cached: model.cached_nano,
-      output: model.output_nano,
-      pixelStep: model.pixel_step_nano,
-      character: model.character_nano,
-    },
+    prices: pricesOf(model),
     supportsTools: model.supports_tools || facts?.supportsTools === true,
     supportsImageInput: model.supports_image_input,
     createdAt: model.created_at,

@@ -4,6 +4,7 @@
  */
 import { sql, type Insertable, type Selectable, type Updateable } from 'kysely'
 import { parseInstant, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import type { ModelPrices } from '../domain/inference.ts'
 import type { ReplicaEndpoint } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
@@ -18,6 +19,16 @@ export interface ModelWithDeployments extends Model {
   readonly replicas: readonly ServingReplica[]
   /** null: nothing starts it on demand. */
   readonly managed: ManagedFacts | null
+}
+
+export function pricesOf(model: Model): ModelPrices {
+  return {
+    input: model.input_nano,
+    cached: model.cached_nano,
+    output: model.output_nano,
+    pixelStep: model.pixel_step_nano,
+    character: model.character_nano,
+  }
 }
 
 /** A replica as a gateway needs it. */

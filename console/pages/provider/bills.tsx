@@ -1,6 +1,6 @@
 /** Imported bills of the cloud, compared with the recorded costs. */
 import { getRouteApi } from '@tanstack/react-router'
-import { formatInstant, instantOf } from '../../../src/base/instant.ts'
+import { formatDay, instantOf } from '../../../src/base/instant.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
@@ -25,7 +25,7 @@ type Comparison = Reply<'getProviderBill'>
 export function ProviderBills({ account: { name } }: { account: Provider }) {
   const { bill } = route.useSearch()
   const navigate = route.useNavigate()
-  const today = formatInstant(instantOf(useNow())).slice(0, 10)
+  const today = formatDay(instantOf(useNow()))
   const choose = ({ id }: Bill): void => void navigate({ search: { tab: 'bills', bill: id }, replace: true })
   return (
     <div className="flex flex-col gap-4">

@@ -1,7 +1,7 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
 import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/provider.ts'
-import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
+import { addMs, DAY_MS, formatDay, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -87,8 +87,8 @@ export const providerHandlers = {
 
   listMargins: async (app, { query }) => {
     const now = app.clock.now()
-    const from = query.from ?? formatInstant(addMs(now, -DEFAULT_DAYS * DAY_MS)).slice(0, 10)
-    const to = query.to ?? formatInstant(now).slice(0, 10)
+    const from = query.from ?? formatDay(addMs(now, -DEFAULT_DAYS * DAY_MS))
+    const to = query.to ?? formatDay(now)
     const { by, name } = query
     const wanted = { by, from, to, limit: MAX_MARGINS, ...(name === undefined ? {} : { account: name }) }
     const margins = await listMargins(app.database.db, wanted)
