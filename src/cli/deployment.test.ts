@@ -48,3 +48,22 @@ test('uses the key of the customer, and with --for-everyone that of the operator
     await json('deployments', 'rm', ...args, '--yes')
   }
 })
+
+test('shows the cost of a deployment before it exists, and its usage after', async () => {
+  const { out } = await cli.berth(['deploy', 'planned', ...custom, '--dry-run'])
+  expect(out).toMatch(/^One replica {2}\$[\d.]+\/hr$/m)
+  expect(out).toMatch(/^At most {6}\$[\d.]+\/hr for 2 replicas$/m)
+  expect(await json('deploy', 'planned', ...custom, '--dry-run')).toMatchObject({
+    costPerHourUsd: expect.stringMatching(/^\d+\.\d{9}$/) as string,
+    node: expect.any(String) as string,
+  })
+  const refused = await cli.berth(['deploy', 'planned', ...custom, '--gpu', 'none-such', '--dry-run'])
+  expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('none-such') as string })
+  expect((await json('deployments', 'ls'))['deployments']).toEqual([])
+
+  const { id } = await json('deploy', 'unused', ...custom)
+  const used = await json('deployments', 'usage', 'unused', '--since', '7d')
+  expect(used).toMatchObject({ requests: 0, gpuCostUsd: '0.000000000', utilisationPercent: null, targetOutstanding: 4 })
+  expect((await cli.berth(['deployments', 'usage', String(id)])).out).toMatch(/^GPU cost {5}\$0\.00$/m)
+  await json('deployments', 'rm', 'unused', '--yes')
+})

@@ -2,10 +2,12 @@
 import type { Reply } from '../client/client.ts'
 import { recipeName } from '../contract/recipe.ts'
 import { hourlyPrice } from '../view/money.ts'
+import { coldStartText } from '../view/deployment.ts'
 import { count } from '../view/number.ts'
 import { localTime } from '../view/time.ts'
 import type { Tone } from '../view/tone.ts'
 import { scaleOptions, settingsOf, specOf, specOptions, type ScaleFlags, type SpecFlags } from './deployment-option.ts'
+import { describeUsage, quoteDeployment, usageFlags } from './deployment-usage.ts'
 import { parseWhole } from './flag.ts'
 import { openLogs, printLines } from './machine-session.ts'
 import { tableOf } from './record.ts'
@@ -64,13 +66,15 @@ export const rows: readonly Row[] = [
         forEveryone: '--for-everyone  operators: serve all accounts; the house pays',
       },
       isOptional: ['recipe', 'gpus'],
-      options: { ...specOptions, ...scaleOptions },
+      options: { ...specOptions, ...scaleOptions, '--dry-run': 'show what it would cost now, and create nothing' },
       prepare: prepareDeploy,
+      dryRun: quoteDeployment,
       notes:
         'You pay for the GPU time of each replica from its first answer, not per token.\nOnly your account sees the model.',
       examples: [
         'berth deploy assistant --recipe vllm --hub-model Qwen/Qwen3-8B --max 4',
         'berth deploy mine --recipe custom --image me/engine:2 --gpu-memory 24',
+        'berth deploy mine --recipe vllm --hub-model Qwen/Qwen3-8B --gpu H100 --dry-run',
       ],
       done: (made) => [
         `Created ${made.id}. The model is ${made.model}.`,
@@ -123,6 +127,19 @@ export const rows: readonly Row[] = [
     content: ({ replicas }) => (replicas.length === 0 ? [] : ['', replicaTable(replicas)]),
     examples: ['berth deployments show assistant --watch'],
   }),
+  show<'getDeploymentUsage', unknown, Listed>(
+    'deployments usage',
+    'getDeploymentUsage',
+    'show requests, GPU cost and utilisation of a deployment',
+    {
+      ...own,
+      target: deployment,
+      flags: usageFlags,
+      options: audience,
+      content: (used, { found }) => describeUsage(used, found),
+      examples: ['berth deployments usage assistant --since 7d'],
+    },
+  ),
   act<'changeManagedDeployment', ScaleFlags, Listed>(
     'deployments scale',
     'changeManagedDeployment',
@@ -230,18 +247,6 @@ function replicaTable(replicas: Deployment['replicas']) {
     ],
     undefined,
   )
-}
-
-/** `claim 0.2 s, pull 61 s, load 12.5 s`. */
-function coldStartText({
-  claimSeconds,
-  pullSeconds,
-  loadSeconds,
-}: Deployment['replicas'][number]['coldStart']): string {
-  const phases = { claim: claimSeconds, pull: pullSeconds, load: loadSeconds }
-  return Object.entries(phases)
-    .flatMap(([phase, seconds]) => (seconds === null ? [] : [`${phase} ${seconds.toFixed(1)} s`]))
-    .join(', ')
 }
 
 const replicaTones = { starting: 'info', ready: 'good', draining: 'warn', ended: 'plain' } as const satisfies Readonly<

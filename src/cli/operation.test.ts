@@ -20,8 +20,6 @@ const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
   createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
   listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
   exportMetrics: 'for Prometheus, which scrapes it',
-  getDeploymentUsage: 'the page of a deployment in the console; berth deployments show has its cost per hour',
-  quoteManagedDeployment: 'the form of the console, which shows the cost before the order',
   listSupply: 'berth supply machines and berth supply hosts list the two in full',
   searchMachines: 'berth offers filters the whole listing itself',
   countMachines: 'counts for the filters of the console',

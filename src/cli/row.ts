@@ -195,6 +195,8 @@ export interface ActRow<R, Options, Found> extends Details {
   readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
   /** For operations that take long. */
   readonly timeoutMs?: number
+  /** With --dry-run, after the input was checked: prints what would happen, and changes nothing. */
+  readonly dryRun?: (call: Call<Options, Found>) => Promise<void>
 }
 
 export function act<Op extends CallableId, Options = unknown, Found = unknown>(
@@ -203,7 +205,7 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
   description: string,
   row: ActRow<Reply<Op>, Options, Found>,
 ): Row {
-  const { confirm: question, prepare, done, onWire, isWrong, timeoutMs, ...details } = row
+  const { confirm: question, prepare, done, onWire, isWrong, timeoutMs, dryRun, ...details } = row
   return {
     command,
     operation,
@@ -213,10 +215,14 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
     target: row.target as Target<unknown> | undefined,
     ...(question === undefined ? {} : { confirms: true }),
     run: async (given) => {
-      const asked = given as Call<Options & { yes?: true }, Found>
+      const asked = given as Call<Options & { yes?: true; dryRun?: true }, Found>
       const input = prepare === undefined ? asked.input : await prepare(asked)
       checkChange({ command, operation, ...details }, input)
       const call = { ...asked, input }
+      if (dryRun !== undefined && asked.options.dryRun === true) {
+        await dryRun(call)
+        return exitCodes.ok
+      }
       const text = await question?.(call)
       if (text !== undefined) await confirm(call, text)
       const reply = await send(call, operation, timeoutMs)

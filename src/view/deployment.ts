@@ -1,7 +1,10 @@
 /** Managed deployments and their replicas, as people read them. */
+import { nanoUsdOf, usd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import type { RecipeName } from '../contract/recipe.ts'
 import { gpusLabel } from './gpu.ts'
+import { hourlyPrice } from './money.ts'
+import { count } from './number.ts'
 import { rentalReasonSentence } from './rental.ts'
 import type { Tone } from './tone.ts'
 
@@ -90,4 +93,18 @@ export function scaledText(data: Readonly<Record<string, unknown>>): string {
   const { from, to, reason } = data
   const why = typeof reason === 'string' ? `: ${scalingReason(reason)}` : ''
   return `${String(from)} → ${String(to)} replicas${why}`
+}
+
+/** What a quote means for so many replicas. */
+export function quotedCosts(
+  { costPerHourUsd }: Pick<Reply<'quoteManagedDeployment'>, 'costPerHourUsd'>,
+  { min, max }: { readonly min: number; readonly max: number },
+): ReadonlyArray<readonly [label: string, value: string]> {
+  const times = (replicas: number): string =>
+    `${hourlyPrice(nanoUsdOf(usd(costPerHourUsd) * BigInt(replicas)))} for ${count(replicas, 'replica')}`
+  return [
+    ['One replica', hourlyPrice(costPerHourUsd)],
+    ['At least', min === 0 ? '$0.00/hr when idle' : times(min)],
+    ['At most', times(max)],
+  ]
 }

@@ -1,11 +1,9 @@
 /** What a replica would cost now, and all of them together. */
 import { useEffect, useState } from 'react'
 import type { CallInput } from '../../../src/client/client.ts'
-import { nanoUsdOf, usd } from '../../../src/base/money.ts'
 import { api } from '../../../src/contract/api.ts'
+import { quotedCosts } from '../../../src/view/deployment.ts'
 import { shortGpuLabel } from '../../../src/view/gpu.ts'
-import { hourlyPrice } from '../../../src/view/money.ts'
-import { count } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { optionalNumber } from '../../form/read.ts'
 import { Facts } from '../../ui/card.tsx'
@@ -27,18 +25,15 @@ export function Quote({ values }: { values: DeployValues }) {
   if (!isComplete) return <p className="text-sm text-muted">Choose GPUs to see the cost.</p>
   if (quote.error !== null) return <ErrorNotice error={quote.error} isRead />
   if (quote.data === undefined) return <Skeleton rows={2} />
-  const { costPerHourUsd, gpuModel, region } = quote.data
-  const max = optionalNumber(values.max) ?? 1
-  const min = optionalNumber(values.min) ?? 0
-  const times = (replicas: number): string =>
-    hourlyPrice(nanoUsdOf(usd(costPerHourUsd) * BigInt(Number.isInteger(replicas) && replicas > 0 ? replicas : 0)))
+  const { gpuModel, region } = quote.data
+  const costs = quotedCosts(quote.data, { min: replicasOf(values.min, 0), max: replicasOf(values.max, 1) })
   return (
     <div aria-live="polite" className="flex flex-col gap-3">
       <Facts
         facts={[
-          ['One replica', <strong key="price">{hourlyPrice(costPerHourUsd)}</strong>],
-          ['At least', min === 0 ? '$0.00/hr when idle' : `${times(min)} for ${count(min, 'replica')}`],
-          ['At most', `${times(max)} for ${count(max, 'replica')}`],
+          ...costs.map(
+            ([label, value], at) => [label, at === 0 ? <strong key={label}>{value}</strong> : value] as const,
+          ),
           ['Machine', `${shortGpuLabel(gpuModel)} in ${region}`],
         ]}
       />
@@ -47,6 +42,11 @@ export function Quote({ values }: { values: DeployValues }) {
       </p>
     </div>
   )
+}
+
+function replicasOf(text: string, otherwise: number): number {
+  const replicas = optionalNumber(text) ?? otherwise
+  return Number.isInteger(replicas) && replicas > 0 ? replicas : 0
 }
 
 /** The value after a pause in typing. */
