@@ -2,8 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import path from 'node:path'
 import { defineConfig, type Plugin, type RolldownOptions } from 'rolldown'
-import { operations } from './src/cli/operation-table.ts'
-import { api } from './src/contract/api.ts'
+import { contractAsData } from './scripts/contract-as-data.ts'
 
 const node = [...builtinModules, ...builtinModules.map((name) => `node:${name}`)]
 
@@ -43,23 +42,6 @@ export const serverConfig = {
   },
   output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
 } satisfies RolldownOptions
-
-/**
- * The client needs the method and path of each operation, and commands need what it takes as plain data. With these in
- * place of the schemas a command starts in half the time.
- */
-const contractAsData: Plugin = {
-  name: 'contract-as-data',
-  load: (id) => {
-    if (id.endsWith('/src/cli/operation-table.ts')) return `export const operations = ${JSON.stringify(operations)}`
-    if (!id.endsWith('/src/contract/api.ts')) return null
-    const routes = Object.entries(api).map(([operation, { method, path, answers, idempotent }]) => [
-      operation,
-      { method, path, answers, idempotent },
-    ])
-    return `export const api = ${JSON.stringify(Object.fromEntries(routes))}`
-  },
-}
 
 /** The licences of Berth and of every package in the command, which is handed out without its packages. */
 const licences: Plugin = {

@@ -1,11 +1,15 @@
 /** The web console, built from `console/` into `dist/console/`, from where the server hands it out. */
 import tailwindcss from '@tailwindcss/vite'
 import { defineConfig } from 'vite'
+import { contractAsData } from './scripts/contract-as-data.ts'
+import { writeConsoleFont } from './scripts/console-font.ts'
 import { leanContract } from './scripts/lean-contract.ts'
+
+await writeConsoleFont()
 
 export const consoleConfig = defineConfig({
   root: 'console',
-  plugins: [tailwindcss(), leanContract()],
+  plugins: [tailwindcss(), { ...contractAsData, apply: 'build' }, leanContract()],
   build: {
     outDir: '../dist/console',
     emptyOutDir: true,

@@ -3,14 +3,13 @@ import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { z } from 'zod'
 import { queries } from './api/query.ts'
 import { router } from './routes.tsx'
 import './theme.css'
 import { Toasts } from './ui/toast.tsx'
 
-// Compiled schemas need `unsafe-eval`, which the content security policy forbids.
-z.config({ jitless: true })
+// For schemas that pages load: compiled ones need `unsafe-eval`, which the content security policy forbids.
+Object.assign(globalThis, { __zod_globalConfig: { jitless: true } })
 
 const root = document.getElementById('root')
 if (root === null) throw new Error('the page has no element "root"')

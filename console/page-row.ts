@@ -1,14 +1,14 @@
 /** The type of a row in the table of pages. */
 import type { ComponentType } from 'react'
-import { z } from 'zod'
 import type { Scope } from '../src/contract/endpoint.ts'
+import { searchReader, type SearchReader } from './search.ts'
 import type { IconName } from './ui/icon.tsx'
 
 /** Pages in `Home` have no heading above them. */
 export const sections = ['Home', 'Machines', 'Models', 'Account', 'Supply', 'Operator'] as const
 type Section = (typeof sections)[number]
 
-export interface PageRow<Path extends string = string, Search extends z.ZodObject = z.ZodObject> {
+export interface PageRow<Path extends string = string, Search extends object = object> {
   readonly path: Path
   readonly title: string
   /** Its place in the navigation, or the page that leads to it. */
@@ -17,14 +17,14 @@ export interface PageRow<Path extends string = string, Search extends z.ZodObjec
   readonly icon?: IconName
   /** In the navigation for keys with one of these scopes. */
   readonly scopes: readonly [Scope, ...Scope[]]
-  readonly search: Search
+  readonly search: SearchReader<Search>
   readonly load: () => Promise<ComponentType>
 }
 
-const noSearch = z.object({})
+const noSearch = searchReader({})
 
-export function page<const Path extends string, Search extends z.ZodObject = typeof noSearch>(
-  row: Omit<PageRow<Path, Search>, 'search'> & { readonly search?: Search },
+export function page<const Path extends string, Search extends object = object>(
+  row: Omit<PageRow<Path, Search>, 'search'> & { readonly search?: SearchReader<Search> },
 ): PageRow<Path, Search> {
-  return { search: noSearch as z.ZodObject as Search, ...row }
+  return { search: noSearch as SearchReader<Search>, ...row }
 }

@@ -1,11 +1,11 @@
 /** Routes of the console, from the table of pages. Everything inside the shell requires a session. */
 import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/react-router'
-import { z } from 'zod'
 import { fetchMe, mayUse } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
 import type { PageRow } from './page-row.ts'
 import { pages } from './pages.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
+import { matching, searchReader } from './search.ts'
 import { lazyPage } from './shell/lazy-page.tsx'
 import { NotFound } from './shell/not-found.tsx'
 import { Pending } from './shell/pending.tsx'
@@ -16,7 +16,7 @@ const root = createRootRoute({ notFoundComponent: NotFound, errorComponent: Brok
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
-  validateSearch: z.object({ next: z.string().startsWith('/').optional().catch(undefined) }),
+  validateSearch: searchReader({ next: matching(/^\//) }),
   component: lazyPage(async () => (await import('./pages/sign-in/page.tsx')).SignInPage),
 })
 
@@ -41,7 +41,7 @@ const shell = createRoute({
   errorComponent: Broken,
 })
 
-function routeOf<Path extends string, Search extends z.ZodObject>(row: PageRow<Path, Search>) {
+function routeOf<Path extends string, Search extends object>(row: PageRow<Path, Search>) {
   return createRoute({
     getParentRoute: () => shell,
     path: row.path,
@@ -52,7 +52,7 @@ function routeOf<Path extends string, Search extends z.ZodObject>(row: PageRow<P
 }
 
 type RoutesOf<Rows extends readonly unknown[]> = {
-  readonly [N in keyof Rows]: Rows[N] extends PageRow<infer Path, infer Search>
+  readonly [N in keyof Rows]: Rows[N] extends PageRow<infer Path, infer Search extends object>
     ? ReturnType<typeof routeOf<Path, Search>>
     : never
 }

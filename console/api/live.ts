@@ -1,7 +1,7 @@
 /** Live updates for the whole console. Events carry no state into the page; they only mark reads as stale. */
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import type { CallableId } from '../../src/client/client.ts'
-import type { EventType } from '../../src/contract/event.ts'
+import type { EventType } from '../../src/contract/event-type.ts'
 import { openEventLine, type LineEvent } from './event-line.ts'
 import { readAllForOperator, readForOperator, useFollowsEveryone } from './live-operator.ts'
 import { mayUse, useMe } from './me.ts'

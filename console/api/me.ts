@@ -7,7 +7,7 @@ import { call, isSignedOut, queries } from './query.ts'
 import { consoleFetch } from './client.ts'
 import { openTabs } from './tabs.ts'
 import { apiErrorOf } from '../../src/client/error.ts'
-import { reasons } from '../../src/contract/reasons.ts'
+import { accessReasons } from '../../src/contract/reason-access.ts'
 import { SESSION_PATH } from '../../src/contract/session.ts'
 
 export type Me = Reply<'getMe'>
@@ -47,7 +47,7 @@ export function mayUse(me: Me, scope: Scope): boolean {
 
 /** Why a control is disabled for a key without this scope. */
 export function missingScope(scope: Scope): string {
-  return reasons.missing_scope.sentence({ scope })
+  return accessReasons.missing_scope.sentence({ scope })
 }
 
 export function useMay(scope: Scope): boolean {

@@ -12,8 +12,7 @@ import {
 import { useState } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
 import { ApiError, isClientError, type ClientError } from '../../src/client/error.ts'
-import { api } from '../../src/contract/api.ts'
-import type { Endpoint } from '../../src/contract/endpoint.ts'
+import { routes } from '../../src/contract/routes.ts'
 import { client } from './client.ts'
 import { makeOnceKey, nextOnceKey } from './once.ts'
 
@@ -85,9 +84,9 @@ export function useAction<Op extends CallableId>(
   changes: readonly CallableId[] = [],
 ): UseMutationResult<Reply<Op>, ClientError, CallInput<Op>> {
   const [idempotencyKey, setKey] = useState(makeOnceKey)
-  const endpoint: Endpoint = api[operation]
   return useMutation<Reply<Op>, ClientError, CallInput<Op>>({
-    mutationFn: (input) => call(operation, endpoint.idempotent === true ? { ...input, idempotencyKey } : input),
+    mutationFn: (input) =>
+      call(operation, routes[operation].idempotent === true ? { ...input, idempotencyKey } : input),
     onSuccess: () => refresh(changes),
     onSettled: (_, error) => setKey((key) => nextOnceKey(key, error)),
   })

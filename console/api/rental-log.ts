@@ -1,7 +1,7 @@
 /** Follows a machine's log until the machine, its host or the page ends. */
 import { useEffect, useRef, useState } from 'react'
 import { apiErrorOf, isClientError, isRefusal, unreachable, type ClientError } from '../../src/client/error.ts'
-import { api } from '../../src/contract/api.ts'
+import { routes } from '../../src/contract/routes.ts'
 import { consoleFetch } from './client.ts'
 
 const TAIL_LINES = 500
@@ -126,7 +126,7 @@ interface LogQuery extends Partial<LogView> {
 }
 
 function logPath(id: string, { search = '', ...query }: LogQuery): `/${string}` {
-  const path = api.getRentalLogs.path.replace('{id}', encodeURIComponent(id)) as `/${string}`
+  const path = routes.getRentalLogs.path.replace('{id}', encodeURIComponent(id)) as `/${string}`
   const values = Object.entries(query).map(([name, value]) => [name, String(value)])
   const text = new URLSearchParams([...values, ...(search === '' ? [] : [['search', search]])] as string[][])
   return `${path}?${text.toString()}`

@@ -4,13 +4,13 @@
  */
 import { useRef, useState, type FormEvent } from 'react'
 import type { z } from 'zod'
-import { api } from '../../src/contract/api.ts'
 import type { BodyInputOf } from '../../src/contract/endpoint.ts'
 import type { Api } from '../../src/contract/api.ts'
 import { issueText } from '../../src/contract/issue-text.ts'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
 import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { useAction } from '../api/query.ts'
+import { useBodySchema } from './schema.ts'
 
 type Named<Values> = keyof Values & string
 type Texts<Values> = { [name in Named<Values>]: Values[name] extends string ? name : never }[Named<Values>]
@@ -160,9 +160,10 @@ export function useCallForm<Op extends CallableId, Values extends object>(
   { refreshes, input, onDone, ...options }: CallFormOptions<Op, Values>,
 ): Form<Values> {
   const action = useAction(operation, refreshes)
+  const schema = useBodySchema(operation)
   return useForm({
     ...options,
-    schema: api[operation].body,
+    schema,
     action,
     send: (body, values) => {
       const address = typeof input === 'function' ? input(values) : input

@@ -1,7 +1,6 @@
 /** The pages that the key can use, in groups that open and close. */
 import { Link } from '@tanstack/react-router'
 import { useId } from 'react'
-import { z } from 'zod'
 import { mayUse, type Me } from '../api/me.ts'
 import { sections, type PageRow } from '../page-row.ts'
 import { pages } from '../pages.ts'
@@ -15,6 +14,10 @@ const exact: readonly string[] = ['/', '/supply', '/operator']
 const row =
   'flex items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-ink'
 
+function sectionsOf(stored: unknown): string[] | undefined {
+  return Array.isArray(stored) ? sections.filter((section) => stored.includes(section)) : undefined
+}
+
 export function visiblePages(me: Me): readonly PageRow[] {
   return pages.filter(({ scopes }) => scopes.some((scope) => mayUse(me, scope)))
 }
@@ -27,7 +30,7 @@ interface NavigationProps {
 }
 
 export function Navigation({ me, isNarrow, onNarrow }: NavigationProps) {
-  const [closed, setClosed] = useStored('berth.navigation.closed', z.array(z.string().max(50)).max(20), [])
+  const [closed, setClosed] = useStored('berth.navigation.closed', sectionsOf, [])
   const visible = visiblePages(me)
   const toggle = (section: string): void =>
     setClosed(closed.includes(section) ? closed.filter((one) => one !== section) : [...closed, section])

@@ -1,10 +1,10 @@
 /** The frame of every page: the bar at the top, the navigation, and the page itself. */
 import { Outlet, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import { z } from 'zod'
 import { mayUse, useMe, useSameAccount } from '../api/me.ts'
 import { useLiveEvents } from '../api/live.ts'
 import { cx } from '../ui/class.ts'
+import { flag } from '../search.ts'
 import { useStored } from '../ui/stored.ts'
 import { MoneyBanner } from './banner.tsx'
 import { Navigation } from './navigation.tsx'
@@ -15,7 +15,7 @@ export function Shell() {
   const router = useRouter()
   const [isMenuOpen, setMenuOpen] = useState(false)
   /** Icons only; on wide screens. */
-  const [isNarrow, setNarrow] = useStored('berth.navigation.narrow', z.boolean(), false)
+  const [isNarrow, setNarrow] = useStored('berth.navigation.narrow', flag, false)
   const main = useRef<HTMLElement>(null)
   useLiveEvents()
   useSameAccount()

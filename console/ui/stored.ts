@@ -1,11 +1,13 @@
 /** A choice that this browser remembers. Storage can be full or switched off; then the choice lasts for this page. */
 import { useState } from 'react'
-import type { z } from 'zod'
 
-function readStored<T>(name: string, schema: z.ZodType<T>, otherwise: T): T {
+/** undefined: not what was expected. */
+type Read<T> = (stored: unknown) => T | undefined
+
+function readStored<T>(name: string, read: Read<T>, otherwise: T): T {
   try {
     const text = localStorage.getItem(name)
-    return text === null ? otherwise : (schema.safeParse(JSON.parse(text)).data ?? otherwise)
+    return text === null ? otherwise : (read(JSON.parse(text)) ?? otherwise)
   } catch {
     return otherwise
   }
@@ -21,8 +23,8 @@ function writeStored(name: string, value: unknown): boolean {
   }
 }
 
-export function useStored<T>(name: string, schema: z.ZodType<T>, otherwise: T): [T, (value: T) => void] {
-  const [value, setValue] = useState(() => readStored(name, schema, otherwise))
+export function useStored<T>(name: string, read: Read<T>, otherwise: T): [T, (value: T) => void] {
+  const [value, setValue] = useState(() => readStored(name, read, otherwise))
   return [
     value,
     (next) => {

@@ -1,5 +1,5 @@
 /** Managed deployments in events. */
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import type { ManagedRow } from '../store/managed-deployment.ts'

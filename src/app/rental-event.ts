@@ -1,5 +1,5 @@
 /** Rentals in events and on bills. */
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import type { Rental } from '../store/rental.ts'

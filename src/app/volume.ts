@@ -2,7 +2,7 @@
 import { HOUR_MS } from '../base/instant.ts'
 import { costOfSpan } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving, type Mount } from '../domain/rental.ts'

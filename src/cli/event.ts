@@ -1,6 +1,7 @@
 /** `berth events`: oldest first as in a log, and with -f as they happen. */
 import { utcTime } from '../view/time.ts'
-import type { AccountEvent, EventRecord, EventType } from '../contract/event.ts'
+import type { AccountEvent, EventRecord } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import { fieldOf } from './operation-field.ts'
 import { custom } from './row.ts'
 import { eventTone } from '../view/event.ts'

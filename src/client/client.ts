@@ -4,17 +4,17 @@
  *
  * Responses are not validated: a newer server can send fields that this client does not know.
  */
-import { api, type Api, type OperationId, type OperationsAnswering } from '../contract/api.ts'
+import type { Api, OperationId, OperationsAnswering } from '../contract/api.ts'
 import {
   contentTypeOf,
   type BodyInputOf,
-  type Endpoint,
   type ParamsOf,
   type QueryInputOf,
   type QueryOf,
   type ReplyOf,
 } from '../contract/endpoint.ts'
 import type { AccountEvent, EventRecord } from '../contract/event.ts'
+import { routes, type Route } from '../contract/routes.ts'
 import { apiErrorOf, isTransient } from './error.ts'
 import { followEvents, type EventSource, type FollowOptions } from './follow.ts'
 import {
@@ -103,18 +103,18 @@ interface LooseInput extends CallOptions {
 export function makeClient(options: TransportOptions): Client {
   const transport = openTransport(options)
   const call = async (operation: OperationId, input: LooseInput = {}): Promise<unknown> => {
-    const endpoint: Endpoint = api[operation]
-    const request = buildRequest(endpoint, input)
-    const repeatable = endpoint.method === 'GET' || input.idempotencyKey !== undefined
+    const route = routes[operation]
+    const request = buildRequest(route, input)
+    const repeatable = route.method === 'GET' || input.idempotencyKey !== undefined
     return transport.within(input, (signal) =>
       repeat(repeatable ? ATTEMPTS : 1, signal, async () => {
         const { response, text } = await transport.send(request, signal)
         if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
-        return contentTypeOf(endpoint) === 'application/json' ? parseAnswer(transport.url, text) : text
+        return contentTypeOf(route) === 'application/json' ? parseAnswer(transport.url, text) : text
       }),
     )
   }
-  const sourceOf = (list: 'listEvents' | 'listAllEvents', stream: Endpoint): EventSource => ({
+  const sourceOf = (list: 'listEvents' | 'listAllEvents', stream: Route): EventSource => ({
     newestId: async (signal) => {
       const page = (await call(list, { query: { limit: 1 }, signal })) as Reply<typeof list>
       return page.events[0]?.id ?? '0'
@@ -126,17 +126,17 @@ export function makeClient(options: TransportOptions): Client {
     call: call as Client['call'],
     infer: ((operation: InferenceId, input: LooseInput) =>
       transport.within({ timeoutMs: MODEL_TIMEOUT_MS, ...input }, async (signal) => {
-        const { response, text } = await transport.send(buildRequest(api[operation], input), signal)
+        const { response, text } = await transport.send(buildRequest(routes[operation], input), signal)
         if (!response.ok) throw apiErrorOf(response.status, response.headers, text)
         return { requestId: requestIdOf(response), answer: parseAnswer(transport.url, text) }
       })) as Client['infer'],
     stream: (operation: StreamId, input: LooseInput & { readonly body: object }) => {
-      const request = buildRequest(api[operation], { ...input, body: { ...input.body, stream: true } })
+      const request = buildRequest(routes[operation], { ...input, body: { ...input.body, stream: true } })
       return openChunks(transport, request, input)
     },
-    follow: (input = {}) => followEvents(sourceOf('listEvents', api.followEvents), input),
+    follow: (input = {}) => followEvents(sourceOf('listEvents', routes.followEvents), input),
     followAll: (input = {}) =>
-      followEvents(sourceOf('listAllEvents', api.followAllEvents), input) as AsyncGenerator<AccountEvent, void>,
+      followEvents(sourceOf('listAllEvents', routes.followAllEvents), input) as AsyncGenerator<AccountEvent, void>,
     ready: (input = {}) =>
       transport.within(input, async (signal) => {
         const { response, text } = await transport.send({ method: 'GET', path: '/readyz', headers: {} }, signal)
@@ -147,20 +147,20 @@ export function makeClient(options: TransportOptions): Client {
   }
 }
 
-function buildRequest(endpoint: Endpoint, input: LooseInput): Request {
+function buildRequest(route: Route, input: LooseInput): Request {
   const { idempotencyKey, sessionId, body } = input
-  if (idempotencyKey !== undefined && endpoint.idempotent !== true) {
-    throw new TypeError(`${endpoint.method} ${endpoint.path} takes no idempotency key`)
+  if (idempotencyKey !== undefined && route.idempotent !== true) {
+    throw new TypeError(`${route.method} ${route.path} takes no idempotency key`)
   }
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(input.query ?? {})) {
     if (value !== undefined) query.set(name, String(value))
   }
   return {
-    method: endpoint.method,
-    path: fillPath(endpoint.path, input.params ?? {}) + (query.size === 0 ? '' : `?${query.toString()}`),
+    method: route.method,
+    path: fillPath(route.path, input.params ?? {}) + (query.size === 0 ? '' : `?${query.toString()}`),
     headers: {
-      Accept: contentTypeOf(endpoint),
+      Accept: contentTypeOf(route),
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }),
       ...(sessionId === undefined ? {} : { 'X-Session-Id': sessionId }),

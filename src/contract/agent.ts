@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { gpuFormFactor, gpuType, networkType } from './shared.ts'
 import { hostWeights } from './weights.ts'
+import { hostStates } from './choices.ts'
 
 export const AGENT_PATH = '/v2/agent/connect'
 /** Incremented when an older side would misread the messages. */
@@ -194,7 +195,7 @@ export type FoundVolume = z.output<typeof foundVolume>
 export const desired = z.object({
   type: z.literal('desired'),
   generation: z.int(),
-  state: z.enum(['ready', 'draining', 'cleaning', 'quarantined', 'left']),
+  state: z.enum(hostStates),
   workloads: z.array(workload),
   volumes: z.array(hostVolume),
 })

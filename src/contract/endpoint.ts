@@ -105,7 +105,7 @@ export function endpoint<
   return { answers: 'json' as Answers, ...value }
 }
 
-export function contentTypeOf({ answers }: Endpoint): (typeof contentTypes)[AnswerKind] {
+export function contentTypeOf({ answers }: Pick<Endpoint, 'answers'>): (typeof contentTypes)[AnswerKind] {
   return contentTypes[answers]
 }
 

@@ -2,71 +2,8 @@
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
+import { eventTypes, type EventType } from './event-type.ts'
 import { message, pageQuery, textIdParams } from './shared.ts'
-
-/** Every event type, with a description that reads as a sentence without its data. */
-export const eventTypes = {
-  'rental.created': 'A rental was ordered and is waiting for its machine',
-  'rental.running': 'The machine is running; billing starts',
-  'rental.unknown': 'Contact with the machine was lost; billing is paused',
-  'rental.recovered': 'Contact with the machine is back',
-  'rental.stopping': 'The rental is being stopped; its disk is kept',
-  'rental.stopped': 'The machine is off and its GPUs are released; only the disk is charged',
-  'rental.waiting': 'The rental will start when its host has enough free GPUs',
-  'rental.starting': 'The stopped rental is starting on its disk',
-  'rental.started': 'The machine is running again; its full price is charged',
-  'rental.start_failed': 'The rental could not be started and stays stopped; the event has the reason',
-  'rental.rebooted': 'The machine was told to reboot',
-  'rental.failed': 'The rental failed; the event has the reason',
-  'rental.terminating': 'Termination was requested; billing has stopped',
-  'rental.terminated': 'The machine is gone',
-  'rental.stuck': 'The rental has been in one state for longer than it should',
-  'rental.term_expiring': 'The reserved term ends within 7, 2 or 1 days',
-  'rental.idle': 'The machine has not been used for as long as its idle rule allows',
-  'rental.term_converted': 'The reserved term ended; the rental continues on demand',
-  'rental.changed': 'The label, end time or spending limit was changed',
-  'rental.ready': 'Every port with a health check answers',
-  'rental.not_ready': 'A port with a health check has stopped answering',
-  'rental.port_token_created': 'A token for an HTTP port was created',
-  'rental.port_token_revoked': 'A token for an HTTP port was revoked',
-  'volume.created': 'A volume was ordered',
-  'volume.active': 'The volume is ready to use; billing starts',
-  'volume.suspended': 'The balance is empty; the volume is kept for a limited time without charge',
-  'volume.resumed': 'The balance covers the volume again',
-  'volume.unknown': 'The data of the volume cannot be found; billing has stopped',
-  'volume.recovered': 'The data of the volume was found again; billing continues',
-  'volume.attached': 'The volume was attached to a rental',
-  'volume.detached': 'The volume was detached from a rental',
-  'volume.growing': 'The volume is being made larger',
-  'volume.grown': 'The volume has its new size; the new price applies',
-  'volume.grow_failed': 'The volume could not be made larger; its size and price stay',
-  'volume.deleting': 'Deletion was requested; billing has stopped',
-  'volume.deleted': 'The volume and its data are gone',
-  'volume.failed': 'The volume could not be created',
-  'deployment.created': 'A managed deployment was created',
-  'deployment.changed': 'The replicas, scaling, limits or sharing of a deployment were changed',
-  'deployment.scaled': 'A deployment needs more or fewer replicas; the event has the reason',
-  'deployment.blocked': 'A replica could not be ordered; the event has the reason',
-  'deployment.replica_starting': 'A replica was ordered and is starting',
-  'deployment.replica_ready': 'A replica answered and serves requests; billing starts',
-  'deployment.replica_ended': 'A replica has ended; the event has the reason',
-  'deployment.replica_failed': 'A replica failed before it could serve; the event has its last output',
-  'deployment.rollout_started': 'A new version of a deployment is rolled out',
-  'deployment.rollout_done': 'The new version serves all requests',
-  'deployment.failed': 'The version of a deployment failed repeatedly and is not tried again',
-  'deployment.deleted': 'The deployment and its replicas are gone',
-  'balance.credited': 'A payment or credit was received',
-  'balance.adjusted': 'The operator corrected the balance',
-  'balance.runway_low': 'At the current rate the balance runs out within 24, 6 or 1 hours',
-  'budget.alert': 'Costs of the month reached a percentage of a budget',
-  'budget.exceeded': 'Costs of the month reached the whole budget',
-  'balance.empty': 'The balance is empty; everything it paid for ends',
-  'key.created': 'An API key was created',
-  'key.revoked': 'An API key was revoked',
-  'webhook.test': 'A test delivery',
-  'reservation.requested': 'A large reservation was requested',
-} as const
-export type EventType = keyof typeof eventTypes
 
 const eventType = z.enum(Object.keys(eventTypes) as [EventType, ...EventType[]])
 

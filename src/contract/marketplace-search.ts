@@ -4,9 +4,7 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
 import { simulation } from './shared.ts'
-
-export const marketplaceSorts = ['gpu', 'free', 'vram', 'cpu', 'ram', 'disk', 'region', 'price', 'supplier'] as const
-export type MarketplaceSort = (typeof marketplaceSorts)[number]
+import { marketplaceSorts } from './choices.ts'
 
 const browse = { family: 'v2', tag: 'Marketplace', method: 'GET', access: 'public', errors: [400, 500] } as const
 

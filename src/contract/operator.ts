@@ -20,6 +20,7 @@ import {
   usdText,
 } from './shared.ts'
 import { suppliedMachine } from './supply.ts'
+import { machineStatuses } from './choices.ts'
 
 const quota = z
   .strictObject({
@@ -88,7 +89,7 @@ const operatedMachine = suppliedMachine.extend({
   supplierName: z.string().nullable(),
 })
 
-export const machineStatus = z.enum(['node_ready', 'node_draining', 'node_cleaning', 'node_quarantined', 'node_lost'])
+export const machineStatus = z.enum(machineStatuses)
 
 const operator = { family: 'v2', tag: 'Operator', access: ['operator'] } as const
 const accountPath = '/v2/operator/accounts/{id}'

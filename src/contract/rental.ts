@@ -27,22 +27,12 @@ import {
   timeText,
   volumeLabel,
 } from './shared.ts'
+import { rentalStates, rentalTypes } from './choices.ts'
 
 export const rentalStatus = z.enum(['Failed', 'Pending', 'Running', 'Terminating', 'Terminated', 'Unknown'])
 export type RentalStatus = z.infer<typeof rentalStatus>
 
-/** Every state of a rental. The interface's `status` has no words for the three in which a rental is stopped or between. */
-export const rentalState = z.enum([
-  'Failed',
-  'Pending',
-  'Running',
-  'Starting',
-  'Stopped',
-  'Stopping',
-  'Terminating',
-  'Terminated',
-  'Unknown',
-])
+export const rentalState = z.enum(rentalStates)
 export type RentalState = z.infer<typeof rentalState>
 
 const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
@@ -54,7 +44,7 @@ export const stateFields = {
   actions: z.array(rentalAction).describe('Operations that are possible in this state'),
 }
 
-export const rentalType = z.enum(['virtual-machine', 'bare-metal'])
+export const rentalType = z.enum(rentalTypes)
 export type RentalType = z.infer<typeof rentalType>
 
 const recordFields = {

@@ -2,8 +2,9 @@
 import { z } from 'zod'
 import { endpoint } from './endpoint.ts'
 import { pageQuery, textIdParams, timeText } from './shared.ts'
+import { requestOutcomes } from './choices.ts'
 
-export const requestOutcome = z.enum(['answered', 'cut', 'broken', 'failed'])
+export const requestOutcome = z.enum(requestOutcomes)
 
 const loggedRequest = z
   .object({

@@ -1,13 +1,14 @@
 /** Shapes that several nouns use. */
 import { z } from 'zod'
 import { limits, MAX_INT32 } from '../base/limits.ts'
+import { gpuTypes, networkTypes } from './choices.ts'
 
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER
 
-export const gpuType = z.enum(['h100', 'h200', 'b200'])
+export const gpuType = z.enum(gpuTypes)
 export type GpuType = z.infer<typeof gpuType>
 
-export const networkType = z.enum(['infiniband', 'ethernet'])
+export const networkType = z.enum(networkTypes)
 export type NetworkType = z.infer<typeof networkType>
 
 export const gpuFormFactor = z.enum(['sxm5', 'sxm6', 'pcie'])

@@ -4,13 +4,14 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { suppliedHost } from './host.ts'
 import { pageQuery, priceUsdText, searchText, textIdParams, timeText } from './shared.ts'
+import { offerings } from './choices.ts'
 
 export const suppliedMachine = z
   .object({
     id: z.string(),
     clusterName: z.string(),
     region: z.string(),
-    offering: z.enum(['marketplace', 'virtual-machine', 'bare-metal']),
+    offering: z.enum(offerings),
     status: z.string(),
     listed: z.boolean(),
     gpuModel: z.string(),

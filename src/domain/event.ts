@@ -1,5 +1,5 @@
 /** An event before it is written. */
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 
 export type EventSubject = 'rental' | 'volume' | 'balance' | 'key' | 'webhook' | 'account' | 'budget' | 'deployment'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { eventTypes, type EventType } from '../contract/event.ts'
+import { eventTypes, type EventType } from '../contract/event-type.ts'
 import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import { describeNotice, noticeOf } from './notification.ts'
 

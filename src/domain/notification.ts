@@ -1,6 +1,6 @@
 /** Which events are notifications, and how a notification reads. E-mail, API, CLI and console show the same texts. */
 import { formatUsdForPeople, parseUsd } from '../base/money.ts'
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import type { NotificationRecord } from '../contract/notification.ts'
 import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'

@@ -4,7 +4,7 @@
  * or under another host name.
  */
 import type { FastifyRequest } from 'fastify'
-import type { ConsoleWelcome } from '../contract/session.ts'
+import type { ConsoleWelcome } from '../contract/session-body.ts'
 import { readPrivateFile, writePrivateFile } from './data-folder.ts'
 import type { DemoLink } from './demo-link.ts'
 import { DEMO_KEY, OPERATOR_KEY } from './first-run.ts'

@@ -10,7 +10,8 @@
  */
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { AccountEvent, EventType } from '../contract/event.ts'
+import type { AccountEvent } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { Db } from './database.ts'
 import { eventColumns, eventRecord, type EventRow } from './event.ts'
 

@@ -1,6 +1,7 @@
 /** Events of accounts. `transact` writes those recorded in a transaction at its end. */
 import { formatInstant, type Instant } from '../base/instant.ts'
-import type { EventRecord, EventType } from '../contract/event.ts'
+import type { EventRecord } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { NewEvent } from '../domain/event.ts'
 import type { Db, Tx } from './database.ts'
 

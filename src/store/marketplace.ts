@@ -4,7 +4,7 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
-import type { MarketplaceSort } from '../contract/marketplace-search.ts'
+import type { MarketplaceSort } from '../contract/choices.ts'
 import type { Db } from './database.ts'
 import { hasDisk, isPresent, type ListedMachine } from './machine.ts'
 import { uptimeOf } from './machine-uptime.ts'

@@ -1,7 +1,8 @@
 /** Deliveries: one event on its way to one webhook. A pending delivery is sent even if the webhook is disabled. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import type { EventRecord, EventType } from '../contract/event.ts'
+import type { EventRecord } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { DisabledReason } from '../domain/webhook.ts'
 import { at, type Db, type Tx } from './database.ts'
 import { eventRecord } from './event.ts'

@@ -3,7 +3,7 @@ import type { Selectable } from 'kysely'
 import { toDate, toDateOrNull } from '../base/instant.ts'
 import { randomId } from '../base/id.ts'
 import { limits } from '../base/limits.ts'
-import type { EventType } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 

@@ -1,5 +1,6 @@
 /** Events: title, tone, and the data worth showing. */
-import type { EventRecord, EventType } from '../contract/event.ts'
+import type { EventRecord } from '../contract/event.ts'
+import type { EventType } from '../contract/event-type.ts'
 import { replicaReason, scaledText } from './deployment.ts'
 import { gpusLabel } from './gpu.ts'
 import { hourlyPrice, money } from './money.ts'

@@ -1,6 +1,6 @@
 /** Every value that the API can send has a label. */
 import { describe, expect, test } from 'vitest'
-import { eventTypes, type EventType } from '../contract/event.ts'
+import { eventTypes, type EventType } from '../contract/event-type.ts'
 import type { RentalState } from '../contract/rental.ts'
 import { rentalMoves } from '../domain/rental.ts'
 import { eventDetail, eventSubject, eventTitle, eventTone } from './event.ts'

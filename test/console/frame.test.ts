@@ -7,7 +7,7 @@ import { openLine } from '../harness/cut-line.ts'
 import { succeed } from '../harness/journey.ts'
 import { waitFor } from '../harness/wait.ts'
 
-const FIRST_LOAD_BYTES = 255_000
+const FIRST_LOAD_BYTES = 180_000
 /** A fiftieth of the layout shift that counts as good. */
 const STILL = 0.002
 const PHONE = { width: 390, height: 780 }

@@ -1,7 +1,7 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { oneOf, searchReader, text } from '../../search.ts'
 
-export const accountsSearch = z.object({
-  find: z.string().max(200).optional().catch(undefined),
-  standing: z.enum(['good', 'suspended', 'supplier']).optional().catch(undefined),
+export const accountsSearch = searchReader({
+  find: text,
+  standing: oneOf(['good', 'suspended', 'supplier']),
 })

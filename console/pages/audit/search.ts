@@ -1,8 +1,8 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { searchReader, text } from '../../search.ts'
 
-export const auditSearch = z.object({
-  accountId: z.string().min(1).max(50).optional().catch(undefined),
+export const auditSearch = searchReader({
+  accountId: text,
   /** The page shown; the newest without it. */
-  cursor: z.string().min(1).max(200).optional().catch(undefined),
+  cursor: text,
 })

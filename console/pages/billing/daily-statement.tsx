@@ -1,7 +1,7 @@
 /** The statement of a month: one line per day and resource, with a CSV download. */
 import type { Reply } from '../../../src/client/client.ts'
 import { addMs, formatInstant, instantOf, parseInstant, startOfNextMonth } from '../../../src/base/instant.ts'
-import { api } from '../../../src/contract/api.ts'
+import { routes } from '../../../src/contract/routes.ts'
 import { entryLabels } from '../../../src/view/ledger.ts'
 import { money } from '../../../src/view/money.ts'
 import { badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -44,7 +44,7 @@ export function DailyStatement({ month, onMonth }: DailyStatementProps) {
   const today = formatInstant(instantOf(useNow())).slice(0, DAY_CHARS)
   const current = today.slice(0, MONTH_CHARS)
   const range = rangeOf(month ?? current, today)
-  const download = `${api.exportStatement.path}?${new URLSearchParams(range).toString()}`
+  const download = `${routes.exportStatement.path}?${new URLSearchParams(range).toString()}`
   return (
     <div className="flex flex-col gap-4">
       <div className="flex flex-wrap items-end justify-between gap-3">

@@ -1,6 +1,6 @@
 /** Monthly invoices, with a printable page for each. */
 import type { Reply } from '../../../src/client/client.ts'
-import { api } from '../../../src/contract/api.ts'
+import { routes } from '../../../src/contract/routes.ts'
 import { localDate } from '../../../src/view/time.ts'
 import { money } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
@@ -52,7 +52,7 @@ function InvoiceDialog({ month, onClose }: { month: string; onClose: () => void 
       </Answer>
       <DialogButtons>
         <a
-          href={api.getInvoicePage.path.replace('{month}', month)}
+          href={routes.getInvoicePage.path.replace('{month}', month)}
           target="_blank"
           rel="noreferrer"
           className="inline-flex min-h-9 items-center rounded-md border border-line-strong bg-surface px-3 py-1.5 text-sm font-medium hover:bg-sunken"

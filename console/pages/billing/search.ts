@@ -1,12 +1,8 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { matching, oneOf, searchReader } from '../../search.ts'
 
-export const billingSearch = z.object({
-  tab: z.enum(['statement', 'changes', 'budgets', 'invoices', 'purchases']).optional().catch(undefined),
+export const billingSearch = searchReader({
+  tab: oneOf(['statement', 'changes', 'budgets', 'invoices', 'purchases']),
   /** Month of the statement, such as 2026-11. */
-  month: z
-    .string()
-    .regex(/^\d{4}-(0[1-9]|1[0-2])$/)
-    .optional()
-    .catch(undefined),
+  month: matching(/^\d{4}-(0[1-9]|1[0-2])$/),
 })

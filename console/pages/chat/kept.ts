@@ -26,6 +26,10 @@ const turn = z.object({
 const keptConversation = z.object({ id: z.string(), title: z.string(), system: z.string(), turns: z.array(turn) })
 type KeptConversation = z.output<typeof keptConversation>
 
+function readKept(stored: unknown): KeptConversation[] | undefined {
+  return z.array(keptConversation).max(MAX_KEPT).safeParse(stored).data
+}
+
 export interface Kept {
   readonly all: readonly KeptConversation[]
   /** The one that is shown; a new one has no turns yet. */
@@ -39,7 +43,7 @@ export interface Kept {
 
 export function useKept(): Kept {
   const { account } = useMe()
-  const [all, setAll] = useStored(`berth.chat.${account.id}`, z.array(keptConversation).max(MAX_KEPT), [])
+  const [all, setAll] = useStored(`berth.chat.${account.id}`, readKept, [])
   const [current, setCurrent] = useState<KeptConversation>(emptyConversation)
   return {
     all,

@@ -1,9 +1,9 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { day, oneOf, searchReader } from '../../search.ts'
 
-export const costsSearch = z.object({
+export const costsSearch = searchReader({
   /** First and last day, UTC. */
-  from: z.iso.date().optional().catch(undefined),
-  to: z.iso.date().optional().catch(undefined),
-  by: z.enum(['kind', 'resource', 'label', 'key', 'member']).optional().catch(undefined),
+  from: day,
+  to: day,
+  by: oneOf(['kind', 'resource', 'label', 'key', 'member']),
 })

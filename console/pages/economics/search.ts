@@ -1,8 +1,8 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { day, searchReader } from '../../search.ts'
 
-export const economicsSearch = z.object({
+export const economicsSearch = searchReader({
   /** First and last day, UTC. */
-  from: z.iso.date().optional().catch(undefined),
-  to: z.iso.date().optional().catch(undefined),
+  from: day,
+  to: day,
 })

@@ -1,6 +1,6 @@
 /** The account's events, newest first, live. */
 import { getRouteApi } from '@tanstack/react-router'
-import { eventTypes, type EventType } from '../../../src/contract/event.ts'
+import { eventTypes, type EventType } from '../../../src/contract/event-type.ts'
 import { eventTitle } from '../../../src/view/event.ts'
 import { choicesOf, FilterBar } from '../../list/filter.tsx'
 import { Button, ButtonLink } from '../../ui/button.tsx'

@@ -2,7 +2,7 @@
 import { useInfiniteQuery, type InfiniteData, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
-import type { EventType } from '../../../src/contract/event.ts'
+import type { EventType } from '../../../src/contract/event-type.ts'
 import { call } from '../../api/query.ts'
 
 const PAGE_EVENTS = 50

@@ -1,7 +1,7 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
-import { eventTypes, type EventType } from '../../../src/contract/event.ts'
+/** Search parameters of this page. */
+import { oneOf, searchReader } from '../../search.ts'
+import { eventTypes, type EventType } from '../../../src/contract/event-type.ts'
 
 const types = Object.keys(eventTypes) as [EventType, ...EventType[]]
 
-export const eventsSearch = z.object({ type: z.enum(types).optional().catch(undefined) })
+export const eventsSearch = searchReader({ type: oneOf(types) })

@@ -1,13 +1,12 @@
 /** Filters of the marketplace. Text stays as typed, even while it is not a valid filter. */
 import { useState } from 'react'
-import type { z } from 'zod'
 import type { Reply } from '../../../src/client/client.ts'
 import { gpuLabel } from '../../../src/view/gpu.ts'
 import { number } from '../../../src/view/number.ts'
 import { SelectField, TextField, type Choice } from '../../ui/field.tsx'
 import type { marketplaceSearch } from './search.ts'
 
-type Search = z.output<typeof marketplaceSearch>
+type Search = ReturnType<typeof marketplaceSearch>
 export type Change = (changed: Search) => void
 
 const freeSteps = [1, 2, 4, 8] as const

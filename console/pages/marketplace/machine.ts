@@ -4,7 +4,6 @@
  */
 import { useQueries } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { z } from 'zod'
 import { parseUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
 import type { CallInput, Reply } from '../../../src/client/client.ts'
 import type { ClientError } from '../../../src/client/error.ts'
@@ -33,7 +32,7 @@ export interface Machines {
   readonly show: (first: number, last: number) => void
 }
 
-export function useMachines(search: z.output<typeof marketplaceSearch>): Machines {
+export function useMachines(search: ReturnType<typeof marketplaceSearch>): Machines {
   const [pages, setPages] = useState<readonly number[]>([0])
   const [known, setKnown] = useState<number>()
   const { sort = 'price', down = false, each = false, template: _template, like: _like, ...filter } = search

@@ -1,7 +1,7 @@
 /** All marketplace machines. Filters and sorting are in the URL. */
 import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useMemo, useState } from 'react'
-import { marketplaceSorts, type MarketplaceSort } from '../../../src/contract/marketplace-search.ts'
+import { marketplaceSorts, type MarketplaceSort } from '../../../src/contract/choices.ts'
 import { count, number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'

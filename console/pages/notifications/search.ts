@@ -1,6 +1,6 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { oneOf, searchReader } from '../../search.ts'
 
-export const notificationsSearch = z.object({
-  tab: z.enum(['all', 'unread', 'settings']).optional().catch(undefined),
+export const notificationsSearch = searchReader({
+  tab: oneOf(['all', 'unread', 'settings']),
 })

@@ -1,8 +1,8 @@
-/** Search parameters of the chat, image and speech pages. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of the chat, image and speech pages. */
+import { searchReader, text } from '../../search.ts'
 
-export const playgroundSearch = z.object({
+export const playgroundSearch = searchReader({
   /** The second model of a comparison. */
-  with: z.string().min(1).max(200).optional().catch(undefined),
-  model: z.string().min(1).max(200).optional().catch(undefined),
+  with: text,
+  model: text,
 })

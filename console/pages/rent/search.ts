@@ -1,17 +1,15 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
-import { rentalType } from '../../../src/contract/rental.ts'
-import { region } from '../../../src/contract/region.ts'
-import { gpuType, networkType } from '../../../src/contract/shared.ts'
+/** Search parameters of this page. */
+import { gpuTypes, networkTypes, regions, rentalTypes } from '../../../src/contract/choices.ts'
+import { count, oneOf, searchReader, text } from '../../search.ts'
 
-export const rentSearch = z.object({
-  kind: rentalType.optional().catch(undefined),
-  region: region.optional().catch(undefined),
-  gpu: gpuType.optional().catch(undefined),
-  network: networkType.optional().catch(undefined),
+export const rentSearch = searchReader({
+  kind: oneOf(rentalTypes),
+  region: oneOf(regions),
+  gpu: oneOf(gpuTypes),
+  network: oneOf(networkTypes),
   /** The template to start with. */
-  template: z.string().max(100).optional().catch(undefined),
+  template: text,
   /** The rental whose settings fill in the form. */
-  like: z.coerce.string().max(100).optional().catch(undefined),
-  count: z.int().min(1).max(4_096).optional().catch(undefined),
+  like: text,
+  count: count(4_096),
 })

@@ -1,7 +1,7 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { oneOf, searchReader } from '../../search.ts'
 
 const rentalTabs = ['state', 'metrics', 'terminal', 'logs', 'volumes', 'events'] as const
 export type RentalTab = (typeof rentalTabs)[number]
 
-export const rentalSearch = z.object({ tab: z.enum(rentalTabs).optional().catch(undefined) })
+export const rentalSearch = searchReader({ tab: oneOf(rentalTabs) })

@@ -4,7 +4,7 @@
  */
 import { lazy, Suspense, useRef, useState } from 'react'
 import { isClientError, unreachable, type ClientError } from '../../../src/client/error.ts'
-import { api } from '../../../src/contract/api.ts'
+import { routes } from '../../../src/contract/routes.ts'
 import { missingScope, useMay } from '../../api/me.ts'
 import { call } from '../../api/query.ts'
 import { checkLogAccess, isSimulatedMachine } from '../../api/rental-log.ts'
@@ -83,7 +83,7 @@ export function RentalTerminal({ id, isRunning }: { id: string; isRunning: boole
       <Suspense fallback={<Skeleton rows={10} className="h-[28rem] overflow-hidden" />}>
         <TerminalScreen
           key={session}
-          path={`${api.getRental.path.replace('{id}', String(state.rentalId))}/terminal` as `/${string}`}
+          path={`${routes.getRental.path.replace('{id}', String(state.rentalId))}/terminal` as `/${string}`}
           protocol={PROTOCOL}
           label="Terminal"
           onEnd={(message) => setState({ is: 'ended', rentalId: state.rentalId, message })}

@@ -1,6 +1,7 @@
 /** The states of a machine so far, and the possible next ones. */
 import type { ReactNode } from 'react'
-import type { EventRecord, EventType } from '../../../src/contract/event.ts'
+import type { EventRecord } from '../../../src/contract/event.ts'
+import type { EventType } from '../../../src/contract/event-type.ts'
 import type { RentalState } from '../../../src/contract/rental.ts'
 import { localTime } from '../../../src/view/time.ts'
 import { eventDetail } from '../../../src/view/event.ts'

@@ -1,6 +1,5 @@
 /** Current and ended rentals of every kind. */
 import { getRouteApi } from '@tanstack/react-router'
-import type { z } from 'zod'
 import { rentalState } from '../../../src/contract/rental.ts'
 import type { OwnMachine } from '../../../src/view/own-machine.ts'
 import { rentalKindLabels } from '../../../src/view/rental.ts'
@@ -49,7 +48,7 @@ export function RentalsPage() {
   )
 }
 
-type Filter = z.output<typeof rentalsSearch>
+type Filter = ReturnType<typeof rentalsSearch>
 
 function CurrentRentals() {
   const filter = route.useSearch()

@@ -1,11 +1,11 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
-import { rentalState } from '../../../src/contract/rental.ts'
+/** Search parameters of this page. */
+import { rentalStates } from '../../../src/contract/choices.ts'
+import { oneOf, searchReader, text } from '../../search.ts'
 
-export const rentalsSearch = z.object({
-  tab: z.enum(['ended']).optional().catch(undefined),
-  kind: z.enum(['virtual-machine', 'bare-metal', 'container']).optional().catch(undefined),
-  state: rentalState.optional().catch(undefined),
+export const rentalsSearch = searchReader({
+  tab: oneOf(['ended']),
+  kind: oneOf(['virtual-machine', 'bare-metal', 'container']),
+  state: oneOf(rentalStates),
   /** Part of a name or label. */
-  find: z.string().max(100).optional().catch(undefined),
+  find: text,
 })

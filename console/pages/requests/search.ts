@@ -1,10 +1,10 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
-import { requestOutcome } from '../../../src/contract/request-log.ts'
+/** Search parameters of this page. */
+import { requestOutcomes } from '../../../src/contract/choices.ts'
+import { oneOf, searchReader, text } from '../../search.ts'
 
-export const requestsSearch = z.object({
-  model: z.string().min(1).max(200).optional().catch(undefined),
-  outcome: requestOutcome.optional().catch(undefined),
+export const requestsSearch = searchReader({
+  model: text,
+  outcome: oneOf(requestOutcomes),
   /** Which one is open. */
-  request: z.string().min(1).max(100).optional().catch(undefined),
+  request: text,
 })

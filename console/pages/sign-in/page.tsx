@@ -9,7 +9,8 @@ import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { TextField } from '../../ui/field.tsx'
-import { WELCOME_PATH, type ConsoleWelcome } from '../../../src/contract/session.ts'
+import { WELCOME_PATH } from '../../../src/contract/session.ts'
+import type { ConsoleWelcome } from '../../../src/contract/session-body.ts'
 
 const route = getRouteApi('/sign-in')
 

@@ -1,5 +1,5 @@
 /** Live events of all accounts, newest first. */
-import { eventTypes } from '../../../src/contract/event.ts'
+import { eventTypes } from '../../../src/contract/event-type.ts'
 import type { Reply } from '../../../src/client/client.ts'
 import { eventDetail } from '../../../src/view/event.ts'
 import { accountColumn, agoColumn, textColumn, type Columns } from '../../list/column.tsx'

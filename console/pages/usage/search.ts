@@ -1,9 +1,9 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { day, oneOf, searchReader } from '../../search.ts'
 
-export const usageSearch = z.object({
+export const usageSearch = searchReader({
   /** First and last day, UTC. */
-  from: z.iso.date().optional().catch(undefined),
-  to: z.iso.date().optional().catch(undefined),
-  by: z.enum(['day', 'model', 'key', 'rental']).optional().catch(undefined),
+  from: day,
+  to: day,
+  by: oneOf(['day', 'model', 'key', 'rental']),
 })

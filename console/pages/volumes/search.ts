@@ -1,9 +1,9 @@
-/** Search parameters of this page. Invalid values are ignored. */
-import { z } from 'zod'
+/** Search parameters of this page. */
+import { flag, searchReader, text } from '../../search.ts'
 
-export const volumesSearch = z.object({
+export const volumesSearch = searchReader({
   /** The dialog is open, for this region and machine. */
-  create: z.boolean().optional().catch(undefined),
-  region: z.string().max(100).optional().catch(undefined),
-  machine: z.string().max(255).optional().catch(undefined),
+  create: flag,
+  region: text,
+  machine: text,
 })

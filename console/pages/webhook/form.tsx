@@ -1,7 +1,7 @@
 /** Creating and editing a webhook: its URL and its events. */
 import { useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
-import { eventTypes, type EventType } from '../../../src/contract/event.ts'
+import { eventTypes, type EventType } from '../../../src/contract/event-type.ts'
 import { FormFrame } from '../../form/dialog.tsx'
 import { optionalText } from '../../form/read.ts'
 import { useCallForm } from '../../form/use-form.ts'

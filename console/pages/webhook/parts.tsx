@@ -1,6 +1,6 @@
 /** Parts shared by the list of webhooks and the page of one. */
 import type { Reply } from '../../../src/client/client.ts'
-import type { EventType } from '../../../src/contract/event.ts'
+import type { EventType } from '../../../src/contract/event-type.ts'
 import { count } from '../../../src/view/number.ts'
 import { CallButton } from '../../form/dialog.tsx'
 import { Badge } from '../../ui/badge.tsx'

@@ -1,0 +1,16 @@
+/** Bodies of the paths with which the console signs in (session.ts). */
+import { z } from 'zod'
+import { limits } from '../base/limits.ts'
+
+export const openWelcome = z.strictObject({ token: z.string().min(1).max(100) })
+
+export const signIn = z.strictObject({ key: z.string().trim().min(1).max(limits.apiKeyChars) })
+
+export const consoleWelcome = z.strictObject({
+  /** The demo account's key, for the holder of the printed link. */
+  demoKey: z.string().optional(),
+  /** Paths of the demo account's and the operator's keys, as seen from the directory in which the server was started. */
+  keyFile: z.string().optional(),
+  operatorKeyFile: z.string().optional(),
+})
+export type ConsoleWelcome = z.output<typeof consoleWelcome>
