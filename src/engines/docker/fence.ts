@@ -18,9 +18,9 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { isIP } from 'node:net'
 import type { HostFault } from '../../contract/agent.ts'
 import { formatInstant, systemClock, type Instant } from '../../base/instant.ts'
+import { acceptDns, isLoopback, PRIVATE_IPV4, PRIVATE_IPV6, resolversOfHost } from '../private-network.ts'
 import { NeverStarts } from '../runtime.ts'
 import { isolatePorts } from './bridge-port.ts'
 import { runIn } from './run-in.ts'
@@ -40,17 +40,7 @@ const BRIDGE_PREFIX = 'berth'
 const BRIDGE_HASH_CHARS = 10
 /** The longest time for which changed rules may go unnoticed. */
 const CHECK_MS = 10_000
-const RESOLVER_FILE = '/etc/resolv.conf'
-const MAX_RESOLVERS = 8
 const OURS = `"${BRIDGE_PREFIX}*"`
-
-/** Not the internet: private, shared, link-local, loopback, benchmarks, multicast, reserved. */
-const PRIVATE_IPV4 = `0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24,
-  192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3`
-/** The same, plus the IPv4 ranges behind a NAT64 gateway. */
-const PRIVATE_IPV6 = `::/127, ::ffff:0:0/96, 64:ff9b:1::/48, fc00::/7, fe80::/10, fec0::/10, ff00::/8,
-  64:ff9b::/104, 64:ff9b::a00:0/104, 64:ff9b::6440:0/106, 64:ff9b::7f00:0/104, 64:ff9b::a9fe:0/112,
-  64:ff9b::ac10:0/108, 64:ff9b::c0a8:0/112, 64:ff9b::c612:0/111`
 
 export function bridgeOf(id: string): string {
   return BRIDGE_PREFIX + createHash('sha256').update(id).digest('hex').slice(0, BRIDGE_HASH_CHARS)
@@ -61,13 +51,9 @@ const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
 
 /** One transaction, so there is no moment without rules. */
 function rulesFor(resolvers: readonly string[]): string {
-  const names = resolvers.flatMap((address) => {
-    const to = `${isIP(address) === 6 ? 'ip6' : 'ip'} daddr ${address}`
-    return [`${to} udp dport 53 accept`, `${to} tcp dport 53 accept`]
-  })
   return `${noRules}table inet ${TABLE} {
   chain refuse {
-    ${names.join('\n    ')}
+    ${acceptDns(resolvers)}
     meta l4proto tcp reject with tcp reset
     reject
   }
@@ -236,21 +222,13 @@ export class ContainerFence {
 }
 
 async function currentRules(): Promise<string> {
-  return rulesFor(await resolversOfHost())
+  // The daemon passes the host's resolvers on to containers; it queries a loopback one by itself.
+  return rulesFor((await resolversOfHost()).filter((address) => !isLoopback(address)))
 }
 
 async function runNft(networkNamespace: string | undefined, args: readonly string[], input: string): Promise<string> {
   if (process.getuid?.() !== 0) throw new Error('the agent is not running as root.')
   return runIn(networkNamespace, 'nft', args, input)
-}
-
-/** The host's resolvers, which the daemon passes on to containers; it queries a loopback one by itself. */
-async function resolversOfHost(): Promise<string[]> {
-  const text = await readFile(RESOLVER_FILE, 'utf8').catch(() => '')
-  return [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)]
-    .map(([, address = '']) => address)
-    .filter((address) => isIP(address) !== 0 && !address.startsWith('127.') && address !== '::1')
-    .slice(0, MAX_RESOLVERS)
 }
 
 function messageOf(error: unknown): string {

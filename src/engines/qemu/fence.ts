@@ -1,8 +1,9 @@
 /**
  * Isolates machines from their host. Connections of a guest come from QEMU itself: traffic to 10.0.2.2 arrives on the
  * host's loopback, where services trust everyone. So each QEMU runs as its own user from a fixed, unused range, and
- * nftables rules forbid these users new connections to the host's addresses and to link-local ones, which serve secrets
- * in clouds. Replies to connections from the host pass, and so does DNS to the host's resolver.
+ * nftables rules forbid these users new connections to the host's addresses, and to private and link-local ones: those
+ * of its owner's network, and in clouds of services that hand out secrets. Replies to connections from the host pass, and
+ * so does DNS to the host's resolvers, which QEMU asks for its guests.
  *
  * The rules are in a table of their own, present while there are machines and restored after a flush. Without root or
  * nftables machines run without them, and the notes say so.
@@ -10,6 +11,7 @@
 import { randomInt } from 'node:crypto'
 import fs from 'node:fs/promises'
 import { unlessGone } from './machine-files.ts'
+import { acceptDns, PRIVATE_IPV4, PRIVATE_IPV6, resolversOfHost } from '../private-network.ts'
 import { runProgram } from '../run-program.ts'
 
 /** Outside the ranges of Debian, systemd and directory services. */
@@ -22,8 +24,10 @@ const PICKS = 100
 /** Atomic, and no error if the table is missing. */
 const noRules = `add table inet ${TABLE}\ndelete table inet ${TABLE}\n`
 /** Atomic, so that there is no moment without rules. */
-const rules = `${noRules}table inet ${TABLE} {
+function rulesFor(resolvers: readonly string[]): string {
+  return `${noRules}table inet ${TABLE} {
   chain refuse {
+    ${acceptDns(resolvers)}
     meta l4proto tcp reject with tcp reset
     reject
   }
@@ -32,14 +36,13 @@ const rules = `${noRules}table inet ${TABLE} {
     meta skuid < ${FIRST_USER} accept
     meta skuid >= ${FIRST_USER + USERS} accept
     ct state != new accept
-    udp dport 53 accept
-    tcp dport 53 accept
     fib daddr type { local, broadcast, anycast, multicast } goto refuse
-    ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 } goto refuse
-    ip6 daddr { ::/127, fe80::/10, fd00:ec2::/32 } goto refuse
+    ip daddr { ${PRIVATE_IPV4} } goto refuse
+    ip6 daddr { ${PRIVATE_IPV6} } goto refuse
   }
 }
 `
+}
 
 export interface FenceOptions {
   readonly hasMachines: () => Promise<boolean>
@@ -84,8 +87,10 @@ export class Fence {
   notes(): readonly string[] {
     if (!this.#options.needsRules || this.#why === undefined) return []
     return this.#why === null
-      ? [`Virtual machines cannot connect to this host or to link-local addresses (nftables, table inet ${TABLE}).`]
-      : [`Virtual machines can connect to services on this host's loopback address through 10.0.2.2: ${this.#why}`]
+      ? [`Virtual machines cannot connect to this host or to private networks (nftables, table inet ${TABLE}).`]
+      : [
+          `Virtual machines can connect to this host's private network, and through 10.0.2.2 to its loopback address: ${this.#why}`,
+        ]
   }
 
   async #maintain(): Promise<void> {
@@ -96,7 +101,8 @@ export class Fence {
     if (!wanted && !this.#isUp) return
     try {
       const signal = new AbortController().signal
-      await runProgram('nft', ['-f', '-'], { signal, timeoutMs: NFT_MS, input: wanted ? rules : noRules })
+      const input = wanted ? rulesFor(await resolversOfHost()) : noRules
+      await runProgram('nft', ['-f', '-'], { signal, timeoutMs: NFT_MS, input })
       this.#isUp = wanted
       this.#why = null
     } catch (error) {
