@@ -53,7 +53,7 @@ async function admit(
 ): Promise<Result<Admitted>> {
   const { rates, authenticator, app } = options
   if (endpoint.access === 'public') {
-    const rate = rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
+    const rate = rates.takeByAddress('address', request.ip, defaultRates.perAddress)
     return rate.allowed ? { ok: true, value: anonymous } : tooMany(reply, rate, app.clock.now())
   }
   const caller = await authenticator.authenticate(credentialsOf(request))
@@ -76,7 +76,7 @@ export function countFailedKey(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Failure {
-  const rate = rates.takeLocal(`failed:${request.ip}`, defaultRates.perAddressUnauthenticated)
+  const rate = rates.takeByAddress('failed', request.ip, defaultRates.perAddressUnauthenticated)
   return rate.allowed ? failure : tooMany(reply, rate, app.clock.now())
 }
 

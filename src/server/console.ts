@@ -73,7 +73,7 @@ export function addConsoleRoutes(server: FastifyInstance, options: ConsoleOption
 
 /** As for a public operation; and other sites may neither sign somebody in nor out. */
 function admitAddress(options: ConsoleOptions, request: FastifyRequest, reply: FastifyReply): Failure | undefined {
-  const rate = options.rates.takeLocal(`address:${request.ip}`, defaultRates.perAddress)
+  const rate = options.rates.takeByAddress('address', request.ip, defaultRates.perAddress)
   if (!rate.allowed) return tooMany(reply, rate, options.app.clock.now())
   if (!isCrossSite(request)) return undefined
   return fail('cross_site')

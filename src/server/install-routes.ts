@@ -67,7 +67,7 @@ function countDownload(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Failure | undefined {
-  const rate = rates.takeLocal(`download:${request.ip}`, defaultRates.perAddressUnauthenticated)
+  const rate = rates.takeByAddress('download', request.ip, defaultRates.perAddressUnauthenticated)
   return rate.allowed ? undefined : tooMany(reply, rate, clock.now())
 }
 

@@ -43,7 +43,7 @@ export interface PortProxyOptions {
   readonly links: HostLinks
   readonly domain: PortDomain | undefined
   readonly authenticator: Pick<Authenticator, 'authenticate'>
-  readonly rates: Pick<RateLimiter, 'takeLocal'>
+  readonly rates: Pick<RateLimiter, 'takeByAddress'>
   readonly shares: PortShares
   readonly trustedProxy: TrustedProxy | undefined
   readonly log: Logger
@@ -231,7 +231,7 @@ class Ports {
   /** Wrong tokens and guessed names count like wrong keys. */
   #countStranger(address: string, failure: Failure): Failure {
     const { rates, app } = this.#options
-    const rate = rates.takeLocal(`failed:${address}`, defaultRates.perAddressUnauthenticated)
+    const rate = rates.takeByAddress('failed', address, defaultRates.perAddressUnauthenticated)
     if (rate.allowed) return failure
     return fail('rate_limited', { limit: rate.limit, retryAfterMs: Math.max(1_000, rate.resetAt - app.clock.now()) })
   }

@@ -171,14 +171,27 @@ describe('several units at once', () => {
 describe('the limit of one server', () => {
   test('counts by subject and minute, in bounded memory', () => {
     const limiter = start()
-    const ask = () => limiter.takeLocal('192.0.2.1', 3)
+    const ask = () => limiter.takeByAddress('read', '192.0.2.1', 3)
     expect([ask(), ask(), ask(), ask()].map((answer) => answer.allowed)).toEqual([true, true, true, false])
     expect(ask()).toMatchObject({ limit: 3, remaining: 0 })
-    expect(limiter.takeLocal('192.0.2.2', 3)).toMatchObject({ allowed: true, remaining: 2 })
-    for (let n = 0; n < limits.rateSubjects; n += 1) limiter.takeLocal(`other:${n}`, 1)
+    expect(limiter.takeByAddress('read', '192.0.2.2', 3)).toMatchObject({ allowed: true, remaining: 2 })
+    for (let n = 0; n < limits.rateSubjects; n += 1) limiter.takeByAddress('other', String(n), 1)
     // The oldest subject was evicted.
     expect(ask()).toMatchObject({ allowed: true })
     fixture.clock.advance(MINUTE_MS)
     expect(ask()).toMatchObject({ allowed: true, remaining: 2 })
+  })
+  test('counts an IPv6 network of one client as one address', () => {
+    const limiter = start()
+    const ask = (address: string) => limiter.takeByAddress('read', address, 2).allowed
+    expect([ask('2001:db8:1:2::1'), ask('2001:db8:1:2:ffff::9'), ask('2001:db8:1:2::3')]).toEqual([true, true, false])
+    expect(ask('2001:db8:1:3::1')).toBe(true)
+    // An IPv4 client of a server that listens on both.
+    expect([ask('::ffff:192.0.2.7'), ask('192.0.2.7'), ask('192.0.2.7'), ask('192.0.2.8')]).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ])
   })
 })

@@ -3,6 +3,7 @@
  * and spends it in memory. An unspent slice is lost with its minute, so the limit is never exceeded but sometimes not
  * reached. A counter must not stop service: without the database each server counts alone.
  */
+import ipaddr from 'ipaddr.js'
 import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { within } from '../base/within.ts'
@@ -37,8 +38,8 @@ export interface RateLimiter {
   giveBack(subject: string, amount: number, resetAt?: number): void
   /** Counts units used beyond what was taken; later requests of this minute wait for them. */
   owe(subject: string, amount: number): void
-  /** Counts on this server only, for addresses without a key. */
-  takeLocal(subject: string, limitPerMinute: number): RateAnswer
+  /** Counts on this server only, for clients without a key. An IPv6 network of one client (/64) counts as one address. */
+  takeByAddress(what: string, address: string, limitPerMinute: number): RateAnswer
 }
 
 interface Bucket {
@@ -122,14 +123,21 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     owe: (subject, amount) => {
       shared.of(startOfMinute(clock.now()), subject).left -= amount
     },
-    takeLocal: (subject, limit) => {
+    takeByAddress: (what, address, limit) => {
       const minute = startOfMinute(clock.now())
-      const count = local.of(minute, subject)
+      const count = local.of(minute, `${what}:${networkOf(address)}`)
       const allowed = count.spent < limit
       if (allowed) count.spent += 1
       return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
     },
   }
+}
+
+/** Providers give each client at least 2^64 IPv6 addresses. */
+function networkOf(address: string): string {
+  if (!address.includes(':') || !ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(':') : parsed.toString()
 }
 
 interface Window<Count> {

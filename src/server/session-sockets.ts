@@ -172,7 +172,7 @@ async function admit(options: SessionSocketsOptions, request: IncomingMessage): 
     fail('rate_limited', { limit, retryAfterMs: Math.max(1_000, resetAt - app.clock.now()) })
   const caller = await authenticator.authenticate(credentialsOfUpgrade(request, trustedProxy))
   if (!caller.ok) {
-    const rate = rates.takeLocal(`failed:${addressOf(request, trustedProxy)}`, defaultRates.perAddressUnauthenticated)
+    const rate = rates.takeByAddress('failed', addressOf(request, trustedProxy), defaultRates.perAddressUnauthenticated)
     return rate.allowed ? caller : limited(rate.limit, rate.resetAt)
   }
   const rate = await rates.take(`key:${caller.value.keyId}`, caller.value.requestsPerMinute ?? defaultRates.perKey)

@@ -22,7 +22,7 @@ export function addUnsubscribeRoutes(server: FastifyInstance, options: { app: Ap
     return typeof token === 'string' && token.length <= MAX_TOKEN_CHARS ? token : ''
   }
   const isTooOften = (request: FastifyRequest): boolean =>
-    !rates.takeLocal(`address:${request.ip}`, defaultRates.perAddressUnauthenticated).allowed
+    !rates.takeByAddress('address', request.ip, defaultRates.perAddressUnauthenticated).allowed
 
   server.get(UNSUBSCRIBE_PATH, async (request, reply) => {
     if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
