@@ -30,6 +30,7 @@ const segment = fc
       held: committed ? nanoUsdOf(held + costOfSpan(pricePerHour, 2 * DAY_MS)) : held,
       chargedUntil: lostMs === null ? null : addMs(startedAt, Math.min(lostMs, ranMs)),
       committed,
+      ofHouse: false,
     }
   })
 const standing = fc
@@ -41,6 +42,7 @@ const standing = fc
     committed: sumUsd(segments.map(({ held, committed }) => (committed ? held : zeroUsd))),
     creditLine: zeroUsd,
     creditUsed: zeroUsd,
+    houseMoney: zeroUsd,
     segments,
   }))
 
@@ -81,6 +83,7 @@ describe('a machine at $2/hr with a balance of $10', () => {
     held: usd('2'),
     chargedUntil: null,
     committed: false,
+    ofHouse: false,
   }
   const account: Standing = {
     available: usd('8'),
@@ -89,6 +92,7 @@ describe('a machine at $2/hr with a balance of $10', () => {
     committed: zeroUsd,
     creditLine: zeroUsd,
     creditUsed: zeroUsd,
+    houseMoney: zeroUsd,
     segments: [running],
   }
 
@@ -108,5 +112,18 @@ describe('a machine at $2/hr with a balance of $10', () => {
       segments: [{ ...running, startedAt: addMs(NOW, -3 * HOUR_MS), settledUntil: addMs(NOW, -3 * HOUR_MS) }],
     }
     expect(balanceOf(late, NOW)).toMatchObject({ balance: usd('4'), available: usd('4'), held: zeroUsd })
+  })
+  test('of the house lasts for as long as the house pays, and its money pays for nothing else', () => {
+    const own = { ...running, held: zeroUsd }
+    const house = { ...running, ofHouse: true }
+    // Of $5 of the house, its replica has used $2: of the $8 that are left, $3 are not for the other machine.
+    const both = { ...account, available: usd('10'), houseMoney: usd('5'), segments: [house, own] }
+    expect(balanceOf({ ...both, segments: [house] }, NOW)).toMatchObject({ hourlySpend: usd('2'), emptyAt: null })
+    expect(balanceOf(both, NOW)).toMatchObject({
+      balance: usd('8'),
+      hourlySpend: usd('4'),
+      runway: { funds: usd('5'), hourlySpend: usd('2') },
+      emptyAt: addMs(NOW, 2.5 * HOUR_MS),
+    })
   })
 })

@@ -15,6 +15,8 @@ export interface RunningSegment extends OpenSegment {
   readonly chargedUntil: Instant | null
   /** Paid from the hold of a reserved term. */
   readonly committed: boolean
+  /** A replica of a model for everyone: the house tops up the account for it (app/house.ts). */
+  readonly ofHouse: boolean
 }
 
 /** Amounts and running segments of an account, read at one moment. */
@@ -26,6 +28,8 @@ export interface Standing {
   readonly committed: NanoUsd
   readonly creditLine: NanoUsd
   readonly creditUsed: NanoUsd
+  /** Money that the house has put into the account for its replicas, as of their last charges. */
+  readonly houseMoney: NanoUsd
   readonly segments: readonly RunningSegment[]
 }
 
@@ -39,7 +43,7 @@ export interface Balance {
   readonly creditUsed: NanoUsd
   /** Current charges; unreachable machines are not charged. */
   readonly hourlySpend: NanoUsd
-  /** Without reserved terms, which are already paid for. */
+  /** Without reserved terms, which are already paid for, and replicas of the house, which never run out of money. */
   readonly runway: Runway
   /** When on-demand charges use up the balance. null: nothing is charged, or after the year 9999. */
   readonly emptyAt: Instant | null
@@ -61,9 +65,12 @@ export function balanceOf(standing: Standing, now: Instant): Balance {
   const priceOf = (segments: readonly RunningSegment[]): NanoUsd =>
     sumUsd(segments.map(({ pricePerHour }) => pricePerHour))
   const ofTerms = sumUsd(runUp.map(({ segment, fromHold }) => (segment.committed ? fromHold : zeroUsd)))
+  const ofHouse = runUp.filter(({ segment }) => segment.ofHouse)
+  const houseCost = sumUsd(ofHouse.map(({ fromHold, fromAvailable }) => nanoUsdOf(fromHold + fromAvailable)))
+  const houseMoney = maxUsd(nanoUsdOf(standing.houseMoney - houseCost), zeroUsd)
   const runway = {
-    funds: nanoUsdOf(balance - (standing.committed - ofTerms)),
-    hourlySpend: priceOf(charged.filter(({ committed }) => !committed)),
+    funds: maxUsd(nanoUsdOf(balance - (standing.committed - ofTerms) - houseMoney), zeroUsd),
+    hourlySpend: priceOf(charged.filter(({ committed, ofHouse }) => !committed && !ofHouse)),
   }
   return {
     balance,

@@ -19,6 +19,12 @@ export async function readStandings(db: Db, accountIds: readonly string[]): Prom
        from rental r join commitment c on c.rental_id = r.id and c.closed_at is null
        join hold h on h.key = 'rental:' || r.id
        where r.account_id = l.account_id and r.status in ('Pending', 'Running', 'Unknown')) as committed,
+      (select greatest(0, coalesce(max(m.given_nano), 0) - coalesce(sum(s.settled_nano), 0))::bigint
+       from house_money m
+       left join managed_deployment d on d.account_id = m.account_id and d.is_public
+       left join replica p on p.deployment_id = d.id and p.state <> 'ended'
+       left join segment s on s.rental_id = p.rental_id
+       where m.account_id = l.account_id) as "houseMoney",
       coalesce(max(k.line_nano), 0)::bigint as "creditLine", coalesce(max(k.used_nano), 0)::bigint as "creditUsed"
     from ledger_account l left join credit_line k on k.account_id = l.account_id
     where l.account_id = any (${accountIds}::text[])
@@ -48,6 +54,10 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
     .select(['s.account_id', 's.started_at', 's.price_nano_per_hour', 's.settled_until', 's.settled_nano'])
     .select(['s.supplier_nano', 's.platform_fee_bp', 'h.amount_nano', 'r.status', 'r.seen_at', 'r.missing_since'])
     .select('c.rental_id as committed')
+    .select(
+      sql<boolean>`exists (select 1 from replica p join managed_deployment d on d.id = p.deployment_id
+        where p.rental_id = s.rental_id and d.is_public)`.as('of_house'),
+    )
     .where('s.account_id', 'in', accountIds)
     .where('s.ended_at', 'is', null)
     .execute()
@@ -63,6 +73,7 @@ async function listOpenSegments(db: Db, accountIds: readonly string[]): Promise<
       held: row.amount_nano,
       chargedUntil: isUnseen(row) ? (row.seen_at ?? row.settled_until) : null,
       committed: row.committed !== null,
+      ofHouse: row.of_house,
     }
     byAccount.set(row.account_id, [...(byAccount.get(row.account_id) ?? []), segment])
   }
