@@ -5,7 +5,7 @@ import { outboundAgent } from '../../base/outbound.ts'
 import { manualClock } from '../../sim/clock.ts'
 import { SimServer, type SimAnswer } from '../../sim/clouds/server.ts'
 import { Breaker } from './breaker.ts'
-import { CloudHttp, type CloudError } from './http.ts'
+import { CloudHttp, vendorText, type CloudError } from './http.ts'
 import { Pacer } from './pacer.ts'
 
 const { signal } = new AbortController()
@@ -196,3 +196,15 @@ test('requests of one account are kept apart, and a route with a limit of its ow
 function asError(error: unknown): CloudError {
   return error as CloudError
 }
+
+test.each([
+  [{ error: { code: 'global/quota-exceeded', message: 'Quota exceeded.' } }, 'Quota exceeded.'],
+  [{ errors: [{ code: 'REFUSED', title: 'Refused', detail: 'No such plan.' }] }, 'No such plan.'],
+  [{ code: 'x', message: 'Not enough credit.' }, 'Not enough credit.'],
+  [{ error: 'invalid_grant' }, 'invalid_grant'],
+  ['Bad Gateway', 'Bad Gateway'],
+  [undefined, 'no reason'],
+  [{ code: 7 }, '{"code":7}'],
+])('%#: an error says what the vendor said, without its JSON', (body, said) => {
+  expect(vendorText(body)).toBe(said)
+})

@@ -200,8 +200,7 @@ export class CloudHttp {
   }
 
   #refusal({ status, body, retryAfterMs }: Answer, where: string): CloudError {
-    const text = typeof body === 'string' ? body : JSON.stringify(body ?? '')
-    const message = `${where} returned ${status}: ${text.slice(0, MAX_TEXT_CHARS)}`
+    const message = `${where} returned ${status}: ${vendorText(body).slice(0, MAX_TEXT_CHARS)}`
     return Object.assign(new CloudError(this.#safe(message), status, body), { retryAfterMs })
   }
 
@@ -209,6 +208,23 @@ export class CloudHttp {
     const secrets = this.#options.secrets.filter((secret) => secret.length >= MIN_SECRET_CHARS)
     return secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text)
   }
+}
+
+/**
+ * The vendor's own sentence: `message`, `detail` or `title`, at the top or in `error` or the first of `errors`. A body
+ * without one is shown as it is.
+ */
+export function vendorText(body: unknown): string {
+  if (typeof body !== 'object' || body === null) return typeof body === 'string' && body !== '' ? body : 'no reason'
+  const { error, errors } = body as { error?: unknown; errors?: unknown }
+  for (const one of [error, Array.isArray(errors) ? (errors as unknown[])[0] : errors, body]) {
+    if (typeof one === 'string' && one !== '') return one
+    if (typeof one !== 'object' || one === null) continue
+    const { message, detail, title } = one as Record<string, unknown>
+    const found = [message, detail, title].find((text): text is string => typeof text === 'string' && text !== '')
+    if (found !== undefined) return found
+  }
+  return JSON.stringify(body)
 }
 
 /** How long to wait before a read is repeated. undefined: it is not. */

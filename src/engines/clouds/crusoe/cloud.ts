@@ -4,6 +4,7 @@
  * found again by its name, which is our tag. Its public address ends with it: the API has addresses with ids, and nothing
  * to release them by. A boot disk that a failed operation left behind is a companion.
  */
+import { counted } from '../../../base/counted.ts'
 import type { Clock } from '../../../base/instant.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
@@ -75,12 +76,12 @@ class CrusoeCloud implements Cloud {
     const prices = parsePriceList(this.#credentials.prices ?? '')
     const priced = types.filter(({ product_name: name }) => costOf(prices, name) !== undefined)
     return [
-      { check: 'reachable', result: 'passed', detail: `${types.length} types of machines` },
-      { check: 'rights', result: 'passed', detail: `lists ${running.length} machines of the project` },
+      { check: 'reachable', result: 'passed', detail: counted(types.length, 'machine type') },
+      { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'machine')} of the project` },
       {
         check: 'limits',
         result: free.length > 0 ? 'passed' : 'failed',
-        detail: `${free.length} quotas for instances have room`,
+        detail: `${counted(free.length, 'quota')} for instances with room`,
       },
       {
         check: 'prices',

@@ -3,6 +3,7 @@
  * of a contract. A machine is found again by its name, which is our tag and also its id. It takes any number of public SSH
  * keys and no user data, so nothing is made beside it, and orders with options go elsewhere. Tokens expire within minutes.
  */
+import { counted } from '../../../base/counted.ts'
 import { SECOND_MS } from '../../../base/instant.ts'
 import type { NanoUsd } from '../../../base/money.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
@@ -72,7 +73,7 @@ class DenvrCloud implements Cloud {
     const empty = this.#pools().filter((pool) => !used.has(pool))
     return [
       { check: 'reachable', result: 'passed', detail: `${clusters.length} clusters` },
-      { check: 'rights', result: 'passed', detail: `lists ${running.length} machines` },
+      { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'machine')}` },
       {
         check: 'limits',
         result: empty.length === 0 ? 'passed' : 'failed',

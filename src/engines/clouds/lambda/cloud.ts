@@ -4,6 +4,7 @@
  * customer come with the user data. A registered key can go once the machine runs. An order with ports has a firewall
  * ruleset too (firewall.ts).
  */
+import { counted } from '../../../base/counted.ts'
 import { zeroUsd } from '../../../base/money.ts'
 import { fromCents } from '../../../base/vendor-price.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
@@ -86,8 +87,8 @@ class LambdaCloud implements Cloud {
     const running = await this.#instances(signal)
     const keys = (await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })).data
     return [
-      { check: 'reachable', result: 'passed', detail: `${types.length} instance types` },
-      { check: 'rights', result: 'passed', detail: `lists ${running.length} instances and ${keys.length} SSH keys` },
+      { check: 'reachable', result: 'passed', detail: counted(types.length, 'instance type') },
+      { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'instance')} and ${counted(keys.length, 'SSH key')}` },
       { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
     ]
   }

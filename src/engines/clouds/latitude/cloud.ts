@@ -4,6 +4,7 @@
  *
  * A public key exists once per project: an order whose key is there already uses that one, and its user data has all keys.
  */
+import { counted } from '../../../base/counted.ts'
 import { formatUsd, parseUsd, type NanoUsd, zeroUsd } from '../../../base/money.ts'
 import type { Clock } from '../../../base/instant.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
@@ -93,9 +94,9 @@ class LatitudeCloud implements Cloud {
     const plans = await this.#plans.read(signal)
     const servers = await readServers(this.#http, this.#settings.project, signal)
     const companions = await this.companions('', signal)
-    const detail = `lists ${servers.length} servers and ${companions.length} SSH keys and user data`
+    const detail = `lists ${counted(servers.length, 'server')} and ${companions.length} SSH keys and user data`
     return [
-      { check: 'reachable', result: 'passed', detail: `${plans.length} plans with GPUs` },
+      { check: 'reachable', result: 'passed', detail: `${counted(plans.length, 'plan')} with GPUs` },
       { check: 'rights', result: 'passed', detail },
       { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
     ]

@@ -1,0 +1,4 @@
+/** `1 machine`, `2 machines` */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
