@@ -97,7 +97,7 @@ test('berth serve starts in an empty folder and the CLI can use it', async () =>
     PATH: process.env['PATH'] ?? '',
     HOME: folder,
     BERTH_DATA_DIR: data,
-    BERTH_DEFAULT_MODELS: 'none',
+    BERTH_DEFAULT_MODELS: 'embedded',
     BERTH_LOCAL_ENGINES: 'false',
   }
   const server = spawn(berth, ['serve'], { cwd: folder, env: { ...env, BERTH_PORT: '0' } })

@@ -180,7 +180,7 @@ it.runIf(process.getuid?.() === 0)('runs as a plain user', async () => {
         BERTH_DATA_DIR: path.join(dir, 'data'),
         BERTH_PORT: '0',
         BERTH_LOCAL_ENGINES: 'false',
-        BERTH_DEFAULT_MODELS: 'none',
+        BERTH_DEFAULT_MODELS: 'embedded',
       },
     },
   )

@@ -52,7 +52,7 @@ it('npm start passes SIGTERM on to the server, which stops PostgreSQL and releas
       BERTH_DATA_DIR: data,
       BERTH_PORT: '0',
       BERTH_LOCAL_ENGINES: 'false',
-      BERTH_DEFAULT_MODELS: 'none',
+      BERTH_DEFAULT_MODELS: 'embedded',
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

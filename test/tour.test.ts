@@ -87,7 +87,7 @@ describe('docs/tour.md', () => {
     await symlink(path.dirname(inject('serverBundle')), path.join(folder, 'dist'))
     server = spawn(process.execPath, ['bin/berth.mjs', 'serve'], {
       cwd: folder,
-      env: { ...environment(folder), BERTH_PORT: '0', BERTH_DEFAULT_MODELS: 'none', BERTH_MOCK_BOOT_MS: '0' },
+      env: { ...environment(folder), BERTH_PORT: '0', BERTH_DEFAULT_MODELS: 'embedded', BERTH_MOCK_BOOT_MS: '0' },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     for (const stream of [server.stdout, server.stderr]) {

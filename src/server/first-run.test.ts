@@ -69,11 +69,14 @@ describe('the first start adds', () => {
     })
   })
 
-  test('no model that needs a download with BERTH_DEFAULT_MODELS=none, not even later', async () => {
+  test.each([
+    ['embedded', ['all-minilm-l6-v2', 'berth-voice', 'pictogram']],
+    ['none', []],
+  ] as const)('with BERTH_DEFAULT_MODELS=%s only %j, also later', async (first, expected) => {
     await fresh(async (database) => {
-      for (const which of ['none', 'all'] as const) {
+      for (const which of [first, 'all'] as const) {
         await ensureModels(database, which)
-        expect(await names(database)).toEqual(['all-minilm-l6-v2', 'berth-voice', 'pictogram'])
+        expect(await names(database)).toEqual(expected)
       }
     })
   })
@@ -115,7 +118,7 @@ test('keeps a model of the same name that the operator added', async () => {
 
 test('treats a database without an installation as new', async () => {
   await upgraded('select 1', async (database) => {
-    await ensureModels(database, 'none')
+    await ensureModels(database, 'embedded')
     expect(await names(database)).toEqual(['all-minilm-l6-v2', 'berth-voice', 'pictogram'])
   })
 })

@@ -203,12 +203,14 @@ const pictogram = {
 
 /**
  * Adds the models that come with Berth, each once per installation: a version with a new model adds it at its first
- * start, and a model that the operator removed stays removed. `none`: permanently skips those that need a download.
+ * start, and a model that the operator removed stays removed. `embedded` permanently
+ * skips those that need a download, `none` all of them.
  */
-export async function ensureModels(database: Database, which: 'all' | 'none'): Promise<void> {
+export async function ensureModels(database: Database, which: 'all' | 'embedded' | 'none'): Promise<void> {
   await transact(database, async (tx) => {
     for (const model of [tinyLlama, voice, embedding, pictogram]) {
-      if (!(await noteOffered(tx, model.name)) || (which === 'none' && model.files !== null)) continue
+      if (!(await noteOffered(tx, model.name)) || which === 'none') continue
+      if (which === 'embedded' && model.files !== null) continue
       const { name, kind, engine, files, contextTokens, prices } = model
       const inserted = await insertModel(tx, {
         name,

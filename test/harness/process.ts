@@ -15,7 +15,7 @@ export interface ServerProcess {
 
 const READY_MS = 60_000
 /** Tests that need local models enable them. */
-const quiet = { BERTH_LOCAL_ENGINES: 'false', BERTH_DEFAULT_MODELS: 'none' }
+const quiet = { BERTH_LOCAL_ENGINES: 'false', BERTH_DEFAULT_MODELS: 'embedded' }
 
 /** `program`: another build of the server. `args`: of `berth serve`. */
 export async function startServerProcess(

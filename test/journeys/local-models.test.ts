@@ -24,7 +24,7 @@ beforeAll(async () => {
   server = await startServerProcess({
     BERTH_DATA_DIR: path.join(folder, 'data'),
     BERTH_LOCAL_ENGINES: 'true',
-    BERTH_DEFAULT_MODELS: 'none',
+    BERTH_DEFAULT_MODELS: 'embedded',
   })
   key = (await readFile(path.join(folder, 'data', 'demo.key'), 'utf8')).trim()
 }, STARTUP_MS)
