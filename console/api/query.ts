@@ -18,7 +18,6 @@ import { makeOnceKey, nextOnceKey } from './once.ts'
 
 /** Events report changes; without one, data is refreshed after this time. */
 const STALE_MS = 30_000
-const RETRIES = 2
 /** Collects events that arrive together. */
 const TOGETHER_MS = 300
 
@@ -34,7 +33,8 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: STALE_MS,
-      retry: (count, error) => count < RETRIES && isRetryable(error),
+      // The client retries reads itself, three attempts in total.
+      retry: false,
       refetchOnWindowFocus: true,
       // A local server is reachable without a network, and requests must not be queued for later.
       networkMode: 'always',
@@ -42,11 +42,6 @@ export const queries = new QueryClient({
     mutations: { networkMode: 'always' },
   },
 })
-
-function isRetryable(error: unknown): boolean {
-  if (error instanceof ApiError) return error.status >= 500
-  return isClientError(error) && error.kind !== 'aborted'
-}
 
 export function isSignedOut(error: unknown): boolean {
   return error instanceof ApiError && error.status === 401
