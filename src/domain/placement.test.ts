@@ -193,6 +193,7 @@ describe('the history of offers', () => {
     cost: usd(cost),
     preference,
     history: { ...none, noCapacity },
+    gpusFree: 1,
   })
 
   test.each([
@@ -214,11 +215,14 @@ describe('the history of offers', () => {
       cost: fc.constantFrom(null, usd('1'), usd('2')),
       preference: fc.integer({ min: -1, max: 1 }),
       history: fc.constantFrom(null, none, { ...none, noCapacity: 3 }),
+      gpusFree: fc.integer({ min: 1, max: 2 }),
     })
     fc.assert(
       fc.property(any, any, (a, b) => {
         expect(Math.sign(compareEngines(a, b)) + Math.sign(compareEngines(b, a))).toBe(0)
-        expect(whyLater(a, b) === 'fuller_first').toBe(compareEngines(a, b) === 0)
+        const why = whyLater(a, b)
+        expect(why === 'fuller_first' || why === 'same').toBe(compareEngines(a, b) === 0)
+        if (why === 'same' || why === 'fuller_first') expect(why === 'same').toBe(a.gpusFree === b.gpusFree)
       }),
     )
   })

@@ -158,9 +158,10 @@ const criteria = {
   price: (a, b) => compareUsd(a.cost ?? zeroUsd, b.cost ?? zeroUsd),
   no_capacity: (a, b) => Number(isScarce(a.history)) - Number(isScarce(b.history)),
   name: (a, b) => compareText(a.driver, b.driver) || compareText(a.offerId ?? '', b.offerId ?? ''),
-} as const satisfies Record<Exclude<PlacementOrder, 'first' | 'fuller_first'>, (a: Origin, b: Origin) => number>
+} as const satisfies Record<Exclude<PlacementOrder, 'first' | 'fuller_first' | 'same'>, (a: Origin, b: Origin) => number>
 
 type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference' | 'history'>
+type Filled = Pick<PlacementMachine, 'gpusFree'>
 
 /** Sort order of engines and offers. */
 export function compareEngines(a: Origin, b: Origin): number {
@@ -172,9 +173,11 @@ export function compareEngines(a: Origin, b: Origin): number {
 }
 
 /** Why the machine that is tried first comes before this one. */
-export function whyLater(first: Origin, other: Origin): PlacementOrder {
+export function whyLater(first: Origin & Filled, other: Origin & Filled): PlacementOrder {
   const found = Object.entries(criteria).find(([, compare]) => compare(first, other) !== 0)?.[0]
-  return (found as keyof typeof criteria | undefined) ?? 'fuller_first'
+  if (found !== undefined) return found as keyof typeof criteria
+  // Units of an offer that an engine has not created yet are all alike.
+  return first.gpusFree === other.gpusFree ? 'same' : 'fuller_first'
 }
 
 /** Machines of one engine, or units of one offer, cost the same and are tried together. */

@@ -78,6 +78,7 @@ export const orderLabels = {
   no_capacity: 'later: often sold out',
   name: 'later: by name',
   fuller_first: 'later: emptier',
+  same: 'later: equal',
 } as const satisfies Record<Candidate['order'], string>
 
 /** Of the last hour: `3 made, 1 sold out, 0 failed, starts in 2 minutes`; undefined: not known. */
