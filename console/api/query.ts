@@ -11,7 +11,7 @@ import {
 } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { CallableId, CallInput, Reply } from '../../src/client/client.ts'
-import { ApiError, isClientError, type ClientError } from '../../src/client/error.ts'
+import { ApiError, type ClientError } from '../../src/client/error.ts'
 import { routes } from '../../src/contract/routes.ts'
 import { client } from './client.ts'
 import { makeOnceKey, nextOnceKey } from './once.ts'
