@@ -57,7 +57,9 @@ export const placement = z
           clusterName: z.string(),
           gpusFree: z.number(),
           gpusTotal: z.number(),
-          order: placementOrder.describe('`first`: tried first. Otherwise what the first one is better in; `same`: in nothing'),
+          order: placementOrder.describe(
+            '`first`: tried first. Otherwise what the first one is better in; `same`: in nothing',
+          ),
           costPerGpuHourUsd: z.string().nullable().describe('What it costs us; null: our own machine'),
           preference: z.int().describe("The operator's, of its provider account"),
           history: offerHistory.nullable().describe('Of its offer in the last hour; null: not known'),

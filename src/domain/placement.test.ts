@@ -221,8 +221,9 @@ describe('the history of offers', () => {
       fc.property(any, any, (a, b) => {
         expect(Math.sign(compareEngines(a, b)) + Math.sign(compareEngines(b, a))).toBe(0)
         const why = whyLater(a, b)
-        expect(why === 'fuller_first' || why === 'same').toBe(compareEngines(a, b) === 0)
-        if (why === 'same' || why === 'fuller_first') expect(why === 'same').toBe(a.gpusFree === b.gpusFree)
+        const isEqual = compareEngines(a, b) === 0
+        expect(why === 'same').toBe(isEqual && a.gpusFree === b.gpusFree)
+        expect(why === 'fuller_first').toBe(isEqual && a.gpusFree !== b.gpusFree)
       }),
     )
   })

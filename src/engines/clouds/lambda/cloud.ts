@@ -88,7 +88,11 @@ class LambdaCloud implements Cloud {
     const keys = (await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })).data
     return [
       { check: 'reachable', result: 'passed', detail: counted(types.length, 'instance type') },
-      { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'instance')} and ${counted(keys.length, 'SSH key')}` },
+      {
+        check: 'rights',
+        result: 'passed',
+        detail: `lists ${counted(running.length, 'instance')} and ${counted(keys.length, 'SSH key')}`,
+      },
       { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
     ]
   }
