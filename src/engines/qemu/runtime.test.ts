@@ -111,15 +111,21 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
       const request = { kind: 'logs', workloadId: 'one', follow: false, tail: 1_000, ...filter } as const
       return text((await runtime.open(request, never)).stream)
     }
-    const line = (await logs({ search: 'ONE MORE', timestamps: true })).split('\n')[0] ?? ''
+    // Times are noted every few seconds; a line whose time is not noted yet has the time at which it is read.
+    const noted = (search: string): Promise<string> =>
+      waitFor(`the time of "${search}"`, async () => {
+        const askedAt = Date.now()
+        const [line = ''] = (await logs({ search, timestamps: true })).split('\n')
+        return Date.parse(line.split(' ')[0] ?? '') < askedAt ? line : undefined
+      })
+    const line = await noted('ONE MORE')
     expect(line).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z .*one more line/)
-    // Times are noted every few seconds; the output of the boot is older than a new line.
     await lab.ssh('one', 'echo "the newest line" > /dev/console')
-    await waitFor('its time to be noted', async () => {
-      const [newest = ''] = (await logs({ search: 'newest', timestamps: true })).split('\n')
-      return (await logs({ since: Date.parse(newest.split(' ')[0] ?? '') })).includes('newest line')
-    })
-    expect(await logs({ until: Date.parse(line.split(' ')[0] ?? '') })).toContain('berth: ready after')
+    const newest = Date.parse((await noted('newest')).split(' ')[0] ?? '')
+    expect(await logs({ since: newest })).toContain('newest line')
+    const before = await logs({ until: Date.parse(line.split(' ')[0] ?? '') })
+    expect(before).toContain('berth: ready after')
+    expect(before).not.toContain('newest line')
   })
 
   test('measures the CPUs, memory and disk of a machine', async () => {
