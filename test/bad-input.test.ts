@@ -92,11 +92,11 @@ async function misjudged(
   return wrong
 }
 
-/** Tables that have changed since the previous call. */
-async function changedTables(): Promise<string[]> {
+/** Once for a group: the digest of all tables takes longer than most calls. */
+async function nothingChanged(): Promise<void> {
   const before = untouched
   untouched = await fingerprint(journey.app)
-  return Object.keys(untouched).filter((table) => untouched[table] !== before[table])
+  expect(Object.keys(untouched).filter((table) => untouched[table] !== before[table])).toEqual([])
 }
 
 describe('names the field of each single fault in a body', () => {
@@ -104,8 +104,8 @@ describe('names the field of each single fault in a body', () => {
     const faults = faultsOf(bodySchema(endpoint), examples[operation](its).body, schemas)
     expect(faults.length).toBeGreaterThan(5)
     expect(await misjudged(operation, faults, 'body', ({ value }) => ({ body: JSON.stringify(value) }))).toEqual([])
-    expect(await changedTables()).toEqual([])
   })
+  test('nothing was changed', nothingChanged)
 })
 
 describe('names all faults of a body at once', () => {
@@ -132,8 +132,8 @@ describe('names the parameter of each single fault in a query', () => {
     const faults = parameterFaults(endpoint, 'query', examples[operation](its).query ?? {})
     expect(faults).not.toEqual([])
     expect(await misjudged(operation, faults, 'query', ({ value }) => ({ query: value as Texts }))).toEqual([])
-    expect(await changedTables()).toEqual([])
   })
+  test('nothing was changed', nothingChanged)
 })
 
 describe('names the parameter of each single fault in a path', () => {
@@ -141,8 +141,8 @@ describe('names the parameter of each single fault in a path', () => {
     const faults = parameterFaults(endpoint, 'path', examples[operation](its).params ?? {})
     expect(faults).not.toEqual([])
     expect(await misjudged(operation, faults, 'path', ({ value }) => ({ params: value as Texts }))).toEqual([])
-    expect(await changedTables()).toEqual([])
   })
+  test('nothing was changed', nothingChanged)
 })
 
 describe('rejects an unreadable body before validating it', () => {
@@ -169,8 +169,8 @@ describe('rejects an unreadable body before validating it', () => {
       expect(reply.body).toHaveProperty(v1 ? 'error.message' : 'message', expect.any(String))
       expect(reply.headers.get('x-request-id')).toMatch(/^req_/)
     }
-    expect(await changedTables()).toEqual([])
   })
+  test('nothing was changed', nothingChanged)
 })
 
 describe('rules that a schema cannot express', () => {
@@ -241,7 +241,7 @@ describe('rules that a schema cannot express', () => {
     }
   })
 
-  test('nothing was changed', async () => expect(await changedTables()).toEqual([]))
+  test('nothing was changed', nothingChanged)
 })
 
 /** From here on data changes: these inputs are valid, or wrong in ways no schema can express. */

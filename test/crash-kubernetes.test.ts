@@ -18,7 +18,7 @@ import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import type { Reply } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-const KILLS = Number.parseInt(process.env['BERTH_TEST_KUBERNETES_KILLS'] ?? '20', 10)
+const KILLS = Number.parseInt(process.env['BERTH_TEST_KUBERNETES_KILLS'] ?? '10', 10)
 const WORKERS = 3
 const START_MS = 60 * 60_000
 const MINUTE_MS = 60_000

@@ -13,7 +13,7 @@ import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
-const KILLS = Number.parseInt(process.env.BERTH_TEST_GATEWAY_KILLS ?? '20', 10)
+const KILLS = Number.parseInt(process.env.BERTH_TEST_GATEWAY_KILLS ?? '10', 10)
 const GATEWAYS = 2
 const CLIENTS = 12
 /**

@@ -15,7 +15,7 @@ import { parseStrictly } from './harness/strict-json.ts'
 import { waitFor } from './harness/wait.ts'
 
 /** Others in each run: the seed is random, and a failure prints it. */
-const BODIES = Number.parseInt(process.env['BERTH_TEST_FUZZ_BODIES'] ?? '6000', 10)
+const BODIES = Number.parseInt(process.env['BERTH_TEST_FUZZ_BODIES'] ?? '3000', 10)
 const SEED = Number.parseInt(process.env['BERTH_TEST_FUZZ_SEED'] ?? String(randomInt(2 ** 31)), 10)
 const CLIENTS = 16
 /** Takes a quarter of a minute of CPU time, which is long on a busy machine. */

@@ -19,7 +19,7 @@ import { waitMs } from '../../src/engines/clouds/pacer.ts'
 import { fastClock } from './fast-clock.ts'
 
 /** Between two rounds, so that the database and the simulator get a turn. */
-const PAUSE_MS = 15
+const PAUSE_MS = 40
 
 /** Arguments: the database, the data folder, the start of the fast clock, and the secret key. */
 export async function runCrashChild(args: readonly string[]): Promise<never> {

@@ -65,7 +65,7 @@ export async function crashRun(makeCloud: (clock: Clock) => CrashCloud, kills: n
   const clock = fastClock(epoch)
   const cloud = makeCloud(clock)
   const baseUrl = await cloud.server.listen()
-  const program = await bundleChild()
+  const program = await (bundled ??= bundleChild())
   const server = await testServer({
     clock,
     runLoops: false,
@@ -158,11 +158,20 @@ class Customer {
     for (const { id } of toEnd) await this.#end(id)
     for (let n = live.length - toEnd.length; n < MAX_LIVE && n < live.length - toEnd.length + 2; n += 1) {
       const { offering, ...order } = this.#orders[this.ids.size % this.#orders.length] ?? {}
-      const { status, body } = await this.#call('POST', pathOf(offering), order)
-      if (status !== 200) continue
-      this.ids.add(body.id as number)
-      if (offering !== undefined) this.#metal.add(body.id as number)
+      const id = await this.#order(pathOf(offering), order)
+      this.ids.add(id)
+      if (offering !== undefined) this.#metal.add(id)
     }
+  }
+
+  /** While the child was dead, offers became too old to be sold: they are back with its first inventory. */
+  async #order(path: string, order: CrashOrder): Promise<number> {
+    return waitFor(`an offer for ${JSON.stringify(order)}`, async () => {
+      const { status, body } = await this.#call('POST', path, order)
+      if (status === 200) return body.id as number
+      if (body.reason !== 'no_capacity') throw new Error(`refused: ${JSON.stringify(body)}`)
+      return undefined
+    })
   }
 
   async countRunning(): Promise<number> {
@@ -213,6 +222,8 @@ function chaosOf(writes: readonly string[]): SimServer['chaos'] {
     return { kind: 'answer', answer: { status: randomInt(2) === 0 ? 503 : 429, headers: { 'retry-after': '0' } } }
   }
 }
+
+let bundled: Promise<string> | undefined
 
 /** Starting it from one file takes a third of the time of many. */
 async function bundleChild(): Promise<string> {
