@@ -74,6 +74,9 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
 
   const read = (): Promise<Deployment> => succeed(owner.call, 'GET', `/v2/deployments/${id}`)
 
+  const names = async (by: { call: Call }): Promise<string[]> =>
+    (await succeed(by.call, 'GET', '/v1/models')).data.map((one: { id: string }) => one.id)
+
   const ask = (by: { call: Call }, prompt: string): Promise<Reply> =>
     by.call('POST', '/v1/chat/completions', { model, messages: [{ role: 'user', content: prompt }] })
 
@@ -104,6 +107,8 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     id = made.id
     model = made.model
     expect(made).toMatchObject({ status: 'idle', replicas: [], model: `${owner.id}/assistant` })
+    // Gateways learn of a model shortly after its creation; until then it is not found.
+    await waitFor('the model to be listed', async () => (await names(owner)).includes(model))
     const answers = await Promise.all([ask(owner, 'hi'), ask(owner, 'hello')])
     expect(answers.map(({ status, body }) => [status, body.choices?.[0].message.content])).toEqual([
       [200, 'one'],
@@ -113,8 +118,6 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
   }, 120_000)
 
   test('other accounts neither see the model nor can use it, until it is shared with them', async () => {
-    const names = async (by: { call: Call }): Promise<string[]> =>
-      (await succeed(by.call, 'GET', '/v1/models')).data.map((one: { id: string }) => one.id)
     expect(await names(owner)).toContain(model)
     expect(await names(stranger)).not.toContain(model)
     expect(await ask(stranger, 'hi')).toMatchObject({ status: 400, body: { reason: 'model_not_found' } })
