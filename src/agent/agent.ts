@@ -21,7 +21,7 @@ import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
 import { serveStream } from '../engines/stream.ts'
 import { openDesiredState } from './desired-state.ts'
-import { makeDownloads, weightsGbOf } from './downloads.ts'
+import { makeDownloads, weightsGbOf, type AgentDownloads } from './downloads.ts'
 import { WorkloadMeter } from './workload-meter.ts'
 
 export interface AgentOptions {
@@ -85,6 +85,7 @@ export async function runAgent(options: AgentOptions): Promise<AgentEnd> {
 class Agent {
   readonly #options: AgentOptions
   readonly #runtime: HostRuntime
+  readonly #downloads: AgentDownloads
   readonly #keeper: Keeper
   readonly #desired
   readonly #mover = new Mover()
@@ -94,7 +95,7 @@ class Agent {
   readonly #lastLogs: LastLogs
   readonly #release = new GpuRelease(() => performance.now())
   /** Repeated in messages between two measurements. */
-  #lastMeasured: Pick<HostMetrics, 'workloads'> = {}
+  #lastMeasured: Pick<HostMetrics, 'workloads' | 'weights'> = {}
   #isMeasuring = false
   #snapshot: GpuSnapshot
   #offer: HostOffer
@@ -108,8 +109,8 @@ class Agent {
   constructor(options: AgentOptions, snapshot: GpuSnapshot) {
     this.#options = options
     const onError = (what: string, error: unknown): void => this.#reportError(`${what}: ${messageOf(error)}`)
-    const downloads = makeDownloads(options.folder, options.membership, openKey(options.folder))
-    this.#runtime = options.makeRuntime(snapshot, onError, downloads)
+    this.#downloads = makeDownloads(options.folder, options.membership, openKey(options.folder))
+    this.#runtime = options.makeRuntime(snapshot, onError, this.#downloads)
     this.#desired = openDesiredState(options.folder, onError)
     this.#snapshot = withoutHeld(snapshot, this.#desired.current())
     this.#release.read(snapshot, -Infinity)
@@ -259,9 +260,11 @@ class Agent {
 
   async #sendMetrics(signal: AbortSignal): Promise<void> {
     const measured = await this.#runtime.measure?.(signal)
+    const weights = await this.#downloads.weightsUse()
     if (signal.aborted) return
     this.#lastLogs.keep(this.#keeper.report()?.workloads.map(({ id }) => id) ?? [])
-    if (measured !== undefined) this.#lastMeasured = { workloads: this.#workloads.read(measured) }
+    const workloads = measured === undefined ? {} : { workloads: this.#workloads.read(measured) }
+    this.#lastMeasured = { ...this.#lastMeasured, ...workloads, ...weights }
     this.#send()
   }
 

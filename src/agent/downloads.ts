@@ -1,6 +1,7 @@
 /** What this host downloads from its server, and the disk space for the weights of models. */
 import path from 'node:path'
 import { systemClock } from '../base/instant.ts'
+import type { HostMetrics } from '../contract/agent.ts'
 import type { HostDownloads } from '../engines/docker/weights.ts'
 import { makeHostFiles } from '../models/host-files.ts'
 import { makeWeightsCache } from '../models/weights-cache.ts'
@@ -19,15 +20,24 @@ export function weightsGbOf({ run, storageGb, terms }: Pick<Membership, 'run' | 
   return Math.min(run.weightsGb ?? Math.floor(storageGb * WEIGHTS_PART), storageGb * MAX_PART)
 }
 
-export function makeDownloads(folder: AgentFolder, membership: Membership, key: AgentKey): HostDownloads {
+export interface AgentDownloads extends HostDownloads {
+  /** For metrics; nothing where the host offers no space for weights. */
+  weightsUse(): Promise<Pick<HostMetrics, 'weights'>>
+}
+
+export function makeDownloads(folder: AgentFolder, membership: Membership, key: AgentKey): AgentDownloads {
   const files = makeHostFiles({
     server: membership.server,
     authorize: (at) => key.authorize(membership, at),
     allowPrivate: membership.run.allowPrivateRegistries === true,
   })
-  const budgetBytes = weightsGbOf(membership) * BYTES_PER_GB
+  const budgetGb = weightsGbOf(membership)
+  const budgetBytes = budgetGb * BYTES_PER_GB
+  const weights = makeWeightsCache({ dir: path.join(folder.dir, 'weights'), budgetBytes, files, clock: systemClock })
   return {
-    weights: makeWeightsCache({ dir: path.join(folder.dir, 'weights'), budgetBytes, files, clock: systemClock }),
+    weights,
+    weightsUse: async () =>
+      budgetGb === 0 ? {} : { weights: { usedGb: (await weights.usedBytes()) / BYTES_PER_GB, budgetGb } },
     images: files,
     imageFolder: path.join(folder.dir, 'images'),
   }

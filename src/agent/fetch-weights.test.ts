@@ -84,8 +84,14 @@ test('a file with another digest is an error, and is not there for the program',
   await expect(fs.stat(path.join(folder, 'model.gguf'))).rejects.toThrow('ENOENT')
 })
 
-test('a server that refuses ends the download', async () => {
-  answers = [(response) => void response.writeHead(404).end()]
-  expect(await run(order())).toMatchObject({ ok: false })
+test('a server that refuses ends the download, and its reason is the reason', async () => {
+  const type = { 'content-type': 'application/json' }
+  answers = [(response) => void response.writeHead(404, type).end('{"message":"The model house/x does not exist."}')]
+  expect(await run(order())).toMatchObject({
+    ok: false,
+    reason: 'bad_status',
+    kind: 'not_found',
+    message: expect.stringMatching(/returned status 404: The model house\/x does not exist\.$/),
+  })
   expect(asked).toHaveLength(1)
 })

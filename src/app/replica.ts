@@ -1,6 +1,7 @@
 /** The life of a replica: ordered like any rental, charged from its first answer, drained, ended. One transaction each. */
 import { randomBytes } from 'node:crypto'
 import { randomId } from '../base/id.ts'
+import type { Instant } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
 import { fail, failField, type Result } from '../contract/result.ts'
@@ -222,14 +223,20 @@ async function keep(
 }
 
 /** It has answered: gateways may use it, and its rental is charged from this instant. False: it is too late, or too early. */
-export async function becomeReady(tx: Tx, deployment: ManagedDeployment, replica: Replica): Promise<boolean> {
+export async function becomeReady(
+  tx: Tx,
+  deployment: ManagedDeployment,
+  replica: Replica,
+  loadedAt: Instant,
+): Promise<boolean> {
   const rental = await lockRental(tx, replica.rental_id)
   if (rental?.status !== 'Running') return false
   const now = tx.clock.now()
   const metered = { rentalId: rental.id, volumeId: null }
   const free = await findOpenSegment(tx.db, metered)
   if (free === undefined || free.started_at >= now) return false
-  if (!(await moveReplica(tx, replica.id, ['starting'], { state: 'ready', reason: null, detail: null }))) return false
+  const ready = { state: 'ready', reason: null, detail: null, loadedAt } as const
+  if (!(await moveReplica(tx, replica.id, ['starting'], ready))) return false
   await endSegment(tx, metered, now, rentalMemo(rental))
   await openSegment(tx, {
     metered,

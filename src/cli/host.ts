@@ -1,7 +1,7 @@
 /** Lists of hosts: a supplier's own, and all. */
 import type { Reply } from '../client/client.ts'
 import { hostStateLabels } from '../view/host.ts'
-import { count } from '../view/number.ts'
+import { count, gigabytesOf } from '../view/number.ts'
 import { utcTime } from '../view/time.ts'
 import type { Columns } from './record.ts'
 import { red, toned, type Cell } from './screen.ts'
@@ -16,6 +16,7 @@ export const hostColumns: Columns<Host> = [
   'clusterName:CLUSTER',
   { GPUS: (host) => `${host.gpusTotal} ${host.gpuModel}` },
   'tenants',
+  { WEIGHTS: weightsOf },
   { 'LAST SEEN': (host) => utcTime(host.seenAt) || 'never' },
   'agentVersion:AGENT',
   { NOTES: notesOf },
@@ -25,6 +26,12 @@ function stateCell(host: Host): Cell {
   const [label, tone] = hostStateLabels[host.state]
   if (host.isSilent && host.state !== 'left') return red(`${label}, offline`)
   return host.fault === null ? toned(tone, label) : red(`${label}, faulty`)
+}
+
+/** Of the cache for model weights. */
+function weightsOf({ metrics }: Host): string {
+  const weights = metrics?.weights
+  return weights === undefined ? '' : gigabytesOf(weights.usedGb, weights.budgetGb)
 }
 
 function notesOf(host: Host): string {

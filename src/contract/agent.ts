@@ -272,6 +272,13 @@ export const hostMetrics = z.object({
   diskFreeGb: z.number().nullable(),
   workloads: z.array(workloadMetrics).max(1_000).optional(),
   lastLogs: z.array(lastLog).max(4).optional(),
+  /** Cache of model weights. Absent: it has none. */
+  weights: z
+    .object({
+      usedGb: z.number().min(0).describe('Unfinished downloads included'),
+      budgetGb: z.number().min(0).describe('Weights that are not in use go when this is full'),
+    })
+    .optional(),
 })
 export type HostMetrics = z.output<typeof hostMetrics>
 

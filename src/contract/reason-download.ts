@@ -48,7 +48,10 @@ export const downloadReasons = {
   bad_redirect: invalid(({ url, max }: FromUrl & { readonly max: number | undefined }) =>
     max === undefined ? `${url} redirects to an invalid address.` : `${url} redirects more than ${max} times.`,
   ),
-  bad_status: invalid(({ url, status }: FromUrl & { readonly status: number }) => `${url} returned status ${status}.`),
+  bad_status: invalid(
+    ({ url, status, cause }: FromUrl & { readonly status: number; readonly cause: string | null }) =>
+      `${url} returned status ${status}${cause === null ? '' : `: ${cause}`}.`,
+  ),
   bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} returned ${cause}.`),
   bad_content: invalid(asGiven),
   broken_off: unavailable(

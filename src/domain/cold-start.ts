@@ -8,6 +8,8 @@ export interface StartTimes {
   readonly askedAt: Instant | null
   /** Its container runs. */
   readonly startedAt: Instant | null
+  /** The request that it answered first was sent to it. */
+  readonly loadedAt: Instant | null
   /** It has answered. */
   readonly readyAt: Instant | null
 }
@@ -17,13 +19,15 @@ export interface ColdStart {
   readonly claimSeconds: number | null
   readonly pullSeconds: number | null
   readonly loadSeconds: number | null
+  readonly firstTokenSeconds: number | null
 }
 
-export function coldStartOf({ createdAt, askedAt, startedAt, readyAt }: StartTimes): ColdStart {
+export function coldStartOf({ createdAt, askedAt, startedAt, loadedAt, readyAt }: StartTimes): ColdStart {
   return {
     claimSeconds: secondsBetween(createdAt, askedAt),
     pullSeconds: secondsBetween(askedAt, startedAt),
-    loadSeconds: secondsBetween(startedAt, readyAt),
+    loadSeconds: secondsBetween(startedAt, loadedAt ?? readyAt),
+    firstTokenSeconds: secondsBetween(loadedAt, readyAt),
   }
 }
 

@@ -6,8 +6,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { type Room } from './disk-budget.ts'
-import { nameOf, refusalOf, whereOf, type Answer, type Getter, type GetOptions } from './http-get.ts'
+import { nameOf, whereOf, type Answer, type Getter, type GetOptions } from './http-get.ts'
 import { dropPart, openPart, type PartFile } from './part-file.ts'
+import { refusalOf } from './refusal.ts'
 import { watchSilence, type SilenceWatch } from './silence.ts'
 
 export interface DownloadLimits {
@@ -134,7 +135,7 @@ async function receive(
     await part.cutTo(0)
     return fail('bad_answer', { url: where, cause: 'a range that was not requested', failureKind: 'unavailable' })
   }
-  const refused = refusalOf(answer, wanted.url) ?? encodedAnswer(answer, where)
+  const refused = (await refusalOf(answer)) ?? encodedAnswer(answer, where)
   if (refused !== undefined) return refused
   // The whole file instead of the rest: it has changed, or the server does not support ranges.
   if (answer.status === 200) await part.cutTo(0)
@@ -197,7 +198,7 @@ async function readJson(tools: Tools, wanted: Parameters<typeof downloadJson>[1]
     const headers = { accept: wanted.accept }
     const got = await tools.getter.get(wanted.url, { ...wanted, headers, signal: watch.signal })
     if (!got.ok) return watch.isSilent() ? silent(wanted, watch) : got
-    const refused = refusalOf(got.value, wanted.url) ?? encodedAnswer(got.value, where)
+    const refused = (await refusalOf(got.value)) ?? encodedAnswer(got.value, where)
     if (refused !== undefined) {
       got.value.body.destroy()
       return refused

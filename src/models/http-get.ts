@@ -15,7 +15,6 @@ import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 
 const MAX_HOPS = 5
 const CONNECT_MS = 30_000
-const RETRY_AFTER_MS = 60_000
 
 export interface GetOptions {
   readonly headers: Readonly<Record<string, string>>
@@ -27,6 +26,8 @@ export interface GetOptions {
 }
 
 export interface Answer {
+  /** That answered, after redirects. */
+  readonly url: string
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly body: IncomingMessage
@@ -90,19 +91,6 @@ export function whereOf(href: string): string {
   return `${origin}${pathname}`
 }
 
-/** undefined: the status is a success. */
-export function refusalOf(answer: Answer, url: string): Failure | undefined {
-  const { status, headers } = answer
-  if (status === 200 || status === 206) return undefined
-  const answered = { url: whereOf(url), status }
-  if (status === 408 || status === 425 || status === 429 || status >= 500) {
-    const seconds = Number(headers['retry-after'])
-    const retryAfterMs = Math.min(seconds * 1_000, RETRY_AFTER_MS)
-    return fail('bad_status', { ...answered, failureKind: 'unavailable', ...(seconds > 0 ? { retryAfterMs } : {}) })
-  }
-  return fail('bad_status', { ...answered, failureKind: status === 404 || status === 410 ? 'not_found' : 'invalid' })
-}
-
 function send(
   lookup: LookupFunction,
   url: URL,
@@ -123,7 +111,7 @@ function send(
       clearTimeout(late)
       // Ignores errors on a body that is no longer read.
       body.on('error', () => {})
-      resolve(ok({ status: body.statusCode ?? 0, headers: body.headers, body }))
+      resolve(ok({ url: url.href, status: body.statusCode ?? 0, headers: body.headers, body }))
     })
     asked.on('error', (error) => {
       clearTimeout(late)

@@ -95,6 +95,7 @@ describe('weights on a host', () => {
     expect((await fs.readFile(place)).equals(bodies.get(file?.sha256 ?? '') ?? Buffer.alloc(0))).toBe(true)
     expect((await fs.stat(place)).mode & 0o222).toBe(0)
     expect(seen[0]).toBe(0)
+    expect(await cache.usedBytes()).toBe(file?.bytes)
   })
 
   test('share files between sets', async () => {

@@ -44,6 +44,8 @@ export interface WeightsCache {
   ): Promise<Result<void>>
   folderOf(weights: HostWeights): string
   idOf(weights: HostWeights): string
+  /** Unfinished downloads included. */
+  usedBytes(): Promise<number>
 }
 
 const READ_ONLY = 0o444
@@ -81,6 +83,10 @@ class DiskWeightsCache implements WeightsCache {
 
   folderOf(weights: HostWeights): string {
     return path.join(this.#sets, this.idOf(weights))
+  }
+
+  usedBytes(): Promise<number> {
+    return this.#budget.usedBytes()
   }
 
   async hold(

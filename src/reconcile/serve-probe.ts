@@ -51,6 +51,7 @@ async function probe(app: App, deployment: ManagedDeployment, replica: Replica):
   const { node: hostId, external_id: workloadId } = replica
   if (hostId === null || workloadId === null) return
   const { port } = replica.endpoint
+  const askedAt = app.clock.now()
   const stream = app.dialWorkload?.({ hostId, workloadId, port })
   const found =
     stream === undefined
@@ -60,7 +61,7 @@ async function probe(app: App, deployment: ManagedDeployment, replica: Replica):
   const isReady = await transact(app.database, async (tx) => {
     const locked = await lockManaged(tx, deployment.id)
     const current = (await listReplicas(tx.db, [deployment.id])).find(({ id }) => id === replica.id)
-    return locked !== undefined && current !== undefined && (await becomeReady(tx, locked, current))
+    return locked !== undefined && current !== undefined && (await becomeReady(tx, locked, current, askedAt))
   })
   if (isReady) app.database.onCommit(new Set([SERVE_WAKE]))
 }

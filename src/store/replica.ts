@@ -21,6 +21,7 @@ export interface Replica {
   readonly reason: string | null
   readonly detail: string | null
   readonly created_at: Instant
+  readonly loaded_at: Instant | null
   readonly ready_at: Instant | null
   readonly draining_at: Instant | null
   readonly ended_at: Instant | null
@@ -75,13 +76,15 @@ export async function moveReplica(
   tx: Tx,
   id: string,
   from: readonly ReplicaState[],
-  to: { readonly state: ReplicaState; readonly reason: string | null; readonly detail?: string | null },
+  to: { readonly state: ReplicaState; readonly reason: string | null; readonly detail?: string | null; readonly loadedAt?: Instant },
 ): Promise<boolean> {
   const now = toDate(tx.clock.now())
+  const { loadedAt, ...changed } = to
   const moved = await tx.db
     .updateTable('replica')
     .set({
-      ...to,
+      ...changed,
+      ...(loadedAt === undefined ? {} : { loaded_at: toDate(loadedAt) }),
       ...(to.state === 'ready' ? { ready_at: now } : {}),
       ...(to.state === 'draining' ? { draining_at: now } : {}),
       ...(to.state === 'ended' ? { ended_at: now } : {}),

@@ -51,6 +51,7 @@ export interface ServingTables {
     reason: OrNull<string>
     detail: OrNull<string>
     created_at: At
+    loaded_at: AtOrNull
     ready_at: AtOrNull
     draining_at: AtOrNull
     ended_at: AtOrNull

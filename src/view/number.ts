@@ -17,6 +17,15 @@ export function plural(noun: string): string {
   return /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`
 }
 
+/** `0.1 of 200 GB` */
+export function gigabytesOf(used: number, total: number): string {
+  return `${number(tenths(used))} of ${number(tenths(total))} GB`
+}
+
+function tenths(value: number): number {
+  return Math.round(value * 10) / 10
+}
+
 /** `323 MB` */
 export function megabytes(bytes: number): string {
   return `${number(Math.round(bytes / 1e6))} MB`

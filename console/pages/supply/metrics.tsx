@@ -1,6 +1,6 @@
 /** The latest metrics of a host, and notes of its agent. For its supplier and for the operator. */
 import type { Reply } from '../../../src/client/client.ts'
-import { number } from '../../../src/view/number.ts'
+import { gigabytesOf, number } from '../../../src/view/number.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { textColumn, type Columns } from '../../list/column.tsx'
 import { useNow } from '../../ui/now.ts'
@@ -30,6 +30,9 @@ export function HostMetrics({ host: { id, metrics } }: { host: Host }) {
       <p className="text-sm text-muted">
         CPU {measured(metrics.cpuPercent, '%')} · memory {measured(metrics.memoryUsedGb, 'GB')} used · disk{' '}
         {measured(metrics.diskFreeGb, 'GB')} free
+        {metrics.weights === undefined
+          ? ''
+          : ` · model weights ${gigabytesOf(metrics.weights.usedGb, metrics.weights.budgetGb)}`}
       </p>
       <Table label={`GPUs of ${id}`} columns={gpuColumns} rows={metrics.gpus} rowKey="index" empty="No GPU metrics." />
     </section>

@@ -226,6 +226,7 @@ export function suppliedHost(host: HostRecord, now: Instant) {
             cpuPercent: metrics.cpuPercent,
             memoryUsedGb: metrics.memoryUsedGb,
             diskFreeGb: metrics.diskFreeGb,
+            ...(metrics.weights === undefined ? {} : { weights: metrics.weights }),
           },
   }
 }

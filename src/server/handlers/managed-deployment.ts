@@ -197,6 +197,7 @@ function replicaOnWire(one: Replica, loads: readonly ModelLoad[]): Wire['replica
       createdAt: one.created_at,
       askedAt: one.create_asked_at,
       startedAt: one.started_at,
+      loadedAt: one.loaded_at,
       readyAt: one.ready_at,
     }),
   }
