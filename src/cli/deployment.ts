@@ -1,7 +1,6 @@
 /** `berth deploy` and `berth deployments`: models on rented GPUs. */
 import type { Reply } from '../client/client.ts'
 import { recipeName } from '../contract/recipe.ts'
-import { coldStartText } from '../view/deployment.ts'
 import { hourlyPrice } from '../view/money.ts'
 import { coldStartText } from '../view/deployment.ts'
 import { count } from '../view/number.ts'
