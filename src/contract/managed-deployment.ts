@@ -106,7 +106,10 @@ const replicaRecord = z
         claimSeconds: z.number().nullable().describe('From the order until its machine was asked for'),
         pullSeconds: z.number().nullable().describe('Until its container ran: image and weights'),
         loadSeconds: z.number().nullable().describe('Until its engine took the first request'),
-        firstTokenSeconds: z.number().nullable().describe('Until it answered that request: one token, or the smallest job'),
+        firstTokenSeconds: z
+          .number()
+          .nullable()
+          .describe('Until it answered that request: one token, or the smallest job'),
       })
       .describe('Where the time of its start went; null: not over yet'),
   })

@@ -2,7 +2,11 @@ import { expect, test } from 'vitest'
 import { causeIn } from './refusal.ts'
 
 test.each([
-  ['application/json; charset=utf-8', '{"message":"The model is not here.","code":"NOT_FOUND"}', 'The model is not here'],
+  [
+    'application/json; charset=utf-8',
+    '{"message":"The model is not here.","code":"NOT_FOUND"}',
+    'The model is not here',
+  ],
   ['application/json', '{"error":{"message":"no such revision","type":"x"}}', 'no such revision'],
   ['application/problem+json', '{"detail":"gated"}', 'gated'],
   ['application/json', '{"error":"Repository not found"}', 'Repository not found'],
@@ -13,7 +17,7 @@ test.each([
   ],
   ['text/xml', '<Error><Code>AccessDenied</Code></Error>', 'AccessDenied'],
   ['text/plain', 'Entry not found\r\n', 'Entry not found'],
-  ['text/plain', `${'x'.repeat(400)}`, 'x'.repeat(300)],
+  ['text/plain', 'x'.repeat(400), 'x'.repeat(300)],
 ])('a refusal as %s is passed on: %s', (type, body, cause) => {
   expect(causeIn(type, body)).toBe(cause)
 })

@@ -76,7 +76,12 @@ export async function moveReplica(
   tx: Tx,
   id: string,
   from: readonly ReplicaState[],
-  to: { readonly state: ReplicaState; readonly reason: string | null; readonly detail?: string | null; readonly loadedAt?: Instant },
+  to: {
+    readonly state: ReplicaState
+    readonly reason: string | null
+    readonly detail?: string | null
+    readonly loadedAt?: Instant
+  },
 ): Promise<boolean> {
   const now = toDate(tx.clock.now())
   const { loadedAt, ...changed } = to

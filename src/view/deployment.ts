@@ -61,7 +61,12 @@ export function replicaReason(reason: string): string {
 }
 
 /** `claim 0.2 s, pull 61.0 s, load 12.0 s, first token 0.5 s`; a phase that is not over is left out. */
-export function coldStartText({ claimSeconds, pullSeconds, loadSeconds, firstTokenSeconds }: Replica['coldStart']): string {
+export function coldStartText({
+  claimSeconds,
+  pullSeconds,
+  loadSeconds,
+  firstTokenSeconds,
+}: Replica['coldStart']): string {
   const phases = { claim: claimSeconds, pull: pullSeconds, load: loadSeconds, 'first token': firstTokenSeconds }
   return Object.entries(phases)
     .flatMap(([phase, seconds]) => (seconds === null ? [] : [`${phase} ${seconds.toFixed(1)} s`]))
