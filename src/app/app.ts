@@ -12,6 +12,7 @@ import type { Mailer } from '../domain/mail.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
 import type { MetricRecorder } from './metric-recorder.ts'
+import type { OrderBatches } from './order-batch.ts'
 import type { RentalOptions } from './rental-option.ts'
 
 export interface App {
@@ -35,6 +36,8 @@ export interface App {
   readonly portUrl?: (rentalName: string, port: number) => string | undefined
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
+  /** Places marketplace orders that arrive together in one transaction. Absent: each has its own. */
+  readonly orderBatches?: OrderBatches
   /** The clouds that accounts can be added for. Absent: none. */
   readonly providers?: Providers
   /** Samples that are not in the database yet. Absent: no host reports to this server. */

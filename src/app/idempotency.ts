@@ -25,8 +25,7 @@ export async function createOnce<T>(
 ): Promise<Result<T>> {
   const { key } = once
   if (key === undefined) return transact(app.database, work)
-  // The API key is part of it: a stored response may contain a secret that another key has no right to.
-  const bodyHash = sha256(JSON.stringify([actor.keyId, once.request]))
+  const bodyHash = hashRequest(actor, once)
   return transact(app.database, async (tx): Promise<Result<T>> => {
     const started = await startIdempotency(tx, { accountId: actor.accountId, key, operation: once.operation, bodyHash })
     if (started) {
@@ -40,4 +39,9 @@ export async function createOnce<T>(
     }
     return ok(JSON.parse(app.vault.open(first.responseSealed)) as T)
   })
+}
+
+/** The API key is part of it: a stored response may contain a secret that another key has no right to. */
+export function hashRequest(actor: Pick<Actor, 'keyId'>, { request }: Pick<Once, 'request'>): Buffer {
+  return sha256(JSON.stringify([actor.keyId, request]))
 }

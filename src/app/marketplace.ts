@@ -1,19 +1,21 @@
 /** The marketplace: GPUs of one named machine, at its supplier's price. */
+import type { Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import type { NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { OrderOptions } from '../contract/workload.ts'
 import { hasDisk } from '../domain/machine.ts'
-import type { OrderSpec, OrderTerm } from '../domain/order.ts'
+import type { Order, OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
-import { findMachine, listCheapest } from '../store/machine.ts'
+import { findMachine, listCheapest, type Machine } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
 import { partOfSpec } from './place.ts'
 import { changeRental, findAnyRental, type RentalChange } from './own-rental.ts'
-import { keepOptions, readOrderOptions, refuseIdle, withOptions } from './order-options.ts'
+import { keepOptions, readOrderOptions, refuseIdle, withOptions, type ReadOptions } from './order-options.ts'
 import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
 import { expandTemplate, gpuTooSmall } from './template.ts'
 import { placeOrder } from './place-order.ts'
@@ -44,17 +46,9 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
   const { order, templateId, minVramGb } = expanded.value
-  const machine = await findMachine(tx.db, order.nodeName)
-  if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
-    return fail('node_not_found', { node: order.nodeName, cluster: order.clusterName, field: ['node_name'] })
-  }
-  if (machine.status !== 'node_ready' || !machine.listed || machine.price_nano_per_gpu_hour === null) {
-    return failField(['node_name'], 'node_not_ready', { node: machine.id })
-  }
-  if (order.weights !== undefined && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) {
-    return failField(['weights'], 'option_not_supported', { option: 'weights', kind: 'container' })
-  }
-  const { port, ports: imagePorts = [] } = order.image ?? {}
+  const found = readNode(app, order, await findMachine(tx.db, order.nodeName))
+  if (!found.ok) return found
+  const machine = found.value
   const options = await readOrderOptions(tx, actor, 'container', order, templateId)
   if (!options.ok) return options
   const tooSmall = gpuTooSmall(machine.gpu_ram_mib, minVramGb)
@@ -65,7 +59,45 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   const here = { driver: machine.driver, region: machine.region, host: machine.id, cluster: machine.cluster_name }
   const apart = place === undefined ? undefined : refusePlace(place, here)
   if (apart !== undefined) return apart
-  const unwatched = refuseIdle(app, machine.driver, options.value.idle)
+  const plan = planInstance(app, order, machine, options.value, tx.clock.now())
+  if (!plan.ok) return plan
+  const placed = await placeOrder(app, tx, actor, plan.value.order, plan.value.wanted)
+  if (!placed.ok) return placed
+  await attachOrdered(tx, placed.value, volumes.value)
+  return ok(await keepOptions(tx, placed.value, options.value))
+}
+
+/** A machine that is on the marketplace, with its price. */
+export type PricedMachine = Machine & { readonly price_nano_per_gpu_hour: NanoUsd }
+
+/** The machine that an order names, if it is for sale. */
+export function readNode(
+  app: Pick<App, 'drivers'>,
+  order: Pick<InstanceOrder, 'nodeName' | 'clusterName' | 'weights'>,
+  machine: Machine | undefined,
+): Result<PricedMachine> {
+  if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
+    return fail('node_not_found', { node: order.nodeName, cluster: order.clusterName, field: ['node_name'] })
+  }
+  const { price_nano_per_gpu_hour: price } = machine
+  if (machine.status !== 'node_ready' || !machine.listed || price === null) {
+    return failField(['node_name'], 'node_not_ready', { node: machine.id })
+  }
+  if (order.weights !== undefined && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) {
+    return failField(['weights'], 'option_not_supported', { option: 'weights', kind: 'container' })
+  }
+  return ok({ ...machine, price_nano_per_gpu_hour: price })
+}
+
+/** The order for a machine. Its account has not been looked at yet. */
+export function planInstance(
+  app: Pick<App, 'drivers'>,
+  order: InstanceOrder,
+  machine: PricedMachine,
+  options: ReadOptions,
+  now: Instant,
+): Result<{ readonly order: Order; readonly wanted: { readonly gpus: string; readonly where: string } }> {
+  const unwatched = refuseIdle(app, machine.driver, options.idle)
   if (unwatched !== undefined) return unwatched
   const guards = readGuards(order)
   if (!guards.ok) return guards
@@ -73,6 +105,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   // An early check for the obvious case; claiming the GPUs decides.
   if (machine.gpus_free < order.gpuCount) return fail('no_capacity', wanted)
   const { gpuCount } = order
+  const { port, ports: imagePorts = [] } = order.image ?? {}
   const pays = machine.price_nano_per_gpu_hour
   const spec = withOptions<OrderSpec>(
     {
@@ -89,17 +122,17 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
       cudaVersion: null,
       monitoringEnabled: null,
     },
-    options.value,
+    options,
   )
   if (!spec.ok) return spec
   const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
-  if (!hasDisk(machine.disk_gb_per_gpu, gpuCount, whole, options.value.workload.diskGb)) {
+  if (!hasDisk(machine.disk_gb_per_gpu, gpuCount, whole, options.workload.diskGb)) {
     return fail('no_capacity', { ...wanted, where: `${wanted.where}, where stopped rentals have the disk space` })
   }
   if (spec.value.ports.length > MAX_PORTS) return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
   const term: OrderTerm = {
     termType: 'on-demand',
-    effectiveAt: tx.clock.now(),
+    effectiveAt: now,
     costPerHour: pricePerHour(pays, gpuCount),
     reservation: null,
     commitment: null,
@@ -107,11 +140,7 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
   const isManaged = order.isManaged === true
-  const placing = { spec: spec.value, term, guards: guards.value, places, isManaged }
-  const placed = await placeOrder(app, tx, actor, placing, wanted)
-  if (!placed.ok) return placed
-  await attachOrdered(tx, placed.value, volumes.value)
-  return ok(await keepOptions(tx, placed.value, options.value))
+  return ok({ order: { spec: spec.value, term, guards: guards.value, places, isManaged }, wanted })
 }
 
 /** A machine fails only if a concurrent order takes its free GPUs. */

@@ -42,6 +42,28 @@ export async function readOrderOptions(
   options: OrderOptions,
   templateId: string | null,
 ): Promise<Result<ReadOptions>> {
+  const read = readOwnOptions(kind, options, templateId, tx.clock.now())
+  if (!read.ok) return read
+  const { workload, secretNames } = read.value
+  const unknown = await refuseSecrets(tx, actor, workload, secretNames)
+  if (unknown !== undefined) return unknown
+  const { registryCredentialId } = workload
+  if (
+    registryCredentialId !== null &&
+    (await findRegistryCredential(tx.db, actor.accountId, registryCredentialId)) === undefined
+  ) {
+    return fail('registry_credential_not_found', { field: ['registryCredentialId'], failureKind: 'invalid' })
+  }
+  return read
+}
+
+/** Checks that need no database. The secrets and the registry credential may not exist. */
+export function readOwnOptions(
+  kind: RentalKind,
+  options: OrderOptions,
+  templateId: string | null,
+  now: Instant,
+): Result<ReadOptions> {
   for (const option of unsupported[kind]) {
     if (options[option] !== undefined) return failField([option], 'option_not_supported', { option, kind })
   }
@@ -53,34 +75,23 @@ export async function readOrderOptions(
   if (udp !== undefined) return failField(['ports'], 'udp_not_supported', { port: udp.port })
   const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
   if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
-  if (stopAt !== null && stopAt <= tx.clock.now()) return failField(['stopAt'], 'end_in_the_past')
-  const secretNames = await readSecretNames(tx, actor, workload)
-  if (!secretNames.ok) return secretNames
-  const { registryCredentialId } = workload
-  if (
-    registryCredentialId !== null &&
-    (await findRegistryCredential(tx.db, actor.accountId, registryCredentialId)) === undefined
-  ) {
-    return fail('registry_credential_not_found', { field: ['registryCredentialId'], failureKind: 'invalid' })
-  }
-  return ok({
-    workload,
-    stopAt,
-    idle: options.idle ?? null,
-    secretNames: secretNames.value,
-    metadata: options.metadata ?? null,
-  })
+  if (stopAt !== null && stopAt <= now) return failField(['stopAt'], 'end_in_the_past')
+  const secretNames = [...new Set(secretTexts(workload).flatMap(({ text }) => secretsIn(text)))].sort()
+  return ok({ workload, stopAt, idle: options.idle ?? null, secretNames, metadata: options.metadata ?? null })
 }
 
-async function readSecretNames(tx: Tx, actor: Actor, workload: WorkloadSpec): Promise<Result<string[]>> {
-  const texts = secretTexts(workload)
-  const names = [...new Set(texts.flatMap(({ text }) => secretsIn(text)))].sort()
+async function refuseSecrets(
+  tx: Tx,
+  actor: Actor,
+  workload: WorkloadSpec,
+  names: readonly string[],
+): Promise<Failure | undefined> {
   const known = new Set((await findSecrets(tx.db, actor.accountId, names)).map(({ name }) => name))
-  for (const { field, text } of texts) {
+  for (const { field, text } of secretTexts(workload)) {
     const name = secretsIn(text).find((one) => !known.has(one))
     if (name !== undefined) return failField(field, 'secret_not_found', { name })
   }
-  return ok(names)
+  return undefined
 }
 
 /** A rule that could never act is refused: the customer relies on it. */

@@ -3,7 +3,7 @@ import type { Instant } from '../base/instant.ts'
 import { formatUsd, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Commitment } from '../domain/commitment.ts'
-import { holdOf, type Order } from '../domain/order.ts'
+import { holdOf, type Order, type OrderSpec } from '../domain/order.ts'
 import { quotaOf } from '../domain/quota.ts'
 import { insertCommitment } from '../store/commitment.ts'
 import type { Tx } from '../store/database.ts'
@@ -32,7 +32,7 @@ export async function placeOrder(
   const payer = { accountId: actor.accountId, keyId: actor.keyId, label: order.spec.label }
   const overBudget = await refuseOverBudget(tx.db, payer, tx.clock.now())
   if (overBudget !== undefined) return overBudget
-  const { commitment, costPerHour } = order.term
+  const { commitment } = order.term
   const hold = holdOf(order.term)
   const tooLittle = fail('insufficient_balance', { amount: hold, purpose: commitment === null ? 'first_hour' : 'term' })
   if (commitment !== null) {
@@ -43,13 +43,20 @@ export async function placeOrder(
   if (written.kind === 'no_place') return fail('no_capacity', wanted)
   const { rental } = written
   if (commitment !== null) await insertCommitment(tx, rental.id, commitment)
-  recordRentalEvent(tx, rental, 'rental.created', {
-    gpuCount: rental.gpu_count,
-    region: rental.region,
-    costPerHourUsd: formatUsd(costPerHour),
-  })
-  tx.wake.add('provision').add(CAPACITY_WAKE)
+  recordOrder(tx, rental, order)
   return ok(rental)
+}
+
+/** The event of a placed order, and who works on it next. */
+export function recordOrder(
+  tx: Tx,
+  rental: Pick<Rental, 'id' | 'account_id' | 'name'>,
+  { spec, term }: Pick<Order, 'spec' | 'term'>,
+): void {
+  const { kind, label, gpuCount, region } = spec
+  const costPerHourUsd = formatUsd(term.costPerHour)
+  recordRentalEvent(tx, { ...rental, kind, label }, 'rental.created', { gpuCount, region, costPerHourUsd })
+  tx.wake.add('provision').add(CAPACITY_WAKE)
 }
 
 /** Checks that need no machine: dates, price cap, quota, keys, limits. */
@@ -59,19 +66,28 @@ function refuseOrder(
   facts: OrderFacts,
   now: Instant,
 ): Failure | undefined {
-  if (guards.autoTerminateAt !== null && guards.autoTerminateAt <= now) {
-    return failField(['autoTerminateAt'], 'end_in_the_past')
-  }
-  const { costPerHour, commitment } = term
-  if (guards.maxCostPerHour !== null && costPerHour > guards.maxCostPerHour) {
-    return failField(['maxCostPerHourUsd'], 'price_changed', { perHour: costPerHour, max: guards.maxCostPerHour })
-  }
+  const against = refuseGuards({ term, guards }, now)
+  if (against !== undefined) return against
+  const { commitment } = term
   const overQuota = overGpuQuota(facts, spec.gpuCount)
   if (overQuota !== undefined) return overQuota
-  if (isManaged !== true && facts.ssh_keys.length === 0 && app.drivers.get(spec.driver)?.traits.ssh === true) {
+  if (isManaged !== true && facts.ssh_keys.length === 0 && needsSshKey(app, spec)) {
     return fail('no_ssh_key')
   }
   return limitBelowTerm(guards.spendingLimit, commitment) ?? overKeyBudget(facts, holdOf(term))
+}
+
+export function refuseGuards({ term, guards }: Pick<Order, 'term' | 'guards'>, now: Instant): Failure | undefined {
+  const { autoTerminateAt, maxCostPerHour: max } = guards
+  if (autoTerminateAt !== null && autoTerminateAt <= now) return failField(['autoTerminateAt'], 'end_in_the_past')
+  const { costPerHour: perHour } = term
+  if (max !== null && perHour > max) return failField(['maxCostPerHourUsd'], 'price_changed', { perHour, max })
+  return undefined
+}
+
+/** Its machine is of no use without one. */
+export function needsSshKey(app: Pick<App, 'drivers'>, { driver }: Pick<OrderSpec, 'driver'>): boolean {
+  return app.drivers.get(driver)?.traits.ssh === true
 }
 
 export function overGpuQuota(facts: OrderFacts, gpuCount: number): Failure | undefined {

@@ -17,6 +17,7 @@ import { startLoops, type Reconciler } from '../reconcile/loop.ts'
 import { KEY_WAKE } from '../store/api-key.ts'
 import { CAPACITY_WAKE } from '../store/machine.ts'
 import { PORT_WAKE } from '../store/port.ts'
+import { OrderBatches } from '../app/order-batch.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
 import { openDatabase, pingDatabase } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
@@ -194,6 +195,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const app: App = {
     ...bare,
     rentalOptions,
+    orderBatches: new OrderBatches(bare),
     driverFault: reportFaults(metrics, log),
     modelStatus: inference.modelStatus,
     recentCost: (id) => inference.meter.costOf(id),

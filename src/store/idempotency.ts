@@ -36,6 +36,42 @@ export async function completeIdempotency(
     .execute()
 }
 
+/** The accounts whose key was free, of at most one key per account. */
+export async function startIdempotencies(
+  tx: Tx,
+  rows: ReadonlyArray<{ accountId: string; key: string; operation: string; bodyHash: Buffer }>,
+): Promise<Set<string>> {
+  if (rows.length === 0) return new Set()
+  const values = rows
+    // In one order, so that two servers that are sent the same requests do not wait for each other.
+    .toSorted((one, other) => (one.accountId < other.accountId ? -1 : 1))
+    .map(({ accountId, key, operation, bodyHash }) => ({
+      account_id: accountId,
+      key,
+      operation,
+      body_hash: bodyHash,
+      created_at: toDate(tx.clock.now()),
+    }))
+  const started = await tx.db
+    .insertInto('idempotency')
+    .values(values)
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('account_id')
+    .execute()
+  return new Set(started.map((row) => row.account_id))
+}
+
+/** Stores the responses of started keys. Those without one are free again. */
+export async function endIdempotencies(
+  tx: Tx,
+  rows: ReadonlyArray<{ accountId: string; key: string; responseSealed: string | undefined }>,
+): Promise<void> {
+  for (const { accountId, key, responseSealed } of rows) {
+    if (responseSealed !== undefined) await completeIdempotency(tx, accountId, key, responseSealed)
+    else await tx.db.deleteFrom('idempotency').where('account_id', '=', accountId).where('key', '=', key).execute()
+  }
+}
+
 export async function findIdempotency(
   db: Db,
   accountId: string,

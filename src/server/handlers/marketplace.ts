@@ -12,6 +12,7 @@ import {
   createInstance,
   findInstance,
   terminateInstance,
+  type InstanceOrder,
 } from '../../app/marketplace.ts'
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
@@ -55,23 +56,26 @@ export const marketplaceHandlers = {
     })
   },
 
-  createInstance: (app, { actor, body, operation, idempotencyKey }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
-      const gpuCount = typeof body.gpu_count === 'number' ? body.gpu_count : Number.parseInt(body.gpu_count, 10)
-      const rental = await createInstance(app, tx, actor, {
-        clusterName: body.cluster_name,
-        nodeName: body.node_name,
-        gpuCount,
-        ...body,
-        image: body.image ?? null,
-        metadata: body.metadata ?? body.userMetadata,
-        autoTerminateAt: body.auto_terminate_at,
-        spendingLimitUsd: body.spending_limit_usd,
-        maxCostPerHourUsd: body.max_cost_per_hour_usd,
-      })
-      if (!rental.ok) return inWireNames(rental)
-      return ok(createdOnWire(rental.value))
-    }),
+  createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
+    const once = { key: idempotencyKey, operation, request: body }
+    const order: InstanceOrder = {
+      clusterName: body.cluster_name,
+      nodeName: body.node_name,
+      ...body,
+      gpuCount: typeof body.gpu_count === 'number' ? body.gpu_count : Number.parseInt(body.gpu_count, 10),
+      image: body.image ?? null,
+      metadata: body.metadata ?? body.userMetadata,
+      autoTerminateAt: body.auto_terminate_at,
+      spendingLimitUsd: body.spending_limit_usd,
+      maxCostPerHourUsd: body.max_cost_per_hour_usd,
+    }
+    const placed = await app.orderBatches?.place(actor, once, order, createdOnWire)
+    if (placed !== undefined) return ok(createdOnWire(placed))
+    return createOnce(app, actor, once, async (tx) => {
+      const rental = await createInstance(app, tx, actor, order)
+      return rental.ok ? ok(createdOnWire(rental.value)) : inWireNames(rental)
+    })
+  },
 
   createCheapestInstance: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
@@ -126,7 +130,7 @@ export const marketplaceHandlers = {
   },
 } satisfies Partial<Handlers>
 
-function createdOnWire({ name }: Rental) {
+function createdOnWire({ name }: Pick<Rental, 'name'>) {
   return { status: 'success' as const, instance_name: name, instance_id: name }
 }
 
