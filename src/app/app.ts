@@ -9,10 +9,11 @@ import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mailer } from '../domain/mail.ts'
+import type { InstanceOrder } from '../domain/order.ts'
 import type { Driver } from '../engines/driver.ts'
 import type { Database } from '../store/database.ts'
+import type { PlacedOrder } from '../store/order-batch.ts'
 import type { MetricRecorder } from './metric-recorder.ts'
-import type { OrderBatches } from './order-batch.ts'
 import type { RentalOptions } from './rental-option.ts'
 
 export interface App {
@@ -37,7 +38,7 @@ export interface App {
   /** One cached read for all callers. Absent: read per request. */
   readonly rentalOptions?: RentalOptions
   /** Places marketplace orders that arrive together in one transaction. Absent: each has its own. */
-  readonly orderBatches?: OrderBatches
+  readonly orderBatches?: OrderQueue
   /** The clouds that accounts can be added for. Absent: none. */
   readonly providers?: Providers
   /** Samples that are not in the database yet. Absent: no host reports to this server. */
@@ -90,4 +91,23 @@ export interface Actor {
   readonly keyId: string
   readonly role: Role
   readonly scopes: readonly Scope[]
+}
+
+/** A create that is to happen once per idempotency key. */
+export interface Once {
+  /** The `Idempotency-Key` header. undefined: not sent. */
+  readonly key: string | undefined
+  readonly operation: string
+  /** Path and body, which must match for the same key. */
+  readonly request: unknown
+}
+
+export interface OrderQueue {
+  /** undefined: not placed, and nothing of it was written. `respond` makes the response to store for the idempotency key. */
+  place(
+    actor: Actor,
+    once: Once,
+    order: InstanceOrder,
+    respond: (placed: PlacedOrder) => unknown,
+  ): Promise<PlacedOrder | undefined>
 }

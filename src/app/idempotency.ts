@@ -6,15 +6,7 @@ import { sha256 } from '../base/id.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { completeIdempotency, findIdempotency, startIdempotency } from '../store/idempotency.ts'
-import type { Actor, App } from './app.ts'
-
-export interface Once {
-  /** The `Idempotency-Key` header. undefined: not sent. */
-  readonly key: string | undefined
-  readonly operation: string
-  /** Path and body, which must match for the same key. */
-  readonly request: unknown
-}
+import type { Actor, App, Once } from './app.ts'
 
 /** Runs `work` in a transaction, or returns its first result. */
 export async function createOnce<T>(

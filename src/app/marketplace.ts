@@ -3,9 +3,8 @@ import type { Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
-import type { OrderOptions } from '../contract/workload.ts'
 import { hasDisk } from '../domain/machine.ts'
-import type { Order, OrderSpec, OrderTerm } from '../domain/order.ts'
+import type { InstanceOrder, Order, OrderSpec, OrderTerm } from '../domain/order.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
@@ -23,24 +22,6 @@ import { terminateRental } from './rental.ts'
 
 /** The port of the image, and custom ones. */
 const MAX_PORTS = limits.customPorts + 1
-
-export interface InstanceOrder extends OrderOptions {
-  readonly clusterName: string
-  readonly nodeName: string
-  readonly gpuCount: number
-  readonly image: {
-    name: string
-    tag?: string | undefined
-    port?: number | undefined
-    ports?: number[] | undefined
-  } | null
-  readonly label?: string | undefined
-  readonly autoTerminateAt?: string | undefined
-  readonly spendingLimitUsd?: string | undefined
-  readonly maxCostPerHourUsd?: string | undefined
-  /** A replica of a managed deployment: nobody logs in to it. */
-  readonly isManaged?: true
-}
 
 export async function createInstance(app: App, tx: Tx, actor: Actor, given: InstanceOrder): Promise<Result<Rental>> {
   const expanded = await expandTemplate(tx.db, actor, given)

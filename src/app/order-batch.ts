@@ -8,13 +8,14 @@
  */
 import { setImmediate } from 'node:timers'
 import type { Instant } from '../base/instant.ts'
+import type { InstanceOrder } from '../domain/order.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endIdempotencies, startIdempotencies } from '../store/idempotency.ts'
 import { readMachines, type Machine } from '../store/machine.ts'
 import { isBadBatch, placeOrders, type BatchedOrder, type PlacedOrder } from '../store/order-batch.ts'
-import type { Actor, App } from './app.ts'
-import { hashRequest, type Once } from './idempotency.ts'
-import { planInstance, readNode, type InstanceOrder } from './marketplace.ts'
+import type { Actor, App, Once, OrderQueue } from './app.ts'
+import { hashRequest } from './idempotency.ts'
+import { planInstance, readNode } from './marketplace.ts'
 import { readOwnOptions } from './order-options.ts'
 import { needsSshKey, recordOrder, refuseGuards } from './place-order.ts'
 
@@ -38,7 +39,7 @@ interface Planned extends BatchedOrder {
   readonly waiting: Waiting
 }
 
-export class OrderBatches {
+export class OrderBatches implements OrderQueue {
   readonly #app: App
   #waiting: Waiting[] = []
   /** Accounts and machines of the batches that run. */
@@ -50,7 +51,6 @@ export class OrderBatches {
     this.#app = app
   }
 
-  /** undefined: not placed, and nothing of it was written. */
   place(
     actor: Actor,
     once: Once,

@@ -2,6 +2,7 @@
 import type { Instant } from '../base/instant.ts'
 import { costOfSpan, type NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { OrderOptions } from '../contract/workload.ts'
 import type { Commitment } from './commitment.ts'
 import { HOLD_COVERS_MS } from './metering.ts'
 import type { EngineSpec } from './rental.ts'
@@ -35,6 +36,25 @@ export interface Guards {
   readonly autoTerminateAt: Instant | null
   readonly spendingLimit: NanoUsd | null
   readonly maxCostPerHour: NanoUsd | null
+}
+
+/** An order for GPUs of a marketplace machine, as the customer sent it. */
+export interface InstanceOrder extends OrderOptions {
+  readonly clusterName: string
+  readonly nodeName: string
+  readonly gpuCount: number
+  readonly image: {
+    name: string
+    tag?: string | undefined
+    port?: number | undefined
+    ports?: number[] | undefined
+  } | null
+  readonly label?: string | undefined
+  readonly autoTerminateAt?: string | undefined
+  readonly spendingLimitUsd?: string | undefined
+  readonly maxCostPerHourUsd?: string | undefined
+  /** A replica of a managed deployment: nobody logs in to it. */
+  readonly isManaged?: true
 }
 
 /** Machines that serve an order together. */

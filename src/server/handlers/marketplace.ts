@@ -12,10 +12,10 @@ import {
   createInstance,
   findInstance,
   terminateInstance,
-  type InstanceOrder,
 } from '../../app/marketplace.ts'
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
+import type { InstanceOrder } from '../../domain/order.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import {
