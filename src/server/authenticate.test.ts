@@ -1,6 +1,6 @@
 /** No database call in the steady state, and a revoked key stops working on every server within a second. */
 import { crc32 } from 'node:zlib'
-import type { KyselyPlugin } from 'kysely'
+import { sql, type KyselyPlugin } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openTestAccount, startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -302,6 +302,22 @@ describe('a lost notification connection', () => {
     const before = lookUps() - excused()
     for (let n = 0; n < 50; n += 1) await server.authenticate(bearer(keyText))
     expect(lookUps() - excused()).toBeLessThanOrEqual(before + 1)
+  })
+
+  test('a server that has just started waits for a slow database, because it knows no key yet', async () => {
+    const { keyText } = await openTestAccount(fixture)
+    const database = openDatabase({ url: fixture.url, clock: fixture.clock })
+    open.push(database)
+    const found = await transact(fixture.database, async ({ db }) => {
+      await sql`lock table api_key in access exclusive mode`.execute(db)
+      const server = makeAuthenticator({ database, clock: fixture.clock, log: { warn: () => {} } })
+      open.push(server)
+      // Longer than a server waits that can use what it knew before.
+      const asked = server.authenticate(bearer(keyText))
+      await sql`select pg_sleep(2.5)`.execute(db)
+      return { asked }
+    })
+    expect(await found.asked).toMatchObject({ ok: true })
   })
 
   test('reports a known key as unavailable without a database, never as unknown', async () => {

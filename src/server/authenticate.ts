@@ -22,8 +22,6 @@ import { makeKeyCache, remember } from './key-cache.ts'
 import type { Log } from '../store/listener.ts'
 
 const FLUSH_MS = 5_000
-/** A slower session lookup fails. */
-const LOOKUP_TIMEOUT_MS = 2_000
 
 /** The caller, and the properties of its key that the server needs. */
 export interface Authenticated extends Actor {
@@ -42,6 +40,8 @@ export interface Authenticator {
   /** For one connection: the caller, if its key is in memory and may call models. */
   identifier(): (authorization: string) => Caller | undefined
   isCaching(): boolean
+  /** Heartbeats that the database has answered. */
+  answers(): number
   /** This server changed the key itself and need not wait for the notification. */
   forget(payload: string): void
   /** Writes when keys were last used. Also runs every few seconds; never rejects. */
@@ -86,7 +86,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
   }
   const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
     const lookup = keyOfConsoleSession(database, clock, token)
-    const publicId = await within(LOOKUP_TIMEOUT_MS, lookup, 'the database did not answer in time')
+    const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
     if (publicId === undefined) return fail('session_ended')
     return findKnown(publicId)
   }
@@ -134,6 +134,7 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
       }
     },
     isCaching: () => cache.isCaching(),
+    answers: () => cache.answers(),
     forget: (payload) => cache.forget(payload),
     flushLastUsed,
     close: async () => {

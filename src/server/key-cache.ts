@@ -18,7 +18,7 @@ const UNKNOWN_MS = 5_000
 const MAX_UNKNOWN_ENTRIES = 10_000
 /** Without notifications and without the database, a known key stays valid for this long. */
 const TRUSTED_MS = 10 * MINUTE_MS
-/** A slower lookup fails. */
+/** After this long, a key known before is used without a lookup. An unknown one waits: it would have to be rejected. */
 const LOOKUP_TIMEOUT_MS = 2_000
 /** After a failed lookup, known keys are not looked up again for this long. */
 const LOOKUP_RETRY_MS = 500
@@ -30,6 +30,8 @@ export interface KeyCache {
   peek(publicId: string): KnownKey | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
+  /** Heartbeats that the database has answered. */
+  answers(): number
   /** A key, or all keys of an account, have changed; `payload` is that of the notification. */
   forget(payload: string): void
   close(): Promise<void>
@@ -68,11 +70,9 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     const last = trusted(publicId)
     if (last !== undefined && performance.now() < noLookupUntilMs) return last
     try {
-      const found = await within(
-        LOOKUP_TIMEOUT_MS,
-        findKnownKey(database.db, publicId),
-        'the database did not answer in time',
-      )
+      const lookup = findKnownKey(database.db, publicId)
+      const patienceMs = last === undefined ? limits.statementTimeoutMs : LOOKUP_TIMEOUT_MS
+      const found = await within(patienceMs, lookup, 'the database did not answer in time')
       remembered.delete(publicId)
       return found
     } catch (error) {
@@ -115,6 +115,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
       return performance.now() < noLookupUntilMs ? trusted(publicId) : undefined
     },
     isCaching: () => listener.isTrusted(),
+    answers: () => listener.answers(),
     forget,
     close: () => listener.close(),
   }

@@ -204,7 +204,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   }
   const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
   closing.push(() => authenticator.close())
-  app.database.silence.follow(() => authenticator.isCaching())
+  app.database.silence.follow(() => authenticator.answers())
   const streams = makeEventStreams(app)
   const shares = makePortShares()
   const ports = openPortProxy({

@@ -26,6 +26,8 @@ export async function notify(database: Database, channel: string, payloads: read
 export interface Listener {
   /** Whether all notifications up to now have been received. */
   isTrusted(): boolean
+  /** Heartbeats that the database has answered, however late. */
+  answers(): number
   close(): Promise<void>
 }
 
@@ -49,10 +51,12 @@ export function listen(options: ListenerOptions): Listener {
   let reconnect: NodeJS.Timeout | undefined
   /** When the last answered heartbeat was sent. Real time, because it measures the network. */
   let answeredAt = Number.NEGATIVE_INFINITY
+  let answers = 0
 
   const beat = async (on: Client): Promise<void> => {
     const sentAt = performance.now()
     await on.query('select 1')
+    answers += 1
     if (on === client) answeredAt = sentAt
   }
 
@@ -109,6 +113,7 @@ export function listen(options: ListenerOptions): Listener {
   void connect()
   return {
     isTrusted: () => performance.now() - answeredAt < SILENCE_MS,
+    answers: () => answers,
     close: async () => {
       closed = true
       clearInterval(heartbeat)

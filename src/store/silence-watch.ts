@@ -27,7 +27,7 @@ interface Waiting {
 }
 
 export class SilenceWatch {
-  /** Whether the last heartbeat was answered. Until there is a notification connection, nothing times out here. */
+  /** Asked at each tick. Until there is a notification connection, nothing times out here. */
   isAnswering: () => boolean = () => true
   readonly #waiting = new Set<Waiting>()
   readonly #timer: NodeJS.Timeout
@@ -58,15 +58,17 @@ export class SilenceWatch {
   }
 
   /**
-   * Counts missed heartbeats from the first answered one. Before it they say nothing: on a slow machine the notification
-   * connection took more than two seconds, and a server that was starting gave up.
+   * `answers` counts answered heartbeats. A database that answers them late, because its machine is busy, is slow and not
+   * silent. Before the first answer they say nothing: on a slow machine the notification connection took more than two
+   * seconds, and a server that was starting gave up.
    */
-  follow(isAnswering: () => boolean): void {
-    let hasAnswered = false
+  follow(answers: () => number): void {
+    let before = 0
     this.isAnswering = () => {
-      const isAnswered = isAnswering()
-      hasAnswered ||= isAnswered
-      return isAnswered || !hasAnswered
+      const now = answers()
+      const isAnswered = now > before || now === 0
+      before = now
+      return isAnswered
     }
   }
 
