@@ -27,6 +27,23 @@ export interface Journey extends TestServer {
 
 /** One pass to request, one to observe, one for the consequences. */
 const ROUNDS = 3
+/** They change no rental and no volume, so once for a pass is enough: after the first rounds. */
+const housekeeping = new Set([
+  'serving-usage',
+  'sweep-expired',
+  'runway',
+  'warn-terms',
+  'watch-engines',
+  'queue-mail',
+  'send-mail',
+  'gateways',
+  'ledger-check',
+  'retention',
+  'measure',
+  'summarize-metrics',
+  'machine-uptime',
+  'deliver-webhooks',
+])
 const MAX_EXTRA_RUNS = 100
 
 export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'runLoops'> = {}): Promise<Journey> {
@@ -41,9 +58,10 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   )
   const pass = async (): Promise<void> => {
     const errors: unknown[] = []
-    for (let round = 0; round < ROUNDS; round += 1) {
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const due = round === ROUNDS ? reconcilers : reconcilers.filter(({ name }) => !housekeeping.has(name))
       // As on a server: a failing reconciler does not block the others.
-      for (const one of reconcilers) await runOut(one).catch((error: unknown) => errors.push(error))
+      for (const one of due) await runOut(one).catch((error: unknown) => errors.push(error))
     }
     if (errors.length > 0) throw errors[0]
   }
