@@ -109,6 +109,15 @@ const custom = (version: string): object => ({
   env: { VERSION: version },
 })
 
+/** Kinds of notifications about a deployment; those about its rentals would repeat them. */
+const told = async (id: string): Promise<string[]> => {
+  const { notifications } = await succeed(customer.call, 'GET', '/v2/notifications')
+  expect(notifications.filter(({ kind }: { kind: string }) => kind.startsWith('rental'))).toEqual([])
+  return notifications
+    .filter(({ subject }: { subject: { id: string } }) => subject.id === id)
+    .map(({ kind }: { kind: string }) => kind)
+}
+
 const read = (by: { call: Call }, id: string) => succeed(by.call, 'GET', `/v2/deployments/${id}`)
 const inState = (one: { replicas: Replica[] }, state: string): Replica[] =>
   one.replicas.filter((replica) => replica.state === state)
@@ -230,6 +239,14 @@ test('without a spare GPU a rollout says so and the old version serves; in place
   expect(blocked).toMatchObject({ status: 'ready', rollout: 'in_progress', readyVersion: 1 })
   expect(blocked.message).toContain('roll out in place')
   expect((await ask(customer, made.model, 'while it waits')).status).toBe(200)
+  expect(await told(made.id)).toEqual(['deployment_blocked'])
+  const { body: metrics } = await server.operator('GET', '/metrics')
+  const gauge = (name: string, labels: string): string | undefined =>
+    new RegExp(`^berth_serving_${name}\\{model="${made.model}"${labels}\\} (.*)$`, 'm').exec(metrics)?.[1]
+  expect(['ready', 'starting', 'desired'].map((state) => gauge('replicas', `,state="${state}"`))).toEqual(['1', '0', '1'])
+  expect(gauge('starts_total', ',result="ready"')).toBe('1')
+  expect(gauge('blocked', ',reason="no_spare_gpus"')).toBe('1')
+  expect(Number(gauge('cost_usd_per_hour', ''))).toBeGreaterThan(0)
   await rollOut(true)
   // A request in between waits for the new replica.
   await waitFor('the old one to go', async () =>

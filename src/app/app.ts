@@ -33,6 +33,8 @@ export interface App {
   readonly warn?: (error: unknown, what: string) => void
   /** Called for every failed engine call of a loop. */
   readonly driverFault?: (fault: DriverFault) => void
+  /** Called for every start of a replica that this server drives, when its result is known. */
+  readonly replicaStart?: (model: string, result: ReplicaStart) => void
   /** The URL of an HTTP port of a rental. Absent, or undefined: this server has no domain for them. */
   readonly portUrl?: (rentalName: string, port: number) => string | undefined
   /** One cached read for all callers. Absent: read per request. */
@@ -50,6 +52,9 @@ export interface App {
   /** The cost of a recent request of this server, which may not be settled in the database yet. */
   readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
 }
+
+/** `cancelled`: ended before its first answer because it was not needed any more. `not_ordered`: no machine, money, … */
+export type ReplicaStart = 'ready' | 'failed' | 'cancelled' | 'not_ordered'
 
 export interface WorkloadPortAddress {
   readonly hostId: string

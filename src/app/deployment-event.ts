@@ -2,7 +2,8 @@
 import type { EventType } from '../contract/event-type.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
-import type { ManagedRow } from '../store/managed-deployment.ts'
+import { isNews } from '../domain/serving.ts'
+import { updateManaged, type ManagedRow } from '../store/managed-deployment.ts'
 
 export function recordDeploymentEvent(
   tx: Tx,
@@ -16,4 +17,18 @@ export function recordDeploymentEvent(
     subject: { kind: 'deployment', id },
     data: { deploymentId: id, name: model, ...data },
   })
+}
+
+/** Records news of this kind at most once in a while. The deployment is locked. */
+export async function tellDeploymentEvent(
+  tx: Tx,
+  deployment: Pick<ManagedRow, 'id' | 'account_id' | 'model' | 'told'>,
+  type: Extract<EventType, `deployment.${string}`>,
+  kind: string,
+  data: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const now = tx.clock.now()
+  if (!isNews(deployment.told, kind, now)) return
+  await updateManaged(tx, deployment.id, { told: { ...deployment.told, [kind]: now } })
+  recordDeploymentEvent(tx, deployment, type, data)
 }

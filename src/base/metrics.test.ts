@@ -51,6 +51,15 @@ test('runs collectors before each scrape', async () => {
   expect(await linesOf(metrics)).toContain('asked 2')
 })
 
+test('a collector can drop the series of what is gone', async () => {
+  const metrics = new Metrics()
+  const busy = metrics.gauge('busy', 'Busy')
+  busy.set(1, { of: 'a' })
+  busy.clear()
+  busy.set(2, { of: 'b' })
+  expect((await linesOf(metrics)).filter((line) => line.startsWith('busy'))).toEqual(['busy{of="b"} 2'])
+})
+
 describe('input that would break the format', () => {
   test('is escaped in a label', async () => {
     const metrics = new Metrics()

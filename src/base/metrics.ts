@@ -21,10 +21,13 @@ export interface Counter {
 /** A counter kept elsewhere and read at each scrape. It decreases only when its source restarts. */
 export interface ReadCounter {
   set(value: number, labels?: Labels): void
+  /** Drops all series, for collectors that set those of things that still exist. */
+  clear(): void
 }
 
 export interface Gauge {
   set(value: number, labels?: Labels): void
+  clear(): void
 }
 
 export interface Histogram {
@@ -53,13 +56,13 @@ export class Metrics {
   readCounter(name: string, help: string): ReadCounter {
     const values = new Map<string, number>()
     this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
-    return { set: (value, labels = {}) => void values.set(formatLabels(labels), value) }
+    return settable(values)
   }
 
   gauge(name: string, help: string): Gauge {
     const values = new Map<string, number>()
     this.#register({ name, help, type: 'gauge', lines: () => sampleLines(name, values) })
-    return { set: (value, labels = {}) => void values.set(formatLabels(labels), value) }
+    return settable(values)
   }
 
   histogram(name: string, help: string, buckets: readonly number[]): Histogram {
@@ -119,6 +122,13 @@ export class Metrics {
       throw new Error(`counters, and only they, end in _total: ${metric.name}`)
     if (this.#metrics.has(metric.name)) throw new Error(`metric declared twice: ${metric.name}`)
     this.#metrics.set(metric.name, metric)
+  }
+}
+
+function settable(values: Map<string, number>): Gauge {
+  return {
+    set: (value, labels = {}) => void values.set(formatLabels(labels), value),
+    clear: () => values.clear(),
   }
 }
 

@@ -43,6 +43,8 @@ export const eventTypes = {
   'deployment.changed': 'The replicas, scaling, limits or sharing of a deployment were changed',
   'deployment.scaled': 'A deployment needs more or fewer replicas; the event has the reason',
   'deployment.blocked': 'A replica could not be ordered; the event has the reason',
+  'deployment.budget_reached': 'The hourly budget allows no further replica, though the load needs one',
+  'deployment.backing_off': 'Replicas failed to start several times in a row; the next start waits',
   'deployment.replica_starting': 'A replica was ordered and is starting',
   'deployment.replica_ready': 'A replica answered and serves requests; billing starts',
   'deployment.replica_ended': 'A replica has ended; the event has the reason',

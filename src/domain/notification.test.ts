@@ -32,6 +32,33 @@ describe('reads as sentences even when the data is missing', () => {
   })
 })
 
+test('a deployment that stops, fails to start, or finds no machine is news', () => {
+  const of = (type: EventType, reason?: string) => noticeOf({ type, data: reason === undefined ? {} : { reason } })
+  expect([of('deployment.failed'), of('deployment.backing_off'), of('deployment.budget_reached')]).toEqual([
+    'deployment_failed',
+    'deployment_starts',
+    'deployment_budget',
+  ])
+  expect([of('deployment.blocked', 'no_capacity'), of('deployment.blocked', 'hourly_budget')]).toEqual([
+    'deployment_blocked',
+    'deployment_budget',
+  ])
+  expect([of('deployment.scaled'), of('deployment.replica_failed'), of('deployment.replica_ended')]).toEqual([
+    null,
+    null,
+    null,
+  ])
+  const stopped = (servingVersion: number | null) =>
+    describeNotice({
+      kind: 'deployment_failed',
+      subject: { kind: 'deployment', id: 'dep_1' },
+      data: { name: 'house/a', failures: 3, version: 4, reason: 'start_timed_out', servingVersion },
+    })
+  expect(stopped(3)).toMatchObject({ severity: 'warning', title: 'Rollout of house/a stopped' })
+  expect(stopped(3).text).toContain('Version 3 keeps serving.')
+  expect(stopped(null)).toMatchObject({ severity: 'critical', title: 'Deployment house/a failed' })
+})
+
 test('names amounts, percentages and what happens next', () => {
   const data = { name: 'Research', percent: 100, exceeded: true, spentUsd: '512.3', monthlyUsd: '500' }
   const of = (more: object) =>

@@ -20,6 +20,9 @@ const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
   'volume.suspended': 'volume_problem',
   'volume.unknown': 'volume_problem',
   'volume.failed': 'volume_problem',
+  'deployment.failed': 'deployment_failed',
+  'deployment.backing_off': 'deployment_starts',
+  'deployment.budget_reached': 'deployment_budget',
 }
 
 /** Ends and stops that the customer or the term asked for are no news. */
@@ -36,6 +39,8 @@ const expectedEnds: ReadonlySet<unknown> = new Set([
 export function noticeOf({ type, data }: Pick<NewEvent, 'type' | 'data'>): NotificationKind | null {
   if (type === 'rental.terminating' || type === 'rental.stopping')
     return expectedEnds.has(data['reason']) ? null : 'rental_stopped'
+  if (type === 'deployment.blocked')
+    return data['reason'] === 'hourly_budget' ? 'deployment_budget' : 'deployment_blocked'
   return kindsOfEvents[type] ?? null
 }
 
@@ -117,6 +122,32 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: `Problem with volume ${nameOf(notice)}`,
     text: outcomeText(notice.data, 'The volume cannot be used at the moment.'),
   }),
+  deployment_failed: (notice) => {
+    const serving = notice.data['servingVersion']
+    const isRollout = typeof serving === 'number'
+    return {
+      severity: isRollout ? 'warning' : 'critical',
+      title: isRollout ? `Rollout of ${nameOf(notice)} stopped` : `Deployment ${nameOf(notice)} failed`,
+      text: `${startFailure(notice.data)} It is not tried again. ${
+        isRollout ? `Version ${serving} keeps serving.` : 'Fix it and roll out again.'
+      }`,
+    }
+  },
+  deployment_starts: (notice) => ({
+    severity: 'warning',
+    title: `Replicas of ${nameOf(notice)} fail to start`,
+    text: `${startFailure(notice.data)} The next start waits ${counted(notice.data['retrySeconds'], 'second')}.`,
+  }),
+  deployment_budget: (notice) => ({
+    severity: 'warning',
+    title: `Hourly budget of ${nameOf(notice)} reached`,
+    text: `The load needs more replicas than the budget of ${usdOf(notice.data, 'budgetUsd')}/hr allows. Requests may wait longer.`,
+  }),
+  deployment_blocked: (notice) => ({
+    severity: 'warning',
+    title: `No replica for ${nameOf(notice)}`,
+    text: `${textOf(notice.data, 'detail')?.replace(/[.\s]*$/, '') ?? 'A replica could not be ordered'}. It is tried again every few seconds.`,
+  }),
   operator_stuck: (notice) => ({
     severity: 'warning',
     title: `Stuck work: ${notice.subject.kind} ${notice.subject.id}`,
@@ -132,6 +163,13 @@ const describers: { readonly [Kind in NotificationKind]: (notice: Notice) => Not
     title: 'Ledger check failed',
     text: `The daily check found ${counted(data['findings'], 'problem')}. Run berth ledger verify.`,
   }),
+}
+
+/** `3 starts in a row failed: the last did not answer in time.` */
+function startFailure(data: Notice['data']): string {
+  const reason = textOf(data, 'reason')
+  const why = reason === 'start_timed_out' ? ' The last replica did not answer in time.' : ` ${outcomeText(data, '')}`
+  return `${counted(data['failures'], 'start')} in a row failed.${why}`.trimEnd()
 }
 
 /** Inference is blocked by a budget of the whole account only. */

@@ -1,10 +1,11 @@
 /** What becomes of replicas, case by case. */
 import { describe, expect, test } from 'vitest'
-import { addMs, instantOf, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
+import { addMs, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import {
   affordableReplicas,
   deploymentStatusOf,
+  isNews,
   planServing,
   type ReplicaFacts,
   type ServingAction,
@@ -235,4 +236,13 @@ test('the status says what a deployment waits for', () => {
     status: 'failed',
     message: 'exit 3',
   })
+})
+
+test('the same news is told again only after an hour, and other news at once', () => {
+  const told = { budget: now }
+  expect([isNews(told, 'budget', addMs(now, HOUR_MS - 1)), isNews(told, 'budget', addMs(now, HOUR_MS))]).toEqual([
+    false,
+    true,
+  ])
+  expect(isNews(told, 'blocked:no_capacity', now)).toBe(true)
 })

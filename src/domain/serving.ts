@@ -3,7 +3,7 @@
  * can be tested without a machine. Rules: a new version is ready before the old one drains; a failed version leaves the
  * last ready one serving; draining stops the routing first and waits for the requests; failures back off.
  */
-import { addMs, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import { addMs, HOUR_MS, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentStatus, ReplicaState } from '../contract/managed-deployment.ts'
@@ -73,6 +73,8 @@ export type ServingAction =
   /** `isFailure`: it never answered, which counts against its version. */
   | { readonly kind: 'end'; readonly replicaId: string; readonly why: ReplicaEnd; readonly isFailure: boolean }
 
+/** Gateways write their load while they have requests; an older row is of one that is gone. */
+export const LOAD_MS = 5 * SECOND_MS
 /** A host that reconnects within this time keeps its replica. */
 const CONTACT_MS = 20 * SECOND_MS
 const FIRST_BACK_OFF_MS = 10 * SECOND_MS
@@ -88,8 +90,21 @@ const MAX_ROLLOUT_FAILURES = 3
 /** New replicas per pass, so that a typo in `max` does not order a thousand at once. */
 const MAX_STARTS = 16
 
+/** Failures in a row from which on people should look, unless the version is given up at once. */
+export const TOLD_FAILURES = 3
+/** The same news about a deployment is told again only after this time. */
+const TELL_AGAIN_MS = HOUR_MS
+
+/** By kind of news, when it was last told. */
+export type Told = Readonly<Record<string, Instant>>
+
+export function isNews(told: Told, kind: string, now: Instant): boolean {
+  const at = told[kind]
+  return at === undefined || addMs(at, TELL_AGAIN_MS) <= now
+}
+
 /** 10 s, 20 s, 40 s … up to 5 minutes. */
-function backOffMs(failures: number): number {
+export function backOffMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(failures - 1, 10))
 }
 

@@ -25,6 +25,8 @@ export interface ModelStats {
   readonly queued: number
   /** Calls that had to wait. */
   readonly waited: number
+  /** Their time in the queue, of those that have left it for a deployment or at the time limit. */
+  readonly waitedMs: number
   /** Calls that found the queue full or waited too long. */
   readonly rejected: number
   readonly expired: number
@@ -72,6 +74,7 @@ export class DispatchModel implements Ticking {
   readonly #ticker: Ticker
   #callMs: number | undefined
   #waited = 0
+  #waitedMs = 0
   #rejected = 0
   #expired = 0
 
@@ -147,6 +150,7 @@ export class DispatchModel implements Ticking {
       return true
     }, this.#placesOf)
     if (call === undefined || chosen === undefined) return false
+    this.#waitedMs += now - call.queuedAt
     call.start(chosen, now)
     return true
   }
@@ -160,6 +164,7 @@ export class DispatchModel implements Ticking {
   tick(now: number): void {
     for (const call of this.#queue.expire(now)) {
       this.#expired += 1
+      this.#waitedMs += now - call.queuedAt
       call.refuse('overloaded', 'waited too long for a slot', this.retryAfterMs())
     }
     this.#cutUnread(now)
@@ -194,6 +199,7 @@ export class DispatchModel implements Ticking {
       model: this.name,
       queued: this.#queue.size,
       waited: this.#waited,
+      waitedMs: this.#waitedMs,
       rejected: this.#rejected,
       expired: this.#expired,
       remembered: this.memory.size,

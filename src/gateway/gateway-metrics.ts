@@ -1,6 +1,6 @@
 /**
- * Inference metrics by model and deployment. Labels are names given by operators, never by customers, and the series of a
- * pair are created once: this runs for every request.
+ * Inference metrics by model and deployment. The series of a pair are created once: this runs for every request. Replicas
+ * come and go, so those of a model are one deployment, and the number of pairs is limited.
  */
 import type { Metrics } from '../base/metrics.ts'
 import type { EndedCall } from './meter.ts'
@@ -15,8 +15,10 @@ interface Series {
   readonly rate: (tokensPerSecond: number) => void
 }
 
-/** More pairs than any installation has; the rest is counted as one. */
+/** The rest is counted as one. */
 const MAX_SERIES = 2_000
+const OTHERS = 'others\nothers'
+const REPLICA_ID = /^rep_[0-9A-Za-z]+$/
 
 export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
   const requests = metrics.counter('berth_inference_requests_total', 'Inference requests by outcome')
@@ -42,7 +44,10 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
     const key = `${model}\n${deployment}`
     const known = all.get(key)
     if (known !== undefined) return known
-    const labels = all.size < MAX_SERIES ? { model, deployment } : { model: 'others', deployment: 'others' }
+    if (all.size < MAX_SERIES) return makeSeries(key, { model, deployment })
+    return all.get(OTHERS) ?? makeSeries(OTHERS, { model: 'others', deployment: 'others' })
+  }
+  const makeSeries = (key: string, labels: { readonly model: string; readonly deployment: string }): Series => {
     const count = (outcome: EndedCall['outcome']) => requests.bind({ ...labels, outcome })
     const made: Series = {
       outcome: { answered: count('answered'), cut: count('cut'), broken: count('broken'), failed: count('failed') },
@@ -58,7 +63,8 @@ export function watchRequests(metrics: Metrics): (ended: EndedCall) => void {
   }
 
   return (ended) => {
-    const series = seriesOf(ended.model, ended.deployment ?? 'none')
+    const deployment = ended.deployment ?? 'none'
+    const series = seriesOf(ended.model, REPLICA_ID.test(deployment) ? 'replicas' : deployment)
     series.outcome[ended.outcome]()
     series.total(ended.totalMs / 1_000)
     const { inputTokens, cachedTokens, outputTokens } = ended.units

@@ -63,7 +63,9 @@ async function probe(app: App, deployment: ManagedDeployment, replica: Replica):
     const current = (await listReplicas(tx.db, [deployment.id])).find(({ id }) => id === replica.id)
     return locked !== undefined && current !== undefined && (await becomeReady(tx, locked, current, askedAt))
   })
-  if (isReady) app.database.onCommit(new Set([SERVE_WAKE]))
+  if (!isReady) return
+  app.replicaStart?.(deployment.model, 'ready')
+  app.database.onCommit(new Set([SERVE_WAKE]))
 }
 
 /** undefined: it has answered. Otherwise what it did instead, for people. */

@@ -6,16 +6,19 @@
 import { addMs, HOUR_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import { dropAdapters } from '../app/adapter.ts'
-import type { App } from '../app/app.ts'
-import { recordDeploymentEvent } from '../app/deployment-event.ts'
+import type { App, ReplicaStart } from '../app/app.ts'
+import { recordDeploymentEvent, tellDeploymentEvent } from '../app/deployment-event.ts'
 import { balanceHouse } from '../app/house.ts'
 import { containerOf, drainReplica, endReplica, explainReplica, startReplica } from '../app/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,
+  backOffMs,
   isGivenUp,
+  LOAD_MS,
   planServing,
   PROVEN_MS,
+  TOLD_FAILURES,
   type ReplicaFacts,
   type ServingAction,
 } from '../domain/serving.ts'
@@ -36,8 +39,6 @@ import { makeProbes, type Probes } from './serve-probe.ts'
 const EVERY_MS = SECOND_MS
 const LEASE_MS = 15 * SECOND_MS
 const WIDTH = 8
-/** Gateways write while they have requests; an older row is of one that is gone. */
-const LOAD_MS = 5 * SECOND_MS
 /** Of a gateway that confirms a drain. */
 const GATEWAY_MS = 30 * SECOND_MS
 /** Reasons that an old replica can make room for. */
@@ -150,6 +151,8 @@ async function scale(
   if (state.desired !== before.desired) {
     recordDeploymentEvent(tx, deployment, 'deployment.scaled', { from: before.desired, to: state.desired, reason: why })
   }
+  const { hourlyBudgetUsd: budgetUsd } = settings
+  if (why === 'budget') await tellDeploymentEvent(tx, deployment, 'deployment.budget_reached', 'budget', { budgetUsd })
   const isChanged = JSON.stringify(state) !== JSON.stringify(before)
   if (isChanged) await store.updateManaged(tx, deployment.id, { scaling: state, scaling_why: why })
   return state.desired
@@ -247,12 +250,16 @@ async function start(app: App, seen: store.ManagedDeployment, version: number): 
     return started
   })
   if (outcome === undefined || outcome.ok) return
+  app.replicaStart?.(seen.model, 'not_ordered')
   const { reason, message } = outcome
   await transact(app.database, async (tx) => {
     const deployment = await store.lockManaged(tx, seen.id)
     if (deployment === undefined) return
     if (deployment.blocked_reason !== reason) {
-      recordDeploymentEvent(tx, deployment, 'deployment.blocked', { reason, detail: message, version })
+      const { hourlyBudgetUsd: budgetUsd } = deployment.settings
+      const isBudget = reason === 'hourly_budget'
+      const data = { reason, detail: message, version, ...(isBudget ? { budgetUsd } : {}) }
+      await tellDeploymentEvent(tx, deployment, 'deployment.blocked', isBudget ? 'budget' : `blocked:${reason}`, data)
     }
     await store.updateManaged(tx, seen.id, { blocked: { reason, detail: message, at: tx.clock.now() } })
   })
@@ -263,28 +270,34 @@ async function end(
   seen: store.ManagedDeployment,
   action: Extract<ServingAction, { kind: 'end' }>,
 ): Promise<void> {
+  let started: ReplicaStart | undefined
   await transact(app.database, async (tx) => {
     const found = await lockReplica(tx, seen, action.replicaId)
     if (found === undefined) return
     const { deployment, replica } = found
     const detail = action.isFailure ? await explainFailure(app, tx, replica) : null
     await endReplica(tx, deployment, replica, { ...action, detail })
+    if (replica.ready_at === null) started = action.isFailure ? 'failed' : 'cancelled'
     if (!action.isFailure) return
     const failures = deployment.failures + 1
     await store.updateManaged(tx, deployment.id, { failures, failed_at: tx.clock.now() })
     const hasOther = deployment.ready_version !== null && deployment.ready_version !== deployment.version
     const isOver = replica.version !== deployment.version || deployment.failed_reason !== null
-    if (isOver || !isGivenUp(failures, hasOther)) return
+    const reason = replica.status_reason ?? action.why
+    const told = { version: deployment.version, failures, reason, ...(detail === null ? {} : { detail }) }
+    if (isOver) return
+    if (!isGivenUp(failures, hasOther)) {
+      const retrySeconds = backOffMs(failures) / SECOND_MS
+      if (failures < TOLD_FAILURES) return
+      return tellDeploymentEvent(tx, deployment, 'deployment.backing_off', 'starts', { ...told, retrySeconds })
+    }
     // The version that serves on starts with a clean record.
     await store.updateManaged(tx, deployment.id, { failures: 0, failed_at: null })
-    const reason = replica.status_reason ?? action.why
     await store.failVersion(tx, deployment.id, deployment.version, { reason, detail })
-    recordDeploymentEvent(tx, deployment, 'deployment.failed', {
-      version: deployment.version,
-      reason,
-      ...(detail === null ? {} : { detail }),
-    })
+    const servingVersion = hasOther ? deployment.ready_version : null
+    recordDeploymentEvent(tx, deployment, 'deployment.failed', { ...told, servingVersion })
   })
+  if (started !== undefined) app.replicaStart?.(seen.model, started)
 }
 
 /** Of its own output, else of the last one of its version that failed: that output has arrived by now. */

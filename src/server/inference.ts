@@ -12,7 +12,7 @@ import { makeTreasury } from '../app/treasury.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { engineName, type EngineName } from '../contract/model.ts'
-import { makeDispatcher, type DispatcherStats, type RunningDispatcher } from '../gateway/dispatch.ts'
+import { makeDispatcher, type RunningDispatcher } from '../gateway/dispatch.ts'
 import { watchRequests } from '../gateway/gateway-metrics.ts'
 import { Gateway } from '../gateway/gateway.ts'
 import { Journal } from '../gateway/journal.ts'
@@ -189,7 +189,10 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
   )
   const queued = metrics.gauge('berth_model_queued', 'Requests waiting for a free slot')
   const outstanding = metrics.gauge('berth_inference_outstanding', 'Requests in flight or waiting at this gateway')
-  let last: DispatcherStats = { deployments: [], models: [] }
+  const waited = metrics.readCounter('berth_model_waits_total', 'Requests that had to wait for a free slot or replica')
+  const waitSeconds = metrics.readCounter('berth_model_wait_seconds_total', 'Time that requests waited, added up')
+  const refused = metrics.readCounter('berth_model_queue_refusals_total', 'Requests that the queue refused, by reason')
+  const all = [inFlight, breaker, faults, affinity, queued, waited, waitSeconds, refused]
   metrics.collect(() => {
     const figures = meter.figures()
     unsettled.set(figures.unsettled)
@@ -197,13 +200,8 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
     purses.set(figures.purses)
     capped.set(figures.cappedCosts)
     const stats = dispatcher.stats()
-    // Otherwise a removed deployment would look busy forever.
-    for (const { id: deployment, model } of last.deployments) {
-      inFlight.set(0, { model, deployment })
-      breaker.set(0, { model, deployment })
-    }
-    for (const { model } of last.models) queued.set(0, { model })
-    last = stats
+    // Otherwise a removed deployment would look busy forever, and ended replicas would pile up.
+    for (const metric of all) metric.clear()
     const inFlightNow = stats.deployments.reduce((sum, one) => sum + one.inFlight, 0)
     outstanding.set(stats.models.reduce((sum, one) => sum + one.queued, inFlightNow))
     for (const { id: deployment, model, ...one } of stats.deployments) {
@@ -213,6 +211,12 @@ function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatc
       affinity.set(one.affinityHits, { model, deployment, found: 'yes' })
       affinity.set(one.affinityMisses, { model, deployment, found: 'no' })
     }
-    for (const { model, queued: waiting } of stats.models) queued.set(waiting, { model })
+    for (const { model, ...one } of stats.models) {
+      queued.set(one.queued, { model })
+      waited.set(one.waited, { model })
+      waitSeconds.set(one.waitedMs / 1_000, { model })
+      refused.set(one.rejected, { model, reason: 'full' })
+      refused.set(one.expired, { model, reason: 'timeout' })
+    }
   })
 }

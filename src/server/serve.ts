@@ -34,7 +34,7 @@ import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { makeHandlers } from './handlers.ts'
 import { makeHttpServer, type Readiness } from './http.ts'
-import { watchGauges } from './gauges.ts'
+import { countStarts, watchGauges } from './gauges.ts'
 import { openHostSockets } from './host-sockets.ts'
 import { engineLinks } from './engine-links.ts'
 import { makeHostLinks } from './host-links.ts'
@@ -197,6 +197,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     rentalOptions,
     orderBatches: new OrderBatches(bare),
     driverFault: reportFaults(metrics, log),
+    replicaStart: countStarts(metrics),
     modelStatus: inference.modelStatus,
     recentCost: (id) => inference.meter.costOf(id),
     dialWorkload: dial,

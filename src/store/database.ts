@@ -7,6 +7,7 @@ import { Kysely, PostgresDialect, sql, type PostgresPool, type RawBuilder, type 
 import pg from 'pg'
 import { instantOf, toDate, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import type { NotificationKind } from '../contract/notification-kind.ts'
 import type { Failure } from '../contract/result.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { noticeOf } from '../domain/notification.ts'
@@ -173,7 +174,7 @@ function getTypeParser(oid: number, format?: 'text' | 'binary'): (text: string) 
 export async function writeEvents(tx: Tx): Promise<void> {
   const { events } = tx
   if (events.length === 0) return
-  const notices = events.map(noticeOf)
+  const notices = await withoutReplicas(tx, events, events.map(noticeOf))
   const written = await sql<{ deliveries: number }>`
     select write_events(${toDate(tx.clock.now())},
       ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
@@ -182,4 +183,19 @@ export async function writeEvents(tx: Tx): Promise<void> {
   if ((written.rows[0]?.deliveries ?? 0) > 0) tx.wake.add('deliver-webhooks')
   if (notices.some((kind) => kind !== null)) tx.wake.add('queue-mail')
   for (const event of events) tx.wake.add(`events:${event.accountId}`)
+}
+
+/** Rentals that are replicas come and go by themselves: events of their deployment are the news. */
+async function withoutReplicas(
+  tx: Tx,
+  events: readonly NewEvent[],
+  notices: ReadonlyArray<NotificationKind | null>,
+): Promise<Array<NotificationKind | null>> {
+  const isOfRental = (at: number): boolean => notices[at] !== null && events[at]?.subject.kind === 'rental'
+  const ids = events.filter((_, at) => isOfRental(at)).map(({ subject }) => subject.id)
+  if (ids.length === 0) return [...notices]
+  const found = await sql<{ id: string }>`
+    select rental_id::text as id from replica_record where rental_id = any (${ids}::integer[])`.execute(tx.db)
+  const replicas = new Set(found.rows.map(({ id }) => id))
+  return notices.map((kind, at) => (isOfRental(at) && replicas.has(events[at]?.subject.id ?? '') ? null : kind))
 }

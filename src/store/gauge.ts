@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import type { RentalState } from '../contract/rental.ts'
 import { SILENT_MS, type HostState } from '../domain/host.ts'
+import { LOAD_MS } from '../domain/serving.ts'
 import type { VolumeState } from '../domain/volume.ts'
 import type { Db } from './database.ts'
 
@@ -31,6 +32,47 @@ export async function readCounts(db: Db, now: Instant): Promise<Count[]> {
 export async function readDatabaseBytes(db: Db): Promise<number> {
   const size = await sql<{ bytes: bigint }>`select pg_database_size(current_database()) as bytes`.execute(db)
   return Number.parseInt(String(size.rows[0]?.bytes ?? 0), 10)
+}
+
+/** Of a managed deployment. */
+export interface ServingGauges {
+  readonly model: string
+  readonly ready: number
+  readonly starting: number
+  readonly draining: number
+  readonly desired: number
+  /** Waiting and running, at all gateways. */
+  readonly outstanding: number
+  readonly costUsdPerHour: number
+  readonly budgetUsdPerHour: number | null
+  /** Why the last order of a replica failed. */
+  readonly blockedReason: string | null
+}
+
+/** Those with the most replicas first, and how many there are in all. */
+export async function readServing(
+  db: Db,
+  now: Instant,
+  limit: number,
+): Promise<{ deployments: ServingGauges[]; count: number }> {
+  const rows = await sql<ServingGauges & { total: number }>`
+    select d.model, coalesce(r.ready, 0)::integer as ready, coalesce(r.starting, 0)::integer as starting,
+      coalesce(r.draining, 0)::integer as draining, (d.scaling ->> 'desired')::integer as desired,
+      coalesce(g.outstanding, 0)::float8 as outstanding, (coalesce(r.cost_nano, 0) / 1e9)::float8 as "costUsdPerHour",
+      (d.settings ->> 'hourlyBudgetUsd')::float8 as "budgetUsdPerHour", d.blocked_reason as "blockedReason",
+      (count(*) over ())::integer as total
+    from managed_deployment d
+    left join lateral (
+      select count(*) filter (where p.state = 'ready') as ready, count(*) filter (where p.state = 'starting') as starting,
+        count(*) filter (where p.state = 'draining') as draining, sum(t.cost_nano_per_hour) as cost_nano
+      from replica p
+      join lateral (select cost_nano_per_hour from term where rental_id = p.rental_id order by n desc limit 1) t on true
+      where p.deployment_id = d.id and p.state <> 'ended') r on true
+    left join lateral (
+      select sum(outstanding) as outstanding from gateway_load where model = d.model and at > ${toDate(addMs(now, -LOAD_MS))}
+    ) g on true
+    order by coalesce(r.ready, 0) + coalesce(r.starting, 0) desc, d.model limit ${limit}`.execute(db)
+  return { deployments: rows.rows, count: rows.rows[0]?.total ?? 0 }
 }
 
 /** Without deleted volumes. */

@@ -5,6 +5,7 @@ import { limits } from '../base/limits.ts'
 import type { DeploymentSettings, DeploymentSpec } from '../contract/managed-deployment.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { ScalingReason, ScalingState } from '../domain/scaling.ts'
+import type { Told } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -157,16 +158,18 @@ export interface ManagedChange {
   readonly failed_at?: Instant | null
   readonly blocked?: { readonly reason: string; readonly detail: string; readonly at: Instant } | null
   readonly deleted_at?: Instant
+  readonly told?: Told
 }
 
 export async function updateManaged(tx: Tx, id: string, change: ManagedChange): Promise<void> {
-  const { settings, scaling, blocked, failed_at, deleted_at, ...rest } = change
+  const { settings, scaling, blocked, failed_at, deleted_at, told, ...rest } = change
   await tx.db
     .updateTable('managed_deployment')
     .set({
       ...rest,
       ...(settings === undefined ? {} : { settings: JSON.stringify(settings), updated_at: toDate(tx.clock.now()) }),
       ...(scaling === undefined ? {} : { scaling: JSON.stringify(scaling) }),
+      ...(told === undefined ? {} : { told: JSON.stringify(told) }),
       ...(failed_at === undefined ? {} : { failed_at: toDateOrNull(failed_at) }),
       ...(deleted_at === undefined ? {} : { deleted_at: toDate(deleted_at) }),
       ...(blocked === undefined

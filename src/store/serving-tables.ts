@@ -2,7 +2,7 @@
 import type { ColumnType } from 'kysely'
 import type { DeploymentSettings, DeploymentSpec, ReplicaState } from '../contract/managed-deployment.ts'
 import type { ScalingReason, ScalingState } from '../domain/scaling.ts'
-import type { ReplicaEndpoint } from '../domain/serving.ts'
+import type { ReplicaEndpoint, Told } from '../domain/serving.ts'
 import type { At, AtOrNull, Counted, Json, OrNull } from './column.ts'
 
 /** By replica: requests in flight, and whether the gateway sends it nothing new. */
@@ -31,6 +31,7 @@ export interface ServingTables {
     created_at: At
     updated_at: At
     deleted_at: AtOrNull
+    told: ColumnType<Told, string | undefined, string>
   }
   deployment_version: {
     deployment_id: string

@@ -50,6 +50,8 @@ const labels = {
   'deployment.changed': ['Deployment changed', 'plain'],
   'deployment.scaled': ['Deployment scaled', 'info'],
   'deployment.blocked': ['Replica not ordered', 'warn'],
+  'deployment.budget_reached': ['Hourly budget reached', 'warn'],
+  'deployment.backing_off': ['Replicas fail to start', 'bad'],
   'deployment.replica_starting': ['Replica starting', 'info'],
   'deployment.replica_ready': ['Replica ready', 'good'],
   'deployment.replica_ended': ['Replica ended', 'plain'],

@@ -35,6 +35,12 @@ export function NotificationLink({ notification }: { notification: Notification 
           {title}
         </TextLink>
       )
+    case 'deployment':
+      return (
+        <TextLink to="/deployments/$id" params={{ id: subject.id }} className={className}>
+          {title}
+        </TextLink>
+      )
     case 'budget':
       return (
         <TextLink to="/billing" search={{ tab: 'budgets' }} className={className}>

@@ -12,14 +12,14 @@ import {
 import { named } from '../../app/model.ts'
 import { explainReplica } from '../../app/replica.ts'
 import { quoteReplica } from '../../app/replica-quote.ts'
-import { addMs, DAY_MS, formatInstant, formatInstantOrNull, SECOND_MS } from '../../base/instant.ts'
+import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { settingsOf } from '../../contract/managed-deployment.ts'
 import { ok } from '../../contract/result.ts'
 import { coldStartOf } from '../../domain/cold-start.ts'
-import { deploymentStatusOf } from '../../domain/serving.ts'
+import { deploymentStatusOf, LOAD_MS } from '../../domain/serving.ts'
 import { transact, type Db } from '../../store/database.ts'
 import type { ManagedDeployment } from '../../store/managed-deployment.ts'
 import { listAdapters } from '../../store/model.ts'
@@ -27,9 +27,6 @@ import { listReplicas, readLoads, type ModelLoad, type Replica } from '../../sto
 import type { Handlers } from '../handler.ts'
 
 type Wire = ResponseOf<Api['getManagedDeployment']>
-
-/** As in the loop `serve`. */
-const LOAD_MS = 5 * SECOND_MS
 
 export const managedDeploymentHandlers = {
   listManagedDeployments: async (app, { actor }) => {
