@@ -243,7 +243,11 @@ test('without a spare GPU a rollout says so and the old version serves; in place
   const { body: metrics } = await server.operator('GET', '/metrics')
   const gauge = (name: string, labels: string): string | undefined =>
     new RegExp(`^berth_serving_${name}\\{model="${made.model}"${labels}\\} (.*)$`, 'm').exec(metrics)?.[1]
-  expect(['ready', 'starting', 'desired'].map((state) => gauge('replicas', `,state="${state}"`))).toEqual(['1', '0', '1'])
+  expect(['ready', 'starting', 'desired'].map((state) => gauge('replicas', `,state="${state}"`))).toEqual([
+    '1',
+    '0',
+    '1',
+  ])
   expect(gauge('starts_total', ',result="ready"')).toBe('1')
   expect(gauge('blocked', ',reason="no_spare_gpus"')).toBe('1')
   expect(Number(gauge('cost_usd_per_hour', ''))).toBeGreaterThan(0)

@@ -51,7 +51,8 @@ function watchServing({ database: { db }, clock }: App, metrics: Metrics): void 
     for (const gauge of [replicas, outstanding, cost, budget, blocked]) gauge.clear()
     total.set(count)
     for (const { model, ...one } of deployments) {
-      for (const state of ['ready', 'starting', 'draining', 'desired'] as const) replicas.set(one[state], { model, state })
+      for (const state of ['ready', 'starting', 'draining', 'desired'] as const)
+        replicas.set(one[state], { model, state })
       outstanding.set(one.outstanding, { model })
       cost.set(one.costUsdPerHour, { model })
       if (one.budgetUsdPerHour !== null) budget.set(one.budgetUsdPerHour, { model })
