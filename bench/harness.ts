@@ -39,9 +39,13 @@ export interface BenchServer {
 const agent = new Agent({ connections: 128, pipelining: 1, keepAliveTimeout: 60_000 })
 
 /** A server process on the bench's own PostgreSQL, so that the bench can fill tables with SQL. */
-export async function startServer(env: Readonly<Record<string, string>> = {}): Promise<BenchServer> {
+export async function startServer(
+  env: Readonly<Record<string, string>> = {},
+  postgresSettings: Readonly<Record<string, string>> = {},
+): Promise<BenchServer> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-bench-'))
-  const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings: { max_connections: '200' } })
+  const settings = { max_connections: '200', ...postgresSettings }
+  const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings })
   const child = startProcess({ BERTH_DATA_DIR: path.join(dataDir, 'server'), DATABASE_URL: postgres.url, ...env })
   const url = await readyUrl(child)
   return {
@@ -153,6 +157,12 @@ export function residentMb(pid: number): number {
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+/** `part` of 0.95: the value that 95 % do not exceed. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 }
 
 /** Runs `work` for every item, `width` at a time; returns the wall time. */

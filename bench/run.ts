@@ -12,6 +12,7 @@ import { gatewayPlain } from './gateway/plain.ts'
 import { soak } from './gateway/soak.ts'
 import { gatewayStream } from './gateway/stream.ts'
 import type { Bench, Figure } from './harness.ts'
+import { history } from './history/history.ts'
 import { listing } from './listing.ts'
 import { metrics } from './metrics.ts'
 import { rentalOptions } from './rental-options.ts'
@@ -25,6 +26,7 @@ const usual: readonly Bench[] = [
   rentalOptions,
   rentals,
   metrics,
+  history,
   gatewayPlain,
   gatewayStream,
   gatewayLongPrompt,
