@@ -1,7 +1,8 @@
 /**
  * Months of settled requests: what customers read of them stays fast, and one more request costs the same, however many
- * there are. The table grows in time, at one rate, and is measured at a tenth, at half and at its full size; the figure for
- * 100 million rows is a line through the three. BERTH_BENCH_REQUESTS makes it larger or smaller.
+ * there are. The table grows in time, at one rate, and is measured at a tenth, at half and at its full size; in a long run, the
+ * figure for 100 million rows is a line through the three. BERTH_BENCH_REQUESTS sets the size; 20 million take 11 GB of
+ * disk and a quarter of an hour.
  */
 import { statfsSync } from 'node:fs'
 import os from 'node:os'
@@ -21,8 +22,10 @@ const STEPS = [0.1, 0.5, 1]
 const KEPT_DAYS = 400
 /** The busiest, and nine others of every size. */
 const RANKS = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64]
-const ROUNDS = 40
+const ROUNDS = 20
 const TARGET_ROWS = 100_000_000
+/** Smaller tables say nothing about TARGET_ROWS. */
+const MIN_EXTRAPOLATED = 5_000_000
 const MAX_DISK_BYTES = 12e9
 /** A request with its share of the ledger, and the write-ahead log. */
 const DISK_PER_REQUEST_BYTES = 560
@@ -96,10 +99,10 @@ function readFigures(steps: readonly Step[]): Figure[] {
     const points = steps.map(({ rows, p95 }) => ({ rows, ms: p95.get(name) ?? Number.NaN }))
     const rounds = points.map(({ ms }) => ms)
     const against = `at ${points.map(({ rows, ms }) => `${millions(rows)}: ${ms.toFixed(1)} ms`).join(', ')}`
-    return [
-      { name: `${name}: p95`, value: rounds.at(-1) ?? Number.NaN, unit: 'ms', rounds, against },
-      { name: `${name}: p95 at 100 M, extrapolated`, value: lineAt(points), unit: 'ms', against: 'to reach: < 20 ms' },
-    ]
+    const measured = { name: `${name}: p95`, value: rounds.at(-1) ?? Number.NaN, unit: 'ms', rounds, against }
+    if (REQUESTS < MIN_EXTRAPOLATED) return [measured]
+    const goal = 'to reach: < 20 ms'
+    return [measured, { name: `${name}: p95 at 100 M, extrapolated`, value: lineAt(points), unit: 'ms', against: goal }]
   })
 }
 

@@ -13,6 +13,7 @@ import {
 import { floorDivide, nanoUsdOf, sumUsd, type NanoUsd } from '../base/money.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
 import { readSnapshot } from '../store/billing.ts'
+import { readBalanceBefore } from '../store/cost.ts'
 import type { Db } from '../store/database.ts'
 import {
   countMonthRequests,
@@ -22,7 +23,6 @@ import {
   readAccountName,
   readBilledRentals,
   readBilledVolumes,
-  readOpeningBalance,
   type BilledRental,
   type BilledVolume,
   type Month,
@@ -83,7 +83,7 @@ export async function readInvoice(app: App, actor: Actor, input: { month: string
     const payments = (await listMonthPayments(db, accountId, month)).map(paymentLine)
     if (charges.length + payments.length === 0) return noInvoice()
     const lines = await describeCharges(db, accountId, month, charges)
-    const opening = await readOpeningBalance(db, accountId, month)
+    const opening = await readBalanceBefore(db, accountId, formatDay(month.from))
     const charged = sumUsd(lines.map((line) => line.amount))
     const paid = sumUsd(payments.map((line) => line.amount))
     const now = app.clock.now()

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openAccount, openTestLedger, type TestLedger } from '../../test/harness/ledger.ts'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
-import { addMs } from '../base/instant.ts'
+import { addMs, DAY_MS } from '../base/instant.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import type { RequestFilter, RequestPlace } from '../store/request-log.ts'
 import type { Actor } from './app.ts'
@@ -14,6 +14,7 @@ let ledger: TestLedger
 let actor: Actor
 let other: Actor
 const records: InferenceRecord[] = []
+const STEP_MS = 4 * DAY_MS
 
 beforeAll(async () => {
   ledger = await openTestLedger()
@@ -28,8 +29,8 @@ beforeAll(async () => {
         requestId: `req_${((n * 7) % 120).toString().padStart(3, '0')}`,
         accountId: owner.accountId,
         apiKeyId: owner.keyId,
-        // Several in one instant.
-        at: addMs(start, Math.floor(n / 4)),
+        // Several in one instant, over four months.
+        at: addMs(start, (Math.floor(n / 4) - 30) * STEP_MS),
         model: n % 3 === 0 ? 'large' : 'small',
         outcome: n % 5 === 0 ? 'failed' : 'answered',
       }),
@@ -61,7 +62,7 @@ describe('the list', () => {
           {
             model: fc.constantFrom('large', 'small', 'none'),
             outcome: fc.constantFrom('failed' as const, 'answered' as const, 'cut' as const),
-            since: fc.integer({ min: -2, max: 32 }).map((ms) => addMs(records[0]?.at ?? ledger.clock.now(), ms)),
+            since: fc.integer({ min: -2, max: 32 }).map((n) => addMs(records[0]?.at ?? ledger.clock.now(), n * STEP_MS)),
             apiKeyId: fc.constantFrom('logkey', 'otherlogkey'),
           },
           { requiredKeys: [] },

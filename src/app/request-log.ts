@@ -46,7 +46,7 @@ export async function listRequests(
   actor: Actor,
   input: { filter: RequestFilter; after?: RequestPlace; limit: number },
 ): Promise<Result<RequestEntry[]>> {
-  const rows = await listLoggedRequests(app.database.db, actor.accountId, input)
+  const rows = await listLoggedRequests(app.database.db, actor.accountId, { ...input, now: app.clock.now() })
   return ok(rows.map(entryOf))
 }
 

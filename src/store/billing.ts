@@ -2,11 +2,12 @@
  * Statements and usage from the ledger. A statement line is a posting that changes the total of the customer's money
  * (`available` plus `held`); holds and releases only move it between the two and are not lines.
  *
- * Balances in the past are computed backwards from the current one, so the newest page and the newest month, which are
- * the ones people open, read only the rows they show.
+ * Balances in the past are computed backwards from the current one, so the newest page, which is the one people open,
+ * reads only the rows it shows. Older ones, and sums over days, use the ledger's sums by day (`ledger_day`): busy accounts
+ * have several postings of requests per second.
  */
 import { sql, type RawBuilder } from 'kysely'
-import { DAY_MS, HOUR_MS, instantOf, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, HOUR_MS, instantOf, startOfDay, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { PurchaseSource } from '../contract/billing.ts'
 import { at, type Database, type Db } from './database.ts'
@@ -58,6 +59,9 @@ export function lineTransfers(accountId: string): RawBuilder<unknown> {
   )`
 }
 
+/** Finds the lines through the index `posting_but_inference`, past the many that are charges of requests. */
+export const notInference: RawBuilder<unknown> = sql`(line.kind <> 'charge' or line.model is null)`
+
 /** The account's money now, held or not. */
 export function balanceNow(accountId: string): RawBuilder<NanoUsd> {
   return sql<NanoUsd>`(
@@ -83,6 +87,21 @@ export interface StatementPlace {
   readonly id: bigint
 }
 
+/**
+ * What the lines from this one on changed: those of its day one by one, later days by their sums. A busy account has
+ * hundreds of thousands of lines per month.
+ */
+function changeSince(accountId: string, place: StatementPlace): RawBuilder<unknown> {
+  const nextDay = addMs(startOfDay(place.at), DAY_MS)
+  return sql`(
+    (select coalesce(sum(line.amount), 0) from ${lineTransfers(accountId)} line
+     where (line.at, line.id) >= (${at(place.at)}, ${place.id.toString()}::bigint)
+       -- Implied by the line above, but only this tells the planner how few lines they are.
+       and line.at >= ${at(place.at)} and line.at < ${at(nextDay)})
+    + (select coalesce(sum(d.amount_nano), 0) from ledger_day d
+       where d.account_id = ${accountId} and d.day >= (${at(nextDay)} at time zone 'UTC')::date))`
+}
+
 /** Newest first, each with the balance after it. */
 export async function listStatement(
   db: Db,
@@ -91,7 +110,6 @@ export async function listStatement(
 ): Promise<StatementLine[]> {
   const { before, limit } = page
   const place = before === undefined ? undefined : sql`(${at(before.at)}, ${before.id.toString()}::bigint)`
-  const newer = place === undefined ? sql`false` : sql`(line.at, line.id) >= ${place}`
   const older = place === undefined ? sql`true` : sql`(line.at, line.id) < ${place}`
   const found = await sql<StatementLine>`
     select line.id, line.at, line.kind, line.memo, line.amount, line.reason,
@@ -99,8 +117,7 @@ export async function listStatement(
            (top.balance - coalesce(sum(line.amount) over (
              order by line.at desc, line.id desc rows between unbounded preceding and 1 preceding), 0)
            )::bigint as "balanceAfter"
-    from (select ${balanceNow(accountId)} - coalesce(sum(line.amount), 0) as balance
-          from ${lineTransfers(accountId)} line where ${newer}) top,
+    from (select ${balanceNow(accountId)} - ${before === undefined ? sql`0` : changeSince(accountId, before)} as balance) top,
          (select * from ${lines(accountId)} line where ${older}
           order by line.at desc, line.id desc limit ${limit}) line
     order by line.at desc, line.id desc`.execute(db)
@@ -127,7 +144,7 @@ export async function listPurchases(db: Db, accountId: string, limit: number): P
              else case when line.key = ${welcomeKey(accountId)} then 'signup_promo' else 'operator_credit' end
            end as source
     from ${lines(accountId)} line
-    where line.kind in ('purchase', 'credit', 'refund') and line.amount > 0
+    where ${notInference} and line.kind in ('purchase', 'credit', 'refund') and line.amount > 0
     order by line.at desc, line.id desc limit ${limit}`.execute(db)
   return found.rows
 }
@@ -162,8 +179,8 @@ const LONGEST_MS = DAY_MS + HOUR_MS
 /** The year 2100: later times are random digits. */
 const MAX_MS = 4_102_444_800_000
 
-/** undefined: none of the ids has a likely time. */
-function spanOf(requestIds: readonly string[]): { from: Instant; until: Instant } | undefined {
+/** The time in which these requests ended. undefined: none of the ids has a likely time. */
+export function spanOf(requestIds: readonly string[]): { from: Instant; until: Instant } | undefined {
   const times = requestIds.flatMap((id) => {
     const digits = /^req_([0-9a-f]{12})/.exec(id)?.[1]
     return digits === undefined ? [] : [Number.parseInt(digits, 16)]
@@ -182,25 +199,25 @@ export interface UsageGroup {
 }
 
 /**
- * The group of a posting and of a request. In every grouping each belongs to exactly one group, so that the groups add
+ * The group of a sum by day (d) and of a request. In every grouping each belongs to exactly one group, so that the groups add
  * up to the total spend.
  */
 const groupings: Record<UsageGrouping, { posting: RawBuilder<string>; request: RawBuilder<string> }> = {
   day: {
-    posting: sql`to_char(line.at at time zone 'UTC', 'YYYY-MM-DD')`,
+    posting: sql`to_char(d.day, 'YYYY-MM-DD')`,
     request: sql`to_char(q.day, 'YYYY-MM-DD')`,
   },
   model: {
-    posting: sql`case when line.rental_id is not null then 'machines' when line.volume_id is not null then 'storage' else 'other' end`,
+    posting: sql`case when d.rental_id > 0 then 'machines' when d.volume_id > 0 then 'storage' else 'other' end`,
     request: sql`q.model`,
   },
   key: {
     // A refund names the rental, not the key that ordered it.
-    posting: sql`coalesce(line.api_key_id, (select r.api_key_id from rental r where r.id = line.rental_id), 'no key')`,
+    posting: sql`coalesce(nullif(d.api_key_id, ''), (select r.api_key_id from rental r where r.id = d.rental_id), 'no key')`,
     request: sql`coalesce(nullif(q.api_key_id, ''), 'no key')`,
   },
   rental: {
-    posting: sql`case when line.rental_id is not null then line.rental_id::text when line.volume_id is not null then 'storage' else 'other' end`,
+    posting: sql`case when d.rental_id > 0 then d.rental_id::text when d.volume_id > 0 then 'storage' else 'other' end`,
     request: sql`'inference'`,
   },
 }
@@ -213,20 +230,21 @@ interface UsageQuery {
 }
 
 /**
- * Whole UTC days. Machines and storage come from the ledger, less refunds. Inference comes from the sums by day of single
- * requests, because postings are batches and would put a request into the day of its batch.
+ * Whole UTC days. Machines and storage come from the ledger's sums by day, less refunds. Inference comes from the sums of
+ * single requests, because postings are batches and would put a request into the day of its batch.
  */
 function usedBy(accountId: string, usage: UsageQuery): RawBuilder<unknown> {
   const grouping = groupings[usage.by]
+  const day = (instant: Instant): RawBuilder<unknown> => sql`(${at(instant)} at time zone 'UTC')::date`
   return sql`(
-      select ${groupings.day.posting} as day, ${grouping.posting} as "group", -line.amount as cost, 0::bigint as requests
-      from ${lineTransfers(accountId)} line
-      where line.at >= ${at(usage.from)} and line.at < ${at(usage.until)}
-        and (line.kind = 'refund' or line.kind = 'charge' and num_nonnulls(line.rental_id, line.volume_id) > 0)
+      select ${groupings.day.posting} as day, ${grouping.posting} as "group", -d.amount_nano as cost, 0::bigint as requests
+      from ledger_day d
+      where d.account_id = ${accountId} and d.day >= ${day(usage.from)} and d.day < ${day(usage.until)}
+        and (d.kind = 'refund' or d.kind = 'charge' and (d.rental_id > 0 or d.volume_id > 0))
       union all
       select ${groupings.day.request}, ${grouping.request}, q.cost_nano, q.answered
       from request_day q
-      where q.account_id = ${accountId} and q.day >= (${at(usage.from)} at time zone 'UTC')::date and q.day < (${at(usage.until)} at time zone 'UTC')::date
+      where q.account_id = ${accountId} and q.day >= ${day(usage.from)} and q.day < ${day(usage.until)}
     )`
 }
 

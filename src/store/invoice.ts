@@ -4,7 +4,7 @@ import { formatDay, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { at, type Db } from './database.ts'
-import { balanceNow, lines, lineTransfers } from './billing.ts'
+import { lines, lineTransfers, notInference } from './billing.ts'
 
 export interface MonthTotal {
   /** `2026-11` */
@@ -15,9 +15,9 @@ export interface MonthTotal {
 /** Months in which the balance changed, newest first. */
 export async function listMonths(db: Db, accountId: string): Promise<MonthTotal[]> {
   const found = await sql<MonthTotal>`
-    select to_char(line.at at time zone 'UTC', 'YYYY-MM') as month,
-           coalesce(-sum(line.amount) filter (where line.kind = 'charge'), 0)::bigint as charges
-    from ${lineTransfers(accountId)} line
+    select to_char(d.day, 'YYYY-MM') as month,
+           coalesce(-sum(d.amount_nano) filter (where d.kind = 'charge'), 0)::bigint as charges
+    from ledger_day d where d.account_id = ${accountId}
     group by 1 order by 1 desc`.execute(db)
   return found.rows
 }
@@ -25,16 +25,6 @@ export async function listMonths(db: Db, accountId: string): Promise<MonthTotal[
 export interface Month {
   readonly from: Instant
   readonly until: Instant
-}
-
-/** The balance at the first instant of a month. */
-export async function readOpeningBalance(db: Db, accountId: string, month: Month): Promise<NanoUsd> {
-  const found = await sql<{ balance: NanoUsd }>`
-    select (${balanceNow(accountId)} - coalesce(sum(line.amount), 0))::bigint as balance
-    from ${lineTransfers(accountId)} line where line.at >= ${at(month.from)}`.execute(db)
-  const row = found.rows[0]
-  if (row === undefined) throw new Error('the sum returned no row')
-  return row.balance
 }
 
 /** The charge of one segment, or one model, in the month. */
@@ -56,29 +46,38 @@ export interface MonthCharge {
 }
 
 interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
+  readonly segment: bigint | null
   readonly price: NanoUsd | null
   readonly stopped: boolean | null
   readonly before: NanoUsd | null
   readonly after: NanoUsd | null
 }
 
+/** Segments from their postings; requests, which have many, from the sums by day. */
 export async function listMonthCharges(db: Db, accountId: string, month: Month): Promise<MonthCharge[]> {
   const inMonth = sql`filter (where line.at < ${at(month.until)})`
   // A segment has its total charge; less later charges, that is its total at the end of the month.
   const found = await sql<MonthChargeRow>`
-    select line.rental_id as "rentalId", line.volume_id as "volumeId", line.model,
+    select line.rental_id as "rentalId", line.volume_id as "volumeId", null as model,
            (count(distinct line.id) ${inMonth})::integer as postings,
            (-sum(line.amount) ${inMonth})::bigint as amount,
            s.price_nano_per_hour as price, s.while_stopped as stopped,
            (s.settled_nano + sum(line.amount))::bigint as before,
-           (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after
+           (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after, s.id as segment
     from ${lineTransfers(accountId)} line
     left join segment s on s.id = case when line.key like 'segment:%' then split_part(line.key, ':', 2)::bigint end
-    where line.at >= ${at(month.from)} and line.kind = 'charge'
-    group by line.rental_id, line.volume_id, line.model, s.id
+    where line.at >= ${at(month.from)} and line.kind = 'charge' and line.model is null and ${notInference}
+    group by line.rental_id, line.volume_id, s.id
     having count(*) ${inMonth} > 0
-    order by line.rental_id, line.volume_id, line.model, s.id`.execute(db)
-  return found.rows.map(({ price, stopped, before, after, ...row }) => ({
+    union all
+    select nullif(d.rental_id, 0), nullif(d.volume_id, 0), d.model, sum(d.postings)::integer, -sum(d.amount_nano)::bigint,
+           null, null, null, null, null
+    from ledger_day d
+    where d.account_id = ${accountId} and d.kind = 'charge' and d.model <> ''
+      and d.day >= (${at(month.from)} at time zone 'UTC')::date and d.day < (${at(month.until)} at time zone 'UTC')::date
+    group by d.rental_id, d.volume_id, d.model
+    order by "rentalId", "volumeId", model, segment`.execute(db)
+  return found.rows.map(({ price, stopped, before, after, segment: _, ...row }) => ({
     ...row,
     segment:
       price === null || before === null || after === null
@@ -99,7 +98,7 @@ export interface MonthPayment {
 export async function listMonthPayments(db: Db, accountId: string, month: Month): Promise<MonthPayment[]> {
   const found = await sql<MonthPayment>`
     select line.at, line.kind, line.memo, line.reason, line.amount from ${lines(accountId)} line
-    where line.at >= ${at(month.from)} and line.at < ${at(month.until)} and line.kind <> 'charge'
+    where line.at >= ${at(month.from)} and line.at < ${at(month.until)} and line.kind <> 'charge' and ${notInference}
     order by line.at, line.id`.execute(db)
   return found.rows
 }

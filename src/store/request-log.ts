@@ -3,8 +3,9 @@
  * are partitioned by week (schema/0044_requests.sql).
  */
 import { sql, type Selectable } from 'kysely'
-import type { Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
+import { spanOf } from './billing.ts'
 import { at, transact, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -28,10 +29,38 @@ export interface RequestFilter {
   readonly since?: Instant
 }
 
+/**
+ * How far back a page is looked for, at first and then. Planning a query over all weeks of the retention takes 7 ms, and
+ * reading a page 1.
+ */
+const SPANS_MS = [14 * DAY_MS, 70 * DAY_MS] as const
+
+/** The spans are read one after the other until the page is full; the last has no beginning. */
 export async function listLoggedRequests(
   db: Db,
   accountId: string,
+  page: { filter: RequestFilter; after?: RequestPlace; limit: number; now: Instant },
+): Promise<ListedRequest[]> {
+  const newest = page.after?.at ?? page.now
+  const { since } = page.filter
+  const found: ListedRequest[] = []
+  let until: Instant | undefined
+  for (const spanMs of [...SPANS_MS, Number.POSITIVE_INFINITY]) {
+    const from = Number.isFinite(spanMs) ? addMs(newest, -spanMs) : undefined
+    const isLast = from === undefined || (since !== undefined && from <= since)
+    const span = { ...(isLast ? {} : { from }), ...(until === undefined ? {} : { until }) }
+    found.push(...(await listSpan(db, accountId, { ...page, limit: page.limit - found.length }, span)))
+    if (isLast || found.length >= page.limit) break
+    until = from
+  }
+  return found
+}
+
+async function listSpan(
+  db: Db,
+  accountId: string,
   page: { filter: RequestFilter; after?: RequestPlace; limit: number },
+  { from, until }: { from?: Instant; until?: Instant },
 ): Promise<ListedRequest[]> {
   const { model, apiKeyId, outcome, since } = page.filter
   let select = db.selectFrom('request').selectAll().where('account_id', '=', accountId)
@@ -39,6 +68,8 @@ export async function listLoggedRequests(
   if (apiKeyId !== undefined) select = select.where('api_key_id', '=', apiKeyId)
   if (outcome !== undefined) select = select.where('outcome', '=', outcome)
   if (since !== undefined) select = select.where('at', '>=', at(since))
+  if (from !== undefined) select = select.where('at', '>=', at(from))
+  if (until !== undefined) select = select.where('at', '<', at(until))
   const { after } = page
   if (after !== undefined) {
     // The index can use only the first condition.
@@ -54,14 +85,19 @@ export async function findLoggedRequest(
   accountId: string,
   requestId: string,
 ): Promise<LoggedRequest | undefined> {
-  return db
-    .selectFrom('request as r')
-    .leftJoin('request_body as b', 'b.request_id', 'r.request_id')
-    .selectAll('r')
-    .select(['b.request as request_body', 'b.response as response_body'])
-    .where('r.request_id', '=', requestId)
-    .where('r.account_id', '=', accountId)
-    .executeTakeFirst()
+  const find = async (span?: { from: Instant; until: Instant }): Promise<LoggedRequest | undefined> => {
+    let select = db
+      .selectFrom('request as r')
+      .leftJoin('request_body as b', 'b.request_id', 'r.request_id')
+      .selectAll('r')
+      .select(['b.request as request_body', 'b.response as response_body'])
+      .where('r.request_id', '=', requestId)
+      .where('r.account_id', '=', accountId)
+    if (span !== undefined) select = select.where('r.at', '>=', at(span.from)).where('r.at', '<', at(span.until))
+    return select.executeTakeFirst()
+  }
+  const span = spanOf([requestId])
+  return (span === undefined ? undefined : await find(span)) ?? find()
 }
 
 /** Lock timeout on tables that settlements use all the time: they queue behind a waiting lock. */
