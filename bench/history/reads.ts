@@ -68,7 +68,8 @@ export async function takeSamples(
       [deep.account_id, deep.at],
     )
     const posted = line.rows[0]
-    if (posted === undefined) throw new Error(`the account of rank ${rank} was never charged before ${deep.at.toISOString()}`)
+    if (posted === undefined)
+      throw new Error(`the account of rank ${rank} was never charged before ${deep.at.toISOString()}`)
     samples.push({
       key,
       requestIds: rows.map(({ request_id }) => request_id),

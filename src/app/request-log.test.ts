@@ -30,7 +30,7 @@ beforeAll(async () => {
         accountId: owner.accountId,
         apiKeyId: owner.keyId,
         // Several in one instant, over four months.
-        at: addMs(start, (Math.floor(n / 4) - 30) * STEP_MS),
+        at: addMs(start, (Math.floor(n / 4) - 29) * STEP_MS),
         model: n % 3 === 0 ? 'large' : 'small',
         outcome: n % 5 === 0 ? 'failed' : 'answered',
       }),
@@ -62,7 +62,9 @@ describe('the list', () => {
           {
             model: fc.constantFrom('large', 'small', 'none'),
             outcome: fc.constantFrom('failed' as const, 'answered' as const, 'cut' as const),
-            since: fc.integer({ min: -2, max: 32 }).map((n) => addMs(records[0]?.at ?? ledger.clock.now(), n * STEP_MS)),
+            since: fc
+              .integer({ min: -2, max: 32 })
+              .map((n) => addMs(records[0]?.at ?? ledger.clock.now(), n * STEP_MS)),
             apiKeyId: fc.constantFrom('logkey', 'otherlogkey'),
           },
           { requiredKeys: [] },
@@ -92,7 +94,7 @@ describe('the list', () => {
       operation: 'chat',
       model: expect.stringMatching(/large|small/),
       deployment: 'dep_1',
-      at: addMs(records[0]?.at ?? ledger.clock.now(), 29),
+      at: addMs(records[0]?.at ?? ledger.clock.now(), 29 * STEP_MS),
       status: 200,
       outcome: expect.any(String),
       reason: null,
