@@ -18,7 +18,7 @@ interface Sample {
 
 interface Read {
   readonly name: string
-  send(sample: Sample, n: number): { method: 'GET' | 'POST'; path: string; body?: unknown }
+  readonly send: (sample: Sample, n: number) => { method: 'GET' | 'POST'; path: string; body?: unknown }
 }
 
 const get = (path: string): { method: 'GET'; path: string } => ({ method: 'GET', path })
