@@ -46,7 +46,6 @@ export interface MonthCharge {
 }
 
 interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
-  readonly segment: bigint | null
   readonly price: NanoUsd | null
   readonly stopped: boolean | null
   readonly before: NanoUsd | null
@@ -77,8 +76,12 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
       and d.day >= (${at(month.from)} at time zone 'UTC')::date and d.day < (${at(month.until)} at time zone 'UTC')::date
     group by d.rental_id, d.volume_id, d.model
     order by "rentalId", "volumeId", model, segment`.execute(db)
-  return found.rows.map(({ price, stopped, before, after, segment: _, ...row }) => ({
-    ...row,
+  return found.rows.map(({ rentalId, volumeId, model, postings, amount, price, stopped, before, after }) => ({
+    rentalId,
+    volumeId,
+    model,
+    postings,
+    amount,
     segment:
       price === null || before === null || after === null
         ? null
