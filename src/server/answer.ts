@@ -13,7 +13,7 @@ import { credentialsOf } from './credentials.ts'
 import { failurePage, type ErrorPage } from './error-page.ts'
 import { resumeAfter, type EventStreamOptions, type EventStreams } from './event-stream.ts'
 import type { HandlerRequest, Handlers } from './handler.ts'
-import { isCompressible, sendJson } from './json-answer.ts'
+import { isCompressible, sendJson, WrittenJson } from './json-answer.ts'
 import type { LogStreams } from './rental-logs.ts'
 import { exportUse } from './rental-use.ts'
 
@@ -137,7 +137,10 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
     baseUrl: baseUrlOf(request),
     idempotencyKey: call.idempotencyKey,
   } as HandlerRequest<OperationId>)
-  if (result.ok && options.checkResponses) endpoint.response.parse(result.value)
+  if (result.ok && options.checkResponses) {
+    const { value } = result
+    endpoint.response.parse(value instanceof WrittenJson ? JSON.parse(value.text) : value)
+  }
   return result
 }
 

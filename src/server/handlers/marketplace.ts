@@ -1,8 +1,10 @@
 /** The marketplace over HTTP. */
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
-import { floorDivide, nanoUsdOf, usdToNumber, type NanoUsd } from '../../base/money.ts'
+import { floorDivide, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import { ok, type Failure } from '../../contract/result.ts'
+import type { Api } from '../../contract/api.ts'
+import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -18,19 +20,14 @@ import { rentalTag } from '../../app/rental.ts'
 import type { InstanceOrder } from '../../domain/order.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
-import {
-  listMarketplace,
-  listOccupants,
-  readMachines,
-  type ListedMachine,
-  type Machine,
-  type Occupant,
-} from '../../store/machine.ts'
+import { listMarketplace, listOccupants, readMachines, type Machine, type Occupant } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
-import { instanceDetail, shownSupplier, sshCommand } from '../instance-view.ts'
+import { instanceDetail, sshCommand } from '../instance-view.ts'
+import { writtenJson } from '../json-answer.ts'
+import { listedJson, listedMachine, machineHardware, priceOf } from '../listed-machine.ts'
 import { readDetailFacts, readRelayedPorts } from '../rental-facts.ts'
 import { stateFields } from '../rental-state.ts'
 import { portMappings } from '../rental-view.ts'
@@ -50,10 +47,9 @@ export const marketplaceHandlers = {
     for (const occupant of await listOccupants(app.database.db, taken)) {
       occupants.set(occupant.machineId, [...(occupants.get(occupant.machineId) ?? []), occupant])
     }
-    return ok({
-      instances: page.rows.map((machine) => listedMachine(machine, occupants.get(machine.id) ?? [])),
-      ...(page.nextCursor === null ? {} : { next_cursor: page.nextCursor }),
-    })
+    const instances = page.rows.map((machine) => listedJson(machine, occupants.get(machine.id) ?? []))
+    const next = page.nextCursor === null ? '' : `,"next_cursor":${JSON.stringify(page.nextCursor)}`
+    return ok(writtenJson<ResponseOf<Api['listMachines']>>(`{"instances":[${instances.join(',')}]${next}}`))
   },
 
   createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
@@ -257,62 +253,6 @@ function machineOf(rental: Rental, machines: ReadonlyMap<string, Machine>): Mach
 /** Exact, since the total was this times the count. */
 function perGpu(costPerHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(floorDivide(costPerHour, BigInt(gpuCount)))
-}
-
-function priceOf(amount: NanoUsd) {
-  return { amount: usdToNumber(amount), period: 'hourly', agent: 'platform' }
-}
-
-function listedMachine(machine: ListedMachine, occupants: readonly Occupant[]) {
-  const free = machine.gpus_free
-  const { simulation } = machine
-  const gpu = { hardware_type: 'gpu' as const, model: machine.gpu_model, ram: machine.gpu_ram_mib }
-  return {
-    id: machine.id,
-    status: machine.status,
-    hardware: machineHardware(machine, machine.gpus_total, {
-      cores: machine.hardware.cpuCores,
-      virtualCores: machine.hardware.virtualCores,
-      ramGb: machine.hardware.ramGb,
-      storageGb: machine.hardware.storageGb,
-    }),
-    instances: occupants.map((occupant) => ({
-      id: occupant.name,
-      status: 'reserved',
-      hardware: Array.from({ length: occupant.gpus }, () => ({ gpu })),
-    })),
-    location: { region: machine.region },
-    network: { type: machine.network_type, simulated: simulation !== null, simulation },
-    gpus_total: machine.gpus_total,
-    gpus_reserved: machine.gpus_total - free,
-    has_persistent_storage: machine.has_persistent_storage,
-    supplier_id: shownSupplier(machine),
-    pricing: { price: priceOf(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n)) },
-    reserved: free <= 0 || machine.status !== 'node_ready',
-    cluster_name: machine.cluster_name,
-  }
-}
-
-function machineHardware(
-  machine: ListedMachine,
-  gpus: number,
-  size: { cores: number; virtualCores: number; ramGb: number; storageGb: number },
-): ListedHardware {
-  const { hardware } = machine
-  const gpu = {
-    hardware_type: 'gpu' as const,
-    model: machine.gpu_model,
-    clock_speed: hardware.gpuClockMhz,
-    compute_power: hardware.gpuComputePower,
-    ram: machine.gpu_ram_mib,
-    interface: hardware.gpuInterface,
-  }
-  return {
-    cpus: [{ hardware_type: 'cpu', model: hardware.cpuModel, cores: size.cores, virtual_cores: size.virtualCores }],
-    gpus: Array.from({ length: gpus }, () => gpu),
-    storage: [{ hardware_type: 'storage', capacity: size.storageGb }],
-    ram: [{ hardware_type: 'ram', capacity: size.ramGb }],
-  }
 }
 
 /** The instance's share of its machine. */
