@@ -42,6 +42,8 @@ export interface CloudVendor {
   readonly volumes?: CloudVolumeTraits
   /** `authorize`: adds its headers to each request. */
   open(account: OpenAccount): Cloud
+  /** What an error of `create` says. undefined: the outcome is unknown. */
+  refusalOf(error: unknown): CloudRefusal | undefined
 }
 
 export interface CredentialField {
@@ -74,8 +76,8 @@ export interface Cloud {
   /** Everything it offers, also what cannot be sold here (`offer.ts` decides). */
   offers(signal: AbortSignal): Promise<CloudOffer[]>
   /**
-   * Checks the price again, makes what the machine needs under the tag, finds again what an earlier attempt made, and
-   * creates the machine. A refusal removes what it made; what stays after a crash is found by `companions`.
+   * Makes what the machine needs under the tag, finds again what an earlier attempt made, and creates the machine. The
+   * driver has found the offer and its price before, and removes companions after a refusal.
    */
   create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome>
   /** Starts the teardown. Succeeds for a machine that is already gone. Throws if the vendor refuses. */
@@ -116,31 +118,34 @@ export interface CloudOffer {
   readonly available: number | null
   /** Of the whole machine with all that it needs, such as an address or a boot disk. */
   readonly costPerHour: NanoUsd
+  /** It is also sold as a cluster of several machines in one order. */
+  readonly isClustered?: true
   readonly cpuModel?: string
   readonly cpus: number
   readonly ramGb: number
   readonly storageGb: number
 }
 
-export interface CloudOrder {
+export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
   readonly tag: string
-  readonly type: string
-  readonly region: string
+  readonly offer: Offer
   readonly units: number
   readonly spec: EngineSpec
-  /** For the whole order. undefined: any price. */
-  readonly maxCostPerHour: NanoUsd | undefined
   /** For cloud-init: all SSH keys and the options of the order. Contains secrets. */
   readonly userData: string
   /** The same for clouds that run a shell script instead. undefined: the customer's user data needs cloud-init. */
   readonly startupScript: string | undefined
 }
 
-export type CloudOutcome =
-  | { readonly kind: 'created'; readonly id: string }
-  | { readonly kind: 'refused'; readonly reason: 'no_capacity' | 'refused_by_engine'; readonly message: string }
+export interface CloudRefusal {
+  readonly kind: 'refused'
+  readonly reason: 'no_capacity' | 'refused_by_engine'
+  readonly message: string
+}
 
-export function refused(reason: 'no_capacity' | 'refused_by_engine', message: string): CloudOutcome {
+export type CloudOutcome = { readonly kind: 'created'; readonly id: string } | CloudRefusal
+
+export function refused(reason: CloudRefusal['reason'], message: string): CloudRefusal {
   return { kind: 'refused', reason, message }
 }
 

@@ -5,11 +5,19 @@
  *
  * Ids name the account: a machine is `<account>/<the vendor's id>`, an offer `<driver>:<account>:<region>:<type>`.
  */
-import { nanoUsdOf, usd } from '../../base/money.ts'
+import { usd } from '../../base/money.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import type { CreateOutcome, Driver, EngineMachine, InventoryOffer } from '../driver.ts'
 import { Accounts, textOf, type CloudDriverOptions, type Opened } from './accounts.ts'
-import { noPower, type CloudMachine, type CloudVendor } from './cloud.ts'
+import {
+  noPower,
+  refused,
+  type Cloud,
+  type CloudMachine,
+  type CloudOrder,
+  type CloudOutcome,
+  type CloudVendor,
+} from './cloud.ts'
 import { CloudError } from './http.ts'
 import { placeOfMachine, reportOffer, sellableOf } from './offer.ts'
 import { startupScriptOf, userDataOf } from './user-data.ts'
@@ -90,23 +98,24 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       const place = placeOfMachine(vendor.id, spec.nodes[0]?.machineId ?? '')
       const opened = place === undefined ? undefined : await accounts.find(place.account)
       if (place === undefined || opened === undefined)
-        return noCapacity(`There is no account for ${spec.clusterName} any more.`)
-      if (opened.account.closed !== null) return noCapacity(`The account ${place.account} takes no new orders.`)
+        return refused('no_capacity', `There is no account for ${spec.clusterName} any more.`)
+      if (opened.account.closed !== null)
+        return refused('no_capacity', `The account ${place.account} takes no new orders.`)
+      const { type, region } = place
+      const offers = await opened.cloud.offers(signal)
+      const offer = offers.find((one) => one.type === type && one.region === region)
+      if (offer === undefined || offer.available === 0)
+        return refused('no_capacity', `${vendor.title} has no ${type} in ${region}.`)
+      const units = spec.nodes.length
+      if (units > 1 && offer.isClustered !== true)
+        return refused('no_capacity', `${vendor.title} sells single machines of ${type} only.`)
       const max = spec.maxCostUsdPerGpuHour
+      if (max !== undefined && offer.costPerHour * BigInt(units) > usd(max) * BigInt(spec.gpuCount))
+        return refused('no_capacity', `${vendor.title} costs more than the order pays.`)
       const program = await world.programOf(tag)
-      const outcome = await opened.cloud.create(
-        {
-          tag,
-          type: place.type,
-          region: place.region,
-          units: spec.nodes.length,
-          spec,
-          maxCostPerHour: max === undefined ? undefined : nanoUsdOf(usd(max) * BigInt(spec.gpuCount)),
-          userData: userDataOf(tag, spec, program),
-          startupScript: startupScriptOf(tag, spec, program, loginUserOf(vendor, spec)),
-        },
-        signal,
-      )
+      const userData = userDataOf(tag, spec, program)
+      const startupScript = startupScriptOf(tag, spec, program, loginUserOf(vendor, spec))
+      const outcome = await create(vendor, opened.cloud, { tag, offer, units, spec, userData, startupScript }, signal)
       if (outcome.kind === 'refused') return outcome
       return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
     },
@@ -131,6 +140,26 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       return [...answers.flatMap(({ value }) => value), ...silent]
     },
   }
+}
+
+/** What stays of a refused order is removed later, as are the companions of ended ones. */
+async function create(
+  vendor: CloudVendor,
+  cloud: Cloud,
+  order: CloudOrder,
+  signal: AbortSignal,
+): Promise<CloudOutcome> {
+  const outcome = await cloud.create(order, signal).catch((error: unknown) => {
+    const refusal = vendor.refusalOf(error)
+    if (refusal === undefined) throw error
+    return refusal
+  })
+  if (outcome.kind === 'refused') {
+    const left = await cloud.companions(order.tag, signal).catch(() => [])
+    const ours = left.filter(({ tag }) => tag === order.tag)
+    await Promise.allSettled(ours.map((one) => cloud.removeCompanion(one, signal)))
+  }
+  return outcome
 }
 
 async function offersOf(
@@ -190,10 +219,6 @@ function unreachable(
     message: `${vendor.title} does not answer for the account ${name}, so the state of the machine is not known.`,
     ...(listedAt === undefined ? {} : { seenAt: listedAt }),
   }
-}
-
-function noCapacity(message: string): CreateOutcome {
-  return { kind: 'refused', reason: 'no_capacity', message }
 }
 
 function loginUserOf(vendor: CloudVendor, spec: EngineSpec): string {

@@ -67,9 +67,6 @@ describe('crusoe only', () => {
     }
     const outcome = await opened.driver.create(tag, opened.spec(), signal)
     expect(outcome).toMatchObject({ kind: 'refused', reason: 'no_capacity' })
-    const companions = await opened.driver.companions.list('berth-cafe000000-', signal)
-    expect(companions).toMatchObject([{ tag, what: 'disk' }])
-    for (const one of companions) await opened.driver.companions.remove(one, signal)
     expect(sim.leftovers()).toEqual([])
   })
 

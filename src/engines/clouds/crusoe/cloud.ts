@@ -15,6 +15,7 @@ import {
   type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
   type Credentials,
 } from '../cloud.ts'
@@ -53,6 +54,7 @@ export const crusoe: CloudVendor = {
   listLagMs: 30_000,
   callTimeoutMs: 90_000,
   loginUser: LOGIN_USER,
+  refusalOf,
   open: ({ credentials, clock, http }) => new CrusoeCloud(credentials, clock, http),
 }
 
@@ -105,15 +107,10 @@ class CrusoeCloud implements Cloud {
   }
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { tag, type, region, startupScript } = order
-    if (order.units !== 1) return refused('refused_by_engine', 'Crusoe sells single machines only.')
+    const { tag, startupScript } = order
+    const { type, region } = order.offer
     if (startupScript === undefined) return refused('no_capacity', 'Crusoe runs scripts, but no cloud-init.')
     if (startupScript.length > MAX_SCRIPT_CHARS) return refused('no_capacity', 'Crusoe takes no script of this size.')
-    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === region)
-    if (offer === undefined || offer.available === 0)
-      return refused('no_capacity', `Crusoe has no ${type} in ${region}.`)
-    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Crusoe costs more than the order pays.')
     const body = {
       name: tag,
       type,
@@ -124,14 +121,7 @@ class CrusoeCloud implements Cloud {
       install_crusoe_watch_agent: false,
     }
     const path = this.#path('/compute/vms/instances')
-    let started: api.Operation
-    try {
-      started = await this.#http.write(api.started, { method: 'POST', path, body, signal })
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      return outcome
-    }
+    const started = await this.#http.write(api.started, { method: 'POST', path, body, signal })
     return this.#follow(started, tag, signal)
   }
 
@@ -206,7 +196,11 @@ class CrusoeCloud implements Cloud {
     }
     const id = operation.metadata?.id ?? started.metadata?.id ?? ''
     if (operation.state === 'FAILED') {
-      const left = (await this.#vms(signal)).find(({ name, state }) => name === tag && state !== GONE_STATE)
+      const vms = await this.#vms(signal).catch((error: unknown) => {
+        // Not a refusal of the order.
+        throw new Error('Crusoe did not list its machines after a failed order.', { cause: error })
+      })
+      const left = vms.find(({ name, state }) => name === tag && state !== GONE_STATE)
       if (left !== undefined) return { kind: 'created', id: left.id }
       const code = operation.result?.code ?? 'failed'
       return refused(isNoCapacity(code) ? 'no_capacity' : 'refused_by_engine', `Crusoe refused the order: ${code}.`)
@@ -230,7 +224,7 @@ function isNoCapacity(code: string): boolean {
 }
 
 /** undefined: the outcome is unknown. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const code = api.codeOf(error.answer)
   const isElsewhere = isNoCapacity(code) || [401, 403, 404].includes(error.status ?? 0)

@@ -15,6 +15,7 @@ import {
   type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
   type Credentials,
 } from '../cloud.ts'
@@ -44,6 +45,7 @@ export const denvr: CloudVendor = {
   listLagMs: 30_000,
   callTimeoutMs: 90_000,
   loginUser: LOGIN_USER,
+  refusalOf,
   open: ({ credentials, clock, http }) => {
     const anonymous = http({ authorize: async () => ({}) })
     const authorize = bearerTokens(clock, async (signal) => {
@@ -97,41 +99,30 @@ class DenvrCloud implements Cloud {
   }
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { tag, type, region: cluster } = order
-    if (order.units !== 1) return refused('refused_by_engine', 'Denvr sells single machines only.')
+    const { tag } = order
+    const { type, region: cluster } = order.offer
     // Without options of the order, the user data has nothing but SSH keys.
     if (!order.userData.startsWith('#cloud-config')) return refused('no_capacity', 'Denvr takes no user data.')
-    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === cluster)
-    if (offer === undefined || offer.available === 0)
-      return refused('no_capacity', `Denvr has no ${type} in ${cluster}.`)
-    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Denvr costs more than the order pays.')
     const image = await this.#image(signal)
     if (image === undefined) return refused('no_capacity', 'Denvr has no Ubuntu image.')
     const { configuration, pool } = partsOf(type)
-    try {
-      const { id } = await this.#http.write(api.created, {
-        method: 'POST',
-        path: '/api/v1/servers/virtual/CreateServer',
-        body: {
-          name: tag,
-          rpool: pool,
-          vpc: this.#credentials.vpc ?? '',
-          configuration,
-          cluster,
-          ssh_keys: plainKeys(order.spec),
-          operatingSystemImage: image,
-          persistStorage: false,
-          rootDiskSize: ROOT_DISK_GB,
-        },
-        signal,
-      })
-      return { kind: 'created', id: `${cluster}/${id}` }
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      return outcome
-    }
+    const { id } = await this.#http.write(api.created, {
+      method: 'POST',
+      path: '/api/v1/servers/virtual/CreateServer',
+      body: {
+        name: tag,
+        rpool: pool,
+        vpc: this.#credentials.vpc ?? '',
+        configuration,
+        cluster,
+        ssh_keys: plainKeys(order.spec),
+        operatingSystemImage: image,
+        persistStorage: false,
+        rootDiskSize: ROOT_DISK_GB,
+      },
+      signal,
+    })
+    return { kind: 'created', id: `${cluster}/${id}` }
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -215,7 +206,7 @@ function isMissing(error: unknown): boolean {
 }
 
 /** undefined: the outcome is unknown. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const isElsewhere =
     [401, 403, 404].includes(error.status ?? 0) ||

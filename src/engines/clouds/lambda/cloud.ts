@@ -17,6 +17,7 @@ import {
   type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
 } from '../cloud.ts'
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
@@ -67,6 +68,7 @@ export const lambda: CloudVendor = {
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
   loginUser: 'ubuntu',
+  refusalOf,
   open: ({ credentials, http }) => {
     const headers = { authorization: `Bearer ${credentials.apiKey ?? ''}` }
     return new LambdaCloud(http({ authorize: async () => headers }))
@@ -105,40 +107,26 @@ class LambdaCloud implements Cloud {
   }
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { tag, type, region } = order
-    if (order.units !== 1) return refused('refused_by_engine', 'Lambda sells single machines only.')
-    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === region)
-    if (offer === undefined) return refused('no_capacity', `Lambda has no ${type} in ${region}.`)
-    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Lambda costs more than the order pays.')
+    const { tag } = order
+    const { type, region } = order.offer
     await this.#registerKey(tag, plainKeys(order.spec)[0] ?? '', signal)
     const ruleset = await this.#openPorts(order, signal)
-    if (ruleset === undefined) {
-      await this.#removeCompanions(tag, signal)
-      return refused('no_capacity', `Lambda does not open ports in ${region}.`)
-    }
-    try {
-      const { data } = await this.#http.write(launched, {
-        method: 'POST',
-        path: '/api/v1/instance-operations/launch',
-        route: 'launch',
-        body: {
-          region_name: region,
-          instance_type_name: type,
-          ssh_key_names: [tag],
-          name: tag,
-          user_data: order.userData,
-          ...ruleset,
-        },
-        signal,
-      })
-      return { kind: 'created', id: data.instance_ids[0] ?? '' }
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      await this.#removeCompanions(tag, signal)
-      return outcome
-    }
+    if (ruleset === undefined) return refused('no_capacity', `Lambda does not open ports in ${region}.`)
+    const { data } = await this.#http.write(launched, {
+      method: 'POST',
+      path: '/api/v1/instance-operations/launch',
+      route: 'launch',
+      body: {
+        region_name: region,
+        instance_type_name: type,
+        ssh_key_names: [tag],
+        name: tag,
+        user_data: order.userData,
+        ...ruleset,
+      },
+      signal,
+    })
+    return { kind: 'created', id: data.instance_ids[0] ?? '' }
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -182,7 +170,7 @@ class LambdaCloud implements Cloud {
   }
 
   /** Fields of the launch. undefined: the vendor refuses, as in regions without a firewall. */
-  async #openPorts({ tag, region, spec }: CloudOrder, signal: AbortSignal) {
+  async #openPorts({ tag, offer: { region }, spec }: CloudOrder, signal: AbortSignal) {
     if (spec.ports.length === 0) return {}
     try {
       return { firewall_rulesets: [{ id: await this.#firewall.open(tag, region, spec.ports, signal) }] }
@@ -197,12 +185,6 @@ class LambdaCloud implements Cloud {
     if ((await this.#keys(tag, signal)).some((key) => key.tag === tag)) return
     const body = { name: tag, public_key: publicKey }
     await this.#http.write(addedSshKey, { method: 'POST', path: '/api/v1/ssh-keys', body, signal })
-  }
-
-  /** What stays is removed by `reap`. */
-  async #removeCompanions(tag: string, signal: AbortSignal): Promise<void> {
-    const made = (await this.companions(tag, signal).catch(() => [])).filter((one) => one.tag === tag)
-    await Promise.allSettled(made.map((one) => this.removeCompanion(one, signal)))
   }
 }
 
@@ -262,7 +244,7 @@ function dataOf({ ip, private_ip, instance_type: type }: Instance): ProviderData
 }
 
 /** undefined: the outcome is unknown. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const code = codeOf(error.answer) ?? ''
   const isAccount = error.status === 401 || error.status === 403

@@ -17,6 +17,7 @@ import {
   type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
 } from '../cloud.ts'
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
@@ -64,6 +65,7 @@ export const latitude: CloudVendor = {
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
   loginUser: LOGIN_USER,
+  refusalOf,
   open: ({ credentials, clock, http }) => {
     const accept = 'application/vnd.api+json'
     const headers = { authorization: `Bearer ${credentials.apiKey ?? ''}`, accept }
@@ -107,32 +109,20 @@ class LatitudeCloud implements Cloud {
   }
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { tag, type, region, units } = order
-    if (units !== 1) return refused('no_capacity', 'Latitude.sh has no clusters of several machines.')
-    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === region)
-    if (offer === undefined) return refused('no_capacity', `Latitude.sh has no ${type} in ${region}.`)
-    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Latitude.sh costs more than the order pays.')
-    try {
-      const attributes = {
-        project: this.#settings.project,
-        plan: type,
-        site: region,
-        operating_system: this.#settings.operatingSystem,
-        hostname: tag,
-        ssh_keys: [await this.#sshKey(tag, plainKeys(order.spec)[0] ?? '', signal)],
-        user_data: await this.#userData(order, offer.costPerHour, signal),
-        billing: 'hourly',
-      }
-      const body = { data: { type: 'servers', attributes } }
-      const { data } = await this.#http.write(createdServer, { method: 'POST', path: '/servers', body, signal })
-      return { kind: 'created', id: data.id }
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      await this.#removeCompanions(tag, signal)
-      return outcome
+    const { tag, offer } = order
+    const attributes = {
+      project: this.#settings.project,
+      plan: offer.type,
+      site: offer.region,
+      operating_system: this.#settings.operatingSystem,
+      hostname: tag,
+      ssh_keys: [await this.#sshKey(tag, plainKeys(order.spec)[0] ?? '', signal)],
+      user_data: await this.#userData(order, signal),
+      billing: 'hourly',
     }
+    const body = { data: { type: 'servers', attributes } }
+    const { data } = await this.#http.write(createdServer, { method: 'POST', path: '/servers', body, signal })
+    return { kind: 'created', id: data.id }
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -199,13 +189,13 @@ class LatitudeCloud implements Cloud {
     return (own ?? same)?.id
   }
 
-  async #userData({ tag, userData }: CloudOrder, price: NanoUsd, signal: AbortSignal): Promise<string> {
+  async #userData({ tag, offer, userData }: CloudOrder, signal: AbortSignal): Promise<string> {
     const query = { 'filter[project]': this.#settings.project }
     const { data } = await this.#http.read(userDatas, { path: '/user_data', query, signal })
     const known = data.find(({ attributes }) => noteOf(attributes.description).tag === tag)
     if (known !== undefined) return known.id
     const attributes = {
-      description: `${tag} ${formatUsd(price)}`,
+      description: `${tag} ${formatUsd(offer.costPerHour)}`,
       content: Buffer.from(userData).toString('base64'),
       project: this.#settings.project,
     }
@@ -218,12 +208,6 @@ class LatitudeCloud implements Cloud {
     const { data } = await this.#http.read(userDatas, { path: '/user_data', query, signal })
     const notes = data.map(({ attributes }) => noteOf(attributes.description))
     return new Map(notes.flatMap(({ tag, price }) => (price === undefined ? [] : [[tag, price] as const])))
-  }
-
-  /** What stays is removed by `reap`. */
-  async #removeCompanions(tag: string, signal: AbortSignal): Promise<void> {
-    const ours = (await this.companions(tag, signal).catch(() => [])).filter((one) => one.tag === tag)
-    await Promise.allSettled(ours.map((one) => this.removeCompanion(one, signal)))
   }
 
   async #delete(path: string, signal: AbortSignal): Promise<void> {
@@ -282,7 +266,7 @@ function dataOf(plan: Plan, ip: string): ProviderData {
 }
 
 /** undefined: the outcome is unknown. A lack of stock is prose, so only malformed requests are told apart from it. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const reason = error.status === 400 ? 'refused_by_engine' : 'no_capacity'
   return refused(reason, `Latitude.sh refused the order: ${error.status}.`)

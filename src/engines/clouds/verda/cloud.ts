@@ -16,6 +16,7 @@ import {
   type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
 } from '../cloud.ts'
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
@@ -42,6 +43,7 @@ export const verda: CloudVendor = {
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
   loginUser: LOGIN_USER,
+  refusalOf,
   open: ({ credentials, clock, http }) => {
     const anonymous = http({ authorize: async () => ({}) })
     const authorize = bearerTokens(clock, async (signal) => {
@@ -101,38 +103,27 @@ class VerdaCloud implements Cloud {
   }
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { tag, type, region, startupScript } = order
-    if (order.units !== 1) return refused('refused_by_engine', 'Verda sells single machines only.')
+    const { tag, startupScript } = order
+    const { type, region } = order.offer
     if (startupScript === undefined) return refused('no_capacity', 'Verda runs scripts, but no cloud-init.')
-    const offer = (await this.offers(signal)).find((one) => one.type === type && one.region === region)
-    if (offer === undefined) return refused('no_capacity', `Verda has no ${type} in ${region}.`)
-    if (order.maxCostPerHour !== undefined && offer.costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Verda costs more than the order pays.')
     const image = await this.#image(type, signal)
     if (image === undefined) return refused('no_capacity', `Verda has no Ubuntu image with CUDA for ${type}.`)
     const keyId = await this.#provide('ssh-key', tag, { key: plainKeys(order.spec)[0] ?? '' }, signal)
     const scriptId = await this.#provide('script', tag, { script: startupScript }, signal)
-    try {
-      const body = {
-        instance_type: type,
-        image,
-        hostname: tag,
-        description: tag,
-        location_code: region,
-        ssh_key_ids: [keyId],
-        startup_script_id: scriptId,
-        os_volume: { name: tag, size: DISK_GB },
-        contract: 'PAY_AS_YOU_GO',
-        pricing: 'FIXED_PRICE',
-      }
-      const id = await this.#http.write(api.bareId, { method: 'POST', path: '/v1/instances', body, signal })
-      return { kind: 'created', id }
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      await this.#removeCompanions(tag, signal)
-      return outcome
+    const body = {
+      instance_type: type,
+      image,
+      hostname: tag,
+      description: tag,
+      location_code: region,
+      ssh_key_ids: [keyId],
+      startup_script_id: scriptId,
+      os_volume: { name: tag, size: DISK_GB },
+      contract: 'PAY_AS_YOU_GO',
+      pricing: 'FIXED_PRICE',
     }
+    const id = await this.#http.write(api.bareId, { method: 'POST', path: '/v1/instances', body, signal })
+    return { kind: 'created', id }
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -224,12 +215,6 @@ class VerdaCloud implements Cloud {
     if (known !== undefined) return known.id
     return this.#http.write(api.bareId, { method: 'POST', path, body: { name: tag, ...content }, signal })
   }
-
-  /** What stays is removed by `reap`. */
-  async #removeCompanions(tag: string, signal: AbortSignal): Promise<void> {
-    const left = (await this.companions(tag, signal).catch(() => [])).filter((one) => one.tag === tag)
-    await Promise.allSettled(left.map((one) => this.removeCompanion(one, signal)))
-  }
 }
 
 /** What was to be removed is gone. */
@@ -240,7 +225,7 @@ function isMissing(error: unknown): boolean {
 }
 
 /** undefined: the outcome is unknown. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const { code, message } = api.failureOf(error.answer)
   // No money, no rights, no such type: another place may do.

@@ -9,9 +9,9 @@ import {
   refused,
   type Cloud,
   type CloudMachine,
-  type CloudOffer,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
 } from '../cloud.ts'
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
@@ -45,6 +45,7 @@ export const voltagePark: CloudVendor = {
   loginUser: VM_LOGIN_USER,
   metalLoginUser: METAL_LOGIN_USER,
   volumes: { serves: ['bare-metal'], attaches: ['bare-metal'], grows: true },
+  refusalOf,
   open: ({ credentials, http }) => {
     const headers = { authorization: `Bearer ${credentials.apiToken ?? ''}` }
     return new VoltageParkCloud(http({ authorize: async () => headers }), credentials.suborder)
@@ -77,29 +78,15 @@ class VoltageParkCloud implements Cloud {
     ]
   }
 
-  async offers(signal: AbortSignal): Promise<CloudOffer[]> {
+  async offers(signal: AbortSignal): Promise<VoltageParkOffer[]> {
     return readOffers(this.#http, signal)
   }
 
-  async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
-    const { type, region, units } = order
-    const offer = (await readOffers(this.#http, signal)).find((one) => one.type === type && one.region === region)
-    if (offer === undefined) return refused('no_capacity', `Voltage Park has no ${type} in ${region}.`)
-    const costPerHour = offer.costPerHour * BigInt(units)
-    if (order.maxCostPerHour !== undefined && costPerHour > order.maxCostPerHour)
-      return refused('no_capacity', 'Voltage Park costs more than the order pays.')
-    if (offer.kind === 'virtual-machine' && units !== 1)
-      return refused('refused_by_engine', 'Voltage Park sells single virtual machines only.')
+  async create(order: CloudOrder<VoltageParkOffer>, signal: AbortSignal): Promise<CloudOutcome> {
     const script = order.startupScript
     if (script === undefined)
       return refused('no_capacity', 'Voltage Park takes scripts as user data, and this order has something else.')
-    try {
-      return await this.#deploy(order, offer, cloudInitOf(script), signal)
-    } catch (error) {
-      const outcome = refusalOf(error)
-      if (outcome === undefined) throw error
-      return outcome
-    }
+    return this.#deploy(order, cloudInitOf(script), signal)
   }
 
   async destroy(id: string, signal: AbortSignal): Promise<void> {
@@ -129,8 +116,7 @@ class VoltageParkCloud implements Cloud {
   async removeCompanion(): Promise<void> {}
 
   async #deploy(
-    order: CloudOrder,
-    offer: VoltageParkOffer,
+    { offer, ...order }: CloudOrder<VoltageParkOffer>,
     cloudInit: ReturnType<typeof cloudInitOf>,
     signal: AbortSignal,
   ): Promise<CloudOutcome> {
@@ -170,7 +156,7 @@ function cloudInitOf(script: string) {
 }
 
 /** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests are taken for a lack of capacity. */
-function refusalOf(error: unknown): CloudOutcome | undefined {
+function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const reason = error.status === 422 ? 'refused_by_engine' : 'no_capacity'
   return refused(reason, `Voltage Park refused the order: ${error.status}.`)

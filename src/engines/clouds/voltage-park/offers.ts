@@ -39,6 +39,7 @@ function metalOffers(location: MetalLocation): VoltageParkOffer[] {
   const node = {
     region: location.id,
     kind: 'bare-metal',
+    isClustered: true,
     gpu: gpu_model,
     gpus: gpu_count,
     cpuModel: cpu_model,
