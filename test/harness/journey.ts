@@ -56,10 +56,10 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
     { massLoss: () => {}, reaped: () => {}, dropped: () => {}, ledgerFindings: () => {} },
     defaultRetention,
   )
-  const pass = async (): Promise<void> => {
+  const pass = async (rounds = ROUNDS): Promise<void> => {
     const errors: unknown[] = []
-    for (let round = 1; round <= ROUNDS; round += 1) {
-      const due = round === ROUNDS ? reconcilers : reconcilers.filter(({ name }) => !housekeeping.has(name))
+    for (let round = 1; round <= rounds; round += 1) {
+      const due = round === rounds ? reconcilers : reconcilers.filter(({ name }) => !housekeeping.has(name))
       // As on a server: a failing reconciler does not block the others.
       for (const one of due) await runOut(one).catch((error: unknown) => errors.push(error))
     }
@@ -73,10 +73,15 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
     ...server,
     clock,
     now: () => formatInstant(clock.now()),
-    pass,
+    pass: () => pass(),
     advance,
     advanceBy: async (stepMs, steps) => {
-      for (let step = 0; step < steps; step += 1) await advance(stepMs)
+      for (let step = 1; step < steps; step += 1) {
+        clock.advance(stepMs)
+        // The next step sees what this one leaves.
+        await pass(1)
+      }
+      await advance(stepMs)
     },
     rentVirtualMachine: async (by, order = {}) => {
       const body = { gpuCount: 1, region: 'mock-region', ...order }

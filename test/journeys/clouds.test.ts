@@ -310,7 +310,7 @@ describe('orders that do not go well', () => {
     })
     expect(candidates[0].history.made).toBeGreaterThanOrEqual(2)
     expect(candidates[0].history.startSeconds).toBeGreaterThan(0)
-    expect(candidates[1]).toMatchObject({ order: 'fuller_first' })
+    expect(candidates[1]).toMatchObject({ order: 'same' })
   })
 
   test('an account at its spending cap or suspended takes no orders, and is used again afterwards', async () => {
