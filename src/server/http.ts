@@ -66,6 +66,8 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
     requestTimeout: limits.requestTimeoutMs,
     genReqId: () => randomId('req'),
     routerOptions: { maxParamLength: 200 },
+    // Inputs and answers are checked by the contract; Fastify need not load its own compilers of schemas.
+    schemaController: { compilersFactory: { buildValidator: hasNoSchemas, buildSerializer: hasNoSchemas } },
     // During shutdown, requests that have already arrived are answered normally.
     return503OnClosing: false,
     // Keep-alive connections close with the drain; see serve.ts.
@@ -147,6 +149,10 @@ function failureOf(error: FastifyError): Failure {
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return fail('bad_request')
   if (error instanceof DatabaseSilent && error.isOutcomeUnknown) return fail('outcome_unknown')
   return fail(isOutage(error) ? 'database_unavailable' : 'internal_error')
+}
+
+function hasNoSchemas(): never {
+  throw new Error('routes have no schemas of Fastify')
 }
 
 function isBadJson(error: FastifyError): boolean {

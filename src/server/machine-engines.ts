@@ -15,7 +15,6 @@ import type { Reconciler } from '../reconcile/loop.ts'
 import { postgresHostWorld } from '../store/host-world.ts'
 import { postgresMockWorld } from '../store/mock-world.ts'
 import { openClouds } from './cloud-engines.ts'
-import { openKubernetes } from './kubernetes-engine.ts'
 import { metalWorld } from './metal-world.ts'
 import type { EngineName, Settings } from './settings.ts'
 
@@ -81,8 +80,11 @@ async function openEngine(
       }
     case 'private-cloud':
       return openMetal(world, parts)
-    case 'kubernetes':
+    case 'kubernetes': {
+      // Most servers have no cluster, and need not load what reads one.
+      const { openKubernetes } = await import('./kubernetes-engine.ts')
       return { driver: await openKubernetes(parts), loops: [] }
+    }
   }
 }
 

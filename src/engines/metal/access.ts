@@ -4,8 +4,8 @@
  * the scripts need no quoting.
  */
 import { posix } from 'node:path'
-import ssh2 from 'ssh2'
 import { z } from 'zod'
+import { sshLibrary } from './ssh-library.ts'
 
 const MAX_KEY_CHARS = 16_384
 const MAX_SCRATCH_FOLDERS = 16
@@ -65,7 +65,7 @@ const privateKey = z
   .string()
   .max(MAX_KEY_CHARS)
   .superRefine((text, context) => {
-    const parsed = ssh2.utils.parseKey(text)
+    const parsed = sshLibrary().utils.parseKey(text)
     const key = Array.isArray(parsed) ? parsed[0] : parsed
     if (key instanceof Error) context.addIssue({ code: 'custom', message: `is not a private key: ${key.message}` })
     else if (key?.isPrivateKey() !== true)

@@ -4,8 +4,9 @@
  */
 import { createHash } from 'node:crypto'
 import net from 'node:net'
-import ssh2 from 'ssh2'
+import type ssh2 from 'ssh2'
 import type { MetalAccess } from './access.ts'
+import { sshLibrary } from './ssh-library.ts'
 
 const CONNECT_MS = 10_000
 const PROBE_MS = 2_000
@@ -132,7 +133,7 @@ export class SshHost {
   #open(): Promise<ssh2.Client> {
     const { access, onLearnedHostKey } = this.#options
     return new Promise((resolve, reject) => {
-      const client = new ssh2.Client()
+      const client = new (sshLibrary().Client)()
       let shown = ''
       client.once('ready', () => {
         client.setNoDelay(true)
