@@ -223,7 +223,7 @@ async function keep(
   recordDeploymentEvent(tx, deployment, 'deployment.replica_starting', { replicaId: id, rentalId: rental.id, version })
 }
 
-/** It has answered: gateways may use it, and its rental is charged from this instant. False: it is too late, or too early. */
+/** It has answered: gateways may use it, and its rental is charged from this instant, if it was not already. False: it is too late, or too early. */
 export async function becomeReady(
   tx: Tx,
   deployment: ManagedDeployment,
@@ -238,16 +238,18 @@ export async function becomeReady(
   if (free === undefined || free.started_at >= now) return false
   const ready = { state: 'ready', reason: null, detail: null, loadedAt } as const
   if (!(await moveReplica(tx, replica.id, ['starting'], ready))) return false
-  await endSegment(tx, metered, now, rentalMemo(rental))
-  await openSegment(tx, {
-    metered,
-    accountId: rental.account_id,
-    startedAt: now,
-    pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
-    supplier: supplierOfSegment(free),
-    dueAt: now,
-  })
-  tx.wake.add('meter')
+  if (free.price_nano_per_hour === 0n) {
+    await endSegment(tx, metered, now, rentalMemo(rental))
+    await openSegment(tx, {
+      metered,
+      accountId: rental.account_id,
+      startedAt: now,
+      pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
+      supplier: supplierOfSegment(free),
+      dueAt: now,
+    })
+    tx.wake.add('meter')
+  }
   recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
     replicaId: replica.id,
     rentalId: rental.id,

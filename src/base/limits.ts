@@ -54,6 +54,8 @@ export const limits = {
   weightsFiles: 500,
   /** A download of weights or of an image without a byte for this long is cut. */
   weightsIdleMs: 60_000,
+  /** GPU-minutes of an account and day in which starting replicas are free, unless the operator sets another number. */
+  freeStartMinutes: 120,
   /** LoRA adapters of one deployment. */
   adapters: 64,
   webhookUrlChars: 2_048,

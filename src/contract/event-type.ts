@@ -46,6 +46,7 @@ export const eventTypes = {
   'deployment.budget_reached': 'The hourly budget allows no further replica, though the load needs one',
   'deployment.backing_off': 'Replicas failed to start several times in a row; the next start waits',
   'deployment.replica_starting': 'A replica was ordered and is starting',
+  'deployment.start_charged': 'The free start time of the day is used up; a replica is charged before its first answer',
   'deployment.replica_ready': 'A replica answered and serves requests; billing starts',
   'deployment.replica_ended': 'A replica has ended; the event has the reason',
   'deployment.replica_failed': 'A replica failed before it could serve; the event has its last output',

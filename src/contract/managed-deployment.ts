@@ -99,7 +99,7 @@ const replicaRecord = z
     inFlight: z.int().describe('Requests in progress, of all servers'),
     createdAt: z.string(),
     startedAt: z.string().nullable().describe('When its machine ran'),
-    readyAt: z.string().nullable().describe('When it first answered; charged from here on'),
+    readyAt: z.string().nullable().describe('When it first answered; charged from here on, or earlier once the free start time of the day is used up'),
     endedAt: z.string().nullable(),
     coldStart: z
       .object({
@@ -178,7 +178,7 @@ export const managedDeploymentEndpoints = {
     access: ['compute:write', 'operator'],
     summary: 'Serve a model on rented GPUs',
     description:
-      'Replicas are rentals of your account: you pay for their GPU time from the moment a replica first answers, and nothing per token. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
+      'Replicas are rentals of your account: you pay for their GPU time from the moment a replica first answers, and nothing per token. Starts are free for some GPU-minutes per day; see `freeStartMinutesLeft` of the quote. The model is visible to your account only, as `ACCOUNT/NAME`. With `forEveryone` (scope `operator`) it serves all accounts at the prices of the model, and the house pays for the GPUs.',
     errors: [400, 401, 403, 404, 500],
     body: z
       .strictObject({
@@ -226,6 +226,9 @@ export const managedDeploymentEndpoints = {
       gpuModel: z.string(),
       region: z.string(),
       node: z.string(),
+      freeStartMinutesLeft: z
+        .number()
+        .describe('GPU-minutes that starts of your account still have free today (UTC); beyond, starts are charged'),
     }),
   }),
   changeManagedDeployment: endpoint({

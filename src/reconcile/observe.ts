@@ -28,7 +28,7 @@ import {
   type LiveRow,
   type Rental,
 } from '../store/rental.ts'
-import { isWarmingUp } from '../store/replica.ts'
+import { startsFree } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
@@ -266,9 +266,9 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   tx.wake.add('attachments')
 }
 
-/** A replica costs nothing before it has answered for the first time (app/replica.ts). */
+/** A customer's replica is free until it answers (app/replica.ts) or the free time is used up (app/free-start.ts). */
 async function currentPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
-  return (await isWarmingUp(tx.db, rentalId)) ? zeroUsd : (await readTerm(tx, rentalId)).costPerHour
+  return (await startsFree(tx.db, rentalId)) ? zeroUsd : (await readTerm(tx, rentalId)).costPerHour
 }
 
 /** Whether it is known to have restarted since it was last seen. */

@@ -8,6 +8,7 @@ import { usd } from '../base/money.ts'
 import { dropAdapters } from '../app/adapter.ts'
 import type { App, ReplicaStart } from '../app/app.ts'
 import { recordDeploymentEvent, tellDeploymentEvent } from '../app/deployment-event.ts'
+import { chargeLongStarts } from '../app/free-start.ts'
 import { balanceHouse } from '../app/house.ts'
 import { containerOf, drainReplica, endReplica, explainReplica, startReplica } from '../app/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
@@ -88,6 +89,7 @@ async function serveOne(app: App, probes: Probes, seen: store.ManagedDeployment,
   const actions = await transact(app.database, (tx) => decide(tx, seen, loads, world.gateways))
   for (const action of actions) await carryOut(app, seen, action)
   const replicas = await listReplicas(app.database.db, [seen.id])
+  await chargeLongStarts(app, seen, replicas)
   for (const one of replicas) if (one.state === 'starting' && one.status === 'Running') probes.check(seen, one)
 }
 

@@ -2,6 +2,7 @@
 import os from 'node:os'
 import path from 'node:path'
 import { z } from 'zod'
+import { limits } from '../base/limits.ts'
 import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
 import type { ObjectStore } from '../base/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
@@ -75,6 +76,7 @@ const environment = z.object({
       return z.NEVER
     })
     .default(usd('0.10')),
+  BERTH_FREE_START_MINUTES: z.coerce.number().min(0).max(1_000_000).default(limits.freeStartMinutes),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_SECRET_KEY_OTHERS: z
     .string()
@@ -144,6 +146,7 @@ export interface Settings {
   readonly sellSimulated: boolean
   readonly storageOvercommit: number
   /** What the disk of a stopped rental costs. */
+  readonly freeStartMinutes: number
   readonly stoppedDiskPerGbMonth: NanoUsd
   /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
@@ -227,6 +230,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     portDomain: portDomainOf(read),
     sellSimulated: read.BERTH_SELL_SIMULATED ?? read.DATABASE_URL === undefined,
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
+    freeStartMinutes: read.BERTH_FREE_START_MINUTES,
     stoppedDiskPerGbMonth: read.BERTH_STOPPED_DISK_USD_PER_GB_MONTH,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
     kubernetes: readKubernetes(read),

@@ -107,6 +107,7 @@ const settings: ReadonlyArray<readonly [string, string]> = [
   ['BERTH_KUBERNETES', 'file with Kubernetes clusters, read at startup'],
   ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
   ['BERTH_STORAGE_VIP', 'address of the file server'],
+  ['BERTH_FREE_START_MINUTES', 'free GPU-minutes for starts of replicas, per account and day (120)'],
   ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],
   ['BERTH_SECRET_KEY', 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)'],
   ['BERTH_SECRET_KEY_OTHERS', 'other secret keys that are accepted while the key changes, separated by commas (none)'],

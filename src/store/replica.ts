@@ -1,10 +1,11 @@
 /** Replicas of managed deployments, with their rentals, and the load that gateways report. */
 import { sql } from 'kysely'
-import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
+import { addMs, DAY_MS, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ReplicaState } from '../contract/managed-deployment.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
+import type { FreeSpan } from '../domain/free-start.ts'
 import type { ReplicaEndpoint } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import { SERVE_WAKE } from './managed-deployment.ts'
@@ -108,15 +109,30 @@ export async function noteReplica(db: Db, id: string, detail: string): Promise<v
     and detail is distinct from ${detail}`.execute(db)
 }
 
-/** Whether the rental is a replica that has not answered yet, and is therefore not charged. */
-export async function isWarmingUp(db: Db, rentalId: number): Promise<boolean> {
+/** Whether the rental is a customer's replica that has not answered yet. The house pays its suppliers for starts too. */
+export async function startsFree(db: Db, rentalId: number): Promise<boolean> {
   const found = await db
     .selectFrom('replica')
-    .select('id')
+    .innerJoin('managed_deployment', 'managed_deployment.id', 'replica.deployment_id')
+    .select('replica.id')
     .where('rental_id', '=', rentalId)
     .where('ready_at', 'is', null)
+    .where('is_public', '=', false)
     .executeTakeFirst()
   return found !== undefined
+}
+
+/** Free times of starting replicas of an account that were not over before `since`, the start of a day. */
+export async function listFreeStarts(db: Db, accountId: string, since: Instant): Promise<FreeSpan[]> {
+  const rows = await sql<{ from: Instant; until: Instant | null; gpus: number }>`
+    select s.started_at as "from", s.ended_at as until, r.gpu_count as gpus
+    from replica_record p
+    join segment s on s.rental_id = p.rental_id
+    join rental r on r.id = p.rental_id
+    where p.created_at >= ${toDate(addMs(since, -DAY_MS))} and p.account_id = ${accountId} and not p.is_public
+      and s.price_nano_per_hour = 0 and s.started_at < coalesce(p.ready_at, 'infinity')
+      and (s.ended_at is null or s.ended_at > ${toDate(since)})`.execute(db)
+  return rows.rows
 }
 
 export interface GatewayLoad {

@@ -102,7 +102,7 @@ export function scaledText(data: Readonly<Record<string, unknown>>): string {
 
 /** What a quote means for so many replicas. */
 export function quotedCosts(
-  { costPerHourUsd }: Pick<Reply<'quoteManagedDeployment'>, 'costPerHourUsd'>,
+  { costPerHourUsd, freeStartMinutesLeft }: Reply<'quoteManagedDeployment'>,
   { min, max }: { readonly min: number; readonly max: number },
 ): ReadonlyArray<readonly [label: string, value: string]> {
   const times = (replicas: number): string =>
@@ -111,5 +111,11 @@ export function quotedCosts(
     ['One replica', hourlyPrice(costPerHourUsd)],
     ['At least', min === 0 ? '$0.00/hr when idle' : times(min)],
     ['At most', times(max)],
+    ['Starts', startsText(freeStartMinutesLeft)],
   ]
+}
+
+function startsText(freeMinutes: number): string {
+  const whole = Math.floor(freeMinutes)
+  return whole === 0 ? 'charged from the start of the machine' : `free until the first answer, ${count(whole, 'GPU-minute')} left today`
 }

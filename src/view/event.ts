@@ -53,6 +53,7 @@ const labels = {
   'deployment.budget_reached': ['Hourly budget reached', 'warn'],
   'deployment.backing_off': ['Replicas fail to start', 'bad'],
   'deployment.replica_starting': ['Replica starting', 'info'],
+  'deployment.start_charged': ['Start charged', 'warn'],
   'deployment.replica_ready': ['Replica ready', 'good'],
   'deployment.replica_ended': ['Replica ended', 'plain'],
   'deployment.replica_failed': ['Replica failed', 'bad'],

@@ -1,5 +1,6 @@
 /** Managed deployments over HTTP. */
 import type { Actor, App } from '../../app/app.ts'
+import { freeStartLeft } from '../../app/free-start.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import {
   changeManagedDeployment,
@@ -61,6 +62,7 @@ export const managedDeploymentHandlers = {
       gpuModel: machine.gpu_model,
       region: machine.region,
       node: machine.id,
+      freeStartMinutesLeft: forEveryone ? 0 : await freeStartLeft(app, app.database.db, actor.accountId),
     })
   },
 
