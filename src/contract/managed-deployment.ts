@@ -99,7 +99,12 @@ const replicaRecord = z
     inFlight: z.int().describe('Requests in progress, of all servers'),
     createdAt: z.string(),
     startedAt: z.string().nullable().describe('When its machine ran'),
-    readyAt: z.string().nullable().describe('When it first answered; charged from here on, or earlier once the free start time of the day is used up'),
+    readyAt: z
+      .string()
+      .nullable()
+      .describe(
+        'When it first answered; charged from here on, or earlier once the free start time of the day is used up',
+      ),
     endedAt: z.string().nullable(),
     coldStart: z
       .object({

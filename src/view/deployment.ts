@@ -117,5 +117,7 @@ export function quotedCosts(
 
 function startsText(freeMinutes: number): string {
   const whole = Math.floor(freeMinutes)
-  return whole === 0 ? 'charged from the start of the machine' : `free until the first answer, ${count(whole, 'GPU-minute')} left today`
+  return whole === 0
+    ? 'charged from the start of the machine'
+    : `free until the first answer, ${count(whole, 'GPU-minute')} left today`
 }
