@@ -13,7 +13,7 @@ import { rentalMemo } from './rental-event.ts'
 import { readTerm } from './rental-power.ts'
 
 /** Of an account and day, in GPU-milliseconds. */
-export function freeStartAllowance({ freeStartMinutes }: Pick<App, 'freeStartMinutes'>): number {
+function freeStartAllowance({ freeStartMinutes }: Pick<App, 'freeStartMinutes'>): number {
   return (freeStartMinutes ?? limits.freeStartMinutes) * MINUTE_MS
 }
 
