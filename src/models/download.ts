@@ -135,6 +135,11 @@ async function receive(
     await part.cutTo(0)
     return fail('bad_answer', { url: where, cause: 'a range that was not requested', failureKind: 'unavailable' })
   }
+  // Some object stores ignore `If-Range`: the rest of another version must not follow what we have of the old one.
+  if (answer.status === 206 && isAnotherVersion(part.note.validator, validatorOf(answer))) {
+    await part.cutTo(0)
+    return fail('bad_answer', { url: where, cause: 'the rest of another version', failureKind: 'unavailable' })
+  }
   const refused = (await refusalOf(answer)) ?? encodedAnswer(answer, where)
   if (refused !== undefined) return refused
   // The whole file instead of the rest: it has changed, or the server does not support ranges.
@@ -245,6 +250,12 @@ function silent(wanted: Address, watch: SilenceWatch): Failure {
 function wrongSize(where: string, wanted: number | null, got: number): Failure | undefined {
   if (wanted === null || wanted === got) return undefined
   return fail('wrong_size', { name: where, bytes: got, expectedBytes: wanted })
+}
+
+/** A tag and a date cannot be compared. */
+function isAnotherVersion(before: string | null, now: string | null): boolean {
+  if (before === null || now === null || before.startsWith('"') !== now.startsWith('"')) return false
+  return before !== now
 }
 
 /** Strong tags only: a weak one does not guarantee the same bytes. */

@@ -1,7 +1,8 @@
 /** A host in this process that runs whatever is wanted, and whose workloads all have one server behind their ports. */
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, sign } from 'node:crypto'
 import net from 'node:net'
-import type { HostOffer, Workload } from '../../src/contract/agent.ts'
+import { systemClock } from '../../src/base/instant.ts'
+import { AGENT_SCHEME, downloadStatement, type HostOffer, type Workload } from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
 import { succeed } from './journey.ts'
 import type { TestServer } from './server.ts'
@@ -11,6 +12,8 @@ export interface JoinedHost {
   readonly id: string
   /** What it should run. */
   workloads(): readonly Workload[]
+  /** `Authorization` for a download from the server. */
+  authorize(path: string): string
   close(): Promise<void>
 }
 
@@ -61,6 +64,11 @@ export async function joinHost(
   return {
     id,
     workloads: () => (agent.last('desired')?.workloads ?? []).filter(({ want }) => want === 'run'),
+    authorize: (path) => {
+      const timeMs = systemClock.now()
+      const statement = Buffer.from(downloadStatement(server.app.installationId, path, timeMs))
+      return `${AGENT_SCHEME} ${id}:${timeMs}:${sign(null, statement, privateKey).toString('base64url')}`
+    },
     close: async () => {
       clearInterval(beat)
       await agent.end()

@@ -78,7 +78,7 @@ function isBuilt(): boolean {
   return built.every((program) => existsSync(path.join(programFolder(), program)))
 }
 
-function goProgram(): string | undefined {
+export function goProgram(): string | undefined {
   return [...(process.env['PATH'] ?? '').split(':'), '/usr/local/go/bin']
     .map((folder) => path.join(folder, 'go'))
     .find(isProgram)

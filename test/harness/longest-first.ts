@@ -26,7 +26,6 @@ const long = [
   'test/journeys/bare-metal-host.test.ts',
   'src/engines/image/main.test.ts',
   'test/start.test.ts',
-  'test/berth-engine.test.ts',
   'test/image-generation.test.ts',
   'test/authorisation.test.ts',
   'test/tour.test.ts',

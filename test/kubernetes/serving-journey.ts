@@ -1,6 +1,4 @@
 /** A model on a Kubernetes cluster: our own engine in a pod, with weights that the pod downloads from the server. */
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { expect, inject, test } from 'vitest'
 import { namespaceOf } from '../../src/engines/kubernetes/names.ts'
@@ -9,6 +7,7 @@ import { makeEngineImages } from '../../src/models/engine-image.ts'
 import { writeTinyGguf } from '../../src/sim/tiny-gguf.ts'
 import { succeed } from '../harness/journey.ts'
 import type { KubeCluster } from '../harness/kube-cluster.ts'
+import { storeWeights } from '../harness/stored-weights.ts'
 import { waitFor } from '../harness/wait.ts'
 import type { KubeJourney } from './volume-journey.ts'
 
@@ -41,15 +40,8 @@ export function servingJourney(get: () => KubeJourney): void {
     async () => {
       const { server, ada, cluster } = get()
       await sideLoad(cluster, server.dataDir)
-      const file = path.join(server.dataDir, 'tiny.gguf')
-      await writeTinyGguf(file, { seed: 1 })
-      const content = await readFile(file)
-      const [bytes, sha256] = [content.length, createHash('sha256').update(content).digest('hex')]
-      const files = [{ source: `file:${file}`, file: 'model.gguf', bytes, sha256 }]
-      const stored = { name: 'house/stored', kind: 'chat', engine: 'llama', files, enabled: false }
-      await succeed(server.operator, 'POST', '/v2/operator/models', stored)
-      const source = { kind: 'server', model: 'house/stored', file: 'model.gguf' }
-      const weights = { mountPath: '/models', files: [{ path: 'model.gguf', bytes, sha256, source }] }
+      const { weights } = await storeWeights(server, 'house/stored', (file) => writeTinyGguf(file))
+      const sha256 = weights.files[0]?.sha256
       const made = await succeed(server.operator, 'POST', '/v2/deployments', {
         model: 'house/on-a-cluster',
         forEveryone: true,
