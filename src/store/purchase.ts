@@ -146,7 +146,9 @@ export async function listMargins(
       union all
       select b.provider_account_id, b.rental_id, b.volume_id, d.day, -d.amount_nano, 0
       from ledger_day d
-      join (select distinct provider_account_id, rental_id, volume_id from purchase) b
+      -- A rental that had machines of two accounts was paid once: its revenue belongs to the last one.
+      join (select distinct on (rental_id, volume_id) provider_account_id, rental_id, volume_id from purchase
+            order by rental_id, volume_id, bought_at desc, id desc) b
         on d.rental_id = b.rental_id or d.volume_id = b.volume_id
       where d.kind in ('charge', 'refund'))
     select ${subject} as subject, sum(m.revenue)::bigint as revenue, sum(m.cost)::bigint as cost
