@@ -51,6 +51,7 @@ export const serverConfig = {
   plugins: [leftOut],
   input: {
     server: 'src/server/main.ts',
+    worker: 'src/server/workers/worker-main.ts',
     backup: 'src/server/backup-main.ts',
     'llama-engine': 'src/engines/llama/main.ts',
     'speech-engine': 'src/engines/speech/main.ts',

@@ -51,8 +51,10 @@ export interface App {
   readonly dialWorkload?: (to: WorkloadPortAddress) => Duplex | undefined
   /** Absent: this server has no gateway. */
   readonly modelStatus?: ModelStatus
-  /** The cost of a recent request of this server, which may not be settled in the database yet. */
-  readonly recentCost?: (requestId: string) => { readonly accountId: string; readonly cost: NanoUsd } | undefined
+  /** Costs of recent requests of this server, which may not be settled in the database yet. */
+  readonly recentCosts?: (
+    requestIds: readonly string[],
+  ) => Promise<ReadonlyMap<string, { readonly accountId: string; readonly cost: NanoUsd }>>
 }
 
 /** `cancelled`: ended before its first answer because it was not needed any more. `not_ordered`: no machine, money, … */

@@ -45,8 +45,9 @@ export async function readCostsOfRequests(
   actor: Actor,
   input: { requestIds: readonly string[] },
 ): Promise<Result<RequestCost[]>> {
+  const recents = await app.recentCosts?.(input.requestIds)
   const known = input.requestIds.flatMap((requestId) => {
-    const recent = app.recentCost?.(requestId)
+    const recent = recents?.get(requestId)
     return recent?.accountId === actor.accountId ? [{ requestId, cost: recent.cost }] : []
   })
   const unknown = input.requestIds.filter((id) => !known.some(({ requestId }) => requestId === id))

@@ -60,6 +60,29 @@ test('a collector can drop the series of what is gone', async () => {
   expect((await linesOf(metrics)).filter((line) => line.startsWith('busy'))).toEqual(['busy{of="b"} 2'])
 })
 
+test('adds the values of other processes to its own, series by series', async () => {
+  const make = (count: number, lag: number): Metrics => {
+    const metrics = new Metrics()
+    metrics.counter('calls_total', 'Calls').add({ model: count > 2 ? 'b' : 'a' }, count)
+    metrics.gauge('lag', 'Seconds', 'max').set(lag)
+    metrics.histogram('seconds', 'Time', [1]).observe(lag)
+    return metrics
+  }
+  const metrics = make(2, 0.5)
+  const others = [make(1, 2), make(3, 1)]
+  metrics.include(() => Promise.all(others.map((other) => other.text())))
+  expect((await linesOf(metrics)).filter((line) => !line.startsWith('#'))).toEqual([
+    'calls_total{model="a"} 3',
+    'calls_total{model="b"} 3',
+    'lag 2',
+    'seconds_bucket{le="1"} 2',
+    'seconds_bucket{le="+Inf"} 3',
+    'seconds_sum 3.5',
+    'seconds_count 3',
+    '',
+  ])
+})
+
 describe('input that would break the format', () => {
   test('is escaped in a label', async () => {
     const metrics = new Metrics()

@@ -9,6 +9,8 @@ interface Metric {
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram'
+  /** How values of several processes are combined. */
+  readonly across: 'sum' | 'max'
   lines(): string[]
 }
 
@@ -38,11 +40,12 @@ export interface Histogram {
 export class Metrics {
   readonly #metrics = new Map<string, Metric>()
   readonly #collectors: Array<() => void | Promise<void>> = []
+  readonly #sources: Array<() => Promise<readonly string[]>> = []
   #missing: Counter | undefined
 
   counter(name: string, help: string): Counter {
     const values = new Map<string, number>()
-    this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
+    this.#register({ name, help, type: 'counter', across: 'sum', lines: () => sampleLines(name, values) })
     const addTo = (key: string, amount: number): void => void values.set(key, (values.get(key) ?? 0) + amount)
     return {
       add: (labels = {}, amount = 1) => addTo(formatLabels(labels), amount),
@@ -55,13 +58,13 @@ export class Metrics {
 
   readCounter(name: string, help: string): ReadCounter {
     const values = new Map<string, number>()
-    this.#register({ name, help, type: 'counter', lines: () => sampleLines(name, values) })
+    this.#register({ name, help, type: 'counter', across: 'sum', lines: () => sampleLines(name, values) })
     return settable(values)
   }
 
-  gauge(name: string, help: string): Gauge {
+  gauge(name: string, help: string, across: Metric['across'] = 'sum'): Gauge {
     const values = new Map<string, number>()
-    this.#register({ name, help, type: 'gauge', lines: () => sampleLines(name, values) })
+    this.#register({ name, help, type: 'gauge', across, lines: () => sampleLines(name, values) })
     return settable(values)
   }
 
@@ -74,7 +77,7 @@ export class Metrics {
         `${name}_sum${formatLabels(labels)} ${sum}`,
         `${name}_count${formatLabels(labels)} ${count}`,
       ])
-    this.#register({ name, help, type: 'histogram', lines })
+    this.#register({ name, help, type: 'histogram', across: 'sum', lines })
     const bind = (labels: Labels): ((value: number) => void) => {
       const key = formatLabels(labels)
       const one = series.get(key) ?? { labels, counts: buckets.map(() => 0), sum: 0, count: 0 }
@@ -95,6 +98,11 @@ export class Metrics {
     this.#collectors.push(collector)
   }
 
+  /** Adds the metrics of other processes, as text, to those with the same names here. */
+  include(source: () => Promise<readonly string[]>): void {
+    this.#sources.push(source)
+  }
+
   async text(): Promise<string> {
     for (const collector of this.#collectors) {
       try {
@@ -105,11 +113,12 @@ export class Metrics {
         this.#missing.add()
       }
     }
+    const others = (await Promise.all(this.#sources.map((source) => source()))).flat()
     return [...this.#metrics.values()]
       .flatMap((metric) => [
         `# HELP ${metric.name} ${metric.help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
         `# TYPE ${metric.name} ${metric.type}`,
-        ...metric.lines(),
+        ...(others.length === 0 ? metric.lines() : combined(metric, others)),
       ])
       .join('\n')
       .concat('\n')
@@ -130,6 +139,23 @@ function settable(values: Map<string, number>): Gauge {
     set: (value, labels = {}) => void values.set(formatLabels(labels), value),
     clear: () => values.clear(),
   }
+}
+
+/** The lines of a metric with those of other processes: the same series once, its values combined. */
+function combined(metric: Metric, others: readonly string[]): string[] {
+  const { name, type, across } = metric
+  const values = new Map<string, number>()
+  const names = type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
+  const isOurs = (line: string): boolean =>
+    names.some((one) => line.startsWith(`${one}{`) || line.startsWith(`${one} `))
+  for (const line of [...metric.lines(), ...others.flatMap((text) => text.split('\n').filter(isOurs))]) {
+    const end = line.lastIndexOf(' ')
+    const series = line.slice(0, end)
+    const value = Number(line.slice(end + 1))
+    const before = values.get(series)
+    values.set(series, before === undefined ? value : across === 'sum' ? before + value : Math.max(before, value))
+  }
+  return [...values].map(([series, value]) => `${series} ${value}`)
 }
 
 function sampleLines(name: string, values: ReadonlyMap<string, number>): string[] {

@@ -7,6 +7,7 @@ import type { NanoUsd } from '../base/money.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Caller } from './call.ts'
 import type { Meter, Reservation } from './meter.ts'
+import type { Places } from './places.ts'
 
 export interface RateAnswer {
   readonly allowed: boolean
@@ -56,15 +57,15 @@ interface Taken {
 }
 
 interface Claim {
+  readonly accountId: string
   readonly reservation: Reservation
   readonly taken: readonly Taken[]
 }
 
 export interface AdmissionOptions {
   readonly rates: Rates
-  readonly meter: Meter
-  /** Live servers: they share an account's concurrent requests. */
-  readonly liveGateways: () => number
+  readonly meter: Pick<Meter, 'tryReserve' | 'reserve' | 'cancel'>
+  readonly places: Places
   readonly now: () => number
 }
 
@@ -79,25 +80,18 @@ export interface Admission {
 }
 
 export function makeAdmission(options: AdmissionOptions): Admission {
-  const { rates, meter } = options
-  const running = new Map<string, number>()
+  const { rates, meter, places } = options
   let total = 0
-
-  const places = (caller: Caller): number => Math.ceil(caller.account.streams / Math.max(1, options.liveGateways()))
-  const isFull = (caller: Caller): boolean => (running.get(caller.accountId) ?? 0) >= places(caller)
 
   const enter = (ask: Ask, { reservation, taken }: Claim): Admitted => {
     const { accountId } = ask.caller
-    running.set(accountId, (running.get(accountId) ?? 0) + 1)
     total += 1
     return {
       reservation,
       rate: ask.countKey ? taken[0]?.answer : undefined,
       leave: (tokensUsed) => {
         total -= 1
-        const left = (running.get(accountId) ?? 1) - 1
-        if (left === 0) running.delete(accountId)
-        else running.set(accountId, left)
+        places.leave(accountId)
         for (const { count, answer } of taken) {
           if (count.what !== 'tokens') continue
           const unused = count.amount - tokensUsed
@@ -114,18 +108,21 @@ export function makeAdmission(options: AdmissionOptions): Admission {
   }
 
   const tryTakeAll = (ask: Ask): Claim | undefined => {
-    if (isFull(ask.caller)) return undefined
+    const { accountId, account, purse } = ask.caller
+    if (!places.tryEnter(accountId, account.streams)) return undefined
     const taken: Taken[] = []
     for (const count of countsOf(ask)) {
       const answer = rates.tryTake(count.subject, count.limit, count.amount)
       if (answer === undefined || !answer.allowed) {
+        places.leave(accountId)
         undo(taken)
         return undefined
       }
       taken.push({ count, answer })
     }
-    const reservation = meter.tryReserve(ask.caller.purse, ask.worst)
-    if (reservation !== undefined) return { reservation, taken }
+    const reservation = meter.tryReserve(purse, ask.worst)
+    if (reservation !== undefined) return { accountId, reservation, taken }
+    places.leave(accountId)
     undo(taken)
     return undefined
   }
@@ -145,12 +142,15 @@ export function makeAdmission(options: AdmissionOptions): Admission {
       undo(taken)
       return reservation
     }
-    if (!isFull(ask.caller)) return ok({ reservation: reservation.value, taken })
-    giveBack({ reservation: reservation.value, taken })
+    const { accountId, account } = ask.caller
+    if (await places.enter(accountId, account.streams)) return ok({ accountId, reservation: reservation.value, taken })
+    undo(taken)
+    meter.cancel(reservation.value)
     return fail('too_many_at_once', { limit: ask.caller.account.streams, retryAfterMs: 1_000 })
   }
 
-  const giveBack = ({ reservation, taken }: Claim): void => {
+  const giveBack = ({ accountId, reservation, taken }: Claim): void => {
+    places.leave(accountId)
     undo(taken)
     meter.cancel(reservation)
   }

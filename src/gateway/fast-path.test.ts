@@ -57,7 +57,7 @@ beforeEach(async () => {
     },
     bodies: new BodyBudget({ totalBytes: 1_000_000, accountBytes: 1_000_000 }),
     identifier: () => () => caller,
-    introduce: () => Promise.resolve(),
+    introduce: () => Promise.resolve(undefined),
     handOver: (socket) => {
       handedOver += 1
       socket.destroy()

@@ -24,9 +24,12 @@ export interface FastPathOptions extends FastPathReplyOptions {
   readonly bodies: BodyBudget
   /** For one connection: the caller, from memory. undefined: not cached, or a key that may not call models. */
   readonly identifier: () => (authorization: string) => Caller | undefined
-  /** Looks the key up so that `identifier` knows it next time. Resolves for unknown keys too. */
-  readonly introduce: (authorization: string) => Promise<unknown>
-  readonly handOver: (socket: Socket) => void
+  /** The caller, looked up where it is not in memory. undefined: for the full path. */
+  readonly introduce: (authorization: string) => Promise<Caller | undefined>
+  /** For the full path, with all bytes read so far. */
+  readonly handOver: (socket: Socket, bytes: Buffer) => void
+  /** Takes a connection whose first request is a chat, for a worker. false: it stays here. */
+  readonly spread?: ((socket: Socket, bytes: Buffer) => boolean) | undefined
   /** Whether the host name is that of an HTTP port of a rental, whose requests are not ours. Absent: none is. */
   readonly isOther?: (host: string) => boolean
   /** true: each answer is the last of its connection and says so, but no connection is closed without that. */
@@ -154,6 +157,7 @@ class FastPathConnection {
     const head = readFastPathHead(bytes)
     if (head === undefined || head.bodyBytes > MAX_BODY_BYTES) return this.#handOver(bytes)
     if (this.#options.isOther !== undefined && head.hosts.some(this.#options.isOther)) return this.#handOver(bytes)
+    if (this.#options.spread?.(this.#socket, bytes) === true) return this.#detach()
     const end = head.headBytes + head.bodyBytes
     if (bytes.length >= end) {
       const own = Buffer.from(bytes.subarray(0, end))
@@ -207,8 +211,7 @@ class FastPathConnection {
 
   async #startUnknown(request: WholeRequest): Promise<boolean> {
     const { authorization } = request.head
-    await this.#options.introduce(authorization)
-    const caller = this.#identify(authorization)
+    const caller = await this.#options.introduce(authorization)
     return caller !== undefined && this.#chat(caller, request)
   }
 
@@ -250,17 +253,16 @@ class FastPathConnection {
   }
 
   #handOver(bytes: Buffer): void {
+    this.#detach()
+    this.#releaseRoom()
+    if (!this.#socket.destroyed) this.#options.handOver(this.#socket, bytes)
+  }
+
+  #detach(): void {
     const socket = this.#socket
     socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
     socket.off('error', this.#onError).off('drain', this.#onDrain)
     this.#left()
-    this.#releaseRoom()
-    if (socket.destroyed) return
-    // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
-    // would restart the reading of bodies that node:http holds back.
-    if (socket.isPaused()) socket.resume()
-    socket.unshift(bytes)
-    this.#options.handOver(socket)
   }
 
   /** A client that closes its side has gone: the engine stops, as behind other proxies. */

@@ -14,6 +14,7 @@ import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from '.
 import { ChatExchange, type ExchangePorts } from './exchange.ts'
 import { MediaGateway } from './media.ts'
 import type { Meter } from './meter.ts'
+import type { Places } from './places.ts'
 import type { CallHeaders } from './trace.ts'
 import type { Dispatcher } from './upstream-call.ts'
 
@@ -22,7 +23,7 @@ export interface GatewayOptions {
   readonly meter: Meter
   readonly rates: Rates
   readonly clock: Clock
-  readonly liveGateways: () => number
+  readonly places: Places
   readonly ended: ExchangePorts['ended']
   readonly warn: ExchangePorts['warn']
 }

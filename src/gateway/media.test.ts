@@ -17,6 +17,7 @@ import type { MediaProgress } from './event-body.ts'
 import { Gateway } from './gateway.ts'
 import { imageWork, type ImageBody } from './media-work.ts'
 import type { EndedCall, Meter } from './meter.ts'
+import { GatewayPlaces } from './places.ts'
 
 let ledger: PurseLedger
 beforeAll(async () => {
@@ -52,7 +53,7 @@ beforeEach(async () => {
     meter,
     rates,
     clock,
-    liveGateways: () => 1,
+    places: new GatewayPlaces(() => 1),
     ended: (call) => ended.push(call),
     warn: () => {},
   })

@@ -10,6 +10,7 @@ import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
 import type { Journal, JournalEntry, JournalLog } from './journal.ts'
 import { CostIndex, type KnownCost } from './meter-costs.ts'
 import type { Purse } from './purse.ts'
+import { PurseLoans, type Returned } from './purse-loans.ts'
 import { Purses, type PurseTreasury } from './purses.ts'
 
 const SETTLE_EVERY_MS = 200
@@ -40,6 +41,8 @@ export interface MeterOptions {
   readonly log: JournalLog
   /** Encrypts bodies, on disk and in the database. */
   readonly seal: (text: string) => string
+  /** Settles what workers of an earlier run left in their journals. */
+  readonly recover?: () => Promise<void>
   readonly settleEveryMs?: number
   readonly unsettledRecords?: number
 }
@@ -65,6 +68,8 @@ export interface MeterFigures {
 }
 
 export interface Meter {
+  /** Money for the workers of this gateway. */
+  readonly loans: PurseLoans
   /** Reserves the most that a request can cost. undefined: call `reserve`, which may wait. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined
   reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<Reservation>>
@@ -75,6 +80,8 @@ export interface Meter {
   /** undefined: not known here; ask the database. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
+  /** In a worker: what no request uses of a purse, given up at once. */
+  giveUpFree(owner: PurseOwner): Returned | undefined
   /** Settles the records of an earlier run, gives its purses back, and starts. */
   start(): Promise<void>
   /** One round of background work: settling, and maintaining the purses. */
@@ -96,6 +103,7 @@ export function makeMeter(options: MeterOptions): Meter {
 }
 
 class MeterOfGateway implements Meter {
+  readonly loans: PurseLoans
   readonly #treasury: MeterTreasury
   readonly #journal: Journal
   readonly #clock: Clock
@@ -103,6 +111,7 @@ class MeterOfGateway implements Meter {
   readonly #seal: (text: string) => string
   readonly #settleEveryMs: number
   readonly #unsettledRecords: number
+  readonly #recover: MeterOptions['recover']
   readonly #purses: Purses
   readonly #costs = new CostIndex()
   #unsettled: Unsettled[] = []
@@ -133,7 +142,10 @@ class MeterOfGateway implements Meter {
       treasury: options.treasury,
       clock: options.clock,
       onError: (error, message) => this.#log.warn({ err: error }, message),
+      recall: (owner, except) => this.loans.recall(owner, except),
     })
+    this.loans = new PurseLoans({ purses: this.#purses, treasury: options.treasury })
+    this.#recover = options.recover
   }
 
   tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined {
@@ -178,9 +190,14 @@ class MeterOfGateway implements Meter {
     }
   }
 
+  giveUpFree(owner: PurseOwner): Returned | undefined {
+    return this.#purses.giveUpFree(owner)
+  }
+
   async start(): Promise<void> {
     await this.#treasury.registerGateway()
     for await (const batch of this.#journal.replay()) await this.#treasury.settle(batch)
+    await this.#recover?.()
     // Everything that the earlier run spent is settled; the rest of its purses goes back to the customers.
     await this.#treasury.releaseOwnPurses()
     this.#isRunning = true

@@ -18,6 +18,8 @@ const EXPIRY_MARGIN_MS = 60_000
 /** A request that waits for a top-up. */
 export interface Waiter {
   readonly worst: NanoUsd
+  /** The borrower that it is for. undefined: a request of this gateway. */
+  readonly from: object | undefined
   readonly answer: (result: Result<OpenReservation>) => void
 }
 
@@ -99,6 +101,32 @@ export class Purse {
     this.unsettled = nanoUsdOf(this.unsettled + cost)
     this.unsettledRequests += 1
     this.#spent = nanoUsdOf(this.#spent + cost)
+  }
+
+  /** Money that a worker spends from: it stays in the hold and counts as one open reservation. */
+  lend(reservation: OpenReservation, isFirst: boolean): void {
+    reservation.purse = undefined
+    if (!isFirst) this.open -= 1
+  }
+
+  /** A part of a loan came back unspent. */
+  takeBack(amount: NanoUsd): void {
+    this.reserved = nanoUsdOf(this.reserved - amount)
+    this.free = nanoUsdOf(this.free + amount)
+  }
+
+  /** `cost` of a loan was charged to its hold. */
+  settleLoan(cost: NanoUsd): void {
+    this.reserved = nanoUsdOf(this.reserved - cost)
+    this.#spent = nanoUsdOf(this.#spent + cost)
+  }
+
+  /** `lost` of the loan is no longer known to be in the hold: the recount finds what is left of it. */
+  endLoan(lost: NanoUsd): void {
+    this.open -= 1
+    if (lost === 0n) return
+    this.reserved = nanoUsdOf(this.reserved - lost)
+    this.needsRecount = true
   }
 
   /** `cost` was charged to its hold. */

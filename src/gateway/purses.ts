@@ -39,17 +39,31 @@ interface AccountPurses {
   readonly ofKeys: Map<string, Purse>
 }
 
+export interface PursesOptions {
+  readonly treasury: PurseTreasury
+  readonly clock: Clock
+  readonly onError: (error: unknown, message: string) => void
+  /** Before a request is refused: takes back what other borrowers do not use. false: nothing came back. */
+  readonly recall?: ((owner: PurseOwner, except: object | undefined) => Promise<boolean>) | undefined
+}
+
 export class Purses {
   readonly #treasury: PurseTreasury
   readonly #clock: Clock
   readonly #onError: (error: unknown, message: string) => void
+  readonly #recall: PursesOptions['recall']
   readonly #accounts = new Map<string, AccountPurses>()
   readonly #all = new Set<Purse>()
   /** Owners whose first top-up was never answered and whose purse was dropped. */
   readonly #unanswered = new Set<string>()
 
-  constructor(options: { treasury: PurseTreasury; clock: Clock; onError: (error: unknown, message: string) => void }) {
+  /** Settlements of loans in progress, and how many there were. */
+  #loanSettlements = 0
+  #settledLoans = 0
+
+  constructor(options: PursesOptions) {
     this.#treasury = options.treasury
+    this.#recall = options.recall
     this.#clock = options.clock
     this.#onError = options.onError
   }
@@ -63,7 +77,7 @@ export class Purses {
     return this.#find(owner)?.reserve(worst, this.#clock.now())
   }
 
-  async reserve(owner: PurseOwner, worst: NanoUsd): Promise<Result<OpenReservation>> {
+  async reserve(owner: PurseOwner, worst: NanoUsd, from?: object): Promise<Result<OpenReservation>> {
     if (worst < 0n) throw new RangeError('a cost cannot be negative')
     const purse = this.#find(owner) ?? this.#make(owner)
     if (purse === undefined) return tooBusy()
@@ -77,6 +91,7 @@ export class Purses {
       }, TOP_UP_WAIT_MS)
       const waiter: Waiter = {
         worst,
+        from,
         answer: (result) => {
           clearTimeout(late)
           resolve(result)
@@ -113,6 +128,31 @@ export class Purses {
       if (due.length === MAX_GIVE_BACKS_PER_PASS) break
     }
     await this.#giveBackAll(due)
+  }
+
+  /** Runs the settlement of a loan with its deduction, which no recount may see half done. */
+  async settleLoans(work: () => Promise<void>): Promise<void> {
+    this.#loanSettlements += 1
+    try {
+      await work()
+    } finally {
+      this.#loanSettlements -= 1
+      this.#settledLoans += 1
+    }
+  }
+
+  /** What no request uses of a purse, given up at once: it goes back to the lender. */
+  giveUpFree(owner: PurseOwner): { holdKey: string; amount: NanoUsd } | undefined {
+    const purse = this.#find(owner)
+    if (purse?.holdKey === undefined || purse.free <= 0n || purse.giving !== undefined) return undefined
+    const amount = purse.free
+    purse.free = zeroUsd
+    return { holdKey: purse.holdKey, amount }
+  }
+
+  /** Money came back from a borrower: requests may wait for it. */
+  served(purse: Purse): void {
+    this.#serve(purse)
   }
 
   /** At shutdown: gives back everything that no request is using. */
@@ -164,7 +204,7 @@ export class Purses {
           continue
         }
         this.#serve(purse)
-        if (purse.waiters[0] !== head) continue
+        if (purse.waiters[0] !== head || (await this.#recall?.(purse.owner, head.from)) === true) continue
         // Requests that need as much are not covered either; for smaller ones, ask again.
         const refused = purse.waiters.filter((waiter) => waiter.worst >= head.worst)
         for (const waiter of refused) {
@@ -208,8 +248,12 @@ export class Purses {
     const isStill = (purse: Purse): boolean => !purse.isFilling && purse.giving === undefined
     const uncertain = [...this.#all].filter((purse) => purse.needsRecount && purse.isAlive(now) && isStill(purse))
     if (uncertain.length === 0) return
+    if (this.#loanSettlements > 0) return
+    const settledLoans = this.#settledLoans
     const fills = uncertain.map((purse) => purse.fills)
     const held = await this.#treasury.readPurses(uncertain.flatMap((purse) => purse.holdKey ?? []))
+    // The ledger may have charged a loan that is not deducted here yet.
+    if (this.#loanSettlements > 0 || settledLoans !== this.#settledLoans) return
     uncertain.forEach((purse, n) => {
       if (!isStill(purse) || purse.fills !== fills[n]) return
       purse.recount(held.get(purse.holdKey ?? '') ?? zeroUsd)

@@ -10,6 +10,7 @@ import { parseApiKey, type ApiKeyParts } from '../base/api-key.ts'
 import { type Clock, type Instant } from '../base/instant.ts'
 import { defaultRates, limits } from '../base/limits.ts'
 import { assertNever } from '../base/assert-never.ts'
+import { remember } from '../base/remember.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { within } from '../base/within.ts'
 import { effectiveScopes, holdsScope } from '../domain/api-key.ts'
@@ -18,8 +19,9 @@ import type { Caller } from '../gateway/call.ts'
 import { writeLastUsed, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import type { Credentials } from './credentials.ts'
-import { makeKeyCache, remember } from './key-cache.ts'
+import { makeKeyCache } from './key-cache.ts'
 import type { Log } from '../store/listener.ts'
+import type { ChangedKeys, KnownCaller } from './workers/messages.ts'
 
 const FLUSH_MS = 5_000
 
@@ -39,6 +41,10 @@ export interface Authenticator {
   callerOf(authenticated: Authenticated): Caller
   /** For one connection: the caller, if its key is in memory and may call models. */
   identifier(): (authorization: string) => Caller | undefined
+  /** The same for a worker, looked up if needed. undefined: a request with it takes the full path. */
+  inferenceCaller(authorization: string): Promise<KnownCaller | undefined>
+  /** Keys that a worker used. */
+  keysUsed(lastUsed: ReadonlyMap<string, Instant>): void
   isCaching(): boolean
   /** Heartbeats that the database has answered. */
   answers(): number
@@ -49,7 +55,15 @@ export interface Authenticator {
   close(): Promise<void>
 }
 
-export function makeAuthenticator(options: { database: Database; clock: Clock; log: Log }): Authenticator {
+export interface AuthenticatorOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  /** Workers must forget these keys too. */
+  readonly onForget?: (changed: ChangedKeys) => void
+}
+
+export function makeAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { database, clock, log } = options
   const cache = makeKeyCache(options)
   let used = new Map<string, Instant>()
@@ -132,6 +146,18 @@ export function makeAuthenticator(options: { database: Database; clock: Clock; l
         remember(used, publicId, now, limits.keyCacheEntries)
         return callerOf(key)
       }
+    },
+    inferenceCaller: async (header) => {
+      const found = await authenticate({ kind: 'authorization', header })
+      if (!found.ok || !holdsScope(found.value.scopes, 'inference')) return undefined
+      const { key } = found.value
+      // A worker has no secret key to store bodies with.
+      if (key.keeps_bodies) return undefined
+      const isCached = cache.isCaching() && cache.peek(key.public_id) === key
+      return { caller: callerOf(key), expiresAt: key.expires_at, isCached }
+    },
+    keysUsed: (lastUsed) => {
+      for (const [publicId, at] of lastUsed) remember(used, publicId, at, limits.keyCacheEntries)
     },
     isCaching: () => cache.isCaching(),
     answers: () => cache.answers(),

@@ -14,6 +14,7 @@ import path from 'node:path'
 import { Client } from 'pg'
 import { formatInstant, systemClock } from '../base/instant.ts'
 import { listSegments, segmentName } from '../gateway/journal-segment.ts'
+import { WORKER_JOURNAL } from './workers/worker-journal.ts'
 import { readPrivateFile, syncFolder, writePrivateFile } from './data-folder.ts'
 
 export interface BackupManifest {
@@ -203,12 +204,15 @@ async function copyCluster(
 
 /** Links journal segments as they appear, so that they remain after the server deletes them. */
 function keepJournal(journal: string, kept: string): { stop(): void } {
-  fs.mkdirSync(kept, { mode: 0o700 })
-  const link = (): void => {
-    if (!fs.existsSync(journal)) return
-    for (const name of listSegments(journal).map(segmentName)) {
+  const link = (folder = ''): void => {
+    const from = path.join(journal, folder)
+    fs.mkdirSync(path.join(kept, folder), { mode: 0o700, recursive: true })
+    if (!fs.existsSync(from)) return
+    // Each worker has a journal of its own.
+    if (folder === '') for (const name of fs.readdirSync(from)) if (WORKER_JOURNAL.test(name)) link(name)
+    for (const name of listSegments(from).map(segmentName)) {
       try {
-        fs.linkSync(path.join(journal, name), path.join(kept, name))
+        fs.linkSync(path.join(from, name), path.join(kept, folder, name))
       } catch (error) {
         const code = (error as NodeJS.ErrnoException).code
         // Linked before, or settled and deleted in the meantime.
@@ -217,7 +221,7 @@ function keepJournal(journal: string, kept: string): { stop(): void } {
     }
   }
   link()
-  const timer = setInterval(link, KEEP_JOURNAL_EVERY_MS)
+  const timer = setInterval(() => link(), KEEP_JOURNAL_EVERY_MS)
   return {
     stop: () => {
       clearInterval(timer)

@@ -3,7 +3,7 @@ import type http from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../base/instant.ts'
 import type { BodyBudget } from '../domain/body-budget.ts'
-import { makeFastPath, type FastPath } from '../gateway/fast-path.ts'
+import { makeFastPath, type FastPath, type FastPathOptions } from '../gateway/fast-path.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { inferencePage } from './answer-inference.ts'
 import type { Authenticator } from './authenticate.ts'
@@ -16,20 +16,41 @@ export interface FastPathParts {
   /** Whether a host name is that of an HTTP port of a rental. */
   readonly isOther: (host: string) => boolean
   readonly isDraining: () => boolean
+  readonly spread: FastPathOptions['spread']
+}
+
+export interface Front extends FastPath {
+  /** Takes back a connection from a worker, for the full path. */
+  readonly takeBack: (socket: Socket, bytes: Buffer) => void
+}
+
+function giveToHttp(
+  server: http.Server,
+  usual: ReadonlyArray<(socket: Socket) => void>,
+  socket: Socket,
+  bytes: Buffer,
+): void {
+  // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
+  // would restart the reading of bodies that node:http holds back.
+  if (socket.isPaused()) socket.resume()
+  socket.unshift(bytes)
+  for (const listener of usual) listener.call(server, socket)
 }
 
 /** Chats are answered on bare sockets; other connections go to node:http. */
-export function openFastPath(server: http.Server, options: FastPathParts): FastPath {
-  const { gateway, bodies, authenticator, clock, isOther, isDraining } = options
+export function openFastPath(server: http.Server, options: FastPathParts): Front {
+  const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
   const fastPath = makeFastPath({
     gateway,
     bodies,
     identifier: () => authenticator.identifier(),
-    introduce: (header) => authenticator.authenticate({ kind: 'authorization', header }),
-    handOver: (socket) => {
-      for (const listener of usual) listener.call(server, socket)
+    introduce: async (header) => {
+      await authenticator.authenticate({ kind: 'authorization', header })
+      return authenticator.identifier()(header)
     },
+    handOver: (socket, bytes) => giveToHttp(server, usual, socket, bytes),
+    spread,
     isOther,
     page: inferencePage,
     now: () => clock.now(),
@@ -37,7 +58,14 @@ export function openFastPath(server: http.Server, options: FastPathParts): FastP
   })
   server.removeAllListeners('connection')
   server.on('connection', (socket) => fastPath.take(socket))
-  return fastPath
+  return {
+    ...fastPath,
+    takeBack: (socket, bytes) => {
+      // As for connections that node:http accepted itself.
+      socket.allowHalfOpen = true
+      giveToHttp(server, usual, socket, bytes)
+    },
+  }
 }
 
 export interface DrainOptions {
@@ -92,7 +120,8 @@ export function makeDrain(server: http.Server, options: DrainOptions): Drain {
   }
 }
 
-async function untilQuiet(isBusy: () => boolean, until: number): Promise<void> {
+/** Until no client has used a connection for a while, or the time is over. */
+export async function untilQuiet(isBusy: () => boolean, until: number): Promise<void> {
   let busyAt = performance.now()
   for (let now = busyAt; now < until && now - busyAt < QUIET_MS; now = performance.now()) {
     if (isBusy()) busyAt = now

@@ -12,21 +12,27 @@ import { makeTreasury } from '../app/treasury.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { engineName, type EngineName } from '../contract/model.ts'
+import type { InferenceRecord } from '../domain/purse.ts'
+import type { Catalog } from '../gateway/catalog.ts'
 import { makeDispatcher, type RunningDispatcher } from '../gateway/dispatch.ts'
 import { watchRequests } from '../gateway/gateway-metrics.ts'
 import { Gateway } from '../gateway/gateway.ts'
 import { Journal } from '../gateway/journal.ts'
 import { makeMeter, type Meter } from '../gateway/meter.ts'
+import { GatewayPlaces } from '../gateway/places.ts'
 import { makeEngineHost } from '../models/engine-host.ts'
 import type { LocalEngines } from '../models/local-engine.ts'
 import { makeModelStore } from '../models/model-store.ts'
 import { npmRegistry } from '../models/npm-registry.ts'
+import { watchGateway } from './gateway-gauges.ts'
 import { reportGatewayLoad } from './gateway-load.ts'
 import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
 import { makeModelCatalog } from './model-catalog.ts'
 import { makeModelStatus } from './model-status.ts'
 import { guardedLookup } from '../base/outbound.ts'
 import type { RateLimiter } from './rate-limit.ts'
+import { catalogOfServer } from './workers/worker-catalog.ts'
+import { recoverWorkers, type Workers } from './workers/workers.ts'
 import type { Settings } from './settings.ts'
 
 const COUNT_GATEWAYS_MS = 5_000
@@ -38,6 +44,10 @@ export interface Inference {
   readonly gateway: Gateway
   readonly meter: Meter
   readonly journal: Journal
+  readonly places: GatewayPlaces
+  readonly settle: (records: readonly InferenceRecord[]) => Promise<void>
+  /** The complete catalog. */
+  readonly catalog: () => Catalog
   readonly modelStatus: ModelStatus
   /** undefined: this server runs no models. */
   readonly engines: LocalEngines | undefined
@@ -53,15 +63,25 @@ export interface InferenceOptions {
   readonly closing: Array<() => Promise<unknown>>
   /** Reaches ports of rented machines. undefined: the host is not connected. */
   readonly dial: NonNullable<App['dialWorkload']>
+  /** Once they have started. */
+  readonly workers: () => Workers | undefined
 }
 
 export async function openInference(options: InferenceOptions): Promise<Inference> {
-  const { app, dataDir, log, metrics, closing } = options
+  const { app, settings, dataDir, log, metrics, closing } = options
   const gatewayId = readOrCreateSecret(dataDir, 'gateway.id', () => `gw-${randomBytes(8).toString('hex')}`)
   const treasury = makeTreasury({ database: app.database, clock: app.clock, gatewayId })
   const journal = new Journal({ dir: path.join(dataDir, 'journal'), log })
   closing.push(() => journal.close())
-  const meter = makeMeter({ treasury, journal, clock: app.clock, log, seal: (text) => app.vault.seal(text) })
+  const settle: Inference['settle'] = (records) => treasury.settle(records)
+  const meter = makeMeter({
+    treasury,
+    journal,
+    clock: app.clock,
+    log,
+    seal: (text) => app.vault.seal(text),
+    recover: () => recoverWorkers(dataDir, { settle, log }),
+  })
   await meter.start()
   closing.push(() => meter.close())
 
@@ -97,33 +117,40 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   }, COUNT_GATEWAYS_MS).unref()
   closing.push(async () => clearInterval(counting))
 
+  const places = new GatewayPlaces(() => live)
   const gateway = new Gateway({
     dispatcher,
     meter,
     rates: options.rates,
     clock: app.clock,
-    liveGateways: () => live,
+    places,
     ended: watchRequests(metrics),
     warn: (failure) => {
       const line = lines.take(`${failure.accountId} ${failure.deployment ?? failure.model}`)
       if (line !== undefined) log.warn({ ...failure, ...line }, 'engine failed')
     },
   })
+  let whole: Catalog = new Map()
   const catalog = makeModelCatalog({
     database: app.database,
     vault: app.vault,
     engines,
     log,
     onChange: (models) => {
-      dispatcher.setCatalog(models)
-      load.setCatalog(models)
-      gateway.setCatalog(models)
+      whole = models
+      const own = settings.workers > 1 ? catalogOfServer(models, settings.workers) : models
+      dispatcher.setCatalog(own)
+      load.setCatalog(own)
+      gateway.setCatalog(own)
+      options.workers()?.setCatalog(models)
     },
   })
   closing.push(() => catalog.close())
   await catalog.loaded
   watchGateway(metrics, meter, dispatcher)
-  return { gateway, meter, journal, modelStatus: makeModelStatus(catalog, dispatcher), engines }
+  metrics.include(async () => (await options.workers()?.metrics()) ?? [])
+  const modelStatus = makeModelStatus(catalog, () => [dispatcher.stats(), ...(options.workers()?.stats() ?? [])])
+  return { gateway, meter, journal, places, settle, catalog: () => whole, modelStatus, engines }
 }
 
 function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {
@@ -172,51 +199,4 @@ function enginePrograms(): { entries: Record<EngineName, string>; execArgv: read
     entries: entries((name) => path.join(here, '..', 'engines', name, 'main.ts')),
     execArgv: ['--import', import.meta.resolve('tsx')],
   }
-}
-
-/** Gauges that are cheaper to read at each scrape than to keep up to date. */
-function watchGateway(metrics: Metrics, meter: Meter, dispatcher: RunningDispatcher): void {
-  const unsettled = metrics.gauge('berth_meter_unsettled', 'Finished requests not yet settled in the ledger')
-  const lag = metrics.gauge('berth_meter_lag_seconds', 'Age of the oldest unsettled request')
-  const purses = metrics.gauge('berth_meter_purses', 'Purses held by this gateway')
-  const capped = metrics.readCounter('berth_meter_capped_costs_total', 'Requests that cost more than was reserved')
-  const inFlight = metrics.gauge('berth_deployment_in_flight', 'Requests in flight at a deployment')
-  const breaker = metrics.gauge('berth_deployment_breaker_open', '1 while the circuit breaker is open')
-  const faults = metrics.readCounter('berth_deployment_faults_total', 'Deployment faults by kind')
-  const affinity = metrics.readCounter(
-    'berth_deployment_affinity_total',
-    'Requests by whether routing sent them to a deployment that has their prompt prefix',
-  )
-  const queued = metrics.gauge('berth_model_queued', 'Requests waiting for a free slot')
-  const outstanding = metrics.gauge('berth_inference_outstanding', 'Requests in flight or waiting at this gateway')
-  const waited = metrics.readCounter('berth_model_waits_total', 'Requests that had to wait for a free slot or replica')
-  const waitSeconds = metrics.readCounter('berth_model_wait_seconds_total', 'Time that requests waited, added up')
-  const refused = metrics.readCounter('berth_model_queue_refusals_total', 'Requests that the queue refused, by reason')
-  const all = [inFlight, breaker, faults, affinity, queued, waited, waitSeconds, refused]
-  metrics.collect(() => {
-    const figures = meter.figures()
-    unsettled.set(figures.unsettled)
-    lag.set(figures.settleLagMs / 1_000)
-    purses.set(figures.purses)
-    capped.set(figures.cappedCosts)
-    const stats = dispatcher.stats()
-    // Otherwise a removed deployment would look busy forever, and ended replicas would pile up.
-    for (const metric of all) metric.clear()
-    const inFlightNow = stats.deployments.reduce((sum, one) => sum + one.inFlight, 0)
-    outstanding.set(stats.models.reduce((sum, one) => sum + one.queued, inFlightNow))
-    for (const { id: deployment, model, ...one } of stats.deployments) {
-      inFlight.set(one.inFlight, { model, deployment })
-      breaker.set(one.breaker === 'closed' ? 0 : 1, { model, deployment })
-      for (const [kind, count] of Object.entries(one.faults)) faults.set(count, { model, deployment, kind })
-      affinity.set(one.affinityHits, { model, deployment, found: 'yes' })
-      affinity.set(one.affinityMisses, { model, deployment, found: 'no' })
-    }
-    for (const { model, ...one } of stats.models) {
-      queued.set(one.queued, { model })
-      waited.set(one.waited, { model })
-      waitSeconds.set(one.waitedMs / 1_000, { model })
-      refused.set(one.rejected, { model, reason: 'full' })
-      refused.set(one.expired, { model, reason: 'timeout' })
-    }
-  })
 }

@@ -8,10 +8,12 @@
  */
 import { addMs, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import { remember } from '../base/remember.ts'
 import { within } from '../base/within.ts'
 import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
 import { listen, type Log } from '../store/listener.ts'
+import type { ChangedKeys } from './workers/messages.ts'
 
 /** Unknown ids are cached for a moment, so that a client retrying in a loop does not reach the database. */
 const UNKNOWN_MS = 5_000
@@ -37,7 +39,14 @@ export interface KeyCache {
   close(): Promise<void>
 }
 
-export function makeKeyCache({ database, clock, log }: { database: Database; clock: Clock; log: Log }): KeyCache {
+export interface KeyCacheOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly onForget?: (changed: ChangedKeys) => void
+}
+
+export function makeKeyCache({ database, clock, log, onForget }: KeyCacheOptions): KeyCache {
   /** In order of use, so that the first is the next to evict. */
   const known = new Map<string, KnownKey>()
   const unknown = new Map<string, Instant>()
@@ -50,12 +59,14 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
   const forget = (payload: string): void => {
     if (!payload.startsWith(ACCOUNT_PREFIX)) {
       for (const map of [known, unknown, loading]) map.delete(payload)
+      onForget?.({ kind: 'keyId', id: payload })
       return
     }
     const accountId = payload.slice(ACCOUNT_PREFIX.length)
     for (const [publicId, key] of known) if (key.account_id === accountId) known.delete(publicId)
     // The accounts of keys that are being looked up are not known yet.
     loading.clear()
+    onForget?.({ kind: 'accountId', id: accountId })
   }
   const lost = (): void => {
     if (known.size > 0) {
@@ -63,6 +74,7 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
       trustedUntil = addMs(clock.now(), TRUSTED_MS)
     }
     for (const map of [known, unknown, loading]) map.clear()
+    onForget?.({ kind: 'any' })
   }
   const trusted = (publicId: string): KnownKey | undefined =>
     clock.now() < trustedUntil ? remembered.get(publicId) : undefined
@@ -119,12 +131,4 @@ export function makeKeyCache({ database, clock, log }: { database: Database; clo
     forget,
     close: () => listener.close(),
   }
-}
-
-/** Adds to a bounded map and evicts the oldest entry. */
-export function remember<Value>(map: Map<string, Value>, key: string, value: Value, most: number): void {
-  map.set(key, value)
-  if (map.size <= most) return
-  const [oldest] = map.keys()
-  if (oldest !== undefined) map.delete(oldest)
 }

@@ -41,7 +41,9 @@ test('reports the health of a deployment in use, and none of another', async () 
   const dispatcher = makeDispatcher()
   dispatcher.setCatalog(new Map([['m', model]]))
   const state = { state: 'ready', doneBytes: null, totalBytes: null, message: null, retryInMs: null } as const
-  const status = makeModelStatus({ localState: (name) => (name === 'm' ? state : undefined) }, dispatcher)
+  const status = makeModelStatus({ localState: (name) => (name === 'm' ? state : undefined) }, () => [
+    dispatcher.stats(),
+  ])
   expect(status.localState('m')).toEqual(state)
   expect(status.localState('n')).toBeUndefined()
   expect(status.deploymentHealth('dep_1')).toEqual({ breaker: 'closed', inFlight: 0, queued: null, faults: 0 })

@@ -2,9 +2,9 @@
  * The HTTP ports that requests ask for, by name. A page loads dozens of files, so a route is read once and used for a
  * second. This server forgets it at once when it changes the tokens of a port itself.
  */
+import { remember } from '../base/remember.ts'
 import type { Database } from '../store/database.ts'
 import { findPortRoute, type PortRoute } from '../store/port.ts'
-import { remember } from './key-cache.ts'
 import type { PortName } from './port-domain.ts'
 
 const KEPT_MS = 1_000

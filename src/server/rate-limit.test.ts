@@ -5,7 +5,7 @@ import { startIdentityTest, type IdentityTest } from '../../test/harness/identit
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { openDatabase } from '../store/database.ts'
-import { deleteRateWindows } from '../store/rate-window.ts'
+import { deleteRateWindows, takeRateSlice } from '../store/rate-window.ts'
 import { makeRateLimiter, type RateAnswer } from './rate-limit.ts'
 
 let fixture: IdentityTest
@@ -16,7 +16,12 @@ afterAll(() => fixture.close())
 
 /** Long, so that a slow machine still waits for the counter: a server that gives up counts alone. */
 const sliceTimeoutMs = 60_000
-const start = () => makeRateLimiter({ database: fixture.database, clock: fixture.clock, sliceTimeoutMs })
+const start = () =>
+  makeRateLimiter({
+    takeSlice: (request) => takeRateSlice(fixture.database.db, request),
+    clock: fixture.clock,
+    sliceTimeoutMs,
+  })
 const granted = (answers: readonly RateAnswer[]) => answers.filter((answer) => answer.allowed).length
 
 describe('the limit across all servers', () => {
@@ -63,7 +68,11 @@ describe('the limit across all servers', () => {
 
   test('is counted by each server alone without a database', async () => {
     const database = openDatabase({ url: fixture.url, clock: fixture.clock })
-    const limiter = makeRateLimiter({ database, clock: fixture.clock, sliceTimeoutMs })
+    const limiter = makeRateLimiter({
+      takeSlice: (request) => takeRateSlice(database.db, request),
+      clock: fixture.clock,
+      sliceTimeoutMs,
+    })
     expect(await limiter.take('open', 20)).toMatchObject({ allowed: true })
     await database.pool.end()
     const answers = await Promise.all(Array.from({ length: 50 }, () => limiter.take('open', 20)))

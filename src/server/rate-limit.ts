@@ -7,8 +7,6 @@ import ipaddr from 'ipaddr.js'
 import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { within } from '../base/within.ts'
-import type { Database } from '../store/database.ts'
-import { takeRateSlice } from '../store/rate-window.ts'
 
 /** The first slice is a small part of the minute's budget: a server that stops soon takes it along. */
 const FIRST_SLICES = 100
@@ -17,6 +15,8 @@ const SLICES = 10
 const MAX_LIMIT = 1_000_000_000
 /** The longest that a request waits for a counter. */
 const SLICE_TIMEOUT_MS = 1_000
+/** After a recall that returned nothing, refused requests ask for no other. */
+const RECALL_AGAIN_MS = 1_000
 
 export interface RateAnswer {
   readonly allowed: boolean
@@ -28,7 +28,7 @@ export interface RateAnswer {
 
 export interface RateLimiter {
   /** Takes one or several units, counted across all servers. Never allows more than the whole limit. */
-  take(subject: string, limitPerMinute: number, amount?: number): Promise<RateAnswer>
+  take(subject: string, limitPerMinute: number, amount?: number, forWorker?: number): Promise<RateAnswer>
   /** The same without waiting. undefined: a slice must be fetched first; nothing was taken. */
   tryTake(subject: string, limitPerMinute: number, amount?: number): RateAnswer | undefined
   /**
@@ -40,7 +40,34 @@ export interface RateLimiter {
   owe(subject: string, amount: number): void
   /** Counts on this server only, for clients without a key. An IPv6 network of one client (/64) counts as one address. */
   takeByAddress(what: string, address: string, limitPerMinute: number): RateAnswer
+  /** Gives up the unspent units of slices, for another worker of this server. */
+  giveUp(subject: string, minute: Instant): number
 }
+
+export interface SliceRequest {
+  readonly subject: string
+  readonly minute: Instant
+  readonly slice: number
+  /** The current request needs this many. */
+  readonly least: number
+  readonly limit: number
+}
+
+/** Lends up to `slice` units of this server's budget to a worker, which spends them in memory. */
+export async function lendSlice(
+  rates: RateLimiter,
+  { subject, slice, least, limit }: SliceRequest,
+  worker: number,
+): Promise<{ granted: number; taken: number }> {
+  for (const granted of slice > least ? [slice, least] : [least]) {
+    const { allowed, remaining } = await rates.take(subject, limit, granted, worker)
+    if (allowed) return { granted, taken: limit - remaining }
+  }
+  return { granted: 0, taken: limit }
+}
+
+/** Takes up to `slice` units from the minute's budget of all servers. */
+export type TakeSlice = (request: SliceRequest) => Promise<{ granted: number; taken: number }>
 
 interface Bucket {
   /** Unspent units of the slices taken. */
@@ -52,11 +79,30 @@ interface Bucket {
   /** No further slice is available. */
   exhausted: boolean
   fetching: Promise<void> | undefined
+  /** The last recall returned nothing. */
+  noRecallUntilMs: number
 }
 
-export function makeRateLimiter(options: { database: Database; clock: Clock; sliceTimeoutMs?: number }): RateLimiter {
-  const { database, clock, sliceTimeoutMs = SLICE_TIMEOUT_MS } = options
-  const shared = makeWindow((): Bucket => ({ left: 0, granted: 0, taken: 0, exhausted: false, fetching: undefined }))
+export interface RateLimiterOptions {
+  readonly takeSlice: TakeSlice
+  readonly clock: Clock
+  readonly sliceTimeoutMs?: number
+  /** Before a request is refused: the unspent units that the workers other than the one that asks return. */
+  readonly recall?: (subject: string, minute: Instant, except: number | undefined) => Promise<number>
+  /** false: without an answer, a request fails. Default: this server counts alone. */
+  readonly mayCountAlone?: boolean
+}
+
+export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
+  const { takeSlice, clock, sliceTimeoutMs = SLICE_TIMEOUT_MS, recall, mayCountAlone = true } = options
+  const shared = makeWindow((): Bucket => ({
+    left: 0,
+    granted: 0,
+    taken: 0,
+    exhausted: false,
+    fetching: undefined,
+    noRecallUntilMs: 0,
+  }))
   const local = makeWindow(() => ({ spent: 0 }))
 
   const fetchSlice = async (
@@ -66,17 +112,19 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     const { subject, minute, limit } = need
     try {
       const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
-      const slice = Math.max(1, usual, need.amount - bucket.left)
+      const least = Math.max(1, need.amount - bucket.left)
+      const slice = Math.max(usual, least)
       const { granted, taken } = await within(
         sliceTimeoutMs,
-        takeRateSlice(database.db, { subject, minute, slice, limit }),
+        takeSlice({ subject, minute, slice, least, limit }),
         'the counter did not answer in time',
       )
       bucket.left += granted
       bucket.granted += granted
       bucket.taken = taken
       bucket.exhausted = granted === 0
-    } catch {
+    } catch (error) {
+      if (!mayCountAlone) throw error
       // For the rest of the minute, this server counts alone.
       bucket.left += Math.max(0, limit - bucket.granted)
       bucket.granted = Math.max(bucket.granted, limit)
@@ -85,6 +133,19 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     } finally {
       bucket.fetching = undefined
     }
+  }
+
+  const regain = async (
+    bucket: Bucket,
+    subject: string,
+    minute: Instant,
+    except: number | undefined,
+  ): Promise<boolean> => {
+    if (recall === undefined || performance.now() < bucket.noRecallUntilMs) return false
+    const units = await recall(subject, minute, except)
+    bucket.left += units
+    if (units === 0) bucket.noRecallUntilMs = performance.now() + RECALL_AGAIN_MS
+    return units > 0
   }
 
   /** undefined: more may be available. */
@@ -97,13 +158,15 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
   }
 
   return {
-    take: async (subject, limitPerMinute, amount = 1) => {
+    take: async (subject, limitPerMinute, amount = 1, forWorker) => {
       const limit = Math.min(limitPerMinute, MAX_LIMIT)
       for (;;) {
         const minute = startOfMinute(clock.now())
         const bucket = shared.of(minute, subject)
         const answer = takeFrom(bucket, minute, limit, amount)
-        if (answer !== undefined) return answer
+        if (answer !== undefined && (answer.allowed || !(await regain(bucket, subject, minute, forWorker))))
+          return answer
+        if (answer !== undefined) continue
         // Waiting requests share one slice and ask for the next one if it was not enough.
         bucket.fetching ??= fetchSlice(bucket, { subject, minute, limit, amount })
         await bucket.fetching
@@ -122,6 +185,14 @@ export function makeRateLimiter(options: { database: Database; clock: Clock; sli
     },
     owe: (subject, amount) => {
       shared.of(startOfMinute(clock.now()), subject).left -= amount
+    },
+    giveUp: (subject, minute) => {
+      const bucket = shared.find(startOfMinute(clock.now()), subject)
+      if (bucket === undefined || minute !== startOfMinute(clock.now()) || bucket.left <= 0) return 0
+      const { left } = bucket
+      bucket.left = 0
+      bucket.granted -= left
+      return left
     },
     takeByAddress: (what, address, limit) => {
       const minute = startOfMinute(clock.now())

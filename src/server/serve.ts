@@ -19,9 +19,9 @@ import { CAPACITY_WAKE } from '../store/machine.ts'
 import { PORT_WAKE } from '../store/port.ts'
 import { OrderBatches } from '../app/order-batch.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
-import { openDatabase, pingDatabase } from '../store/database.ts'
+import { openDatabase } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
-import type { Journal } from '../gateway/journal.ts'
+import { takeRateSlice } from '../store/rate-window.ts'
 import { makeAgentBundles } from './agent-bundle.ts'
 import { addAgentFiles } from './agent-files.ts'
 import { makeAuthenticator } from './authenticate.ts'
@@ -33,7 +33,7 @@ import { makeDemoLink } from './demo-link.ts'
 import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { makeHandlers } from './handlers.ts'
-import { makeHttpServer, type Readiness } from './http.ts'
+import { makeHttpServer } from './http.ts'
 import { countStarts, watchGauges } from './gauges.ts'
 import { openHostSockets } from './host-sockets.ts'
 import { engineLinks } from './engine-links.ts'
@@ -51,11 +51,13 @@ import { installPortProxy, openPortProxy } from './port-proxy.ts'
 import { openPeers } from './peers.ts'
 import { makePortShares } from './port-share.ts'
 import { makeRateLimiter } from './rate-limit.ts'
+import { DRAINING, readiness } from './readiness.ts'
 import { runRecorder } from './record-metrics.ts'
 import { watchResources } from './resource-gauges.ts'
 import { openLogs } from './session-sockets.ts'
 import type { Settings } from './settings.ts'
 import { shownFolder } from './welcome.ts'
+import { recentCosts, startWorkers, type Workers } from './workers/workers.ts'
 
 export interface RunningServer {
   readonly url: string
@@ -121,7 +123,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       warn: (error, what) => log.warn({ err: error }, what),
     }
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
-    const drain = { started: false }
+    const drain: Wiring['drain'] = { started: false, onStart: () => {} }
     const welcome = welcomeOptions(settings, options, data.dir)
     const { databaseUrl, dir: dataDir } = data
     const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome, recorder }
@@ -129,7 +131,10 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     mail.listening(url)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
     closing.push(() => rm(path.join(data.dir, ADDRESS_FILE), { force: true }))
-    const startDraining = (): void => void (drain.started = true)
+    const startDraining = (): void => {
+      drain.started = true
+      drain.onStart()
+    }
     return { url, app, made, demoLinkToken: welcome.demoLink?.token, broken: data.broken, startDraining, close }
   } catch (error) {
     await close()
@@ -177,7 +182,7 @@ interface Wiring {
   readonly databaseUrl: string
   readonly dataDir: string
   readonly engineLoops: readonly Reconciler[]
-  readonly drain: { readonly started: boolean }
+  readonly drain: { started: boolean; onStart: () => void }
   readonly welcome: WelcomeOptions
   readonly recorder: MetricRecorder
 }
@@ -185,11 +190,26 @@ interface Wiring {
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
   const { log, options, closing, databaseUrl, dataDir } = wiring
   const metrics = new Metrics()
-  const rates = makeRateLimiter({ database: bare.database, clock: bare.clock })
+  let workers: Workers | undefined
+  const rates = makeRateLimiter({
+    takeSlice: (request) => takeRateSlice(bare.database.db, request),
+    clock: bare.clock,
+    recall: async (subject, minute, except) => (await workers?.recallRate(subject, minute, except)) ?? 0,
+  })
   const links = makeHostLinks(engineLinks(bare.drivers.values()))
   const dial: NonNullable<App['dialWorkload']> = ({ hostId, workloadId, port }) =>
     links.open(hostId, { kind: 'port', workloadId, port })
-  const inference = await openInference({ app: bare, settings, dataDir, log, metrics, rates, closing, dial })
+  const inference = await openInference({
+    app: bare,
+    settings,
+    dataDir,
+    log,
+    metrics,
+    rates,
+    closing,
+    dial,
+    workers: () => workers,
+  })
   const rentalOptions = shareRentalOptions(bare.database.db)
   const { trustedProxy, portDomain } = settings
   let ownPort = settings.port
@@ -200,11 +220,16 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     driverFault: reportFaults(metrics, log),
     replicaStart: countStarts(metrics),
     modelStatus: inference.modelStatus,
-    recentCost: (id) => inference.meter.costOf(id),
+    recentCosts: (ids) => recentCosts(ids, inference.meter, workers),
     dialWorkload: dial,
     portUrl: (rentalName, port) => portDomain && portUrl(portDomain, { rentalName, port }, ownPort),
   }
-  const authenticator = makeAuthenticator({ database: app.database, clock: app.clock, log })
+  const authenticator = makeAuthenticator({
+    database: app.database,
+    clock: app.clock,
+    log,
+    onForget: (changed) => workers?.forgetKeys(changed),
+  })
   closing.push(() => authenticator.close())
   app.database.silence.follow(() => authenticator.answers())
   const streams = makeEventStreams(app)
@@ -285,7 +310,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     consoleDir: options.consoleDir,
     welcome: wiring.welcome,
     bundles: makeAgentBundles({ dataDir, onError: (message) => log.error(message) }),
-    ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal)),
+    ready: async () => (wiring.drain.started ? DRAINING : readiness(app, inference.journal, workers)),
   })
   addAgentFiles(server, { app, settings, dataDir, engines: inference.engines, log })
   installPortProxy(server.server, ports)
@@ -313,7 +338,15 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     clock: app.clock,
     isOther: (host) => readPortHost(portDomain, host) !== undefined,
     isDraining,
+    spread: settings.workers > 1 ? (socket, bytes) => workers?.pass(socket, bytes) === true : undefined,
   })
+  if (settings.workers > 1) {
+    const { meter, settle, places } = inference
+    const { takeBack } = fastPath
+    const parts = { settings, dataDir, log, meter, settle, rates, places, authenticator, takeBack }
+    workers = await startWorkers({ ...parts, catalog: inference.catalog() })
+    wiring.drain.onStart = () => workers?.startDraining()
+  }
   const drain = makeDrain(server.server, {
     fastPath,
     isDraining,
@@ -321,7 +354,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     close: () => server.close(),
   })
   await server.listen({ host: settings.host, port: settings.port })
-  closing.push(() => drain.finish())
+  closing.push(() => Promise.all([drain.finish(), workers?.close()]))
   closing.push(async () => peers?.close())
   closing.push(closeSockets)
   closing.push(async () => ports.close())
@@ -353,30 +386,6 @@ function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: stri
     host: settings.host,
     trustProxy: settings.trustedProxy !== undefined,
   }
-}
-
-const READY_MS = 2_000
-
-const DRAINING: Readiness = { ok: false, reason: 'draining', checks: {} }
-
-async function readiness(app: App, journal: Journal): Promise<Readiness> {
-  const check = async (work: Promise<unknown>): Promise<string> => {
-    const late = new Promise<string>((resolve) => setTimeout(() => resolve('no answer in time'), READY_MS).unref())
-    return Promise.race([
-      work.then(
-        () => 'ok',
-        () => 'not responding',
-      ),
-      late,
-    ])
-  }
-  const checks: Record<string, string> = { database: await check(pingDatabase(app.database)) }
-  // Another cloud that is down takes only its own machines off sale.
-  for (const driver of [...app.drivers.values()].filter(({ providers }) => providers === undefined))
-    checks[driver.id] = await check(driver.check(AbortSignal.timeout(READY_MS)))
-  checks['journal'] = await journal.state()
-  const failing = Object.keys(checks).find((name) => checks[name] !== 'ok')
-  return failing === undefined ? { ok: true, checks } : { ok: false, reason: failing, checks }
 }
 
 /** Beside the bundle in dist/, or beside src/ in development. */

@@ -26,6 +26,9 @@ const bodyMemoryMb = z.coerce.number().int().min(17).max(1_000_000)
 /** An older key, and the next one. */
 const MAX_OTHER_KEYS = 4
 
+/** More processes than one listener can keep busy. */
+const MAX_WORKERS = 64
+
 const MAX_RETENTION_DAYS = 36_500
 
 /** Far above what disks cost; a typing error in the unit is larger. */
@@ -104,6 +107,7 @@ const environment = z.object({
   BERTH_BODY_MEMORY_MB: bodyMemoryMb.default(512),
   BERTH_BODY_MEMORY_PER_ACCOUNT_MB: bodyMemoryMb.default(128),
   BERTH_ALLOW_PRIVATE_ADDRESSES: z.stringbool().default(false),
+  BERTH_WORKERS: z.coerce.number().int().min(1).max(MAX_WORKERS).default(1),
   BERTH_ROLE: z.enum(['all', 'gateway']).default('all'),
   BERTH_DEFAULT_MODELS: z.enum(['all', 'embedded', 'none']).default('all'),
   BERTH_LOCAL_ENGINES: z.stringbool().default(true),
@@ -177,6 +181,8 @@ export interface Settings {
   readonly mail: { readonly url: string; readonly from: string } | undefined
   /** `gateway`: answers requests and runs no background loops. */
   readonly role: 'all' | 'gateway'
+  /** Processes that answer chats. 1: only the server itself. */
+  readonly workers: number
   /** Models that the first start adds. `none`: only those that need no download. */
   readonly defaultModels: 'all' | 'embedded' | 'none'
   /** Whether this server runs models itself. */
@@ -251,6 +257,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     publicUrl: read.BERTH_PUBLIC_URL?.replace(/\/+$/, ''),
     mail: readMail(read),
     role: read.BERTH_ROLE,
+    workers: read.BERTH_WORKERS,
     defaultModels: read.BERTH_DEFAULT_MODELS,
     localEngines: read.BERTH_LOCAL_ENGINES,
     modelStoreGb: read.BERTH_MODEL_STORE_GB,

@@ -42,6 +42,7 @@ import { localPortDomain } from '../../src/server/port-domain.ts'
 import { installPortProxy, openPortProxy, type PortProxy, type PortProxyOptions } from '../../src/server/port-proxy.ts'
 import { makePortShares } from '../../src/server/port-share.ts'
 import { makeRateLimiter } from '../../src/server/rate-limit.ts'
+import { takeRateSlice } from '../../src/store/rate-window.ts'
 import { openSessionSockets } from '../../src/server/session-sockets.ts'
 import { openUpgrades } from '../../src/server/upgrade.ts'
 import { startIdentityTest, type IdentityTest } from './identity.ts'
@@ -114,7 +115,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
   const metrics = new Metrics()
   const recorder = makeMetricRecorder({ database, clock })
   const authenticator = makeAuthenticator({ database, clock, log })
-  const rates = makeRateLimiter({ database, clock })
+  const rates = makeRateLimiter({ takeSlice: (request) => takeRateSlice(database.db, request), clock })
   const listen = { host: '127.0.0.1', port: 0, publicHost: '127.0.0.1' }
   const peers = options.hasPeers === true && (await openPeers({ app, links, log, databaseUrl: test.url, listen }))
   const agents = openAgentSockets({
@@ -243,8 +244,10 @@ function makeTestFastPath(server: http.Server) {
     gateway: { tryChat: () => false, isOpenFor: () => false },
     bodies: new BodyBudget({ totalBytes: 0, accountBytes: 0 }),
     identifier: () => () => undefined,
-    introduce: () => Promise.resolve(),
-    handOver: (socket) => {
+    introduce: () => Promise.resolve(undefined),
+    handOver: (socket, bytes) => {
+      if (socket.isPaused()) socket.resume()
+      socket.unshift(bytes)
       for (const listener of usual) listener.call(server, socket)
     },
     page: () => ({ status: 500, body: '' }),

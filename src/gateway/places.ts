@@ -1,0 +1,179 @@
+/**
+ * Concurrent requests per account. A gateway counts for itself and lends places to its workers, several at a time, so
+ * that a request usually needs no message. Before a request is refused, all others return the places they do not use:
+ * the limit is reached exactly, whichever worker the connections of an account are at.
+ */
+
+export interface Places {
+  /** false: none is free here; `enter` may still find one. */
+  tryEnter(accountId: string, streams: number): boolean
+  enter(accountId: string, streams: number): Promise<boolean>
+  leave(accountId: string): void
+}
+
+export interface PlaceBorrower {
+  /** Lends one place or several. 0: none is free anywhere. */
+  readonly lend: (accountId: string, streams: number) => Promise<number>
+  readonly takeBack: (accountId: string, places: number) => void
+  /** The worker has exited. */
+  readonly close: () => void
+}
+
+interface Borrower {
+  readonly lent: Map<string, number>
+  /** Asks the worker for its unused places. */
+  readonly recall: (accountId: string) => Promise<number>
+}
+
+/** A worker gets this part of the free places at once. */
+const PARTS = 8
+
+/** The places of a gateway. */
+export class GatewayPlaces implements Places {
+  /** By account: requests here, and places lent. */
+  readonly #taken = new Map<string, number>()
+  readonly #borrowers = new Set<Borrower>()
+  readonly #liveGateways: () => number
+
+  /** Live servers share an account's places. */
+  constructor(liveGateways: () => number) {
+    this.#liveGateways = liveGateways
+  }
+
+  tryEnter(accountId: string, streams: number): boolean {
+    if (this.#free(accountId, streams) < 1) return false
+    this.#add(accountId, 1)
+    return true
+  }
+
+  async enter(accountId: string, streams: number): Promise<boolean> {
+    return this.tryEnter(accountId, streams) || ((await this.#recall(accountId)) && this.tryEnter(accountId, streams))
+  }
+
+  leave(accountId: string): void {
+    this.#add(accountId, -1)
+  }
+
+  borrower(recall: Borrower['recall']): PlaceBorrower {
+    const one: Borrower = { lent: new Map(), recall }
+    this.#borrowers.add(one)
+    const change = (accountId: string, places: number): void => {
+      this.#add(accountId, places)
+      addTo(one.lent, accountId, places)
+    }
+    return {
+      lend: async (accountId, streams) => {
+        if (this.#free(accountId, streams) < 1) await this.#recall(accountId, one)
+        const free = this.#free(accountId, streams)
+        const places = free < 1 ? 0 : Math.ceil(free / PARTS)
+        // It may have exited meanwhile.
+        if (places === 0 || !this.#borrowers.has(one)) return 0
+        change(accountId, places)
+        return places
+      },
+      takeBack: (accountId, places) => change(accountId, -Math.min(places, one.lent.get(accountId) ?? 0)),
+      close: () => {
+        for (const [accountId, places] of one.lent) this.#add(accountId, -places)
+        one.lent.clear()
+        this.#borrowers.delete(one)
+      },
+    }
+  }
+
+  #free(accountId: string, streams: number): number {
+    const own = Math.ceil(streams / Math.max(1, this.#liveGateways()))
+    return own - (this.#taken.get(accountId) ?? 0)
+  }
+
+  /** Whether any came back. */
+  async #recall(accountId: string, except?: Borrower): Promise<boolean> {
+    const asked = [...this.#borrowers].filter((one) => one !== except && one.lent.has(accountId))
+    const returned = await Promise.all(
+      asked.map(async (one) => {
+        const places = Math.min(await one.recall(accountId), one.lent.get(accountId) ?? 0)
+        this.#add(accountId, -places)
+        addTo(one.lent, accountId, -places)
+        return places > 0
+      }),
+    )
+    return returned.includes(true)
+  }
+
+  #add(accountId: string, places: number): void {
+    addTo(this.#taken, accountId, places)
+  }
+}
+
+export interface PlaceLender {
+  lend(accountId: string, streams: number): Promise<number>
+  takeBack(accountId: string, places: number): void
+}
+
+interface Borrowed {
+  allowed: number
+  used: number
+  usedAt: number
+}
+
+/** Places that no request has used for this long go back. */
+const IDLE_MS = 5_000
+
+/** The places of a worker. */
+export class BorrowedPlaces implements Places {
+  readonly #accounts = new Map<string, Borrowed>()
+  readonly #lender: PlaceLender
+
+  constructor(lender: PlaceLender) {
+    this.#lender = lender
+  }
+
+  tryEnter(accountId: string, streams: number): boolean {
+    const one = this.#accounts.get(accountId)
+    if (one === undefined || one.used >= Math.min(one.allowed, streams)) return false
+    one.used += 1
+    return true
+  }
+
+  async enter(accountId: string, streams: number): Promise<boolean> {
+    if (this.tryEnter(accountId, streams)) return true
+    const places = await this.#lender.lend(accountId, streams)
+    if (places > 0) {
+      const one = this.#accounts.get(accountId) ?? { allowed: 0, used: 0, usedAt: performance.now() }
+      this.#accounts.set(accountId, one)
+      one.allowed += places
+    }
+    return this.tryEnter(accountId, streams)
+  }
+
+  leave(accountId: string): void {
+    const one = this.#accounts.get(accountId)
+    if (one === undefined) return
+    one.used -= 1
+    one.usedAt = performance.now()
+  }
+
+  /** Gives up the unused places of an account. */
+  giveUp(accountId: string): number {
+    const one = this.#accounts.get(accountId)
+    if (one === undefined) return 0
+    const places = one.allowed - one.used
+    one.allowed = one.used
+    if (one.used === 0) this.#accounts.delete(accountId)
+    return places
+  }
+
+  /** Returns what has been idle for a while. */
+  sweep(now: number): void {
+    for (const [accountId, one] of this.#accounts) {
+      if (one.used > 0 || now - one.usedAt < IDLE_MS) continue
+      this.#accounts.delete(accountId)
+      this.#lender.takeBack(accountId, one.allowed)
+    }
+  }
+}
+
+function addTo(counts: Map<string, number>, accountId: string, places: number): void {
+  const left = (counts.get(accountId) ?? 0) + places
+  if (left === 0) counts.delete(accountId)
+  else counts.set(accountId, left)
+}

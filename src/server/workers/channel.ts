@@ -1,0 +1,109 @@
+/** Calls and sockets between a server and one of its workers, over the channel that Node opens with a child process. */
+import type { ChildProcess } from 'node:child_process'
+import { Socket } from 'node:net'
+
+/** One side's functions. Those that return a promise answer; the others are notes without an answer. */
+type Functions<Side> = { readonly [Name in keyof Side]: (...args: never[]) => unknown }
+
+type Message =
+  | { readonly call: number; readonly name: string; readonly args: readonly unknown[] }
+  | { readonly name: string; readonly args: readonly unknown[] }
+  | { readonly answer: number; readonly value: unknown }
+  | { readonly answer: number; readonly error: string }
+  | { readonly bytes: Uint8Array }
+
+export type Line = Pick<ChildProcess, 'send' | 'on' | 'connected'>
+
+export interface Channel<Theirs extends Functions<Theirs>> {
+  /** Rejects if the other side fails or has gone. */
+  call<Name extends keyof Theirs & string>(
+    name: Name,
+    ...args: Parameters<Theirs[Name]>
+  ): Promise<Awaited<ReturnType<Theirs[Name]>>>
+  note<Name extends keyof Theirs & string>(name: Name, ...args: Parameters<Theirs[Name]>): void
+  /** Hands over a connection with the bytes that were read from it. */
+  pass(socket: Socket, bytes: Buffer): void
+}
+
+export interface ChannelOptions<Ours> {
+  readonly line: Line
+  readonly ours: Ours
+  readonly onSocket: (socket: Socket, bytes: Buffer) => void
+}
+
+export function openChannel<Theirs extends Functions<Theirs>, Ours extends Functions<Ours>>({
+  line,
+  ours,
+  onSocket,
+}: ChannelOptions<Ours>): Channel<Theirs> {
+  const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>()
+  let calls = 0
+  const gone = (): Error => new Error('the other process has exited')
+  const send = (message: Message, socket?: Socket): void => {
+    // A failure shows as the exit of the other process.
+    if (line.connected) line.send(message, socket, { keepOpen: false }, () => {})
+    else socket?.destroy()
+  }
+  const run = (name: string, args: readonly unknown[]): unknown => {
+    const found = Object.hasOwn(ours, name) ? ours[name as keyof Ours] : undefined
+    if (found === undefined) throw new Error(`there is no function ${name}`)
+    return found(...(args as never[]))
+  }
+  const answer = async (id: number, name: string, args: readonly unknown[]): Promise<void> => {
+    try {
+      send({ answer: id, value: await run(name, args) })
+    } catch (error) {
+      send({ answer: id, error: error instanceof Error ? error.message : String(error) })
+    }
+  }
+  line.on('message', (received, handle) => {
+    const message = received as Message
+    if ('bytes' in message) {
+      if (handle instanceof Socket) onSocket(handle, Buffer.from(message.bytes))
+    } else if ('call' in message) void answer(message.call, message.name, message.args)
+    else if ('name' in message) run(message.name, message.args)
+    else {
+      const one = waiting.get(message.answer)
+      waiting.delete(message.answer)
+      if ('error' in message) one?.reject(new Error(message.error))
+      else one?.resolve(message.value as never)
+    }
+  })
+  line.on('disconnect', () => {
+    for (const { reject } of waiting.values()) reject(gone())
+    waiting.clear()
+  })
+  return {
+    call: (name, ...args) =>
+      new Promise((resolve, reject) => {
+        if (!line.connected) return reject(gone())
+        calls += 1
+        waiting.set(calls, { resolve, reject })
+        send({ call: calls, name, args })
+      }),
+    note: (name, ...args) => send({ name, args }),
+    pass: (socket, bytes) => {
+      if (socket.destroyed) return
+      // A client that resets it now is the receiver's concern.
+      socket.on('error', () => {})
+      const all = stopReading(socket, bytes)
+      const go = (): void => void (socket.destroyed || send({ bytes: all }, socket))
+      // What is still being written belongs to this process.
+      if (socket.writableLength > 0) socket.write('', go)
+      else go()
+    },
+  }
+}
+
+/**
+ * Stops reading, and returns everything that was read. Node reads on from a socket that it sends to another process and
+ * drops those bytes; only the handle itself can be stopped, since a paused stream still fills its buffer.
+ */
+function stopReading(socket: Socket, bytes: Buffer): Buffer {
+  const { _handle: handle } = socket as Socket & { _handle?: { readStop(): number } | null }
+  handle?.readStop()
+  const all = [bytes]
+  for (let piece = socket.read() as Buffer | null; piece !== null; piece = socket.read() as Buffer | null)
+    all.push(piece)
+  return all.length === 1 ? bytes : Buffer.concat(all)
+}
