@@ -7,6 +7,7 @@ import { withProgram } from '../../../test/harness/docker-runtime.ts'
 import { killProcess } from '../../../test/harness/leftover.ts'
 import { fileDisk, openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/harness/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { systemClock } from '../../base/instant.ts'
 import type { Found } from '../runtime.ts'
 import type { QemuRuntime } from './runtime.ts'
 
@@ -114,7 +115,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
     // Times are noted every few seconds; a line whose time is not noted yet has the time at which it is read.
     const noted = (search: string): Promise<string> =>
       waitFor(`the time of "${search}"`, async () => {
-        const askedAt = Date.now()
+        const askedAt = systemClock.now()
         const [line = ''] = (await logs({ search, timestamps: true })).split('\n')
         return Date.parse(line.split(' ')[0] ?? '') < askedAt ? line : undefined
       })
