@@ -42,11 +42,15 @@ const agent = new Agent({ connections: 128, pipelining: 1, keepAliveTimeout: 60_
 export async function startServer(
   env: Readonly<Record<string, string>> = {},
   postgresSettings: Readonly<Record<string, string>> = {},
+  program: string = process.execPath,
 ): Promise<BenchServer> {
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-bench-'))
   const settings = { max_connections: '200', ...postgresSettings }
   const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings })
-  const child = startProcess({ BERTH_DATA_DIR: path.join(dataDir, 'server'), DATABASE_URL: postgres.url, ...env })
+  const child = startProcess(
+    { BERTH_DATA_DIR: path.join(dataDir, 'server'), DATABASE_URL: postgres.url, ...env },
+    program,
+  )
   const url = await readyUrl(child)
   return {
     url,
@@ -58,9 +62,9 @@ export async function startServer(
   }
 }
 
-export function startProcess(env: Readonly<Record<string, string>>): ChildProcess {
+export function startProcess(env: Readonly<Record<string, string>>, program: string = process.execPath): ChildProcess {
   // Like `npm start` and the command itself.
-  return spawn(process.execPath, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
+  return spawn(program, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
     env: { PATH: process.env.PATH ?? '', BERTH_PORT: '0', BERTH_LOG_LEVEL: 'error', ...env },
     stdio: ['ignore', 'inherit', 'pipe'],
   })

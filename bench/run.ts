@@ -6,6 +6,7 @@ import { affinity } from './affinity.ts'
 import { claims } from './claims.ts'
 import { cluster } from './cluster.ts'
 import { coldStart } from './cold-start.ts'
+import { events } from './events/events.ts'
 import { gatewayLongPrompt } from './gateway/long-prompt.ts'
 import { meter } from './gateway/meter.ts'
 import { gatewayPlain } from './gateway/plain.ts'
@@ -27,6 +28,7 @@ const usual: readonly Bench[] = [
   rentals,
   metrics,
   history,
+  events,
   gatewayPlain,
   gatewayStream,
   gatewayLongPrompt,

@@ -39,16 +39,17 @@ const CONCURRENCY = 10_000
 const SERVED_WITHIN_MS = 15_000
 const SETTLED_WITHIN_MS = 60_000
 
+/** `program`: the Node that runs it. */
 export async function startBerth(
   models: readonly BenchModel[],
   env: Readonly<Record<string, string>> = {},
+  { name = BERTH, program = process.execPath } = {},
 ): Promise<BerthSide> {
-  const server = await startServer({
-    BERTH_LOCAL_ENGINES: 'false',
-    BERTH_ALLOW_PRIVATE_ADDRESSES: 'true',
-    BERTH_ENGINES: '',
-    ...env,
-  })
+  const server = await startServer(
+    { BERTH_LOCAL_ENGINES: 'false', BERTH_ALLOW_PRIVATE_ADDRESSES: 'true', BERTH_ENGINES: '', ...env },
+    {},
+    program,
+  )
   try {
     const operatorKey = readKey(server, 'operator')
     const { accountId, key } = await openAccount(server, operatorKey)
@@ -56,7 +57,7 @@ export async function startBerth(
     await untilServed(server, key, models)
     const { hostname, port } = new URL(server.url)
     return {
-      name: BERTH,
+      name,
       host: hostname,
       port: Number.parseInt(port, 10),
       pid: server.pid,

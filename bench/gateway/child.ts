@@ -17,8 +17,8 @@ export interface BenchChild {
 const END_WITHIN_MS = 5_000
 
 /** Runs a file of this folder the same way this process was run. */
-export function startChild(file: string, args: readonly string[] = []): BenchChild {
-  const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(new URL(file, import.meta.url)), ...args], {
+export function startChild(file: string, args: readonly string[] = [], program: string = process.execPath): BenchChild {
+  const child = spawn(program, [...process.execArgv, fileURLToPath(new URL(file, import.meta.url)), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const { pid, ended } = watchProcess(child, file)
@@ -88,14 +88,19 @@ const LISTEN_WITHIN_MS = 15_000
 const LOOK_EVERY_MS = 50
 
 /** Waits until the port accepts connections or its process has ended. */
-export async function untilListening(port: number, ended: Promise<void>, name: string): Promise<void> {
+export async function untilListening(
+  port: number,
+  ended: Promise<void>,
+  name: string,
+  withinMs = LISTEN_WITHIN_MS,
+): Promise<void> {
   let isGone = false
   const leave = (): boolean => (isGone = true)
   void ended.then(leave)
-  const giveUpAt = performance.now() + LISTEN_WITHIN_MS
+  const giveUpAt = performance.now() + withinMs
   while (!(await accepts(port))) {
     if (isGone) throw new Error(`${name} ended at its start`)
-    if (performance.now() > giveUpAt) throw new Error(`${name} does not listen after ${LISTEN_WITHIN_MS} ms`)
+    if (performance.now() > giveUpAt) throw new Error(`${name} does not listen after ${withinMs} ms`)
     await pause(LOOK_EVERY_MS)
   }
 }

@@ -5,11 +5,12 @@
 import type { Bench, Figure } from '../harness.ts'
 import { BERTH, checkLedger, INPUT_NANO, OUTPUT_NANO, startBerth } from './berth.ts'
 import { shortChat } from './chat-body.ts'
-import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
+import { figureOf, ratioFigure, sideFigures } from './figures.ts'
 import { startLoad } from './load.ts'
 import { startNginx } from './nginx.ts'
+import { peerFigures, startPeers } from './peers.ts'
 import { PLAIN_PROXY, startPlainProxy } from './plain-proxy.ts'
-import { PORTKEY, startPortkey } from './portkey.ts'
+import { PORTKEY } from './portkey.ts'
 import { compareSides, ROUNDS } from './rounds.ts'
 import { directSide } from './side.ts'
 import { withAll } from './stage.ts'
@@ -31,18 +32,17 @@ export const gatewayPlain: Bench = {
       const berth = await stage.add(startBerth([{ name: MODEL, upstreamPort: plain }]))
       const nginx = await stage.add(startNginx({ name: NGINX, upstreamPort: plain }))
       const node = await stage.add(startPlainProxy(plain))
-      const portkey = await startPortkey(plain)
-      const isThere = 'port' in portkey
-      if (isThere) await stage.add(Promise.resolve(portkey))
+      const peers = await startPeers(stage, { name: MODEL, upstreamPort: plain })
       const measured = await compareSides({
-        sides: [berth, nginx, node, ...(isThere ? [portkey] : []), directSide(plain)],
+        sides: [berth, nginx, node, ...peers.sides, directSide(plain)],
         load,
         jobOf: () => ({ body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } }),
-        beside: new Map([[BERTH, { PostgreSQL: berth.server.postgresPid }]]),
+        beside: new Map([...peers.beside, [BERTH, { PostgreSQL: berth.server.postgresPid }]]),
       })
       const answered = load.answeredFrom(berth.port)
       const cost = INPUT_TOKENS * INPUT_NANO + PLAIN_OUTPUT_TOKENS * OUTPUT_NANO
       const inLedger = await checkLedger(berth, answered, { [MODEL]: cost })
+      await peers.check(load, { [MODEL]: cost })
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a request: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 4 ×'),
@@ -57,6 +57,6 @@ export const gatewayPlain: Bench = {
           against: `${answered} were answered`,
         },
       ]
-      return isThere ? figures : [...figures, missingFigure(portkey)]
+      return [...figures, ...peerFigures(peers, measured, 'request')]
     }),
 }

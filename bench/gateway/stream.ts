@@ -2,12 +2,13 @@
 import { median, type Bench, type Figure } from '../harness.ts'
 import { BERTH, checkLedger, INPUT_NANO, OUTPUT_NANO, startBerth, type BerthSide } from './berth.ts'
 import { shortChat } from './chat-body.ts'
-import { figureOf, missingFigure, ratioFigure, sideFigures } from './figures.ts'
+import { figureOf, ratioFigure, sideFigures } from './figures.ts'
 import { startLoad, type LoadGenerator } from './load.ts'
 import { memoryBetween, memoryNow, watchMemory } from './memory.ts'
 import { startNginx } from './nginx.ts'
+import { peerFigures, startPeers } from './peers.ts'
 import { PLAIN_PROXY, startPlainProxy } from './plain-proxy.ts'
-import { PORTKEY, startPortkey } from './portkey.ts'
+import { PORTKEY } from './portkey.ts'
 import { compareSides, ROUNDS, type Measured } from './rounds.ts'
 import { directSide, FLOOR } from './side.ts'
 import { withAll } from './stage.ts'
@@ -48,11 +49,9 @@ export const gatewayStream: Bench = {
         startNginx({ name: NGINX, upstreamPort: stream, directives: ['proxy_buffering off;'] }),
       )
       const node = await stage.add(startPlainProxy(stream))
-      const portkey = await startPortkey(stream)
-      const isThere = 'port' in portkey
-      if (isThere) await stage.add(Promise.resolve(portkey))
+      const peers = await startPeers(stage, { name: MODEL, upstreamPort: stream })
       const measured = await compareSides({
-        sides: [berth, nginx, node, ...(isThere ? [portkey] : []), directSide(stream)],
+        sides: [berth, nginx, node, ...peers.sides, directSide(stream)],
         load,
         jobOf: () => ({
           body: shortChat(MODEL, true),
@@ -60,12 +59,13 @@ export const gatewayStream: Bench = {
           expects: { kind: 'stream', words: STREAM_WORDS },
         }),
         roundMs: ROUND_MS,
-        beside: new Map([[BERTH, { PostgreSQL: berth.server.postgresPid }]]),
+        beside: new Map([...peers.beside, [BERTH, { PostgreSQL: berth.server.postgresPid }]]),
       })
       const answered = load.answeredFrom(berth.port)
       const costOf = (words: number): number => INPUT_TOKENS * INPUT_NANO + words * OUTPUT_NANO
       const costs = { [MODEL]: costOf(STREAM_WORDS), [QUIET_MODEL]: costOf(SLOW_STREAM_WORDS) }
       const inLedger = await checkLedger(berth, answered, costs)
+      await peers.check(load, costs)
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a stream: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 2.5 ×'),
@@ -90,7 +90,7 @@ export const gatewayStream: Bench = {
           against: `${answered} were answered`,
         },
       ]
-      return isThere ? figures : [...figures, missingFigure(portkey)]
+      return [...figures, ...peerFigures(peers, measured, 'stream')]
     }),
 }
 

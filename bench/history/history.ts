@@ -110,7 +110,7 @@ function millions(rows: number): string {
   return `${Number((rows / 1e6).toPrecision(2))} M`
 }
 
-/** The least-squares line through the points at TARGET_ROWS; noise must not make it fall. */
+/** What was measured at full size, and from there the slope of the least-squares line; noise must not make it fall. */
 function lineAt(points: ReadonlyArray<{ rows: number; ms: number }>): number {
   const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
   const rows = mean(points.map((point) => point.rows))
@@ -118,7 +118,8 @@ function lineAt(points: ReadonlyArray<{ rows: number; ms: number }>): number {
   const slope =
     points.reduce((sum, point) => sum + (point.rows - rows) * (point.ms - ms), 0) /
     points.reduce((sum, point) => sum + (point.rows - rows) ** 2, 0)
-  return ms + Math.max(0, slope) * (TARGET_ROWS - rows)
+  const full = points.at(-1) ?? { rows, ms }
+  return full.ms + Math.max(0, slope) * (TARGET_ROWS - full.rows)
 }
 
 function writeFigures(emptyUs: number, steps: readonly Step[]): Figure[] {

@@ -72,6 +72,7 @@ export const answers: { readonly [Kind in AnswerKind]: Answer } = {
       of: eventSources[call.operation as keyof typeof eventSources],
       after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after),
       stillValid: stillValid(options, call),
+      credential: `${call.operation} ${JSON.stringify(credentialsOf(request))}`,
     }
     copyHeaders(reply)
     return hijack(options, call, await options.streams.open(caller, stream, reply.raw))

@@ -6,7 +6,8 @@
  * reads them as if they were.
  *
  * Thousands of clients may follow one server, so what they have in common is done once: streams at the same id share one
- * read and its encoding, one query per poll finds the accounts that have new events, and one timer sends all heartbeats.
+ * read and its encoding, one query per poll finds the accounts that have new events, one timer sends all heartbeats, and
+ * streams of one key are checked together.
  */
 import type { ServerResponse } from 'node:http'
 import type { Actor, App } from '../app/app.ts'
@@ -27,6 +28,8 @@ export interface EventStreamOptions {
   readonly after: bigint | undefined
   /** Checked at each heartbeat; the stream ends when the caller's key is no longer valid. */
   readonly stillValid?: () => Promise<boolean>
+  /** Streams with the same credential are checked together. undefined: on its own. */
+  readonly credential?: string
 }
 
 export interface EventStreams {
@@ -98,13 +101,13 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
   })
 
   return {
-    open: async ({ accountId }, { of, after, stillValid = () => Promise.resolve(true) }, response) => {
+    open: async ({ accountId }, { of, after, stillValid = always, credential }, response) => {
       const ofAccount = streams.get(accountId) ?? new Set<Stream>()
       if (closed) return fail('server_stopping')
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
       const feed = of === 'everyone' ? feedOfEveryone : (feeds.get(accountId) ?? makeFeed(eventsOf(db, accountId)))
       if (of === 'account') feeds.set(accountId, feed)
-      const stream = makeStream(feed, { response, stillValid, heartbeats }, settings)
+      const stream = makeStream(feed, response, settings)
       // Added before the first await, so that concurrent requests cannot exceed the limit.
       streams.set(accountId, ofAccount.add(stream))
       if (of === 'everyone') ofEveryone.add(stream)
@@ -121,8 +124,10 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
           leave()
           return eventsNotSettled()
         }
+        const quit = heartbeats.join(stream, stillValid, credential ?? stream)
         const run = stream.run(start).finally(() => {
           running.delete(run)
+          quit()
           leave()
         })
         running.add(run)
@@ -146,25 +151,59 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
   }
 }
 
+const always = (): Promise<boolean> => Promise.resolve(true)
+
 interface Heartbeats {
-  add(beat: () => void): void
-  remove(beat: () => void): void
+  /** Streams with the same `group` share the check of their key. Returns how to leave. */
+  join(stream: Stream, stillValid: () => Promise<boolean>, group: unknown): () => void
   stop(): void
 }
 
-/** Calls every `beat` once in `everyMs`, a part of them at a time. */
+/** The streams of one credential: at most as many as an account may have. */
+interface Group {
+  readonly streams: Set<Stream>
+  readonly stillValid: () => Promise<boolean>
+  readonly part: Set<Group>
+  isChecking: boolean
+}
+
+/** Beats every stream once in `everyMs`, a part of them at a time. */
 function startHeartbeats(everyMs: number): Heartbeats {
-  const parts = Array.from({ length: HEARTBEAT_PARTS }, () => new Set<() => void>())
+  const parts = Array.from({ length: HEARTBEAT_PARTS }, () => new Set<Group>())
+  const groups = new Map<unknown, Group>()
   let turn = 0
   const timer = setInterval(() => {
     turn = (turn + 1) % HEARTBEAT_PARTS
-    parts[turn]?.forEach((beat) => beat())
+    parts[turn]?.forEach((group) => void beat(group))
   }, everyMs / HEARTBEAT_PARTS).unref()
   return {
-    // Into the part that comes last, so that the first heartbeat is a whole period away.
-    add: (beat) => void parts[turn]?.add(beat),
-    remove: (beat) => parts.forEach((part) => part.delete(beat)),
+    join: (stream, stillValid, key) => {
+      // Into the part that comes last, so that the first heartbeat is a whole period away.
+      const part = parts[turn] ?? new Set<Group>()
+      const group = groups.get(key) ?? { streams: new Set<Stream>(), stillValid, part, isChecking: false }
+      groups.set(key, group)
+      group.part.add(group)
+      group.streams.add(stream)
+      return () => {
+        group.streams.delete(stream)
+        if (group.streams.size > 0) return
+        group.part.delete(group)
+        if (groups.get(key) === group) groups.delete(key)
+      }
+    },
     stop: () => clearInterval(timer),
+  }
+}
+
+async function beat(group: Group): Promise<void> {
+  for (const stream of group.streams) stream.dropIfStalled()
+  if (group.isChecking) return
+  group.isChecking = true
+  const isValid = await group.stillValid().catch(() => false)
+  group.isChecking = false
+  for (const stream of group.streams) {
+    if (isValid) stream.heartbeat()
+    else stream.end()
   }
 }
 
@@ -177,14 +216,12 @@ interface Stream {
   run(after: bigint): Promise<void>
   wake(): void
   end(): void
+  /** Drops a client that has read nothing since the last call. */
+  dropIfStalled(): void
+  heartbeat(): void
 }
 
-function makeStream(
-  feed: Feed,
-  client: { response: ServerResponse; stillValid: () => Promise<boolean>; heartbeats: Heartbeats },
-  settings: Settings,
-): Stream {
-  const { response, stillValid, heartbeats } = client
+function makeStream(feed: Feed, response: ServerResponse, settings: Settings): Stream {
   let isOver = false
   let hasNew = true
   let resume = (): void => {}
@@ -205,13 +242,13 @@ function makeStream(
   }
 
   let sentBefore = -1
-  const heartbeat = async (): Promise<void> => {
-    const waiting = response.writableLength
+  const dropIfStalled = (): void => {
     const sent = response.socket === null ? 0 : response.socket.bytesWritten - response.socket.writableLength
-    if (waiting > 0 && sent === sentBefore) response.destroy()
+    if (response.writableLength > 0 && sent === sentBefore) response.destroy()
     sentBefore = sent
-    if (!(await stillValid().catch(() => false))) end()
-    if (!isOver && waiting === 0) response.write(sseHeartbeat)
+  }
+  const heartbeat = (): void => {
+    if (!isOver && response.writableLength === 0) response.write(sseHeartbeatBytes)
   }
 
   const run = async (after: bigint): Promise<void> => {
@@ -220,9 +257,9 @@ function makeStream(
       .on('error', end)
       .on('drain', () => resume())
     if (response.destroyed) return
-    response.writeHead(200, headers).write(sseHeartbeat)
-    const beat = (): void => void heartbeat()
-    heartbeats.add(beat)
+    // The end of the connection is the end of the stream: chunks would be two more pieces per write.
+    response.removeHeader('transfer-encoding')
+    response.writeHead(200, headers).write(sseHeartbeatBytes)
     try {
       let last = after
       while (!isOver) {
@@ -241,12 +278,13 @@ function makeStream(
       // The database is down. The client reconnects with its last id, here or elsewhere.
     } finally {
       end()
-      heartbeats.remove(beat)
       response.end()
     }
   }
-  return { run, wake, end }
+  return { run, wake, end, dropIfStalled, heartbeat }
 }
+
+const sseHeartbeatBytes = Buffer.from(sseHeartbeat)
 
 const headers = {
   'content-type': 'text/event-stream',

@@ -1,0 +1,3 @@
+module berth/bench/go-proxy
+
+go 1.21
