@@ -20,7 +20,7 @@ import {
   type BenchServer,
   type Figure,
 } from '../harness.ts'
-import { follow } from './followers.ts'
+import { follow, type Followers } from './followers.ts'
 
 const FOLLOWERS = Number(process.env['BERTH_BENCH_FOLLOWERS'] ?? 10_000)
 const PER_ACCOUNT = limits.sseConnectionsPerAccount
@@ -65,7 +65,7 @@ export const events: Bench = {
       const openMs = performance.now() - openedAt
       const after = await memoryOf(server, probe)
       const idlePercent = await cpuPercent(server)
-      const deliveries = await measureDelivery(server, accounts, followers.untilAllHave)
+      const deliveries = await measureDelivery(server, accounts, followers)
       followers.close()
       await pause(1_000)
       const stalledMb = await measureStalled(server, probe, accounts[0] ?? fail())
@@ -161,13 +161,13 @@ async function cpuPercent(server: BenchServer): Promise<number> {
 async function measureDelivery(
   server: BenchServer,
   accounts: readonly Account[],
-  untilAllHave: (events: number) => Promise<void>,
+  followers: Followers,
 ): Promise<Figure[]> {
   const took: number[] = []
   const cpu: number[] = []
   for (let round = 1; round <= ROUNDS; round += 1) {
     const cpuBefore = cpuMs(server.pid)
-    const arrived = untilAllHave(round)
+    const arrived = followers.untilAllHave(round)
     const startedAt = performance.now()
     const ids = accounts.map(({ id }) => id)
     await writeEvents(server, ids, 1)

@@ -21,7 +21,7 @@ export async function follow(url: string, keys: readonly string[], { reads = tru
   const { hostname, port } = new URL(url)
   const all: Follower[] = []
   /** Called with those that have received an event. */
-  let received = (_: Follower, _found: number): void => {}
+  let received: (one: Follower, found: number) => void = () => {}
   const open = (key: string): Promise<void> =>
     new Promise((resolve, reject) => {
       const socket = net.connect(Number.parseInt(port, 10), hostname)
