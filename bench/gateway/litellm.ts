@@ -1,14 +1,15 @@
 /**
- * LiteLLM's proxy as one side of a comparison: one worker, no database, no key check, no logging. Installed from PyPI on
+ * LiteLLM's proxy as one side of a comparison: one worker, no database, no logging, one key. Installed from PyPI on
  * first use, where there is Python.
  */
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { freePort, stopProcess, untilListening, watchProcess } from './child.ts'
 import { findProgram, installPeer, peerFolder } from './peer-cache.ts'
-import { plainHeaders, type MissingSide, type Side } from './side.ts'
+import type { MissingSide, Side } from './side.ts'
 
 export const LITELLM = 'LiteLLM'
 const VERSION = '1.106.0'
@@ -36,10 +37,18 @@ export async function startLiteLlm(upstreamPort: number, model: string): Promise
   const file = path.join(dir, 'config.yaml')
   await writeFile(file, configOf(model, upstreamPort))
   const args = ['--config', file, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1']
+  // It does not start without one.
+  const key = `sk-${randomBytes(32).toString('hex')}`
   const child = spawn(PROGRAM, [...args, '--telemetry', 'False'], {
     cwd: dir,
     // Its price list comes with the package, so that it asks nobody.
-    env: { PATH: process.env.PATH ?? '', HOME: dir, LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR' },
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: dir,
+      LITELLM_MASTER_KEY: key,
+      LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+      LITELLM_LOG: 'ERROR',
+    },
     stdio: 'ignore',
   })
   const { pid, ended } = watchProcess(child, LITELLM)
@@ -53,7 +62,7 @@ export async function startLiteLlm(upstreamPort: number, model: string): Promise
     await stop()
     return { name: LITELLM, missing: error instanceof Error ? error.message : String(error) }
   }
-  return { name: LITELLM, port, pid, headers: plainHeaders, stop }
+  return { name: LITELLM, port, pid, headers: { Authorization: `Bearer ${key}` }, stop }
 }
 
 /** JSON is YAML. */
