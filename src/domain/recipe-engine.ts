@@ -22,13 +22,6 @@ export interface EngineMetrics {
   readonly cacheUsage: string | null
 }
 
-export interface StopBehaviour {
-  /** What the engine does with requests in progress when it gets SIGTERM. The gateway drains it before. */
-  readonly onSignal: 'finishes' | 'aborts'
-  /** Time between SIGTERM and SIGKILL. */
-  readonly graceSeconds: number
-}
-
 export interface EngineRecipe {
   readonly kinds: readonly ModelKind[]
   readonly protocols: Partial<Readonly<Record<ModelKind, ReplicaProtocol>>>
@@ -38,7 +31,6 @@ export interface EngineRecipe {
   readonly healthPath: string
   readonly concurrency: number
   readonly metrics: EngineMetrics | null
-  readonly stop: StopBehaviour
   readonly startSeconds?: number
   /** Where its model comes from. `any`: the image may contain it. */
   readonly model: 'weights' | 'weights_or_hub' | 'any'
@@ -78,7 +70,6 @@ interface StartedEngine {
 
 /** Requests that wait in an engine are not seen by the gateway, so its queue is short. */
 const ENGINE_QUEUE = 8
-const DRAIN_SECONDS = 45
 /** The highest rank of an adapter; engines reserve memory for it. */
 const ADAPTER_RANK = 64
 /** Of a card, for weights and cache. */
@@ -109,8 +100,6 @@ export const engines = {
       waiting: 'vllm:num_requests_waiting',
       cacheUsage: 'vllm:kv_cache_usage_perc',
     },
-    // Without a timeout, SIGTERM aborts all requests. SIGKILL would orphan the engine core, which holds the memory.
-    stop: { onSignal: 'finishes', graceSeconds: DRAIN_SECONDS + 15 },
     model: 'weights_or_hub',
     adapters: 'by_model',
     memory: llm,
@@ -131,7 +120,7 @@ export const engines = {
         '--max-num-seqs',
         String(concurrency),
         ...given('--max-model-len', contextTokens),
-        ...(kind === 'embedding' ? ['--task', 'embed'] : []),
+        ...(kind === 'embedding' ? ['--runner', 'pooling'] : []),
         ...(adapters.length === 0
           ? []
           : [
@@ -161,8 +150,6 @@ export const engines = {
       waiting: 'sglang:num_queue_reqs',
       cacheUsage: 'sglang:token_usage',
     },
-    // It finishes without a limit, so the grace period is one.
-    stop: { onSignal: 'finishes', graceSeconds: DRAIN_SECONDS + 15 },
     model: 'weights_or_hub',
     adapters: 'by_path',
     // It takes what follows a colon for an adapter, and prefers that to `lora_path`.
@@ -209,7 +196,6 @@ export const engines = {
     healthPath: '/health',
     concurrency: 4,
     metrics: { running: 'llamacpp:requests_processing', waiting: 'llamacpp:requests_deferred', cacheUsage: null },
-    stop: { onSignal: 'aborts', graceSeconds: 10 },
     model: 'weights',
     adapters: 'by_scale',
     memory: { ...llm, usable: 1 },
@@ -248,7 +234,6 @@ export const engines = {
     healthPath: '/health',
     concurrency: 64,
     metrics: { running: 'tgi_batch_current_size', waiting: 'tgi_queue_size', cacheUsage: null },
-    stop: { onSignal: 'finishes', graceSeconds: DRAIN_SECONDS },
     model: 'weights_or_hub',
     adapters: 'by_model',
     memory: llm,
@@ -283,7 +268,6 @@ export const engines = {
     // Images are computed one after another; more at once only take memory.
     concurrency: 1,
     metrics: null,
-    stop: { onSignal: 'aborts', graceSeconds: 10 },
     model: 'weights_or_hub',
     adapters: 'none',
     memory: { of: 'gpu', factor: 1, extraGib: 0.5, usable: 1 },
@@ -311,7 +295,6 @@ export const engines = {
     healthPath: '/health',
     concurrency: 4,
     metrics: null,
-    stop: { onSignal: 'aborts', graceSeconds: 10 },
     model: 'weights_or_hub',
     adapters: 'none',
     memory: { of: 'gpu', factor: 3, extraGib: 0.5, usable: 1 },
@@ -342,7 +325,6 @@ export const engines = {
       waiting: 'berth_engine_requests_deferred',
       cacheUsage: null,
     },
-    stop: { onSignal: 'finishes', graceSeconds: DRAIN_SECONDS },
     startSeconds: 300,
     model: 'any',
     adapters: 'none',
@@ -374,7 +356,6 @@ export const engines = {
     healthPath: '/health',
     concurrency: 16,
     metrics: null,
-    stop: { onSignal: 'aborts', graceSeconds: DRAIN_SECONDS },
     model: 'any',
     adapters: 'none',
     memory: { ...llm, usable: 1 },

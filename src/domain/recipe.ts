@@ -12,7 +12,6 @@ import {
   type EngineRecipe,
   type ReplicaProtocol,
   type ServedModel,
-  type StopBehaviour,
 } from './recipe-engine.ts'
 
 /** The container of one replica. */
@@ -33,7 +32,6 @@ export interface ReplicaContainer {
   readonly concurrency: number
   /** Names of the engine's own load metrics, at `/metrics`. null: it has none, and the gateway's counts are all. */
   readonly metrics: EngineMetrics | null
-  readonly stop: StopBehaviour
   /** null: half of the memory. */
   readonly shmGb: number | null
   /** From the start of the container until it must be ready. */
@@ -92,7 +90,6 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
     protocol,
     concurrency,
     metrics: engine.metrics,
-    stop: engine.stop,
     shmGb: order.shmGb ?? null,
     startSeconds: order.startSeconds ?? engine.startSeconds ?? DEFAULT_START_SECONDS,
     upstreamModel: model.name,
