@@ -122,12 +122,21 @@ async function order(url: string, key: string, n: number): Promise<void> {
   if (reply.status !== 200) throw new Error(`unexpected answer ${reply.status}: ${JSON.stringify(reply.body)}`)
 }
 
-const copied = z.looseObject({ spec: z.looseObject({}) })
+const copied = z.looseObject({
+  metadata: z.looseObject({ name: z.string(), namespace: z.string() }),
+  spec: z.looseObject({}),
+})
 
-/** The pods that Berth made, once more under other names. Returns how many they are, and the figures. */
+/** Removes the pods that Berth made, and makes them once more under other names. Returns how many, and the figures. */
 async function byClientAlone({ admin }: KubeCluster): Promise<[number, Figure[]]> {
   const query = { labelSelector: OURS }
   const { items } = await admin.list('/api/v1/pods', copied, { query, signal })
+  // The nodes are to be as empty as they were.
+  await inParallel(items, WIDTH, async ({ metadata }) => {
+    await admin.delete(`/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`, { signal })
+  })
+  const left = async (): Promise<number> => (await admin.list('/api/v1/pods', copied, { query, signal })).items.length
+  await waitFor("Berth's pods to be gone", async () => (await left()) === 0, LIMIT_MS)
   const namespace = 'bench-alone'
   await admin.create('/api/v1/namespaces', { metadata: { name: namespace } }, anyObject, { signal })
   await waitFor('the service account of the namespace', () =>

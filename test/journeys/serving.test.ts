@@ -306,14 +306,13 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     await untilShown('no replicas', (one) => one.status === 'idle' && living(one).length === 0)
   }, 120_000)
 
-  test('charges from the first answer, sells by the token, pays the supplier, and leaves the ledger right', async () => {
+  test('the house pays for its GPUs, sells by the token, pays the supplier, and leaves the ledger right', async () => {
     const { replicas } = await read()
     const charges = await Promise.all(replicas.map(({ rentalId }) => chargedFor(operator, { rentalId })))
     const cost = charges.reduce((sum, one) => sum + one, 0n)
     expect(cost).toBeGreaterThan(0n)
-    const unready = charges.filter((_, n) => replicas[n]?.readyAt === null)
-    expect(unready.length).toBeGreaterThan(0)
-    expect(unready.every((charge) => charge === 0n)).toBe(true)
+    // Also for starts that did not succeed.
+    expect(replicas.some(({ readyAt }) => readyAt === null)).toBe(true)
 
     // $100 per million tokens.
     const tokens = answered.reduce((sum, reply) => sum + reply.body.usage.completion_tokens, 0)
