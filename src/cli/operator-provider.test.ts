@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 import { systemClock } from '../base/instant.ts'
 import { LambdaSim } from '../sim/clouds/lambda/cloud.ts'
 
@@ -37,8 +38,11 @@ test('says which clouds can be added, and adds an account with a key from standa
 test('checks it, and lists what it offers and does not sell', async () => {
   const checked = await providers(['check', 'main'])
   expect([checked.code, checked.out]).toEqual([0, expect.stringMatching(/reachable +passed/)])
-  const { out } = await providers(['offers', 'main'])
-  expect(out).toMatch(/gpu_1x_h100_sxm5 +us-east-1 \(us-east-1\) .*on sale/)
+  // The server lists the offers of a new account with its next inventory.
+  const out = await waitFor('the offers to be on sale', async () => {
+    const shown = await providers(['offers', 'main'])
+    return /gpu_1x_h100_sxm5 +us-east-1 \(us-east-1\) .*on sale/.test(shown.out) && shown.out
+  })
   expect(out).toMatch(/gpu_1x_a10 .*not sold: GPU/)
 })
 

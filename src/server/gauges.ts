@@ -1,4 +1,5 @@
 /** Gauges that are cheaper to query at each scrape than to keep up to date. */
+import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { rentalState } from '../contract/rental.ts'
@@ -59,6 +60,15 @@ function watchServing({ database: { db }, clock }: App, metrics: Metrics): void 
       if (one.blockedReason !== null) blocked.set(1, { model, reason: one.blockedReason })
     }
   })
+}
+
+/** Counts every failure and logs those with a new cause. */
+export function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFault']> {
+  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls to machine engines')
+  return ({ loop, driver, subject, error, isNew }) => {
+    faults.add({ loop, driver })
+    if (isNew) log.warn({ loop, driver, subject, err: error }, 'engine call failed; retrying')
+  }
 }
 
 /** Counts the starts of replicas that this server drives. */

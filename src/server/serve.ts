@@ -34,7 +34,7 @@ import { makeEventStreams } from './event-stream.ts'
 import { ensureDemo, ensureModels, ensureOperator, ensurePrices, renewOperatorKey } from './first-run.ts'
 import { makeHandlers } from './handlers.ts'
 import { makeHttpServer } from './http.ts'
-import { countStarts, watchGauges } from './gauges.ts'
+import { countStarts, reportFaults, watchGauges } from './gauges.ts'
 import { openHostSockets } from './host-sockets.ts'
 import { engineLinks } from './engine-links.ts'
 import { makeHostLinks } from './host-links.ts'
@@ -365,15 +365,6 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   const address = server.server.address()
   if (typeof address === 'object' && address !== null) ownPort = address.port
   return `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${ownPort}`
-}
-
-/** Counts every failure and logs those with a new cause. */
-function reportFaults(metrics: Metrics, log: Logger): NonNullable<App['driverFault']> {
-  const faults = metrics.counter('berth_engine_call_failures_total', 'Failed calls to machine engines')
-  return ({ loop, driver, subject, error, isNew }) => {
-    faults.add({ loop, driver })
-    if (isNew) log.warn({ loop, driver, subject, err: error }, 'engine call failed; retrying')
-  }
 }
 
 function welcomeOptions(settings: Settings, options: ServeOptions, dataDir: string): WelcomeOptions {
