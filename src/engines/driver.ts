@@ -36,6 +36,11 @@ export interface Driver {
   create(tag: string, spec: EngineSpec, signal: AbortSignal): Promise<CreateOutcome>
   /** Starts the teardown. Succeeds for a machine that is already gone. */
   destroy(externalId: string, signal: AbortSignal): Promise<void>
+  /**
+   * Removes what a create that was cut off may have left besides a machine. Called for an order that ends without one.
+   * Absent: it leaves nothing, or `companions` finds it.
+   */
+  discard?(tag: string, signal: AbortSignal): Promise<void>
   /** All machines whose tag starts with the prefix. */
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
   /** Absent: the engine has no volumes. */

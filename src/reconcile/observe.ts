@@ -91,9 +91,12 @@ async function observeDriver(
     const isRejected = isSuspect && (suspectLists.get(driver.id) ?? 0) < MASS_PASSES
     if (isRejected) onMassLoss(driver.id, vanished)
     else await recordPurchases(app, driver, 'rental', listed, startedAt)
-    const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, (step) =>
-      transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood)),
-    ).catch((error: unknown) => ({ error }))
+    const unmade = new Map(rows.filter((row) => row.external_id === null).map((row) => [row.id, rentalTag(app, row)]))
+    const taken = await eachOf(isRejected ? steps.filter((step) => 'machine' in step) : steps, WIDTH, async (step) => {
+      const tag = step.kind === 'gone' ? unmade.get(step.id) : undefined
+      if (tag !== undefined) await driver.discard?.(tag, callSignal(signal, driver.callTimeoutMs))
+      await transact(app.database, (tx) => takeStep(app, tx, driver, step, startedAt, lastGood))
+    }).catch((error: unknown) => ({ error }))
     // A row that cannot be written does not make the list wrong.
     good = !isRejected
     if (taken !== undefined) throw taken.error

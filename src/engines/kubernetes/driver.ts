@@ -12,7 +12,7 @@ import { checkCluster } from './check.ts'
 import type { Cluster } from './cluster.ts'
 import { createPod } from './create.ts'
 import { createVirtualMachine } from './create-virtual-machine.ts'
-import { destroyPod } from './destroy.ts'
+import { deleteParts, destroyPod } from './destroy.ts'
 import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
 import { offerOf } from './node-offer.ts'
@@ -110,6 +110,19 @@ export function kubernetesDriver(
       if (address === undefined) return
       if (cluster === undefined) throw new Error(`This server has no cluster named ${address.cluster} any more.`)
       await destroyPod(cluster, address, world, warn, signal)
+    },
+    async discard(tag, signal) {
+      signal.throwIfAborted()
+      const order = (await world.listOrders(tag)).find((one) => one.tag === tag)
+      const cluster = clusters.find(({ config }) => config.name === order?.clusterName)
+      if (order === undefined || cluster === undefined) return
+      const namespace = namespaceOf(cluster.config.namespacePrefix, order.accountId)
+      await deleteParts(
+        cluster.api,
+        cluster.config,
+        { cluster: order.clusterName, namespace, name: podNameOf(tag) },
+        signal,
+      )
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
