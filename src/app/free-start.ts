@@ -1,12 +1,13 @@
 /** Charges starts of replicas once the free start time of their account is used up (domain/free-start.ts). */
-import { addMs, later, MINUTE_MS, startOfDay } from '../base/instant.ts'
+import { addMs, later, MINUTE_MS, startOfDay, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
+import type { NanoUsd } from '../base/money.ts'
 import { freeGpuMs, freeUntil } from '../domain/free-start.ts'
 import { transact, type Db, type Tx } from '../store/database.ts'
 import { lockManaged, type ManagedDeployment } from '../store/managed-deployment.ts'
-import { lockRental } from '../store/rental.ts'
+import { lockRental, type Rental } from '../store/rental.ts'
 import { listFreeStarts, type Replica } from '../store/replica.ts'
-import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import { endSegment, findOpenSegment, openSegment, supplierOfSegment, type Segment } from '../store/segment.ts'
 import type { App } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
 import { rentalMemo } from './rental-event.ts'
@@ -58,20 +59,31 @@ async function chargeStart(app: App, tx: Tx, deployment: ManagedDeployment, repl
   // What is settled as free stays free.
   const from = later(later(usedUpAt, free.settled_until), addMs(free.started_at, 1))
   if (from > now) return
-  await endSegment(tx, metered, from, rentalMemo(rental))
-  await openSegment(tx, {
-    metered,
-    accountId: rental.account_id,
-    startedAt: from,
-    pricePerHour: costPerHour,
-    supplier: supplierOfSegment(free),
-    dueAt: now,
-  })
-  tx.wake.add('meter')
+  await endFreeTime(tx, rental, free, { at: from, pricePerHour: costPerHour })
   recordDeploymentEvent(tx, deployment, 'deployment.start_charged', {
     replicaId: replica.id,
     rentalId: rental.id,
     version: replica.version,
     freeGpuMinutesPerDay: freeStartAllowance(app) / MINUTE_MS,
   })
+}
+
+/** From that instant on the rental is charged, and its supplier paid. `free`: its open segment. */
+export async function endFreeTime(
+  tx: Tx,
+  rental: Rental,
+  free: Segment,
+  { at, pricePerHour }: { readonly at: Instant; readonly pricePerHour: NanoUsd },
+): Promise<void> {
+  const metered = { rentalId: rental.id, volumeId: null }
+  await endSegment(tx, metered, at, rentalMemo(rental))
+  await openSegment(tx, {
+    metered,
+    accountId: rental.account_id,
+    startedAt: at,
+    pricePerHour,
+    supplier: supplierOfSegment(free),
+    dueAt: tx.clock.now(),
+  })
+  tx.wake.add('meter')
 }

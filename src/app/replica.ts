@@ -18,14 +18,14 @@ import { readHouseMoney, spendHouseMoney } from '../store/house-money.ts'
 import { readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
 import { insertReplica, moveReplica, type Replica } from '../store/replica.ts'
-import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import { findOpenSegment } from '../store/segment.ts'
 import type { Actor, App } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
+import { endFreeTime } from './free-start.ts'
 import { fundHouse } from './house.ts'
 import { createInstance } from './marketplace.ts'
 import { readLastLog } from './rental-log.ts'
 import { readTerm } from './rental-power.ts'
-import { rentalMemo } from './rental-event.ts'
 import { terminateRental } from './rental.ts'
 
 /** A machine fails only if a concurrent order takes its free GPUs. */
@@ -238,18 +238,8 @@ export async function becomeReady(
   if (free === undefined || free.started_at >= now) return false
   const ready = { state: 'ready', reason: null, detail: null, loadedAt } as const
   if (!(await moveReplica(tx, replica.id, ['starting'], ready))) return false
-  if (free.price_nano_per_hour === 0n) {
-    await endSegment(tx, metered, now, rentalMemo(rental))
-    await openSegment(tx, {
-      metered,
-      accountId: rental.account_id,
-      startedAt: now,
-      pricePerHour: (await readTerm(tx, rental.id)).costPerHour,
-      supplier: supplierOfSegment(free),
-      dueAt: now,
-    })
-    tx.wake.add('meter')
-  }
+  if (free.price_nano_per_hour === 0n)
+    await endFreeTime(tx, rental, free, { at: now, pricePerHour: (await readTerm(tx, rental.id)).costPerHour })
   recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
     replicaId: replica.id,
     rentalId: rental.id,
