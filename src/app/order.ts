@@ -114,7 +114,7 @@ async function orderFromBook(
     ...(account === undefined ? {} : { providerAccount: account }),
   }
   let outcome: Result<Rental> = fail('no_capacity', wanted)
-  for (const { example, places } of await findPlaces(app, tx, demand, [], { volumes: place, account })) {
+  for (const { example, places } of await findPlaces(app, tx, demand, { volumes: place, account })) {
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)

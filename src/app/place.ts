@@ -6,7 +6,7 @@ import { addMs } from '../base/instant.ts'
 import { floorDivide, formatUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { shareOfMachine } from '../domain/machine.ts'
 import { HISTORY_MS } from '../domain/offer-history.ts'
-import { accountOfOffer, offerOfUnit } from '../domain/unit.ts'
+import { offerOfUnit } from '../domain/unit.ts'
 import {
   compareEngines,
   groupForWhole,
@@ -14,21 +14,19 @@ import {
   rankForShare,
   rejectionOf,
   takeWhole,
-  type Rejection,
   type Demand,
 } from '../domain/placement.ts'
 import type { Place } from '../domain/order.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
-import { findMachine, releaseGpus, type Machine } from '../store/machine.ts'
+import { readMachines, releaseGpus, type Machine } from '../store/machine.ts'
 import { closeOffers } from '../store/unit.ts'
 import { claimPlace } from '../store/order.ts'
-import { listPlaceable, withHistory, type PlaceableMachine } from '../store/placement.ts'
+import { findFull, listPlaceable, withHistory, type Bounds, type PlaceableMachine } from '../store/placement.ts'
 import { recordOutcome } from '../store/offer-outcome.ts'
 import { moveToPlace, readTerms, type Rental } from '../store/rental.ts'
 import { listAttachments } from '../store/volume.ts'
 import type { App } from './app.ts'
-import type { VolumePlace } from './order-volume.ts'
 
 /** Nearly always the first attempt succeeds: only a concurrent order can take its GPUs. */
 const MAX_ATTEMPTS = 16
@@ -45,53 +43,32 @@ interface Attempt {
  * One attempt per engine and offer; for parts of machines one per kind of hardware, because the spec contains the number
  * of cores and the memory.
  */
-export async function findPlaces(
-  app: App,
-  tx: Tx,
-  demand: Demand,
-  refusedBy: readonly string[] = [],
-  only: Bounds = {},
-): Promise<Attempt[]> {
-  const drivers = new Set(app.drivers.keys())
-  const listed = await listPlaceable(tx.db, demand)
+export async function findPlaces(app: App, tx: Tx, demand: Demand, bounds: Bounds = {}): Promise<Attempt[]> {
+  const drivers = [...app.drivers.keys()]
+  const listed = await listPlaceable(tx.db, demand, drivers, bounds)
   const found = await withHistory(tx.db, listed, addMs(tx.clock.now(), -HISTORY_MS))
   const isPart = demand.machineType === 'virtual-machine'
   const groups = new Map<string, PlaceableMachine[]>()
   for (const machine of found) {
-    const rejection = rejectionOf(machine, demand, drivers)
-    // Full machines count: a refusal for a reason of the account comes before no_capacity.
-    if (rejection !== undefined && !isFull(rejection)) continue
-    if (refusedBy.includes(machine.offerId ?? machine.machineId)) continue
-    if (!isWithin(machine, only)) continue
+    if (rejectionOf(machine, demand, app.drivers) !== undefined) continue
     const key = isPart ? `${originOf(machine)} ${machine.shape}` : originOf(machine)
-    const shown = rejection?.reason === 'no_disk' ? { ...machine, gpusFree: 0 } : machine
-    groups.set(key, [...(groups.get(key) ?? []), shown])
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [machine])
+    else group.push(machine)
   }
   const ranked = [...groups.values()].flatMap((machines) => rankMachines(machines, demand))
-  const withRoom = ranked.filter(({ places }) => places.length > 0)
-  const chosen = withRoom.length > 0 ? withRoom.sort(compareRanked) : ranked.slice(0, 1)
-  const attempts = chosen.slice(0, MAX_ATTEMPTS).map(async ({ best, places }): Promise<Attempt[]> => {
-    const example = await findMachine(tx.db, best.machineId)
+  const chosen = ranked.sort(compareRanked).slice(0, MAX_ATTEMPTS)
+  // A refusal for a reason of the account comes before no_capacity, so an order is tried even if all machines are full.
+  const full = chosen.length > 0 ? undefined : await findFull(tx.db, demand, drivers, bounds)
+  if (full !== undefined) chosen.push({ best: full, places: [] })
+  const examples = await readMachines(
+    tx.db,
+    chosen.map(({ best }) => best.machineId),
+  )
+  return chosen.flatMap(({ best, places }) => {
+    const example = examples.get(best.machineId)
     return example === undefined ? [] : [{ example, places }]
   })
-  return (await Promise.all(attempts)).flat()
-}
-
-/** Where an order must go. */
-interface Bounds {
-  /** Where its volumes are. */
-  readonly volumes?: Pick<VolumePlace, 'driver' | 'host'> | undefined
-  /** The operator's account at another cloud. */
-  readonly account?: string | undefined
-}
-
-function isWithin({ driver, machineId, offerId }: PlaceableMachine, { volumes, account }: Bounds): boolean {
-  if (account !== undefined && (offerId === null || accountOfOffer(offerId) !== account)) return false
-  return volumes === undefined || (driver === volumes.driver && [undefined, machineId].includes(volumes.host))
-}
-
-function isFull({ reason }: Rejection): boolean {
-  return reason === 'too_few_free' || reason === 'not_whole' || reason === 'sick_gpus' || reason === 'no_disk'
 }
 
 interface Ranked {
@@ -105,7 +82,7 @@ function rankMachines(machines: readonly PlaceableMachine[], demand: Demand): Ra
     demand.machineType === 'bare-metal'
       ? groupForWhole(machines, gpuCount).map((cluster) => takeWhole(cluster, gpuCount))
       : rankForShare(machines, gpuCount).map((machine) => [machine])
-  const best = ranked[0]?.[0] ?? machines[0]
+  const best = ranked[0]?.[0]
   if (best === undefined) return []
   const places = ranked.map((place) => ({
     clusterName: place[0]?.clusterName ?? '',
@@ -166,11 +143,12 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   // A volume cannot follow to another engine, nor one on the disk of a host to another host.
   const isBound = (await listAttachments(tx.db, { rentalIds: [rental.id] })).length > 0
   if (isBound && app.drivers.get(rental.driver)?.volumes?.isLocal === true) return false
-  const only: Bounds = {
-    volumes: isBound ? { driver: rental.driver, host: undefined } : undefined,
+  const bounds: Bounds = {
+    volumes: isBound ? { driver: rental.driver } : undefined,
     account: rental.spec.providerAccount,
+    refusedBy,
   }
-  for (const { example, places } of await findPlaces(app, tx, demand, refusedBy, only)) {
+  for (const { example, places } of await findPlaces(app, tx, demand, bounds)) {
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
     const part = partOfSpec(example, demand)
     const resources = { ...part.resources, storageGb: demand.diskGb ?? part.resources.storageGb }

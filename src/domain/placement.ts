@@ -98,7 +98,7 @@ const statusReasons = {
 export function rejectionOf(
   machine: PlacementMachine,
   demand: Demand,
-  drivers: ReadonlySet<ProviderId>,
+  drivers: Pick<ReadonlySet<ProviderId>, 'has'>,
 ): Rejection | undefined {
   if (machine.offering !== demand.machineType)
     return { reason: 'other_offering', detail: `offered as ${machine.offering}` }

@@ -18,11 +18,6 @@ export function offerOfUnit(machineId: string): string | undefined {
   return /^(.+)\.\d+$/.exec(machineId)?.[1]
 }
 
-/** The account that an offer of another cloud belongs to (`engines/clouds/offer.ts`). undefined: it has none. */
-export function accountOfOffer(offerId: string): string | undefined {
-  return offerId.split(':')[1]
-}
-
 export interface KnownUnit {
   readonly id: string
   readonly isRented: boolean
