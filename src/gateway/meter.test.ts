@@ -1,6 +1,7 @@
 /** With a real database and disk: limits are hard, and each request reaches the ledger soon, once and encrypted. */
 import * as fs from 'node:fs'
 import path from 'node:path'
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openAccount } from '../../test/harness/ledger.ts'
 import { callOf, costsOf, finish, reserve, serve, startGateway } from '../../test/harness/metered-gateway.ts'
@@ -159,7 +160,7 @@ describe('a purse', () => {
 describe('running and closing', () => {
   test('settles on its own, and at once when many wait', async () => {
     const actor = await openAccount(ledger, 'running', usd('10'))
-    const { meter } = await startGateway(ledger, { settleEveryMs: 20 })
+    const { meter } = await startGateway(ledger, { settleSoonMs: 20, settleEveryMs: 20 })
     const ids: string[] = []
     for (let n = 0; n < 20; n += 1) ids.push(await serve(ledger, meter, actor, usd('0.02'), usd('0.01')))
     await waitFor('all settled', async () => (await costsOf(ledger, actor, ids)).length === 20)
@@ -167,6 +168,29 @@ describe('running and closing', () => {
     for (let n = 0; n < 2_000; n += 1) void finish(slow, undefined, callOf(ledger, actor, zeroUsd))
     await waitFor('many settled', () => slow.figures().settled === 2_000)
     expect(slow.figures().unsettled).toBe(0)
+  })
+
+  test('settles a request after a quiet time soon, and those that keep coming together', async () => {
+    const actor = await openAccount(ledger, 'steady', usd('10'))
+    const { meter } = await startGateway(ledger, { settleSoonMs: 1, settleEveryMs: 200 })
+    const postings = async (): Promise<number> => {
+      const { rows } = await sql<{ n: number }>`
+        select count(*)::integer as n from posting where account_id = ${actor.accountId} and kind = 'charge'`.execute(
+        ledger.database.db,
+      )
+      return rows[0]?.n ?? 0
+    }
+    await serve(ledger, meter, actor, usd('0.02'), usd('0.01'))
+    await waitFor('the first settlement', async () => (await postings()) === 1)
+    let sent = 0
+    while ((await postings()) === 1) {
+      sent += 1
+      await serve(ledger, meter, actor, usd('0.002'), usd('0.001'))
+    }
+    expect(sent).toBeGreaterThan(1)
+    await waitFor('the rest', () => meter.figures().settled === sent + 1)
+    expect(await postings()).toBeLessThan(sent)
+    expect(await ledger.findings()).toEqual([])
   })
 
   test('close settles the rest and gives everything back', async () => {

@@ -33,7 +33,13 @@ const AN_HOUR_MS = 3_600_000
 /** Closed when its test ends. On an existing journal it is the same gateway after a crash. */
 export async function startGateway(
   ledger: PurseLedger,
-  more: { after?: Gateway; settleEveryMs?: number; unsettledRecords?: number; write?: JournalOptions['write'] } = {},
+  more: {
+    after?: Gateway
+    settleSoonMs?: number
+    settleEveryMs?: number
+    unsettledRecords?: number
+    write?: JournalOptions['write']
+  } = {},
 ): Promise<Gateway> {
   gateways += 1
   const dir = more.after?.dir ?? makeFolder()
@@ -68,6 +74,7 @@ export async function startGateway(
     clock: ledger.clock,
     log,
     seal: (text) => ledger.app.vault.seal(text),
+    settleSoonMs: more.settleSoonMs ?? AN_HOUR_MS,
     settleEveryMs: more.settleEveryMs ?? AN_HOUR_MS,
     unsettledRecords: more.unsettledRecords ?? 50_000,
   })
