@@ -1,6 +1,6 @@
 /** One PostgreSQL for the whole run, with a migrated template that each test file clones, and one build of all programs. */
 import { execFile } from 'node:child_process'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, statfs } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -23,13 +23,24 @@ declare module 'vitest' {
   }
 }
 
+const MEMORY = '/dev/shm'
+const ENOUGH_BYTES = 6 * 1024 ** 3
+
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-test-'))
+  const dataDir = await mkdtemp(path.join(await databaseParent(), 'berth-test-'))
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: () => {},
     // Tests kill processes, not the machine: data written by PostgreSQL survives without fsync.
-    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '800' },
+    settings: {
+      fsync: 'off',
+      synchronous_commit: 'off',
+      full_page_writes: 'off',
+      max_connections: '800',
+      max_wal_size: '256MB',
+      // Databases live for seconds: vacuuming them all in turn helps none.
+      autovacuum: 'off',
+    },
   })
   const admin = new pg.Pool({ connectionString: postgres.url, max: 1 })
   await admin.query('create database template_berth')
@@ -50,6 +61,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await removeFolder(bundleDir)
     await removeFolder(imageFolder(bundleDir))
   }
+}
+
+/**
+ * In memory where there is room: a test database is a thousand files, and a disk file system that has just removed so
+ * many searches long for free places for the next.
+ */
+async function databaseParent(): Promise<string> {
+  const { bavail, bsize } = await statfs(MEMORY).catch(() => ({ bavail: 0, bsize: 0 }))
+  return bavail * bsize >= ENOUGH_BYTES ? MEMORY : os.tmpdir()
 }
 
 /** Beside the bundle, which is part of it. */
