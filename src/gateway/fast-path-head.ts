@@ -5,7 +5,6 @@
  */
 
 export interface FastPathHead {
-  /** The host names that the client may have used: a proxy can forward the original one. */
   readonly hosts: readonly string[]
   readonly authorization: string
   readonly bodyBytes: number
@@ -30,6 +29,11 @@ const unusual = new Set([
   'keep-alive',
 ])
 
+/** Whether a request with this header needs node:http. */
+export function changesReading(name: string): boolean {
+  return unusual.has(name)
+}
+
 /** undefined: for the full path. */
 export function readFastPathHead(bytes: Buffer): FastPathHead | undefined {
   // The first byte rules out most other requests.
@@ -53,7 +57,7 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
     const colon = line.indexOf(':')
     const name = line.slice(0, colon).toLowerCase()
     const value = line.slice(colon + 1).trim()
-    if (colon < 1 || !isPlain(line)) return undefined
+    if (colon < 1 || !isPlainLine(line)) return undefined
     switch (name) {
       case 'authorization':
         if (authorization !== undefined) return undefined
@@ -90,11 +94,22 @@ function readLines(text: string, headBytes: number): FastPathHead | undefined {
   }
   if (authorization === undefined || length === undefined || host === undefined || !isJson(type)) return undefined
   if (!/^[1-9]\d{0,8}$/.test(length)) return undefined
-  const hosts = forwardedHost === undefined ? [host] : [host, ...forwardedHost.split(',').map((one) => one.trim())]
-  return { hosts, authorization, bodyBytes: Number.parseInt(length, 10), headBytes, traceparent, session }
+  return {
+    hosts: hostsOf(host, forwardedHost),
+    authorization,
+    bodyBytes: Number.parseInt(length, 10),
+    headBytes,
+    traceparent,
+    session,
+  }
 }
 
-function isPlain(line: string): boolean {
+/** The host names that the client may have used: a proxy can forward the original one. */
+export function hostsOf(host: string, forwardedHost: string | undefined): string[] {
+  return forwardedHost === undefined ? [host] : [host, ...forwardedHost.split(',').map((one) => one.trim())]
+}
+
+export function isPlainLine(line: string): boolean {
   for (let at = 0; at < line.length; at++) {
     const code = line.charCodeAt(at)
     if (code < 0x20 || code > 0x7e) return false
@@ -103,7 +118,7 @@ function isPlain(line: string): boolean {
   return line.charCodeAt(0) !== 0x20
 }
 
-function isToken(name: string): boolean {
+export function isToken(name: string): boolean {
   return /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(name)
 }
 

@@ -7,6 +7,7 @@ import { makeFastPath, type FastPath, type FastPathOptions } from '../gateway/fa
 import type { Gateway } from '../gateway/gateway.ts'
 import { inferencePage } from './answer-inference.ts'
 import type { Authenticator } from './authenticate.ts'
+import { makeBareConnections, readStreamHead } from './bare-response.ts'
 
 export interface FastPathParts {
   readonly gateway: Gateway
@@ -37,10 +38,16 @@ function giveToHttp(
   for (const listener of usual) listener.call(server, socket)
 }
 
-/** Chats are answered on bare sockets; other connections go to node:http. */
+/** Chats and event streams are answered on bare sockets; other connections go to node:http. */
 export function openFastPath(server: http.Server, options: FastPathParts): Front {
   const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const bare = makeBareConnections(server)
+  const handOver = (socket: Socket, bytes: Buffer): void => {
+    const head = readStreamHead(bytes)
+    if (head === undefined || head.hosts.some(isOther)) giveToHttp(server, usual, socket, bytes)
+    else bare.take(socket, head)
+  }
   const fastPath = makeFastPath({
     gateway,
     bodies,
@@ -49,7 +56,7 @@ export function openFastPath(server: http.Server, options: FastPathParts): Front
       await authenticator.authenticate({ kind: 'authorization', header })
       return authenticator.identifier()(header)
     },
-    handOver: (socket, bytes) => giveToHttp(server, usual, socket, bytes),
+    handOver,
     spread,
     isOther,
     page: inferencePage,
@@ -60,10 +67,15 @@ export function openFastPath(server: http.Server, options: FastPathParts): Front
   server.on('connection', (socket) => fastPath.take(socket))
   return {
     ...fastPath,
+    isBusy: () => fastPath.isBusy() || bare.hasAny(),
+    destroy: () => {
+      fastPath.destroy()
+      bare.destroy()
+    },
     takeBack: (socket, bytes) => {
       // As for connections that node:http accepted itself.
       socket.allowHalfOpen = true
-      giveToHttp(server, usual, socket, bytes)
+      handOver(socket, bytes)
     },
   }
 }
@@ -111,7 +123,7 @@ export function makeDrain(server: http.Server, options: DrainOptions): Drain {
     finish: async () => {
       const until = setDeadline()
       const closed = close()
-      const answered = fastPath.close().then(() => untilIdle(() => pending.size > 0, until))
+      const answered = fastPath.close().then(() => untilIdle(isBusy, until))
       await Promise.race([answered, pause(until - performance.now())])
       fastPath.destroy()
       server.closeAllConnections()

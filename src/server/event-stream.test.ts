@@ -10,6 +10,7 @@ import type { AccountEvent, EventRecord } from '../contract/event.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { transact } from '../store/database.ts'
 import { listEventsAfter, recordEvent } from '../store/event.ts'
+import { BareResponse, makeBareConnections, readStreamHead } from './bare-response.ts'
 import { makeEventStreams, resumeAfter, type EventStreams } from './event-stream.ts'
 
 let house: WebhookTest
@@ -28,35 +29,55 @@ afterEach(async () => {
 interface Served {
   readonly url: string
   readonly streams: EventStreams
-  readonly responses: http.ServerResponse[]
+  /** Of the clients, on the side of the server. */
+  readonly sockets: net.Socket[]
 }
+
+/** How a stream is connected: see bare-response.ts. */
+const connections = ['bare socket', 'node:http'] as const
 
 async function serve(
   options: Parameters<typeof makeEventStreams>[1] & {
     of?: 'account' | 'everyone'
     stillValid?: () => Promise<boolean>
     woken?: boolean
+    on?: (typeof connections)[number]
   } = {},
 ): Promise<Served> {
-  const { of = 'account', stillValid = () => Promise.resolve(true), woken = true, ...settings } = options
+  const { of = 'account', stillValid = () => Promise.resolve(true), woken = true, on, ...settings } = options
   const streams = makeEventStreams(house.app, { pollMs: 60_000, ...settings })
   if (woken) house.database.onCommit = (wake) => wake.forEach((name) => streams.wake(name.replace(/^events:/, '')))
-  const responses: http.ServerResponse[] = []
+  const sockets: net.Socket[] = []
   const server = http.createServer((request, response) => {
-    responses.push(response)
+    sockets.push(request.socket)
+    expect(response instanceof BareResponse).toBe(on !== 'node:http')
     const after = resumeAfter(request.headers['last-event-id'] as string | undefined, undefined)
     void streams.open(actor, { of, after, stillValid }, response).then((opened) => {
       if (!opened.ok) response.writeHead(429).end(opened.reason)
       return undefined
     })
   })
+  const bare = makeBareConnections(server)
+  if (on !== 'node:http') {
+    server.removeAllListeners('connection')
+    server.on('connection', (socket) => {
+      socket.once('data', (bytes: Buffer) => bare.take(socket, readStreamHead(bytes) ?? failRead(bytes)))
+    })
+  }
   await once(server.listen(0, '127.0.0.1'), 'listening')
   servers.push(async () => {
     await streams.close()
+    bare.destroy()
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, streams, responses }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`, streams, sockets }
+}
+
+const PATH = '/v2/events/stream'
+
+function failRead(bytes: Buffer): never {
+  throw new Error(`not read as a stream: ${bytes.toString()}`)
 }
 
 async function connect(url: string, lastId?: string): Promise<http.IncomingMessage> {
@@ -110,8 +131,8 @@ async function emitLarge(count: number): Promise<void> {
   })
 }
 
-test('sends new events as they happen, and none of another account', async () => {
-  const { url } = await serve()
+test.each(connections)('sends new events as they happen, and none of another account: %s', async (on) => {
+  const { url } = await serve({ on })
   await house.emit(actor, 3)
   const response = await connect(url)
   expect(response.headers).toMatchObject({
@@ -206,18 +227,18 @@ test('a key that cannot be checked ends the stream', async () => {
   expect(await take(await connect(url), 1)).toEqual([])
 })
 
-test('drops a client that does not read, without buffering more than the limit', async () => {
-  const { url, responses } = await serve({ heartbeatMs: 100 })
+test.each(connections)('drops a client that does not read, without buffering more than the limit: %s', async (on) => {
+  const { url, sockets } = await serve({ on, heartbeatMs: 100 })
   await emitLarge(1_500)
   const client = net.connect(Number(new URL(url).port), '127.0.0.1')
   client.pause()
-  client.write('GET / HTTP/1.1\r\nHost: berth\r\nLast-Event-ID: 0\r\n\r\n')
-  await waitFor('the request', () => responses.length === 1)
+  client.write(`GET ${PATH} HTTP/1.1\r\nHost: berth\r\nLast-Event-ID: 0\r\n\r\n`)
+  await waitFor('the request', () => sockets.length === 1)
   let most = 0
   await vi.waitUntil(
     () => {
-      most = Math.max(most, responses[0]?.writableLength ?? 0)
-      return responses[0]?.destroyed
+      most = Math.max(most, sockets[0]?.writableLength ?? 0)
+      return sockets[0]?.destroyed
     },
     { timeout: 30_000, interval: 5 },
   )
@@ -237,8 +258,8 @@ test('a slow client gets everything in order', async () => {
   expect(seen).toEqual(Array.from({ length: 1_000 }, (_, n) => n))
 })
 
-test('at shutdown, ends all streams and accepts no more', async () => {
-  const { url, streams } = await serve()
+test.each(connections)('at shutdown, ends all streams and accepts no more: %s', async (on) => {
+  const { url, streams } = await serve({ on })
   const response = await connect(url)
   const rest = take(response, 1)
   await streams.close()

@@ -10,12 +10,14 @@
  * streams of one key are checked together.
  */
 import type { ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { Actor, App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import { sseHeartbeat, unbuffered } from '../base/sse.ts'
-import { BATCH_ROWS, eventsOf, eventsOfEveryone, makeFeed, startPoll, type Feed, type Frame } from './event-feed.ts'
+import { BareResponse } from './bare-response.ts'
+import { BATCH_ROWS, eventsOf, eventsOfEveryone, makeFeed, startPoll, type Feed } from './event-feed.ts'
 
 const POLL_MS = 5_000
 /** Parts of the streams whose heartbeats are sent together, so that they never hold up other requests for long. */
@@ -72,7 +74,6 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
   /** By the account that opened them, whose limit they count against. */
   const streams = new Map<string, Set<Stream>>()
   const ofEveryone = new Set<Stream>()
-  const running = new Set<Promise<void>>()
   /** What the streams read, by account, while one follows it. */
   const feeds = new Map<string, Feed>()
   const feedOfEveryone = makeFeed(eventsOfEveryone(db))
@@ -100,6 +101,17 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
     },
   })
 
+  const leave = (stream: Stream): void => {
+    const { accountId } = stream
+    const ofAccount = streams.get(accountId)
+    heartbeats.leave(stream)
+    ofEveryone.delete(stream)
+    ofAccount?.delete(stream)
+    if (ofAccount === undefined || ofAccount.size > 0) return
+    streams.delete(accountId)
+    feeds.delete(accountId)
+  }
+
   return {
     open: async ({ accountId }, { of, after, stillValid = always, credential }, response) => {
       const ofAccount = streams.get(accountId) ?? new Set<Stream>()
@@ -107,33 +119,21 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
       if (ofAccount.size >= settings.perAccount) return tooMany(settings)
       const feed = of === 'everyone' ? feedOfEveryone : (feeds.get(accountId) ?? makeFeed(eventsOf(db, accountId)))
       if (of === 'account') feeds.set(accountId, feed)
-      const stream = makeStream(feed, response, settings)
+      const stream = new Stream(accountId, feed, settings.bufferedBytes, leave)
       // Added before the first await, so that concurrent requests cannot exceed the limit.
       streams.set(accountId, ofAccount.add(stream))
       if (of === 'everyone') ofEveryone.add(stream)
-      const leave = (): void => {
-        ofAccount.delete(stream)
-        ofEveryone.delete(stream)
-        if (ofAccount.size > 0 || streams.get(accountId) !== ofAccount) return
-        streams.delete(accountId)
-        feeds.delete(accountId)
-      }
       try {
         const start = after ?? (await feed.newestId())
-        if (start === undefined) {
-          leave()
-          return eventsNotSettled()
+        if (start === undefined || closed) {
+          leave(stream)
+          return closed ? fail('server_stopping') : eventsNotSettled()
         }
-        const quit = heartbeats.join(stream, stillValid, credential ?? stream)
-        const run = stream.run(start).finally(() => {
-          running.delete(run)
-          quit()
-          leave()
-        })
-        running.add(run)
+        heartbeats.join(stream, stillValid, credential ?? stream)
+        stream.start(response, start)
         return ok(undefined)
       } catch (error) {
-        leave()
+        leave(stream)
         throw error
       }
     },
@@ -144,8 +144,9 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
     close: async () => {
       closed = true
       clearInterval(poll)
-      for (const stream of all()) stream.end()
-      await Promise.all(running)
+      const ending = all()
+      for (const stream of ending) stream.end()
+      await Promise.all(ending.map(async ({ writing }) => writing))
       heartbeats.stop()
     },
   }
@@ -154,13 +155,15 @@ export function makeEventStreams(app: App, options: Partial<Settings> = {}): Eve
 const always = (): Promise<boolean> => Promise.resolve(true)
 
 interface Heartbeats {
-  /** Streams with the same `group` share the check of their key. Returns how to leave. */
-  join(stream: Stream, stillValid: () => Promise<boolean>, group: unknown): () => void
+  /** Streams with the same `key` share the check of their credential. */
+  join(stream: Stream, stillValid: () => Promise<boolean>, key: unknown): void
+  leave(stream: Stream): void
   stop(): void
 }
 
 /** The streams of one credential: at most as many as an account may have. */
 interface Group {
+  readonly key: unknown
   readonly streams: Set<Stream>
   readonly stillValid: () => Promise<boolean>
   readonly part: Set<Group>
@@ -180,16 +183,18 @@ function startHeartbeats(everyMs: number): Heartbeats {
     join: (stream, stillValid, key) => {
       // Into the part that comes last, so that the first heartbeat is a whole period away.
       const part = parts[turn] ?? new Set<Group>()
-      const group = groups.get(key) ?? { streams: new Set<Stream>(), stillValid, part, isChecking: false }
+      const group = groups.get(key) ?? { key, streams: new Set<Stream>(), stillValid, part, isChecking: false }
       groups.set(key, group)
       group.part.add(group)
       group.streams.add(stream)
-      return () => {
-        group.streams.delete(stream)
-        if (group.streams.size > 0) return
-        group.part.delete(group)
-        if (groups.get(key) === group) groups.delete(key)
-      }
+      stream.group = group
+    },
+    leave: (stream) => {
+      const { group } = stream
+      group?.streams.delete(stream)
+      if (group === undefined || group.streams.size > 0) return
+      group.part.delete(group)
+      if (groups.get(group.key) === group) groups.delete(group.key)
     },
     stop: () => clearInterval(timer),
   }
@@ -211,78 +216,129 @@ function tooMany({ perAccount, heartbeatMs }: Settings): Failure {
   return fail('too_many_streams', { limit: perAccount, streams: 'event', retryAfterMs: heartbeatMs })
 }
 
-interface Stream {
-  /** Writes until the stream ends. Never throws. */
-  run(after: bigint): Promise<void>
-  wake(): void
-  end(): void
+/** The connection of a stream: a response of node:http, or a socket of our own. */
+type Connection = ServerResponse | Socket
+
+/** At rest it holds no promise and no request, only what it needs to go on. */
+class Stream {
+  readonly accountId: string
+  group: Group | undefined
+  /** While events are read and written. Never rejects. */
+  writing: Promise<void> | undefined
+  readonly #feed: Feed
+  readonly #bufferedBytes: number
+  readonly #left: (stream: Stream) => void
+  #connection: Connection | undefined
+  #last = 0n
+  #hasNew = false
+  #isOver = false
+  #resume: (() => void) | undefined
+  /** What a client that reads nothing had been sent at the last heartbeat. */
+  #stalledAt: number | undefined
+
+  constructor(accountId: string, feed: Feed, bufferedBytes: number, left: (stream: Stream) => void) {
+    this.accountId = accountId
+    this.#feed = feed
+    this.#bufferedBytes = bufferedBytes
+    this.#left = left
+  }
+
+  /** Owns the response from now on. */
+  start(response: ServerResponse, after: bigint): void {
+    this.#last = after
+    if (response.destroyed) return this.end()
+    this.#connection = begin(response)
+    this.#connection.on('close', () => this.end()).on('error', ignore)
+    this.wake()
+  }
+
+  /** There may be new events. */
+  wake(): void {
+    this.#hasNew = true
+    if (this.#connection === undefined || this.#isOver || this.writing !== undefined) return
+    this.writing = this.#write()
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#resume?.()
+    this.#left(this)
+    if (this.#connection !== undefined) close(this.#connection)
+  }
+
   /** Drops a client that has read nothing since the last call. */
-  dropIfStalled(): void
-  heartbeat(): void
-}
-
-function makeStream(feed: Feed, response: ServerResponse, settings: Settings): Stream {
-  let isOver = false
-  let hasNew = true
-  let resume = (): void => {}
-  const pause = (): Promise<void> => new Promise((resolve) => (resume = resolve))
-  const wake = (): void => {
-    hasNew = true
-    resume()
-  }
-  const end = (): void => {
-    isOver = true
-    resume()
+  dropIfStalled(): void {
+    const connection = this.#connection
+    if (connection === undefined || connection.writableLength === 0) {
+      this.#stalledAt = undefined
+      return
+    }
+    const sent = sentBytes(connection)
+    if (sent === this.#stalledAt) connection.destroy()
+    this.#stalledAt = sent
   }
 
-  const write = async ({ bytes }: Frame): Promise<void> => {
-    response.write(bytes)
-    // Buffer full: wait until it is empty. A heartbeat drops a client that never reads.
-    while (!isOver && response.writableLength > settings.bufferedBytes) await pause()
+  heartbeat(): void {
+    const connection = this.#connection
+    if (!this.#isOver && connection?.writableLength === 0) connection.write(sseHeartbeatBytes)
   }
 
-  let sentBefore = -1
-  const dropIfStalled = (): void => {
-    const sent = response.socket === null ? 0 : response.socket.bytesWritten - response.socket.writableLength
-    if (response.writableLength > 0 && sent === sentBefore) response.destroy()
-    sentBefore = sent
-  }
-  const heartbeat = (): void => {
-    if (!isOver && response.writableLength === 0) response.write(sseHeartbeatBytes)
-  }
-
-  const run = async (after: bigint): Promise<void> => {
-    response
-      .once('close', end)
-      .on('error', end)
-      .on('drain', () => resume())
-    if (response.destroyed) return
-    // The end of the connection is the end of the stream: chunks would be two more pieces per write.
-    response.removeHeader('transfer-encoding')
-    response.writeHead(200, headers).write(sseHeartbeatBytes)
+  async #write(): Promise<void> {
     try {
-      let last = after
-      while (!isOver) {
-        if (!hasNew) await pause()
-        if (!hasNew) continue
-        hasNew = false
-        const batch = await feed.framesAfter(last)
-        for (const frame of batch) {
-          if (isOver) break
-          await write(frame)
-          last = frame.id
+      while (this.#hasNew && !this.#isOver) {
+        this.#hasNew = false
+        const batch = await this.#feed.framesAfter(this.#last)
+        for (const { id, bytes } of batch) {
+          if (this.#isOver) return
+          await this.#send(bytes)
+          this.#last = id
         }
-        if (batch.length === BATCH_ROWS) hasNew = true
+        if (batch.length === BATCH_ROWS) this.#hasNew = true
       }
     } catch {
       // The database is down. The client reconnects with its last id, here or elsewhere.
+      this.end()
     } finally {
-      end()
-      response.end()
+      // Together with the last look at `#hasNew`, so that no wake-up is lost.
+      this.writing = undefined
     }
   }
-  return { run, wake, end, dropIfStalled, heartbeat }
+
+  async #send(bytes: Buffer): Promise<void> {
+    const connection = this.#connection
+    if (connection === undefined) return
+    connection.write(bytes)
+    if (connection.writableLength <= this.#bufferedBytes) return
+    // Wait until it is empty. A heartbeat drops a client that never reads.
+    await new Promise<void>((resolve) => {
+      this.#resume = resolve
+      connection.once('drain', resolve)
+    })
+    this.#resume = undefined
+  }
 }
+
+/** Sends the head and a first heartbeat. */
+function begin(response: ServerResponse): Connection {
+  // The end of the connection is the end of the stream: chunks would be two more pieces per write.
+  response.removeHeader('transfer-encoding')
+  response.writeHead(200, headers).write(sseHeartbeatBytes)
+  return response instanceof BareResponse ? response.release() : response
+}
+
+function close(connection: Connection): void {
+  if (connection instanceof Socket) connection.destroySoon()
+  else connection.end()
+}
+
+function sentBytes(connection: Connection): number {
+  const socket = connection instanceof Socket ? connection : connection.socket
+  return socket === null ? 0 : socket.bytesWritten - socket.writableLength
+}
+
+/** 'close' follows. */
+function ignore(): void {}
 
 const sseHeartbeatBytes = Buffer.from(sseHeartbeat)
 
