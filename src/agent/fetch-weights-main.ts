@@ -1,11 +1,13 @@
 /**
  * A program of the image `berth/engine`: the init container of pods with weights.
  *
- *   fetch-weights.mjs /.berth/weights.json
+ *   fetch-weights.mjs /.berth/weights.json [--shared]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { podWeights } from '../contract/pod-weights.ts'
+import { systemClock } from '../base/instant.ts'
+import { podWeights, SHARED_FLAG } from '../contract/pod-weights.ts'
 import { fetchWeights } from './fetch-weights.ts'
+import { fetchSharedWeights } from './shared-weights.ts'
 
 /** Kubernetes shows its text as the reason of a failure. */
 const TERMINATION_LOG = '/dev/termination-log'
@@ -14,7 +16,10 @@ const stopping = new AbortController()
 process.once('SIGTERM', () => stopping.abort())
 const order = podWeights.parse(JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')))
 const write = (line: string): void => void process.stdout.write(`${line}\n`)
-const got = await fetchWeights(order, { write, signal: stopping.signal })
+const options = { write, signal: stopping.signal }
+const got = process.argv.includes(SHARED_FLAG)
+  ? await fetchSharedWeights(order, { ...options, clock: systemClock })
+  : await fetchWeights(order, options)
 if (!got.ok) {
   process.stderr.write(`${got.message}\n`)
   writeFileSync(TERMINATION_LOG, got.message)

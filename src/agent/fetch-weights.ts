@@ -25,27 +25,53 @@ type File = PodWeights['files'][number]
 
 /** A failure is final: a server that cannot answer now is asked again. */
 export async function fetchWeights(order: PodWeights, options: FetchWeightsOptions): Promise<Result<void>> {
-  const { server, authorization, allowPrivate, folder, files } = order
+  const parts = path.join(order.folder, PARTS)
+  const got = await downloadWeights(order, parts, options)
+  if (!got.ok) return got
+  await placeWeights(order.files, parts, order.folder)
+  await fs.rm(parts, { recursive: true })
+  return ok(undefined)
+}
+
+/** Each content once, into `parts`, by its digest. */
+export async function downloadWeights(
+  { server, authorization, allowPrivate, files, workloadId }: PodWeights,
+  parts: string,
+  options: FetchWeightsOptions,
+): Promise<Result<void>> {
   const source = makeHostFiles({ server, authorize: () => authorization, allowPrivate })
   const unique = [...new Map(files.map((file) => [file.sha256, file])).values()]
-  const total = unique.reduce((sum, { bytes }) => sum + bytes, 0)
+  const total = totalBytes(files)
   const report = byteProgress('downloading the weights', options.write)
   try {
-    await fs.mkdir(path.join(folder, PARTS), { recursive: true })
+    await fs.mkdir(parts, { recursive: true })
     let done = 0
     for (const file of unique) {
-      const whole = path.join(folder, PARTS, file.sha256)
       const before = done
       const onBytes = (bytes: number): void => report(before + bytes, total)
-      const got = await fetchFile(source, order.workloadId, file, whole, { ...options, onBytes })
+      const whole = path.join(parts, file.sha256)
+      const got = await fetchFile(source, workloadId, file, whole, { ...options, onBytes })
       if (!got.ok) return got
       done += file.bytes
     }
-    for (const file of files) await place(folder, file)
-    await fs.rm(path.join(folder, PARTS), { recursive: true })
     return ok(undefined)
   } finally {
     await source.close()
+  }
+}
+
+/** Of the contents, each counted once. */
+export function totalBytes(files: readonly File[]): number {
+  return [...new Map(files.map((file) => [file.sha256, file.bytes])).values()].reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/** Links them to their paths. Two paths may have the same content. */
+export async function placeWeights(files: readonly File[], parts: string, folder: string): Promise<void> {
+  for (const { path: at, sha256 } of files) {
+    const target = path.join(folder, at)
+    await fs.mkdir(path.dirname(target), { recursive: true })
+    await fs.rm(target, { force: true })
+    await fs.link(path.join(parts, sha256), target)
   }
 }
 
@@ -71,15 +97,7 @@ async function fetchFile(
   return ok(undefined)
 }
 
-/** Two paths may have the same content. */
-async function place(folder: string, { path: at, sha256 }: File): Promise<void> {
-  const target = path.join(folder, at)
-  await fs.mkdir(path.dirname(target), { recursive: true })
-  await fs.rm(target, { force: true })
-  await fs.link(path.join(folder, PARTS, sha256), target)
-}
-
-async function exists(file: string): Promise<boolean> {
+export async function exists(file: string): Promise<boolean> {
   return fs.stat(file).then(
     () => true,
     (error: NodeJS.ErrnoException) => {

@@ -5,6 +5,11 @@ import { hostWeights } from './weights.ts'
 /** In `Authorization`, before the token of a pod. */
 export const POD_SCHEME = 'Berth-Pod'
 
+/** Where a storage claim that pods of one node share has the files, once all of them are there. */
+export const SHARED_FOLDER = 'files'
+/** Tells the program that other pods may use its folder at the same time. */
+export const SHARED_FLAG = '--shared'
+
 export const podWeights = z.object({
   /** As the pod reaches it, without a slash at the end. */
   server: z.url(),
