@@ -29,6 +29,7 @@ import { resourceClaimSuite } from './kubernetes/resource-claims.ts'
 import { settingSuite } from './kubernetes/settings.ts'
 import { virtualMachineSuite } from './kubernetes/virtual-machines.ts'
 import { volumeSuite } from './kubernetes/volumes.ts'
+import { weightsCacheSuite } from './kubernetes/weights-cache.ts'
 
 const START_MS = 60 * 60_000
 const signal = new AbortController().signal
@@ -77,6 +78,7 @@ describe.skipIf(missing !== undefined)(`Kubernetes${skipped}`, () => {
   )
 
   volumeSuite(() => cluster)
+  weightsCacheSuite(() => cluster)
   resourceClaimSuite(() => cluster)
   settingSuite(() => cluster)
   virtualMachineSuite(() => cluster)

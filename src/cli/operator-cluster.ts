@@ -18,6 +18,7 @@ const checkLabels = {
   network_policy: 'accounts are apart on the network',
   secrets: 'Berth cannot read secrets',
   storage: 'volumes',
+  weights_cache: 'weights once per node',
   pod_metrics: 'CPU and memory of rentals',
   gpu_metrics: 'GPU use of rentals',
   virtual_machines: 'virtual machines',

@@ -30,6 +30,7 @@ const clusterChecks = [
   'network_policy',
   'secrets',
   'storage',
+  'weights_cache',
   'pod_metrics',
   'gpu_metrics',
   'virtual_machines',

@@ -41,6 +41,11 @@ export interface Driver {
    * Absent: it leaves nothing, or `companions` finds it.
    */
   discard?(tag: string, signal: AbortSignal): Promise<void>
+  /**
+   * Removes what it keeps for later orders and has kept for long enough, such as cached weights. Called every half minute;
+   * it decides itself how often it looks. Absent: it keeps nothing.
+   */
+  tidy?(signal: AbortSignal): Promise<void>
   /** All machines whose tag starts with the prefix. */
   list(tagPrefix: string, signal: AbortSignal): Promise<EngineMachine[]>
   /** Absent: the engine has no volumes. */

@@ -7,13 +7,13 @@
  *   store/<sha256>.part       an unfinished download
  *   sets/<set id>/<path>      links to the files
  */
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { toDate, type Clock } from '../base/instant.ts'
 import { ok, type Result } from '../contract/result.ts'
 import type { HostWeights } from '../contract/weights.ts'
+import { weightsSetId } from '../domain/weights-set.ts'
 import { makeDiskBudget, unlessGone, type Room } from './disk-budget.ts'
 import type { HostFiles } from './host-files.ts'
 import { syncFolder } from './manifest.ts'
@@ -76,9 +76,8 @@ class DiskWeightsCache implements WeightsCache {
     this.#budget = makeDiskBudget({ ...options, dir: this.#store, limitBytes: options.budgetBytes })
   }
 
-  idOf({ files }: HostWeights): string {
-    const all = files.map(({ path: at, sha256 }) => `${at} ${sha256}`).toSorted()
-    return createHash('sha256').update(all.join('\n')).digest('hex').slice(0, 32)
+  idOf(weights: HostWeights): string {
+    return weightsSetId(weights)
   }
 
   folderOf(weights: HostWeights): string {

@@ -2,7 +2,7 @@
  * Destroys orphans at the engines: machines of ended rentals, deleted volumes, duplicates under one tag, and companions
  * (keys, addresses) of orders that have ended or moved to another engine. A tag that
  * the database does not know is left alone and reported by the audit: the database was restored from a backup, and a
- * person must decide.
+ * person must decide. What a driver caches for later orders it tidies itself.
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
@@ -52,6 +52,7 @@ async function reapDriver(
       },
     )
     await sweepCompanions(app, driver, onReaped, signal)
+    await driver.tidy?.(callSignal(signal, driver.callTimeoutMs))
     await eachOf(
       orphanVolumes.filter((one) => one.endIt),
       1,

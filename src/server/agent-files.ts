@@ -90,7 +90,8 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     if (tag !== image.value.tag) return refuse(reply, fail('no_such_download'))
     return sender(request, reply, image.value)
   })
-  server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, { exposeHeadRoute: false }, async (request, reply) => {
+  const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
+  server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, weightsRoute, async (request, reply) => {
     const { workloadId, sha256 } = request.params as { workloadId: string; sha256: string }
     const { app } = options
     const { authorization } = request.headers

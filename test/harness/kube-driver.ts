@@ -39,6 +39,8 @@ interface OrdersOf {
   /** What all orders run. */
   readonly program?: Partial<Program>
   readonly account?: string
+  /** Lets pods download weights. */
+  readonly downloadAs?: string
   readonly clock?: Clock
 }
 
@@ -46,7 +48,7 @@ interface OrdersOf {
 export async function openDriver(
   lab: KubeCluster,
   settings: Readonly<Record<string, unknown>> = {},
-  { program = {}, account = ACCOUNT, clock = systemClock }: OrdersOf = {},
+  { program = {}, account = ACCOUNT, clock = systemClock, downloadAs }: OrdersOf = {},
 ): Promise<OpenDriver> {
   const line = await openKubeLine(lab.server, lab.keys)
   const { kubeconfig } = await lab.berthConfig({ server: line.url })
@@ -76,6 +78,7 @@ export async function openDriver(
     orderOf: async (tag) => ({
       accountId: account,
       program: { ...programOf(orders.get(tag)?.workload ?? emptyWorkload), ...program },
+      ...(downloadAs === undefined ? {} : { downloadAs }),
     }),
     listOrders: async () => [],
     accountOfVolume: async () => account,

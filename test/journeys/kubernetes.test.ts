@@ -267,6 +267,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
         ['network_policy', 'not_enforced'],
         ['secrets', 'enforced'],
         ['storage', 'available'],
+        ['weights_cache', 'available'],
         ['pod_metrics', 'not_available'],
         ['gpu_metrics', 'not_available'],
         ['virtual_machines', 'not_available'],

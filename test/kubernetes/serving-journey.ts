@@ -1,13 +1,15 @@
-/** A model on a Kubernetes cluster: our own engine in a pod, with weights that the pod downloads from the server. */
+/** A model on a Kubernetes cluster: our own engine in pods, with weights that their node downloads from the server once. */
 import path from 'node:path'
 import { expect, inject, test } from 'vitest'
 import { namespaceOf } from '../../src/engines/kubernetes/names.ts'
-import { podObject } from '../../src/engines/kubernetes/objects.ts'
+import { claimStatus, podObject } from '../../src/engines/kubernetes/objects.ts'
+import { claimsOf } from '../../src/engines/kubernetes/volumes.ts'
 import { makeEngineImages } from '../../src/models/engine-image.ts'
 import { writeTinyGguf } from '../../src/sim/tiny-gguf.ts'
 import { succeed } from '../harness/journey.ts'
 import type { KubeCluster } from '../harness/kube-cluster.ts'
 import { storeWeights } from '../harness/stored-weights.ts'
+import type { TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 import type { KubeJourney } from './volume-journey.ts'
 
@@ -36,7 +38,7 @@ export function servingConfig(cluster: KubeCluster, port: number): object {
 
 export function servingJourney(get: () => KubeJourney): void {
   test(
-    'a deployment serves chats from a pod, with weights that the pod has downloaded and nobody else can',
+    'a deployment serves chats from pods, with weights that their node has downloaded once and nobody else can',
     async () => {
       const { server, ada, cluster } = get()
       await sideLoad(cluster, server.dataDir)
@@ -47,7 +49,7 @@ export function servingJourney(get: () => KubeJourney): void {
         forEveryone: true,
         recipe: { name: 'berth-engine', weights },
         gpus: { count: 1 },
-        replicas: { min: 0, max: 1 },
+        replicas: { min: 2, max: 2 },
         hourlyBudgetUsd: '1.00',
       })
       const messages = [{ role: 'user', content: 'Hello' }]
@@ -60,12 +62,18 @@ export function servingJourney(get: () => KubeJourney): void {
         messages,
         max_tokens: 4,
       })
-      const shown = await succeed(server.operator, 'GET', `/v2/deployments/${made.id}`)
-      expect([asked.status, JSON.stringify(asked.body), shown.replicas]).toMatchObject([
-        200,
-        expect.stringContaining('"completion_tokens":'),
-        [{ state: 'ready', node: get().node.id }],
-      ])
+      expect([asked.status, JSON.stringify(asked.body)]).toEqual([200, expect.stringContaining('"completion_tokens":')])
+      const shown = await waitFor(
+        'both replicas',
+        async () => {
+          const now = await succeed(server.operator, 'GET', `/v2/deployments/${made.id}`)
+          const ready = now.replicas.filter(({ state }: { state: string }) => state === 'ready')
+          return ready.length === 2 ? now : undefined
+        },
+        START_MS,
+      )
+      expect(shown.replicas).toMatchObject([{ node: get().node.id }, { node: get().node.id }])
+      expect(await downloadsOf(server)).toEqual(['200 1'])
       const account = await server.app.database.db
         .selectFrom('rental')
         .select('account_id')
@@ -74,6 +82,11 @@ export function servingJourney(get: () => KubeJourney): void {
       const namespace = namespaceOf('berth', account.account_id)
       const { items } = await cluster.admin.list(`/api/v1/namespaces/${namespace}/pods`, podObject, { signal })
       const [tag = ''] = items.map(({ metadata }) => metadata.name)
+      const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`
+      const kept = async () => (await cluster.admin.list(claims, claimStatus, { signal })).items
+      const [claim, ...more] = await kept()
+      expect([claim?.status?.phase, more]).toEqual(['Bound', []])
+      expect(items.map((pod) => claimsOf(pod))).toEqual([[claim?.metadata.name], [claim?.metadata.name]])
       for (const authorization of ['Berth-Pod of-nobody', `Bearer ${ada.key}`]) {
         const refused = await server.anonymous('GET', `/v2/agent/weights/${tag}/${sha256}`, undefined, {
           authorization,
@@ -90,9 +103,18 @@ export function servingJourney(get: () => KubeJourney): void {
         const left = await cluster.admin.list(`/api/v1/namespaces/${namespace}/pods`, podObject, { signal })
         return left.items.length === 0
       })
+      // The next replica on the node finds the weights.
+      expect((await kept()).map(({ metadata }) => metadata.name)).toEqual([claim?.metadata.name])
     },
     2 * START_MS,
   )
+}
+
+/** Requests for weights by status, as the server counts them. */
+async function downloadsOf({ operator }: TestServer): Promise<string[]> {
+  const { body } = await operator('GET', '/metrics')
+  const counted = /^berth_http_requests_total\{operation="downloadWeights",status="(\d+)"\} (\d+)$/gm
+  return [...String(body).matchAll(counted)].map(([, status, count]) => `${status} ${count}`)
 }
 
 /** As an operator without a registry does it on each node. */

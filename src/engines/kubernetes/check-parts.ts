@@ -1,4 +1,4 @@
-/** Parts that a cluster may lack: storage, measurements. Nothing depends on them but what they are for. */
+/** Parts that a cluster may lack: storage, cached weights, measurements. Nothing depends on them but what they are for. */
 import { z } from 'zod'
 import type { ClusterCheck } from '../../contract/cluster.ts'
 import { hasStatus } from './api.ts'
@@ -11,6 +11,7 @@ import { VIRTUAL_MACHINES } from './virtual-machine.ts'
 export async function checkParts(cluster: Cluster, signal: AbortSignal): Promise<ClusterCheck[]> {
   return Promise.all([
     checkStorage(cluster, signal),
+    checkWeightsCache(cluster, signal),
     checkPodMetrics(cluster, signal),
     checkGpuMetrics(cluster, signal),
     checkVirtualMachines(cluster, signal),
@@ -26,6 +27,21 @@ async function checkStorage({ api, config }: Cluster, signal: AbortSignal): Prom
   if (found === undefined) return notAvailable(check, `There is no storage class ${name}.`)
   const grows = found.allowVolumeExpansion === true ? 'can grow' : 'cannot grow'
   return available(check, `Volumes of the class ${name} ${grows}.`)
+}
+
+/** Without it, each replica of a model downloads its own copy of the weights. */
+async function checkWeightsCache({ api, config }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {
+  const check = 'weights_cache'
+  const { storage, serving } = config
+  const own = 'Each replica downloads its own weights'
+  if (serving === undefined) return notAvailable(check, 'The settings of the cluster have no section serving.')
+  if (storage === undefined) return notAvailable(check, `${own}: the settings of the cluster name no storage class.`)
+  if (serving.cache.gbPerNode === 0) return notAvailable(check, `${own}: serving.cache.gbPerNode is 0.`)
+  const path = `/apis/storage.k8s.io/v1/storageclasses/${storage.class}`
+  const found = await api.find(path, storageClassObject, { signal })
+  if (found === undefined) return notAvailable(check, `${own}: there is no storage class ${storage.class}.`)
+  const { gbPerNode, days } = serving.cache
+  return available(check, `Each node keeps up to ${gbPerNode} GB of weights for ${days} days without use.`)
 }
 
 async function checkPodMetrics({ api }: Cluster, signal: AbortSignal): Promise<ClusterCheck> {

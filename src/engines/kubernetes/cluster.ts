@@ -28,11 +28,15 @@ export class Cluster {
   readonly config: ClusterConfig
   readonly api: KubernetesApi
   readonly view: ClusterView
+  readonly tagPrefix: string
+  /** When its cached weights were last looked at. undefined: not since the start. */
+  tidiedAt: Instant | undefined
   /** When it last listed its pods. undefined: not since the start. */
   listedAt: Instant | undefined
 
   constructor({ config, access, tagPrefix, changed, warn }: ClusterOptions) {
     this.config = config
+    this.tagPrefix = tagPrefix
     this.api = new KubernetesApi(access)
     this.view = new ClusterView({ api: this.api, config, tagPrefix, changed, warn })
     this.view.start()

@@ -81,6 +81,15 @@ const clusterConfig = z.strictObject({
         .array(z.union([z.cidrv4(), z.cidrv6()]))
         .max(20)
         .default([]),
+      /** Weights that nodes keep, on storage of `storage.class`. */
+      cache: z
+        .strictObject({
+          /** 0: each replica downloads its own copy. */
+          gbPerNode: z.number().min(0).max(1_000_000).default(500),
+          /** Without use, before they are removed. */
+          days: z.number().min(0).max(3_650).default(7),
+        })
+        .prefault({}),
     })
     .optional(),
   podSecurity: z.enum(['baseline', 'restricted']).default('baseline'),

@@ -3,10 +3,12 @@
  * accepts a pod for which there is no room and leaves it waiting; such a pod is removed again, and the order refused.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '../../base/instant.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import { openPortsOf } from '../../domain/workload.ts'
 import type { CreateOutcome } from '../driver.ts'
 import { NeverStarts } from '../runtime.ts'
+import type { Warn } from './answering.ts'
 import { ApiRefused, hasStatus, type KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import type { ClusterConfig } from './config.ts'
@@ -16,11 +18,12 @@ import { checkImage } from './image-rule.ts'
 import { externalIdOf, podPath, readExternalId, TAG_ANNOTATION, type PodAddress } from './names.ts'
 import { limitsDisk } from './node-offer.ts'
 import { anyObject, claimStatus, podObject, type PodObject } from './objects.ts'
-import { podObjects } from './pod-spec.ts'
+import { podObjects, type PodOrder } from './pod-spec.ts'
 import { sentence } from './pod-state.ts'
 import { ensureNamespace } from './tenant-namespace.ts'
 import { claimPath, claimsOf } from './volumes.ts'
 import { whyNoDiskFor } from './weights.ts'
+import { ensureWeightsClaim, removeWeightsClaim } from './weights-claim.ts'
 import type { KubernetesWorld } from './world.ts'
 
 /** A new namespace has no service account and no counted quota for a moment. */
@@ -29,7 +32,15 @@ const NAMESPACE_READY_MS = 10_000
 const NO_ROOM_MS = 2_000
 /** After this the pod is left waiting: the scheduler is slow or away. */
 const SCHEDULED_MS = 10_000
+/** How the scheduler words it. */
+const REFUSED_VOLUME = /volume/i
 const POLL_MS = { first: 100, growth: 1.4, last: 1_000 } as const
+
+export interface CreateTools {
+  readonly world: KubernetesWorld
+  readonly clock: Clock
+  readonly warn: Warn
+}
 
 export type Refused = CreateOutcome & { readonly kind: 'refused' }
 
@@ -37,9 +48,10 @@ export async function createPod(
   cluster: Cluster,
   tag: string,
   spec: EngineSpec,
-  world: KubernetesWorld,
+  tools: CreateTools,
   signal: AbortSignal,
 ): Promise<CreateOutcome> {
+  const { world } = tools
   const [claim] = spec.nodes
   if (spec.kind !== 'container' || claim === undefined || spec.nodes.length !== 1) {
     return refused('wrong_kind', 'This cluster runs containers on one node only.')
@@ -50,19 +62,13 @@ export async function createPod(
   if (node === undefined) return refused('no_capacity', `Node ${claim.machineId} has left the cluster.`)
   const image = await nameImage(cluster, spec)
   if (typeof image !== 'string') return image
-  const tooLarge = whyNoDiskFor(order.program, spec.resources.storageGb)
-  if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
-  const { config } = cluster
-  const { api } = cluster
+  const { config, api } = cluster
   const namespace = await ensureNamespace(api, config, order.accountId, signal)
   const unusable = await refuseVolumes(cluster, spec, namespace, node.metadata.name, signal)
   if (unusable !== undefined) return unusable
-  const {
-    name,
-    pod,
-    secrets,
-    claim: gpus,
-  } = podObjects({
+  await world.openPorts(tag, openPortsOf(spec))
+  const { accountId, program } = order
+  const parts = {
     tag,
     spec,
     ...order,
@@ -71,7 +77,28 @@ export async function createPod(
     node: node.metadata.name,
     image,
     limitsDisk: limitsDisk(node),
-  })
+  }
+  const place = async (weightsClaim: string | undefined): Promise<CreateOutcome> => {
+    const tooLarge = weightsClaim === undefined ? whyNoDiskFor(program, spec.resources.storageGb) : undefined
+    if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
+    return placePod(cluster, { ...parts, weightsClaim }, signal)
+  }
+  const { weights } = program
+  if (weights === undefined) return place(undefined)
+  const at = { accountId, namespace, node: node.metadata.name, weights }
+  const shared = await ensureWeightsClaim(cluster, at, tools, signal)
+  const outcome = await place(shared)
+  if (shared === undefined || outcome.kind === 'created' || !REFUSED_VOLUME.test(outcome.message)) return outcome
+  // Its storage is not for this node, as with classes that choose a zone before they know the pod.
+  await removeWeightsClaim(cluster, { namespace, name: shared }, signal)
+  tools.warn(new Error(outcome.message), `cluster ${config.name}: weights cannot be cached on ${node.metadata.name}`)
+  return place(undefined)
+}
+
+async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal): Promise<CreateOutcome> {
+  const { api, config } = cluster
+  const { tag, namespace } = order
+  const { name, pod, secrets, claim: gpus } = podObjects(order)
   const address: PodAddress = { cluster: config.name, namespace, name }
   const applyParts = async (owner: object): Promise<void> => {
     if (gpus !== undefined) {
@@ -83,7 +110,6 @@ export async function createPod(
       await api.apply(path, { ...secret, metadata: { ...secret.metadata, ...owner } }, anyObject, { signal })
     }
   }
-  await world.openPorts(tag, openPortsOf(spec))
   // Before the pod, which would wait for them: a crash in between must not leave a pod that never starts.
   const made = await applyParts({}).then(
     () => postPod(api, address, tag, pod, signal),

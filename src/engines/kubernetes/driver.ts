@@ -23,6 +23,7 @@ import { openStream } from './streams.ts'
 import { listVirtualMachines } from './list-virtual-machines.ts'
 import { kubernetesVolumes } from './volumes.ts'
 import { isDownloading, readProgress } from './weights.ts'
+import { tidyWeights } from './weights-claim.ts'
 import type { KnownOrder, KubernetesWorld } from './world.ts'
 
 const CALL_TIMEOUT_MS = 30_000
@@ -95,7 +96,7 @@ export function kubernetesDriver(
       signal.throwIfAborted()
       const cluster = clusters.find(({ config }) => config.name === spec.clusterName)
       if (cluster?.config.virtualMachines !== undefined) return createVirtualMachine(cluster, tag, spec, world, signal)
-      if (cluster !== undefined) return createPod(cluster, tag, spec, world, signal)
+      if (cluster !== undefined) return createPod(cluster, tag, spec, options, signal)
       return {
         kind: 'refused',
         reason: 'no_capacity',
@@ -123,6 +124,10 @@ export function kubernetesDriver(
         { cluster: order.clusterName, namespace, name: podNameOf(tag) },
         signal,
       )
+    },
+    async tidy(signal) {
+      signal.throwIfAborted()
+      await ofAnswering(clusters, (cluster) => tidyWeights(cluster, options, signal), warn)
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()

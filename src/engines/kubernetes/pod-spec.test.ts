@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { emptyWorkload, programOf } from '../../domain/workload.ts'
-import { podWeights } from '../../contract/pod-weights.ts'
+import { podWeights, SHARED_FOLDER } from '../../contract/pod-weights.ts'
 import { sampleSpec } from '../conformance-bench.ts'
 import { parseClusters } from './config.ts'
 import { namespaceOf, podNameOf, readExternalId } from './names.ts'
@@ -111,6 +111,7 @@ test('weights are downloaded before the program starts, and the program cannot c
     engineImage: 'reg.example/berth/engine:1',
     serverUrl: 'https://berth.example',
     allowedAddresses: [],
+    cache: { gbPerNode: 100, days: 7 },
   }
   const weights = { mountPath: '/models', files: [{ path: 'a.gguf', bytes: 7, sha256: 'f'.repeat(64) }] }
   const program = { ...programOf(emptyWorkload), weights }
@@ -129,6 +130,16 @@ test('weights are downloaded before the program starts, and the program cannot c
   const read = Buffer.from(secrets[0]?.data['weights'] ?? '', 'base64').toString()
   expect(podWeights.parse(JSON.parse(read))).toMatchObject({ workloadId: order().tag, allowPrivate: false })
   expect(() => podObjects(order({ program }))).toThrow('cannot download')
+  const shared = podObjects(order({ ...change, weightsClaim: 'weights-1' })).pod.spec
+  expect(shared.volumes).toContainEqual({ name: 'weights', persistentVolumeClaim: { claimName: 'weights-1' } })
+  expect(shared.securityContext).toMatchObject({ fsGroup: expect.any(Number) })
+  expect(shared.initContainers?.[0]).toMatchObject({ securityContext: { runAsUser: 0, privileged: false } })
+  const mount = { name: 'weights', mountPath: '/models', readOnly: true, subPath: SHARED_FOLDER }
+  expect(shared.containers[0]?.volumeMounts).toContainEqual(mount)
+  const strict = podObjects(
+    order({ ...change, weightsClaim: 'weights-1', config: { ...change.config, podSecurity: 'restricted' } }),
+  ).pod.spec
+  expect(strict.initContainers?.[0]?.securityContext).not.toHaveProperty('runAsUser')
 })
 
 test('weights that do not fit on the disk are refused with the arithmetic', () => {

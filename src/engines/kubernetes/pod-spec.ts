@@ -35,6 +35,8 @@ export interface PodOrder {
   readonly limitsDisk: boolean
   /** Lets the pod download its weights. undefined: it has none. */
   readonly downloadAs?: string | undefined
+  /** The claim with the weights that pods of the node share. undefined: it has its own copy. */
+  readonly weightsClaim?: string | undefined
 }
 
 const BYTES_PER_GB = 1_000_000_000
@@ -86,7 +88,9 @@ export function podObjects(order: PodOrder) {
         securityContext: {
           seccompProfile: { type: 'RuntimeDefault' },
           // Programs of any user in the container can write to its volumes, where the storage knows groups.
-          ...(disks.length === 0 ? {} : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
+          ...(disks.length === 0 && weights?.claim === undefined
+            ? {}
+            : { fsGroup: VOLUME_GROUP, fsGroupChangePolicy: 'OnRootMismatch' }),
         },
         ...(config.runtimeClass === undefined ? {} : { runtimeClassName: config.runtimeClass }),
         ...(registry === null ? {} : { imagePullSecrets: [{ name: pullSecretName(name) }] }),
@@ -98,6 +102,7 @@ export function podObjects(order: PodOrder) {
                 weightsContainer(weights, {
                   resources: { requests: amountsOf(order), limits: amountsOf(order) },
                   securityContext: securityOf(config),
+                  isRestricted: config.podSecurity === 'restricted',
                 }),
               ],
             }),
@@ -172,6 +177,7 @@ export function tolerationsOf({ gpuResource }: ClusterConfig) {
 function containerOf(order: PodOrder, podName: string) {
   const { program, spec, config } = order
   const { mounts, variables } = secretOf(order)
+  const weights = weightsOf(order)
   const amounts = {
     ...amountsOf(order),
     ...(spec.gpuCount === 0 || config.dra !== undefined ? {} : { [config.gpuResource]: String(spec.gpuCount) }),
@@ -207,7 +213,7 @@ function containerOf(order: PodOrder, podName: string) {
         readOnly: true,
       })),
       ...disksOf(spec).map(({ path, readOnly }, n) => ({ name: `volume-${n}`, mountPath: path, readOnly })),
-      ...(program.weights === undefined ? [] : [weightsMount(program.weights)]),
+      ...(weights === undefined ? [] : [weightsMount(weights)]),
     ],
   }
 }
@@ -232,13 +238,20 @@ function securityOf({ podSecurity }: ClusterConfig) {
   }
 }
 
-function weightsOf({ tag, program, config, downloadAs }: PodOrder): WeightsOrder | undefined {
+function weightsOf({ tag, program, config, downloadAs, weightsClaim }: PodOrder): WeightsOrder | undefined {
   const { weights } = program
   if (weights === undefined) return undefined
   // Orders with weights are not placed on clusters that cannot have them (`traits.downloads`).
   if (config.serving === undefined || downloadAs === undefined) throw new Error(`${tag} cannot download its weights.`)
   const { serving } = config
-  return { tag, secretName: secretName(podNameOf(tag)), weights, serving, authorization: downloadAs }
+  return {
+    tag,
+    secretName: secretName(podNameOf(tag)),
+    weights,
+    serving,
+    authorization: downloadAs,
+    claim: weightsClaim,
+  }
 }
 
 /** The volumes of an order, by the names of their claims. */

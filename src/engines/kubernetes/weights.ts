@@ -1,10 +1,11 @@
 /**
  * Weights of models in pods. An init container, which is our engine image with another program, downloads them from the
- * server into a folder of the pod, resumes what was interrupted, and checks every digest. The program itself mounts the
- * folder read-only. How far the download is, is the last line of the init container's log.
+ * server, resumes what was interrupted, and checks every digest: into a storage claim that the pods of a node share
+ * (weights-claim.ts), or into a folder of the pod. The program itself mounts them read-only. How far the download is, is
+ * the last line of the init container's log.
  */
 import type { Program } from '../../contract/agent.ts'
-import type { PodWeights } from '../../contract/pod-weights.ts'
+import { SHARED_FLAG, SHARED_FOLDER, type PodWeights } from '../../contract/pod-weights.ts'
 import type { HostWeights } from '../../contract/weights.ts'
 import type { KubernetesApi } from './api.ts'
 import type { ClusterConfig } from './config.ts'
@@ -30,6 +31,8 @@ export interface WeightsOrder {
   readonly serving: Serving
   /** Lets this pod, and nobody else, download its weights. */
   readonly authorization: string
+  /** The claim that pods of its node share. undefined: it has its own copy. */
+  readonly claim: string | undefined
 }
 
 /** undefined: it fits. */
@@ -59,16 +62,19 @@ export function weightsSecret({ tag, weights, serving, authorization }: WeightsO
 
 /** `resources`: those of the program without its GPUs; they are used one after the other. */
 export function weightsContainer(
-  { weights, serving }: WeightsOrder,
-  common: { readonly resources: object; readonly securityContext: object },
+  { weights, serving, claim }: WeightsOrder,
+  { isRestricted, ...common }: { resources: object; securityContext: object; isRestricted: boolean },
 ) {
+  const { securityContext } = common
   return {
     name: WEIGHTS_CONTAINER,
     image: serving.engineImage,
     // Not a tenant's image, so nobody has to prove that they may use it.
     imagePullPolicy: 'IfNotPresent',
-    command: FETCH_PROGRAM,
+    command: claim === undefined ? FETCH_PROGRAM : [...FETCH_PROGRAM, SHARED_FLAG],
     ...common,
+    // New storage belongs to root, and not every kind knows groups.
+    securityContext: claim === undefined || isRestricted ? securityContext : { ...securityContext, runAsUser: 0 },
     volumeMounts: [
       { name: 'weights', mountPath: weights.mountPath },
       { name: 'weights-order', mountPath: ORDER_FOLDER, readOnly: true },
@@ -76,15 +82,18 @@ export function weightsContainer(
   }
 }
 
-export function weightsVolumes({ secretName }: WeightsOrder) {
+export function weightsVolumes({ secretName, claim }: WeightsOrder) {
   return [
-    { name: 'weights', emptyDir: {} },
+    {
+      name: 'weights',
+      ...(claim === undefined ? { emptyDir: {} } : { persistentVolumeClaim: { claimName: claim } }),
+    },
     { name: 'weights-order', secret: { secretName, items: [{ key: SECRET_KEY, path: ORDER_FILE, mode: 0o444 }] } },
   ]
 }
 
-export function weightsMount({ mountPath }: HostWeights) {
-  return { name: 'weights', mountPath, readOnly: true }
+export function weightsMount({ weights: { mountPath }, claim }: WeightsOrder) {
+  return { name: 'weights', mountPath, readOnly: true, ...(claim === undefined ? {} : { subPath: SHARED_FOLDER }) }
 }
 
 /** Whether it downloads just now. */

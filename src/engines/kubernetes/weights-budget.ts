@@ -1,0 +1,55 @@
+/** Which cached weights go: those that were not used for long, and the least recently used of a node above its budget. */
+import { DAY_MS, MINUTE_MS, type Instant } from '../../base/instant.ts'
+import type { ClusterConfig } from './config.ts'
+
+export interface CachedWeights {
+  readonly namespace: string
+  readonly name: string
+  readonly node: string
+  readonly bytes: number
+  /** When a pod last started with them, or was seen with them. */
+  readonly usedAt: Instant
+  /** A pod has them. */
+  readonly isInUse: boolean
+}
+
+export interface CachePlan<T> {
+  readonly remove: readonly T[]
+  /** There is room for the wanted bytes once these are removed. */
+  readonly fits: boolean
+}
+
+type CacheRule = NonNullable<ClusterConfig['serving']>['cache']
+
+const BYTES_PER_GB = 1_000_000_000
+/** A pod that is about to start has marked them as used and cannot be seen yet. */
+const STARTING_MS = 10 * MINUTE_MS
+
+/** `wanted`: room for new weights. If there is none, nothing is removed for it. */
+export function planCache<T extends CachedWeights>(
+  all: readonly T[],
+  { gbPerNode, days }: CacheRule,
+  now: Instant,
+  wanted?: { readonly node: string; readonly bytes: number },
+): CachePlan<T> {
+  const unused = all
+    .filter(({ isInUse, usedAt }) => !isInUse && now - usedAt > STARTING_MS)
+    .toSorted((a, b) => a.usedAt - b.usedAt)
+  const remove = new Set(unused.filter(({ usedAt }) => now - usedAt > days * DAY_MS))
+  const nodes = new Set([...all.map(({ node }) => node), ...(wanted === undefined ? [] : [wanted.node])])
+  let fits = true
+  for (const node of nodes) {
+    const wantedBytes = wanted?.node === node ? wanted.bytes : 0
+    const bytesLeft = (gone: ReadonlySet<T>): number =>
+      all.reduce((sum, one) => sum + (one.node === node && !gone.has(one) ? one.bytes : 0), wantedBytes)
+    const gone = new Set(remove)
+    for (const one of unused) {
+      if (bytesLeft(gone) <= gbPerNode * BYTES_PER_GB) break
+      if (one.node === node) gone.add(one)
+    }
+    const isEnough = bytesLeft(gone) <= gbPerNode * BYTES_PER_GB
+    if (wantedBytes > 0) fits = isEnough
+    if (wantedBytes === 0 || isEnough) for (const one of gone) remove.add(one)
+  }
+  return { remove: [...remove], fits }
+}
