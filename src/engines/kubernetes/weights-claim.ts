@@ -123,7 +123,7 @@ export async function tidyWeights(cluster: Cluster, { clock, warn }: Tools, sign
   }
 }
 
-export function claimGb({ files }: HostWeights): number {
+function claimGb({ files }: HostWeights): number {
   const bytes = [...new Map(files.map((file) => [file.sha256, file.bytes])).values()].reduce((sum, one) => sum + one, 0)
   return Math.ceil((bytes * FILE_SYSTEM_PART) / BYTES_PER_GB) + FILE_SYSTEM_GB
 }
