@@ -8,7 +8,7 @@ import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Failure } from '../contract/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
 import type { Caller, Reply } from './call.ts'
-import type { Catalog, ServedModel } from './catalog.ts'
+import { isVisible, type Catalog, type ServedModel } from './catalog.ts'
 import { readChatBody, writeMessages } from './chat-body.ts'
 import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './chat-call.ts'
 import { ChatExchange, type ExchangePorts } from './exchange.ts'
@@ -26,8 +26,12 @@ export interface GatewayOptions {
   readonly places: Places
   readonly ended: ExchangePorts['ended']
   readonly warn: ExchangePorts['warn']
+  /** Brings the catalog up to date, at a rate that unknown names cannot raise. Absent: the full path is elsewhere. */
+  readonly refreshCatalog?: () => Promise<void>
 }
 
+/** Longest wait for the catalog: the database may be down. */
+const REFRESH_MS = 2_000
 const STARTING_MS = 10_000
 const MAX_WAITING = 1_000
 const ONE_NANO_USD = nanoUsdOf(1n)
@@ -37,6 +41,8 @@ export class Gateway {
   readonly #admission: Admission
   readonly #ports: ExchangePorts
   readonly #waiting: Array<() => void> = []
+  readonly #refreshCatalog: GatewayOptions['refreshCatalog']
+  #refreshing = 0
   #catalog: Catalog = new Map()
   /** Zero only if some model is free: then callers without money may send large bodies too. */
   #leastCost: NanoUsd = ONE_NANO_USD
@@ -44,6 +50,7 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     this.#admission = makeAdmission({ ...options, now: () => options.clock.now() })
     this.#ports = options
+    this.#refreshCatalog = options.refreshCatalog
     this.media = new MediaGateway({ ...options, admission: this.#admission })
   }
 
@@ -55,6 +62,23 @@ export class Gateway {
     this.#catalog = catalog
     this.#leastCost = [...catalog.values()].some(isFree) ? zeroUsd : ONE_NANO_USD
     for (const resume of this.#waiting.splice(0)) resume()
+  }
+
+  /** A model may be a moment old, or created by another server: an unknown name is looked up once more. */
+  async whenKnown(name: string | undefined, caller: Pick<Caller, 'accountId' | 'allowedModels'>): Promise<void> {
+    if (name === undefined || this.#refreshCatalog === undefined || this.#refreshing >= MAX_WAITING) return
+    const model = this.#catalog.get(name)
+    if (model !== undefined && isVisible(model, caller.accountId)) return
+    if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) return
+    this.#refreshing += 1
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, REFRESH_MS)))
+    try {
+      await Promise.race([this.#refreshCatalog(), late])
+    } finally {
+      clearTimeout(timer)
+      this.#refreshing -= 1
+    }
   }
 
   /** After a server starts, its own engines take a moment; requests for them wait, for a bounded time. */
@@ -128,6 +152,7 @@ export class Gateway {
     reply: Reply,
   ): Promise<Failure | undefined> {
     const { operation, body } = request
+    await this.whenKnown(body['model'] as string, caller)
     await this.whenStarted(body['model'] as string, 'chat')
     const messages = operation === 'chat' ? writeMessages(body) : undefined
     const whole = { ...request, bodyText: () => JSON.stringify(body), messages }

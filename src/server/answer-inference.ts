@@ -96,6 +96,7 @@ async function runMedia(
   client: MediaClient,
 ): Promise<Result<unknown>> {
   if (!work.ok) return work
+  await gateway.whenKnown(work.value.modelName, caller)
   await gateway.whenStarted(work.value.modelName, work.value.kind)
   const headers = headersOf(request, requestIdOf(reply))
   const answer = await gateway.media.run(gateway.catalog, caller, work.value, headers, client)

@@ -36,7 +36,7 @@ import { volumeHandlers } from './handlers/volume.ts'
 
 let v2: Record<string, unknown> | undefined
 
-export function makeHandlers(gateway: Pick<Gateway, 'catalog'>): Handlers {
+export function makeHandlers(gateway: Pick<Gateway, 'catalog' | 'whenKnown'>): Handlers {
   return {
     getOpenApi: async () => ok((v2 ??= describeApi('v2'))),
     ...rentalHandlers,

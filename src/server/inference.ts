@@ -117,6 +117,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   }, COUNT_GATEWAYS_MS).unref()
   closing.push(async () => clearInterval(counting))
 
+  let whole: Catalog = new Map()
   const places = new GatewayPlaces(() => live)
   const gateway = new Gateway({
     dispatcher,
@@ -124,13 +125,13 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
     rates: options.rates,
     clock: app.clock,
     places,
+    refreshCatalog: () => catalog.refresh(),
     ended: watchRequests(metrics),
     warn: (failure) => {
       const line = lines.take(`${failure.accountId} ${failure.deployment ?? failure.model}`)
       if (line !== undefined) log.warn({ ...failure, ...line }, 'engine failed')
     },
   })
-  let whole: Catalog = new Map()
   const catalog = makeModelCatalog({
     database: app.database,
     vault: app.vault,

@@ -187,6 +187,26 @@ describe('the registry as a gateway sees it', () => {
   })
 })
 
+describe('a refresh', () => {
+  test('shows a model that was committed before it, and bursts of refreshes share one read per half second', async () => {
+    const database = openDatabase({ url: fixture.url, clock: fixture.clock })
+    open.push(() => database.close())
+    const { catalog, now } = await watch({ database })
+    await addModel('new')
+    await catalog.refresh()
+    expect(now().has('new')).toBe(true)
+    let reads = 0
+    database.pool.on('acquire', () => (reads += 1))
+    const startedAt = performance.now()
+    for (let burst = 0; burst < 3; burst += 1)
+      await Promise.all(Array.from({ length: 1_000 }, () => catalog.refresh()))
+    const tookMs = performance.now() - startedAt
+    // One more than the pauses between them; the notification of the model may cause one too.
+    expect(reads).toBeLessThanOrEqual(Math.ceil(tookMs / 500) + 2)
+    expect(reads).toBeGreaterThanOrEqual(3)
+  })
+})
+
 describe('a change', () => {
   // Half of the slow timer: only a notification is this fast, even on a busy machine.
   const SOON_MS = 15_000

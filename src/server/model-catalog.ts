@@ -19,6 +19,8 @@ const TICK_MS = 250
 const UNSURE_MS = 1_000
 /** How often it is read regardless. */
 const RELOAD_MS = 30_000
+/** How often it is read for unknown names at most, whoever asks for how many: clients choose names. */
+const REFRESH_MS = 500
 
 export interface ModelCatalogOptions {
   readonly database: Database
@@ -35,6 +37,8 @@ export interface ModelCatalog {
   readonly loaded: Promise<void>
   /** undefined: this server does not run the model. */
   localState(model: string): LocalModelState | undefined
+  /** Resolves after a read that began after this call, whether it succeeded or not. Callers share reads. */
+  refresh(): Promise<void>
   close(): Promise<void>
 }
 
@@ -100,8 +104,20 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   }, TICK_MS).unref()
   reader.read()
 
+  let refresh: Promise<void> | undefined
+  let refreshedMs = -Infinity
+  const refreshNext = async (): Promise<void> => {
+    const waitMs = refreshedMs + REFRESH_MS - performance.now()
+    if (waitMs > 0) await new Promise<void>((resolve) => setTimeout(resolve, waitMs).unref())
+    // Who asks from now on needs a later read.
+    refresh = undefined
+    refreshedMs = performance.now()
+    if (!closed) await reader.readNow()
+  }
+
   return {
     loaded,
+    refresh: () => (refresh ??= refreshNext()),
     localState: (model) => {
       const state = engines?.stateOf(model)
       return state === undefined ? undefined : localStateOnWire(state)
@@ -127,9 +143,11 @@ function makeReader(work: () => Promise<void>, log: Log) {
   let again = false
   let failed = false
   let endedAt = performance.now()
+  const waiting: Array<() => void> = []
   const run = async (): Promise<void> => {
     do {
       again = false
+      const served = waiting.splice(0)
       try {
         await work()
         failed = false
@@ -138,14 +156,22 @@ function makeReader(work: () => Promise<void>, log: Log) {
         if (!failed) log.warn({ err: error }, 'could not read the models; serving the last known ones')
         failed = true
       }
+      for (const resolve of served) resolve()
     } while (again)
     endedAt = performance.now()
     underWay = undefined
   }
+  const read = (): void => {
+    if (underWay === undefined) underWay = run()
+    else again = true
+  }
   return {
-    read: (): void => {
-      if (underWay === undefined) underWay = run()
-      else again = true
+    read,
+    /** Resolves after a read that begins now or later. */
+    readNow: async (): Promise<void> => {
+      const done = new Promise<void>((resolve) => waiting.push(resolve))
+      read()
+      await done
     },
     hasFailed: (): boolean => failed,
     /** Time since the last read. */

@@ -1,12 +1,17 @@
 /** A host in this process that runs whatever is wanted, and whose workloads all have one server behind their ports. */
 import { generateKeyPairSync, sign } from 'node:crypto'
+import { once } from 'node:events'
 import net from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '../../src/base/instant.ts'
 import { AGENT_SCHEME, downloadStatement, type HostOffer, type Workload } from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
 import { succeed } from './journey.ts'
 import type { TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
+
+/** Before it tries again to connect. */
+const AWAY_MS = 100
 
 export interface JoinedHost {
   readonly id: string
@@ -17,9 +22,9 @@ export interface JoinedHost {
   close(): Promise<void>
 }
 
-/** `change`: what differs from the usual one. */
+/** `change`: what differs from the usual one. It connects again when it is cut off, to the `url` of that moment. */
 export async function joinHost(
-  server: TestServer,
+  server: Pick<TestServer, 'url' | 'operator' | 'anonymous'>,
   applicationPort: number,
   change: Partial<HostOffer> = {},
 ): Promise<JoinedHost> {
@@ -29,13 +34,17 @@ export async function joinHost(
   const offer = { ...testOffer, ...change }
   const joining = { token, publicKey: x, offer }
   const id = (await succeed(server.anonymous, 'POST', '/v2/agent/join', joining)).hostId as string
-  const agent = new TestAgent(server.url, { id, privateKey }, (_, stream) => {
-    const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
-    socket.on('error', () => stream.destroy())
-    stream.on('close', () => socket.destroy())
-    stream.pipe(socket).pipe(stream)
-  })
+  const connect = (): TestAgent =>
+    new TestAgent(server.url, { id, privateKey }, (_, stream) => {
+      const socket = net.connect({ port: applicationPort, host: '127.0.0.1', allowHalfOpen: true })
+      socket.on('error', () => stream.destroy())
+      stream.on('close', () => socket.destroy())
+      stream.pipe(socket).pipe(stream)
+    })
+  let agent = connect()
+  let isEnding = false
   const report = (): void => {
+    if (agent.socket.readyState !== agent.socket.OPEN) return
     const { generation, workloads } = agent.last('desired') ?? { generation: 0, workloads: [] }
     const running = workloads.filter(({ want }) => want === 'run')
     agent.report({
@@ -50,10 +59,27 @@ export async function joinHost(
       })),
     })
   }
-  await agent.enter()
-  agent.socket.on('message', (_, isBinary) => {
-    if (!isBinary) report()
-  })
+  const enter = async (): Promise<void> => {
+    const { socket } = agent
+    await agent.enter()
+    report()
+    socket.on('message', (_, isBinary) => {
+      if (!isBinary) report()
+    })
+  }
+  const stay = async (): Promise<void> => {
+    let closed = once(agent.socket, 'close')
+    for (;;) {
+      await closed
+      if (isEnding) return
+      await pause(AWAY_MS)
+      agent = connect()
+      closed = once(agent.socket, 'close')
+      await Promise.race([enter().catch(() => {}), closed])
+    }
+  }
+  await enter()
+  const staying = stay()
   const beat = setInterval(report, 1_000)
   await waitFor('the machine to be on sale', async () => {
     const { body } = await server.anonymous('POST', '/v1/marketplace', {
@@ -66,12 +92,15 @@ export async function joinHost(
     workloads: () => (agent.last('desired')?.workloads ?? []).filter(({ want }) => want === 'run'),
     authorize: (path) => {
       const timeMs = systemClock.now()
-      const statement = Buffer.from(downloadStatement(server.app.installationId, path, timeMs))
+      const { installation = '' } = agent.last('challenge') ?? {}
+      const statement = Buffer.from(downloadStatement(installation, path, timeMs))
       return `${AGENT_SCHEME} ${id}:${timeMs}:${sign(null, statement, privateKey).toString('base64url')}`
     },
     close: async () => {
+      isEnding = true
       clearInterval(beat)
       await agent.end()
+      await staying
     },
   }
 }

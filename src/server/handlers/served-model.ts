@@ -8,7 +8,9 @@ import { isReady } from '../../gateway/chat-call.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Handlers } from '../handler.ts'
 
-export function servedModelHandlers(gateway: Pick<Gateway, 'catalog'>): Pick<Handlers, 'listModels' | 'getModel'> {
+export function servedModelHandlers(
+  gateway: Pick<Gateway, 'catalog' | 'whenKnown'>,
+): Pick<Handlers, 'listModels' | 'getModel'> {
   return {
     listModels: async (_app, { actor, allowedModels }) => {
       const models = [...gateway.catalog.values()].filter(
@@ -17,6 +19,7 @@ export function servedModelHandlers(gateway: Pick<Gateway, 'catalog'>): Pick<Han
       return ok({ object: 'list', data: models.map(modelView) })
     },
     getModel: async (_app, { actor, allowedModels, params: { id } }) => {
+      await gateway.whenKnown(id, { accountId: actor.accountId, allowedModels })
       const model = (allowedModels?.includes(id) ?? true) ? gateway.catalog.get(id) : undefined
       if (model !== undefined && isVisible(model, actor.accountId)) return ok(modelView(model))
       return fail('model_not_found', { model: id })
