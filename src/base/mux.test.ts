@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
-import { makeMux, type Mux, type MuxOptions, type MuxStream } from './mux.ts'
+import { makeMux, MuxClosed, type Mux, type MuxOptions, type MuxStream } from './mux.ts'
 
 const WINDOW = 262_144
 const DATA_FRAME = 2
@@ -191,8 +191,18 @@ describe('streams over one connection', () => {
     const far = await waitFor('the stream', () => streams[0])
     const why = new Promise<Error>((resolve) => far.once('error', resolve))
     stream.destroy(new Error('the container has ended'))
+    expect(await why).not.toBeInstanceOf(MuxClosed)
     expect((await why).message).toBe('the container has ended')
     expect([client.streams, server.streams]).toEqual([0, 0])
+  })
+
+  test('a stream that is forwarded from a closed connection ends as one of a closed connection', async () => {
+    const lost = new MuxClosed('the host disconnected')
+    const { client } = makePair((_, stream) => void stream.destroy(lost))
+    const stream = client.open('x')
+    const why = await new Promise<Error>((resolve) => stream.once('error', resolve))
+    expect(why).toBeInstanceOf(MuxClosed)
+    expect(why.message).toBe(lost.message)
   })
 
   test('survives a reset of a stream without an error listener', async () => {

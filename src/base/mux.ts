@@ -30,8 +30,10 @@ export interface Mux {
   readonly streams: number
 }
 
-/** The error of a stream whose whole connection has ended. */
+/** The error of a stream whose whole connection has ended, here or at a server that forwards it. */
 export class MuxClosed extends Error {}
+/** Starts the reason of a reset because of it. */
+const CLOSED_PREFIX = 'connection closed: '
 
 export interface MuxOptions {
   send(frame: Buffer): void
@@ -109,7 +111,7 @@ class MuxOfStreams implements Mux {
         : undefined
     const stream = new Stream(id, this)
     if (refused !== undefined) {
-      stream.cut(new Error(refused))
+      stream.cut(this.#isClosed ? new MuxClosed(refused) : new Error(refused))
       return stream
     }
     this.#nextId += 2
@@ -214,7 +216,7 @@ class MuxOfStreams implements Mux {
         return takeJson(payload, (value) => void stream.emit('signal', value))
       case 'reset':
         this.#all.delete(id)
-        stream.cut(new Error(payload.toString() || 'the other side has closed the stream'))
+        stream.cut(errorOf(payload.toString()))
         return undefined
     }
   }
@@ -240,6 +242,11 @@ class MuxOfStreams implements Mux {
   #wasOpen(id: number): boolean {
     return id > 0 && (this.#isOurs(id) ? id < this.#nextId : id <= this.#lastTheirs)
   }
+}
+
+function errorOf(reason: string): Error {
+  if (reason.startsWith(CLOSED_PREFIX)) return new MuxClosed(reason.slice(CLOSED_PREFIX.length))
+  return new Error(reason || 'the other side has closed the stream')
 }
 
 class Stream extends Duplex implements MuxStream {
@@ -350,7 +357,7 @@ class Stream extends Duplex implements MuxStream {
     this.#written = undefined
     this.#outgoing = undefined
     this.#incoming.length = 0
-    this.#mux.left(this, error?.message ?? '')
+    this.#mux.left(this, `${error instanceof MuxClosed ? CLOSED_PREFIX : ''}${error?.message ?? ''}`)
     written?.(error ?? new Error('the stream was closed'))
     done(error)
   }

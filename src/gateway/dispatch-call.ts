@@ -28,6 +28,7 @@ type State = 'waiting' | 'sent' | 'answering' | 'ending' | 'over'
 export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, UnreadCall, Tried {
   connection: Connection | undefined
   queuedAt = 0
+  waitsSince = 0
   unreadSince = 0
   line: Line | undefined
   before: Waiter | undefined
@@ -41,6 +42,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   #isTrial = false
   #sentAt = 0
   #attempts: Target[] | undefined
+  /** Could not be reached: no engine has seen the request. */
+  #unreached: Target[] | undefined
+  /** Since when it waits for any replica to be reached. */
+  #heldSince: number | undefined
   /** Timed out here: a retry would take as long again. */
   #lost: Target[] | undefined
   #failure: UpstreamFailure | undefined
@@ -67,24 +72,27 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
   }
 
   get isEmpty(): boolean {
-    return this.#attempts === undefined
+    return this.#attempts === undefined && this.#unreached === undefined
   }
 
   timesOf(target: Target): number {
-    if (this.#attempts === undefined) return 0
+    if (this.isEmpty) return 0
     if (this.#lost?.includes(target) === true) return Infinity
-    return this.#attempts.filter((one) => one === target).length
+    return countOf(this.#attempts, target) + countOf(this.#unreached, target)
   }
 
   /** Finds a slot, now or later. */
   route(now: number): void {
-    if (this.#attempts !== undefined && this.#attempts.length >= MAX_ATTEMPTS) return this.#giveUp()
+    const attempts = this.#attempts?.length ?? 0
+    if (attempts + (this.#unreached?.length ?? 0) >= MAX_ATTEMPTS)
+      return this.#model.startsOnDemand && attempts < MAX_ATTEMPTS ? this.#hold(now) : this.#giveUp()
     const choice = chooseTarget(this.#model.targets, this.#model.memory, this.call, this, now)
     if (choice === 'wait') return this.#wait(now)
     if ('kind' in choice) {
-      // Another replica is about to start, or this one to come back.
-      const mayCome = this.#model.startsOnDemand && choice.kind !== 'overloaded'
-      return mayCome ? this.#wait(now) : this.#rejectCall(choice)
+      // An engine that answered, or was too slow, would do so again.
+      const isOver =
+        choice.kind === 'overloaded' || this.#failure?.kind === 'status' || this.#failure?.kind === 'timeout'
+      return this.#model.startsOnDemand && !isOver ? this.#hold(now) : this.#rejectCall(choice)
     }
     this.start(choice, now)
   }
@@ -194,10 +202,18 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     this.#end({ kind, detail, deployment: this.#deployment, retryAfterMs })
   }
 
-  #wait(now: number): void {
+  /** Another replica is about to start, or this one to come back; its time limit stays that of the first wait. */
+  #hold(now: number): void {
+    const isRetried = !this.isEmpty
+    this.#unreached = undefined
+    this.#wait(now, (this.#heldSince ??= now), isRetried)
+  }
+
+  #wait(now: number, limitFrom = now, isRetried = !this.isEmpty): void {
     this.#state = 'waiting'
-    this.queuedAt = now
-    if (this.#model.wait(this, this.#attempts !== undefined)) return
+    this.queuedAt = limitFrom
+    this.waitsSince = now
+    if (this.#model.wait(this, isRetried)) return
     this.refuse('queue_full', 'the queue is full', this.#model.retryAfterMs())
   }
 
@@ -254,7 +270,8 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
         target.breaker.faulted(this.#isTrial, faultClass === 'connect', now)
         this.#isTrial = false
       }
-      ;(this.#attempts ??= []).push(target)
+      if (faultClass === 'connect') (this.#unreached ??= []).push(target)
+      else (this.#attempts ??= []).push(target)
     }
     this.#release()
     if (target?.breaker.needsCheck(now) === true) target.onSuspect?.()
@@ -286,6 +303,10 @@ export class DispatchedCall implements UpstreamHandle, AnswerSink, WaitingCall, 
     const retryAfterMs = failureKind === 'unreachable' ? UNREACHABLE_RETRY_AFTER_MS : undefined
     return { kind: failureKind, detail, deployment: this.#deployment, retryAfterMs }
   }
+}
+
+function countOf(targets: readonly Target[] | undefined, target: Target): number {
+  return targets?.filter((one) => one === target).length ?? 0
 }
 
 function kindOf(kind: FaultKind): UpstreamFailure['kind'] {

@@ -9,6 +9,8 @@ import type { Ticker, Ticking } from './upstream/ticker.ts'
 export interface WaitingCall extends Waiter {
   readonly call: UpstreamCall
   readonly tried: Tried
+  /** Since when it waits this time; `queuedAt` is that of its time limit. */
+  readonly waitsSince: number
   start(target: Target, now: number): void
   refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
 }
@@ -150,7 +152,7 @@ export class DispatchModel implements Ticking {
       return true
     }, this.#placesOf)
     if (call === undefined || chosen === undefined) return false
-    this.#waitedMs += now - call.queuedAt
+    this.#waitedMs += now - call.waitsSince
     call.start(chosen, now)
     return true
   }
@@ -164,7 +166,7 @@ export class DispatchModel implements Ticking {
   tick(now: number): void {
     for (const call of this.#queue.expire(now)) {
       this.#expired += 1
-      this.#waitedMs += now - call.queuedAt
+      this.#waitedMs += now - call.waitsSince
       call.refuse('overloaded', 'waited too long for a slot', this.retryAfterMs())
     }
     this.#cutUnread(now)

@@ -1,8 +1,10 @@
 /** Models that start on demand: calls wait for a replica, which is reached through the link of its host. */
 import net from 'node:net'
+import { Duplex } from 'node:stream'
 import { expect, test } from 'vitest'
 import { ask, catalogOf, send, startDispatcher, startEngine } from '../../test/harness/dispatcher.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { MuxClosed } from '../base/mux.ts'
 import { callOn, deploymentOn, modelOn, type SimulatedModel } from '../sim/model-server-caller.ts'
 import type { ModelServer } from '../sim/model-server.ts'
 import type { LinkAddress, ServedModel } from './catalog.ts'
@@ -72,6 +74,48 @@ test('a lost host makes calls wait for another replica instead of failing', asyn
   isConnected = true
   dispatcher.setCatalog(catalogOf(onDemand(modelOn([{ ...replica(engine), id: 'another' }]))))
   expect((await sink.done).failure).toBeUndefined()
+})
+
+test('a host that comes back gets the calls that waited for it, however its connection was lost', async () => {
+  const engine = await startEngine()
+  const model = onDemand(modelOn([replica(engine)]))
+  const dialled: LinkAddress[] = []
+  const dial = dialTo(engine, dialled)
+  let tries = 0
+  const dispatcher = startDispatcher(model, {
+    dial: (to) => {
+      tries += 1
+      if (tries <= 4) throw new Error('the host is not connected')
+      // The connection to the server of the host, or of that server to the host, is lost.
+      if (tries <= 8) return new Duplex({ read: () => {}, write: () => {} }).destroy(new MuxClosed('lost'))
+      return dial(to)
+    },
+  })
+  const calls = [1, 2, 3].map(() => send(dispatcher, callOn(model, {}, BODY)))
+  for (const { sink } of calls) expect((await sink.done).failure).toBeUndefined()
+  expect(engine.requests).toHaveLength(3)
+})
+
+test('a call for a host that stays away ends at its time limit', async () => {
+  const engine = await startEngine()
+  const model = onDemand(modelOn([replica(engine)]), 600)
+  const dispatcher = startDispatcher(model, {
+    dial: () => {
+      throw new Error('the host is not connected')
+    },
+  })
+  const from = performance.now()
+  const { failure } = await ask(dispatcher, callOn(model, {}, BODY))
+  expect(failure).toMatchObject({ kind: 'overloaded', retryAfterMs: expect.any(Number) as number })
+  expect(performance.now() - from).toBeGreaterThanOrEqual(600)
+})
+
+test('a call that its only replica answers with an error does not wait for another', async () => {
+  const engine = await startEngine({ behaviour: { fault: { kind: 'status', status: 500 } } })
+  const model = onDemand(modelOn([replica(engine)]))
+  const dispatcher = startDispatcher(model, { dial: dialTo(engine, []) })
+  expect((await ask(dispatcher, callOn(model, {}, BODY))).failure?.kind).toBe('status')
+  expect(engine.requests).toHaveLength(2)
 })
 
 test('a model without replicas that start is refused at once', async () => {

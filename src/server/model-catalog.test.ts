@@ -198,8 +198,7 @@ describe('a refresh', () => {
     let reads = 0
     database.pool.on('acquire', () => (reads += 1))
     const startedAt = performance.now()
-    for (let burst = 0; burst < 3; burst += 1)
-      await Promise.all(Array.from({ length: 1_000 }, () => catalog.refresh()))
+    for (let burst = 0; burst < 3; burst += 1) await Promise.all(Array.from({ length: 1_000 }, () => catalog.refresh()))
     const tookMs = performance.now() - startedAt
     // One more than the pauses between them; the notification of the model may cause one too.
     expect(reads).toBeLessThanOrEqual(Math.ceil(tookMs / 500) + 2)

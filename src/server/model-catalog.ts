@@ -108,7 +108,8 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
   let refreshedMs = -Infinity
   const refreshNext = async (): Promise<void> => {
     const waitMs = refreshedMs + REFRESH_MS - performance.now()
-    if (waitMs > 0) await new Promise<void>((resolve) => setTimeout(resolve, waitMs).unref())
+    // Also without a pause this takes a turn of the event loop, in which `refresh` is set.
+    await new Promise<void>((resolve) => setTimeout(resolve, Math.max(0, waitMs)).unref())
     // Who asks from now on needs a later read.
     refresh = undefined
     refreshedMs = performance.now()

@@ -13,7 +13,7 @@ import type { Logger } from 'pino'
 import { WebSocket, WebSocketServer } from 'ws'
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
-import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
+import { makeMux, MuxClosed, type Mux, type MuxStream } from '../base/mux.ts'
 import { streamRequest } from '../contract/agent.ts'
 import { listen, type Listener } from '../store/listener.ts'
 import { announceServer, forgetServer, listHostPlaces, type HostPlace, type PeerServer } from '../store/server.ts'
@@ -224,7 +224,7 @@ class OtherServers implements Peers, RemoteLinks {
     if (!parsed.success) return void stream.destroy(new Error('the request for a stream is not valid'))
     const { hostId, request } = parsed.data
     const target = this.#options.links.openHere(hostId, request)
-    if (target === undefined) return void stream.destroy(new Error('the host is not connected to this server'))
+    if (target === undefined) return void stream.destroy(new MuxClosed('the host is not connected to this server'))
     join(stream, target)
   }
 

@@ -8,6 +8,7 @@ import { once } from 'node:events'
 import net, { type LookupFunction } from 'node:net'
 import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
+import { MuxClosed } from '../../base/mux.ts'
 import type { Address, LinkAddress } from '../catalog.ts'
 import type { ResponseHead } from './response-head.ts'
 import { ResponseReader, type ResponseEvents } from './response-reader.ts'
@@ -99,7 +100,7 @@ export class Connection implements ResponseEvents, Ticking {
     this.#limits = limits
     this.#startedAt = performance.now()
     this.#socket = this.#openAny(address, options, session)
-    this.#socket.on('error', (error) => this.#lose(describe(error)))
+    this.#socket.on('error', (error) => this.#lose(describe(error), error instanceof MuxClosed))
     this.#socket.on('end', () => this.#lose('the connection ended'))
     this.#socket.on('close', () => this.#lose('the connection was closed'))
     owner.ticker.add(this)
@@ -286,8 +287,8 @@ export class Connection implements ResponseEvents, Ticking {
     sink?.onEnd()
   }
 
-  /** The socket closed, with or without an error. */
-  #lose(detail: string): void {
+  /** The socket closed, with or without an error. `isLinkLost`: the engine has nothing to do with it. */
+  #lose(detail: string, isLinkLost = false): void {
     if (this.#phase === 'closed') return
     if (this.#phase === 'connecting') return this.#fail('connect', detail)
     if (this.#sink === undefined) return this.#drop()
@@ -295,6 +296,7 @@ export class Connection implements ResponseEvents, Ticking {
     if (this.#reader.ended) return this.#finish(false)
     const outgoing = this.#outgoing
     if (this.#answers === 0 || this.#reader.begun || outgoing === undefined) {
+      if (isLinkLost && !this.#reader.begun) return this.#fail('connect', detail)
       return this.#fail('broken', this.#reader.begun ? `${detail} during the answer` : `${detail} before the answer`)
     }
     const sink = this.#sink
