@@ -88,8 +88,8 @@ function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
 
 /** Without repetitions, in the order of their ids: two settlements of the same requests wait for each other. */
 function once(records: readonly InferenceRecord[]): InferenceRecord[] {
-  const byId = new Map(records.map((record) => [record.requestId, record]))
-  return [...byId.values()].toSorted((a, b) => (a.requestId < b.requestId ? -1 : 1))
+  const sorted = records.toSorted((a, b) => (a.requestId < b.requestId ? -1 : a.requestId > b.requestId ? 1 : 0))
+  return sorted.filter(({ requestId }, place) => requestId !== sorted[place - 1]?.requestId)
 }
 
 /** Includes bodies: a batch is one statement. */

@@ -38,10 +38,15 @@ const PER_MILLION = 1_000_000n
 export function costOf(prices: ModelPrices, units: InferenceUnits): NanoUsd {
   const cached = Math.min(units.cachedTokens, units.inputTokens)
   const millionths =
-    prices.input * BigInt(units.inputTokens - cached) +
-    prices.cached * BigInt(cached) +
-    prices.output * BigInt(units.outputTokens) +
-    prices.pixelStep * BigInt(units.pixelSteps) +
-    prices.character * BigInt(units.characters)
+    priceOf(prices.input, units.inputTokens - cached) +
+    priceOf(prices.cached, cached) +
+    priceOf(prices.output, units.outputTokens) +
+    priceOf(prices.pixelStep, units.pixelSteps) +
+    priceOf(prices.character, units.characters)
   return nanoUsdOf(millionths / PER_MILLION)
+}
+
+/** Most requests have one or two kinds of units. */
+function priceOf(price: NanoUsd, count: number): bigint {
+  return count === 0 ? 0n : price * BigInt(count)
 }

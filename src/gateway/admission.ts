@@ -184,18 +184,42 @@ export function makeAdmission(options: AdmissionOptions): Admission {
 }
 
 function countsOf({ caller, tokens, countKey }: Ask): Counted[] {
-  const { accountId, keyId, account } = caller
-  const counts: Counted[] = []
-  if (countKey) counts.push({ subject: `key:${keyId}`, limit: caller.requestsPerMinute, amount: 1, what: 'requests' })
-  counts.push({ subject: `account:${accountId}`, limit: account.requestsPerMinute, amount: 1, what: 'requests' })
+  const fixed = fixedCounts(caller)
+  const counts = countKey ? [fixed.key, fixed.account] : [fixed.account]
   if (tokens === 0) return counts
-  // A request larger than the whole limit would never start: it may take a full minute's budget.
-  const count = (subject: string, limit: number): void => {
-    counts.push({ subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' })
-  }
-  count(`account-tokens:${accountId}`, account.tokensPerMinute)
-  if (caller.tokensPerMinute !== null) count(`key-tokens:${keyId}`, caller.tokensPerMinute)
+  counts.push(tokenCount(fixed.accountTokens, caller.account.tokensPerMinute, tokens))
+  if (caller.tokensPerMinute !== null) counts.push(tokenCount(fixed.keyTokens, caller.tokensPerMinute, tokens))
   return counts
+}
+
+/** A request larger than the whole limit would never start: it may take a full minute's budget. */
+function tokenCount(subject: string, limit: number, tokens: number): Counted {
+  return { subject, limit, amount: limit === 0 ? tokens : Math.min(tokens, limit), what: 'tokens' }
+}
+
+/** What is the same for all requests of a caller. */
+interface FixedCounts {
+  readonly key: Counted
+  readonly account: Counted
+  /** Subjects. */
+  readonly accountTokens: string
+  readonly keyTokens: string
+}
+
+const countsByCaller = new WeakMap<Caller, FixedCounts>()
+
+function fixedCounts(caller: Caller): FixedCounts {
+  const known = countsByCaller.get(caller)
+  if (known !== undefined) return known
+  const { accountId, keyId, account } = caller
+  const fixed: FixedCounts = {
+    key: { subject: `key:${keyId}`, limit: caller.requestsPerMinute, amount: 1, what: 'requests' },
+    account: { subject: `account:${accountId}`, limit: account.requestsPerMinute, amount: 1, what: 'requests' },
+    accountTokens: `account-tokens:${accountId}`,
+    keyTokens: `key-tokens:${keyId}`,
+  }
+  countsByCaller.set(caller, fixed)
+  return fixed
 }
 
 function tooMany(count: Counted, answer: RateAnswer, now: number): Failure {

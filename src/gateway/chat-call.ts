@@ -2,7 +2,7 @@
  * From a parsed body to a call: whether the model can serve it, the most it can cost, and the request for the engine.
  * The fast path and the full path both build their calls here, so they cannot differ in price or meaning.
  */
-import { costOf, noUnits } from '../domain/inference.ts'
+import { costOf } from '../domain/inference.ts'
 import { minUsd, usd, type NanoUsd } from '../base/money.ts'
 import { fail, failField, type Failure } from '../contract/result.ts'
 import type { Caller } from './call.ts'
@@ -193,7 +193,13 @@ function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameter
   const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS * parameters.prompts, context * parameters.prompts)
   const each = Math.min(outputLimit(model, parameters) ?? context, context)
   const answers = parameters.n * parameters.prompts
-  const worst = costOf(model.prices, { ...noUnits, inputTokens, outputTokens: each * answers })
+  const worst = costOf(model.prices, {
+    inputTokens,
+    cachedTokens: 0,
+    outputTokens: each * answers,
+    pixelSteps: 0,
+    characters: 0,
+  })
   return {
     worst: minUsd(worst, MAX_WORST_CASE),
     tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * answers,

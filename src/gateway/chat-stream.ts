@@ -183,11 +183,17 @@ function findDone(text: string): number {
  * choices first have tool call ids before the answer's id.
  */
 export function findMember(text: string, name: string, value: string): string | undefined {
+  // As most engines write it. Inside a JSON string the quotes would be escaped.
+  const usual = `"${name}":"${value}"`
+  if (PLAIN.test(value) && text.includes(usual)) return usual
   for (const [raw, json = ''] of text.matchAll(new RegExp(`"${name}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")`, 'g'))) {
     if (JSON.parse(json) === value) return raw
   }
   return undefined
 }
+
+/** Written in JSON as it is. */
+const PLAIN = /^[A-Za-z0-9 ._:/@+-]*$/
 
 /** The position of an error event. */
 function findError(text: string): number {

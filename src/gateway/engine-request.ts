@@ -8,7 +8,7 @@ const USAGE_IN_EVERY_EVENT = { include_usage: true, continuous_usage_stats: true
 const USAGE_AT_THE_END = { include_usage: true }
 
 /** The names that engines know for an output limit. All are replaced by the limit that the price bound was made with. */
-const limitNames = ['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of']
+const limitNames = new Set(['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of'])
 
 export interface EngineRequestOptions {
   readonly operation: 'chat' | 'completion'
@@ -23,18 +23,18 @@ export interface EngineRequestOptions {
 
 export function makeEngineRequest(options: EngineRequestOptions): (deployment: Deployment) => UpstreamRequest {
   const { operation, body, messages } = options
-  const members: Record<string, unknown> = { ...body, ...logprobsFor(operation, body) }
-  for (const name of limitNames) delete members[name]
-  if (messages !== undefined) delete members['messages']
   const usesNewName = typeof body['max_completion_tokens'] === 'number'
   return (deployment) => {
-    const sent = {
-      ...members,
-      ...limitFor(deployment, usesNewName, options.maxOutputTokens),
-      ...deployment.members,
-      model: deployment.upstreamModel,
-      ...(options.stream ? { stream_options: streamOptionsFor(deployment) } : {}),
+    const sent: Record<string, unknown> = {}
+    for (const name in body) {
+      if (limitNames.has(name) || (name === 'messages' && messages !== undefined)) continue
+      sent[name] = body[name]
     }
+    setLogprobs(sent, operation, body)
+    setLimit(sent, deployment, usesNewName, options.maxOutputTokens)
+    Object.assign(sent, deployment.members)
+    sent['model'] = deployment.upstreamModel
+    if (options.stream) sent['stream_options'] = streamOptionsFor(deployment)
     return {
       path: operation === 'chat' ? '/v1/chat/completions' : '/v1/completions',
       extraHeaders: options.extraHeaders,
@@ -51,15 +51,24 @@ function streamOptionsFor(deployment: Deployment): JsonObject {
 }
 
 /** Some hosted models know only the newer name; their clients use it. */
-function limitFor(deployment: Deployment, usesNewName: boolean, limit: number | null): JsonObject {
-  if (limit === null) return {}
+function setLimit(
+  sent: Record<string, unknown>,
+  deployment: Deployment,
+  usesNewName: boolean,
+  limit: number | null,
+): void {
+  if (limit === null) return
   const isHosted = deployment.authorization !== undefined && !deployment.readsMetrics
-  return isHosted && usesNewName ? { max_completion_tokens: limit } : { max_tokens: limit }
+  sent[isHosted && usesNewName ? 'max_completion_tokens' : 'max_tokens'] = limit
 }
 
 /** The interface takes a number of log probabilities; engines take a flag and `top_logprobs`. */
-function logprobsFor(operation: EngineRequestOptions['operation'], body: JsonObject): JsonObject {
-  const { logprobs } = body
-  if (operation !== 'chat' || typeof logprobs !== 'number') return {}
-  return { logprobs: true, top_logprobs: body['top_logprobs'] ?? Math.min(20, logprobs) }
+function setLogprobs(
+  sent: Record<string, unknown>,
+  operation: EngineRequestOptions['operation'],
+  { logprobs, top_logprobs: top }: JsonObject,
+): void {
+  if (operation !== 'chat' || typeof logprobs !== 'number') return
+  sent['logprobs'] = true
+  sent['top_logprobs'] = top ?? Math.min(20, logprobs)
 }

@@ -304,7 +304,7 @@ export class ChatExchange implements UpstreamSink {
     clearTimeout(this.#stalled)
     clearInterval(this.#waiting)
     const { caller, model, requestId, traceId, operation } = this.#call
-    const units: InferenceUnits = usage === undefined ? noUnits : { ...usage, pixelSteps: 0, characters: 0 }
+    const units: InferenceUnits = usage === undefined ? noUnits : unitsOf(usage)
     const totalMs = this.#elapsedMs()
     const record: EndedCall = {
       requestId,
@@ -340,6 +340,10 @@ export class ChatExchange implements UpstreamSink {
     const deployment = this.#deployment?.id
     this.#ports.warn({ requestId, accountId: caller.accountId, model: model.name, deployment, detail })
   }
+}
+
+function unitsOf({ inputTokens, cachedTokens, outputTokens }: EngineUsage): InferenceUnits {
+  return { inputTokens, cachedTokens, outputTokens, pixelSteps: 0, characters: 0 }
 }
 
 /** Replaces the engine's name with ours. */

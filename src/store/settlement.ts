@@ -32,12 +32,13 @@ export async function settleRequests(
   records: readonly InferenceRecord[],
   expiresAt: Instant,
 ): Promise<ShortPurse[]> {
-  await copyRows(tx.db, 'request', requestColumns, records.map(rowOf))
+  const { rows, days, dues } = sumUp(records)
+  await copyRows(tx.db, 'request', requestColumns, rows)
   const withBodies = records.filter((record) => record.requestBody !== null || record.responseBody !== null)
   await copyRows(tx.db, 'request_body', bodyColumns, withBodies.map(bodyOf))
   const short = await sql<ShortPurse>`
     select * from charge_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
-      ${asJson(daysOf(records))}::jsonb, ${asJson(duesOf(records))}::jsonb)`.execute(tx.db)
+      ${asJson(days)}::jsonb, ${asJson(dues)}::jsonb)`.execute(tx.db)
   return short.rows
 }
 
@@ -48,43 +49,6 @@ export async function findSettled(db: Db, records: readonly InferenceRecord[]): 
     join unnest(${records.map((record) => record.requestId)}::text[], ${records.map((record) => formatInstant(record.at))}::timestamptz[])
       as given (request_id, at) on r.request_id = given.request_id and r.at = given.at`.execute(db)
   return new Set(found.rows.map((row) => row.request_id))
-}
-
-function rowOf(record: InferenceRecord): string {
-  const { input, cached, output } = unitsOf(record)
-  return copyRow([
-    record.requestId,
-    record.accountId,
-    record.apiKeyId,
-    record.operation,
-    record.model,
-    record.deployment,
-    formatInstant(record.at),
-    record.status,
-    record.outcome,
-    record.reason,
-    record.streamed,
-    input,
-    cached,
-    output,
-    record.cost,
-    record.firstByteMs === null ? null : wholeMs(record.firstByteMs),
-    wholeMs(record.totalMs),
-    record.traceId,
-  ])
-}
-
-function bodyOf(record: InferenceRecord): string {
-  return copyRow([record.requestId, formatInstant(record.at), record.requestBody, record.responseBody])
-}
-
-/** Tokens and characters are units in; tokens and pixels × steps are units out. */
-function unitsOf({ units }: InferenceRecord): { input: number; cached: number; output: number } {
-  return {
-    input: units.inputTokens + units.characters,
-    cached: units.cachedTokens,
-    output: units.outputTokens + units.pixelSteps,
-  }
 }
 
 interface DaySum {
@@ -100,27 +64,6 @@ interface DaySum {
   output: number
 }
 
-function daysOf(records: readonly InferenceRecord[]): DaySum[] {
-  const days = new Map<string, DaySum>()
-  for (const record of records) {
-    const { accountId: account, apiKeyId, model } = record
-    const day = formatDay(record.at)
-    const name = `${account} ${day} ${apiKeyId} ${model}`
-    const sum = days.get(name) ?? { account, day, api_key: apiKeyId, model, ...nothing }
-    const { input, cached, output } = unitsOf(record)
-    sum.requests += 1
-    if (input > 0 || output > 0) sum.answered += 1
-    sum.nano += BigInt(record.cost)
-    sum.input += input
-    sum.cached += cached
-    sum.output += output
-    days.set(name, sum)
-  }
-  return [...days.values()]
-}
-
-const nothing = { requests: 0, answered: 0, nano: 0n, input: 0, cached: 0, output: 0 }
-
 interface Due {
   readonly hold: string | null
   readonly account: string
@@ -132,23 +75,117 @@ interface Due {
   first: string
 }
 
-function duesOf(records: readonly InferenceRecord[]): Due[] {
-  const dues = new Map<string, Due>()
-  for (const { requestId, accountId: account, apiKeyId, model, holdKey: hold, cost } of records) {
-    const nano = BigInt(cost)
-    if (nano === 0n) continue
-    const name = `${hold} ${account} ${apiKeyId} ${model}`
-    const due = dues.get(name) ?? { hold, account, api_key: apiKeyId, model, nano: 0n, requests: 0, first: requestId }
-    due.nano += nano
-    due.requests += 1
-    if (requestId < due.first) due.first = requestId
-    dues.set(name, due)
-  }
-  return [...dues.values()]
+/** Sums of the records that have the same account, key, model, purse and day. */
+interface Sum {
+  readonly day: DaySum
+  /** undefined: nothing was charged so far. */
+  due: Due | undefined
 }
 
-function asJson(rows: ReadonlyArray<DaySum | Due>): string {
-  return JSON.stringify(rows, (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
+interface SumUp {
+  /** For COPY. */
+  readonly rows: string[]
+  readonly days: Iterable<DaySum>
+  readonly dues: Iterable<Due>
+}
+
+/** In one pass: it runs for every request. Most records have the account, key, model and day of the one before. */
+function sumUp(records: readonly InferenceRecord[]): SumUp {
+  const rows: string[] = []
+  const days = new Map<string, DaySum>()
+  const dues = new Map<string, Due>()
+  let last: InferenceRecord | undefined
+  let at = ''
+  let sum: Sum | undefined
+  for (const record of records) {
+    if (record.at !== last?.at) at = formatInstant(record.at)
+    if (sum === undefined || last === undefined || !isAlike(record, last) || !at.startsWith(sum.day.day)) {
+      sum = { day: dayOf(days, record), due: undefined }
+    }
+    last = record
+    const { units } = record
+    // Tokens and characters are units in; tokens and pixels × steps are units out.
+    const input = units.inputTokens + units.characters
+    const output = units.outputTokens + units.pixelSteps
+    rows.push(rowOf(record, at, input, output))
+    const { day } = sum
+    day.requests += 1
+    if (input > 0 || output > 0) day.answered += 1
+    day.input += input
+    day.cached += units.cachedTokens
+    day.output += output
+    const nano = BigInt(record.cost)
+    if (nano === 0n) continue
+    day.nano += nano
+    sum.due ??= dueOf(dues, record)
+    sum.due.nano += nano
+    sum.due.requests += 1
+    if (record.requestId < sum.due.first) sum.due.first = record.requestId
+  }
+  return { rows, days: days.values(), dues: dues.values() }
+}
+
+function isAlike(one: InferenceRecord, other: InferenceRecord): boolean {
+  return (
+    one.accountId === other.accountId &&
+    one.apiKeyId === other.apiKeyId &&
+    one.model === other.model &&
+    one.holdKey === other.holdKey
+  )
+}
+
+function rowOf(record: InferenceRecord, at: string, input: number, output: number): string {
+  return copyRow([
+    record.requestId,
+    record.accountId,
+    record.apiKeyId,
+    record.operation,
+    record.model,
+    record.deployment,
+    at,
+    record.status,
+    record.outcome,
+    record.reason,
+    record.streamed,
+    input,
+    record.units.cachedTokens,
+    output,
+    record.cost,
+    record.firstByteMs === null ? null : wholeMs(record.firstByteMs),
+    wholeMs(record.totalMs),
+    record.traceId,
+  ])
+}
+
+function bodyOf(record: InferenceRecord): string {
+  return copyRow([record.requestId, formatInstant(record.at), record.requestBody, record.responseBody])
+}
+
+function dayOf(days: Map<string, DaySum>, { accountId: account, apiKeyId, model, at }: InferenceRecord): DaySum {
+  const day = formatDay(at)
+  const name = `${account} ${day} ${apiKeyId} ${model}`
+  const known = days.get(name)
+  if (known !== undefined) return known
+  const nothing = { requests: 0, answered: 0, nano: 0n, input: 0, cached: 0, output: 0 }
+  const sum: DaySum = { account, day, api_key: apiKeyId, model, ...nothing }
+  days.set(name, sum)
+  return sum
+}
+
+function dueOf(
+  dues: Map<string, Due>,
+  { requestId, accountId: account, apiKeyId, model, holdKey: hold }: InferenceRecord,
+): Due {
+  const name = `${hold} ${account} ${apiKeyId} ${model}`
+  const known = dues.get(name)
+  if (known !== undefined) return known
+  const due: Due = { hold, account, api_key: apiKeyId, model, nano: 0n, requests: 0, first: requestId }
+  dues.set(name, due)
+  return due
+}
+
+function asJson(rows: Iterable<DaySum | Due>): string {
+  return JSON.stringify([...rows], (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
 }
 
 function wholeMs(ms: number): number {
