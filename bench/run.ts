@@ -7,11 +7,13 @@ import { claims } from './claims.ts'
 import { cluster } from './cluster.ts'
 import { coldStart } from './cold-start.ts'
 import { events } from './events/events.ts'
+import { gatewayLatency } from './gateway/latency.ts'
 import { gatewayLongPrompt } from './gateway/long-prompt.ts'
 import { meter } from './gateway/meter.ts'
 import { gatewayPlain } from './gateway/plain.ts'
 import { soak } from './gateway/soak.ts'
 import { gatewayStream } from './gateway/stream.ts'
+import { gatewayWorkers } from './gateway/workers.ts'
 import type { Bench, Figure } from './harness.ts'
 import { history } from './history/history.ts'
 import { listing } from './listing.ts'
@@ -31,6 +33,8 @@ const usual: readonly Bench[] = [
   events,
   gatewayPlain,
   gatewayStream,
+  gatewayLatency,
+  gatewayWorkers,
   gatewayLongPrompt,
   meter,
   affinity,

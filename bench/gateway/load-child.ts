@@ -18,6 +18,8 @@ const MAX_FAULTS = 50
 /** Connections opened at a time; more would overflow the listener's queue. */
 const OPEN_AT_ONCE = 100
 const OPEN_EVERY_MS = 40
+/** Of an open loop: timers are no finer. */
+const START_EVERY_MS = 1
 
 /** Shared by all connections: each read is processed before the next one. */
 const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
@@ -30,6 +32,10 @@ class Run {
   readonly #firstBytes: number[] = []
   readonly #faultTexts: string[] = []
   #faults = 0
+  /** Of an open loop: free connections, and when each request was due that has none yet. */
+  readonly #free: LoadConnection[] = []
+  readonly #due: number[] = []
+  #started = 0
 
   constructor(job: LoadJob) {
     this.job = job
@@ -40,10 +46,36 @@ class Run {
     this.request = Buffer.concat([Buffer.from(head), body])
   }
 
+  get isOpenLoop(): boolean {
+    return this.job.requestsPerSecond !== undefined
+  }
+
   mayGoOn(sent: number): boolean {
     if (this.#faults >= MAX_FAULTS) return false
     if (sent >= (this.job.requestsPerConnection ?? Infinity)) return false
     return performance.now() - this.#startedAt < this.job.durationMs
+  }
+
+  /** Open loop: the next request of this connection, or none until one is due. */
+  rest(connection: LoadConnection): void {
+    const dueAt = this.#due.shift()
+    if (dueAt !== undefined) connection.send(dueAt)
+    else if (this.mayGoOn(0)) this.#free.push(connection)
+    else connection.leave()
+  }
+
+  #startDue(rate: number): void {
+    if (!this.mayGoOn(0)) {
+      for (const connection of this.#free.splice(0)) connection.leave()
+      return
+    }
+    const wanted = ((performance.now() - this.#startedAt) * rate) / 1_000
+    for (; this.#started < wanted; this.#started += 1) {
+      const dueAt = this.#startedAt + (this.#started * 1_000) / rate
+      const connection = this.#free.pop()
+      if (connection === undefined) this.#due.push(dueAt)
+      else connection.send(dueAt)
+    }
   }
 
   count(latencyMs: number, firstByteMs: number): void {
@@ -61,6 +93,8 @@ class Run {
     const sweep = setInterval(() => {
       for (const connection of connections) connection.endIfLate()
     }, SWEEP_EVERY_MS)
+    const { requestsPerSecond: rate } = this.job
+    const starts = rate === undefined ? undefined : setInterval(() => this.#startDue(rate), START_EVERY_MS)
     await Promise.all(
       Array.from(
         { length: this.job.connections },
@@ -73,6 +107,7 @@ class Run {
       ),
     )
     clearInterval(sweep)
+    clearInterval(starts)
     return {
       answered: this.#latencies.length,
       tookMs: performance.now() - this.#startedAt,
@@ -123,18 +158,19 @@ class LoadConnection {
     })
     socket.once('connect', () => {
       this.#isConnecting = false
-      this.#send()
+      if (this.#run.isOpenLoop) this.#run.rest(this)
+      else this.send()
     })
     socket.on('error', (error) => socket === this.#socket && this.#lost(error.message))
     socket.on('end', () => socket === this.#socket && this.#lost('the connection was closed'))
     return socket
   }
 
-  #send(): void {
+  send(dueAt = performance.now()): void {
     this.#sent += 1
     this.#reader.reset()
     this.#firstByteAt = Number.NaN
-    this.#sentAt = performance.now()
+    this.#sentAt = dueAt
     this.#socket.write(this.#run.request)
   }
 
@@ -176,11 +212,12 @@ class LoadConnection {
 
   #next(isOver: boolean): void {
     clearTimeout(this.#cutTimer)
-    if (!this.#run.mayGoOn(this.#sent)) return this.#leave()
+    if (!this.#run.mayGoOn(this.#sent)) return this.leave()
     const goOn = (): void => {
-      if (!this.#run.mayGoOn(this.#sent)) this.#leave()
+      if (!this.#run.mayGoOn(this.#sent)) this.leave()
       else if (isOver || this.#socket.destroyed) this.#socket = this.#open()
-      else this.#send()
+      else if (this.#run.isOpenLoop) this.#run.rest(this)
+      else this.send()
     }
     if (isOver) this.#socket.destroy()
     if (this.#run.job.pauseMs === undefined) goOn()
@@ -197,11 +234,11 @@ class LoadConnection {
     this.#run.fault(why)
     this.#sentAt = Number.NaN
     this.#socket.destroy()
-    if (this.#sent === 0) this.#leave()
+    if (this.#sent === 0) this.leave()
     else this.#next(true)
   }
 
-  #leave(): void {
+  leave(): void {
     this.#socket.destroy()
     this.#left()
   }

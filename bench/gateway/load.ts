@@ -1,7 +1,7 @@
 /** The load generator: one process that sends all requests to every side. A wrong response fails the whole bench. */
 import { startChild } from './child.ts'
 
-/** Closed loop: a connection sends its next request when the previous response has ended. */
+/** Closed loop, unless it has a rate: a connection sends its next request when the previous response has ended. */
 export interface LoadJob {
   readonly port: number
   /** 127.0.0.1 by default. */
@@ -13,6 +13,11 @@ export interface LoadJob {
   readonly durationMs: number
   /** Requests per connection. undefined: as many as the time allows. */
   readonly requestsPerConnection?: number
+  /**
+   * Open loop: this many start each second, on a connection that is free, and one that finds none waits for it. Latency
+   * counts from when a request was due.
+   */
+  readonly requestsPerSecond?: number
   /** Pause between a response and the next request. */
   readonly pauseMs?: number
   readonly expects: Expectation
