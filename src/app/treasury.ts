@@ -21,7 +21,7 @@ import {
   topUpPurse,
   type TopUp,
 } from '../store/purse.ts'
-import { findSettled, settleRequests, type ShortPurse } from '../store/settlement.ts'
+import { findSettled, prepareSettlement, settleRequests, type ShortPurse } from '../store/settlement.ts'
 
 /** How long a purse outlives a gateway that disappears. */
 const PURSE_LIVES_MS = 10 * MINUTE_MS
@@ -110,10 +110,11 @@ function* inBatches(records: readonly InferenceRecord[]): Generator<InferenceRec
 }
 
 async function settleBatch(database: Database, gatewayId: string, batch: readonly InferenceRecord[]): Promise<void> {
+  const settlement = await prepareSettlement(batch)
   try {
     await transact(database, async (tx) => {
       const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
-      for (const purse of await settleRequests(tx, gatewayId, batch, expiresAt))
+      for (const purse of await settleRequests(tx, gatewayId, settlement, expiresAt))
         await auditShortfall(tx, gatewayId, purse)
     })
   } catch (error) {

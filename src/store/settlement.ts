@@ -2,6 +2,7 @@
  * Settling finished requests: their rows go in by COPY, then one function (schema/0044_requests.sql) adds them to the sums
  * by day and charges the purses. What it is given are sums, so a large batch costs it no more than a small one.
  */
+import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { formatDay, formatInstant, toDate, type Instant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
@@ -29,16 +30,14 @@ const bodyColumns = ['request_id', 'at', 'request', 'response']
 export async function settleRequests(
   tx: Tx,
   gatewayId: string,
-  records: readonly InferenceRecord[],
+  { rows, bodies, days, dues }: Settlement,
   expiresAt: Instant,
 ): Promise<ShortPurse[]> {
-  const { rows, days, dues } = sumUp(records)
   await copyRows(tx.db, 'request', requestColumns, rows)
-  const withBodies = records.filter((record) => record.requestBody !== null || record.responseBody !== null)
-  await copyRows(tx.db, 'request_body', bodyColumns, withBodies.map(bodyOf))
+  await copyRows(tx.db, 'request_body', bodyColumns, bodies)
   const short = await sql<ShortPurse>`
     select * from charge_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
-      ${asJson(days)}::jsonb, ${asJson(dues)}::jsonb)`.execute(tx.db)
+      ${asJson(days.values())}::jsonb, ${asJson(dues.values())}::jsonb)`.execute(tx.db)
   return short.rows
 }
 
@@ -82,47 +81,56 @@ interface Sum {
   due: Due | undefined
 }
 
-interface SumUp {
+/** What a batch of requests writes. */
+export interface Settlement {
   /** For COPY. */
   readonly rows: string[]
-  readonly days: Iterable<DaySum>
-  readonly dues: Iterable<Due>
+  readonly bodies: string[]
+  readonly days: Map<string, DaySum>
+  readonly dues: Map<string, Due>
 }
 
+/** Records that are read between two turns of the event loop: a thousand at once would delay the answers of others. */
+const RECORDS_PER_TURN = 64
+
 /** In one pass: it runs for every request. Most records have the account, key, model and day of the one before. */
-function sumUp(records: readonly InferenceRecord[]): SumUp {
-  const rows: string[] = []
-  const days = new Map<string, DaySum>()
-  const dues = new Map<string, Due>()
+export async function prepareSettlement(records: readonly InferenceRecord[]): Promise<Settlement> {
+  const settlement: Settlement = { rows: [], bodies: [], days: new Map(), dues: new Map() }
   let last: InferenceRecord | undefined
   let at = ''
   let sum: Sum | undefined
   for (const record of records) {
     if (record.at !== last?.at) at = formatInstant(record.at)
     if (sum === undefined || last === undefined || !isAlike(record, last) || !at.startsWith(sum.day.day)) {
-      sum = { day: dayOf(days, record), due: undefined }
+      sum = { day: dayOf(settlement.days, record), due: undefined }
     }
     last = record
-    const { units } = record
-    // Tokens and characters are units in; tokens and pixels × steps are units out.
-    const input = units.inputTokens + units.characters
-    const output = units.outputTokens + units.pixelSteps
-    rows.push(rowOf(record, at, input, output))
-    const { day } = sum
-    day.requests += 1
-    if (input > 0 || output > 0) day.answered += 1
-    day.input += input
-    day.cached += units.cachedTokens
-    day.output += output
-    const nano = BigInt(record.cost)
-    if (nano === 0n) continue
-    day.nano += nano
-    sum.due ??= dueOf(dues, record)
-    sum.due.nano += nano
-    sum.due.requests += 1
-    if (record.requestId < sum.due.first) sum.due.first = record.requestId
+    add(settlement, sum, record, at)
+    if (settlement.rows.length % RECORDS_PER_TURN === 0) await setImmediate()
   }
-  return { rows, days: days.values(), dues: dues.values() }
+  return settlement
+}
+
+function add({ rows, bodies, dues }: Settlement, sum: Sum, record: InferenceRecord, at: string): void {
+  const { units } = record
+  // Tokens and characters are units in; tokens and pixels × steps are units out.
+  const input = units.inputTokens + units.characters
+  const output = units.outputTokens + units.pixelSteps
+  rows.push(rowOf(record, at, input, output))
+  if (record.requestBody !== null || record.responseBody !== null) bodies.push(bodyOf(record, at))
+  const { day } = sum
+  day.requests += 1
+  if (input > 0 || output > 0) day.answered += 1
+  day.input += input
+  day.cached += units.cachedTokens
+  day.output += output
+  const nano = BigInt(record.cost)
+  if (nano === 0n) return
+  day.nano += nano
+  sum.due ??= dueOf(dues, record)
+  sum.due.nano += nano
+  sum.due.requests += 1
+  if (record.requestId < sum.due.first) sum.due.first = record.requestId
 }
 
 function isAlike(one: InferenceRecord, other: InferenceRecord): boolean {
@@ -157,8 +165,8 @@ function rowOf(record: InferenceRecord, at: string, input: number, output: numbe
   ])
 }
 
-function bodyOf(record: InferenceRecord): string {
-  return copyRow([record.requestId, formatInstant(record.at), record.requestBody, record.responseBody])
+function bodyOf(record: InferenceRecord, at: string): string {
+  return copyRow([record.requestId, at, record.requestBody, record.responseBody])
 }
 
 function dayOf(days: Map<string, DaySum>, { accountId: account, apiKeyId, model, at }: InferenceRecord): DaySum {
