@@ -1,6 +1,6 @@
 /**
  * Chats answered by one process and by two workers, each with the CPU time of as many cores: the server and its workers
- * together get a fifth of a core for each, so that both sides are the bottleneck and the load generator never is.
+ * together get two fifths of a core for each, so that both sides are the bottleneck and the load generator never is.
  */
 import { limitCpu, type CpuQuota } from '../cpu-quota.ts'
 import { median, type Bench, type Figure } from '../harness.ts'
@@ -14,9 +14,11 @@ import { INPUT_TOKENS, PLAIN_OUTPUT_TOKENS } from './upstream-answer.ts'
 import { startUpstream } from './upstream.ts'
 
 const WORKERS = 2
-const CORE = 0.2
+const CORE = 0.4
 const CONNECTIONS = 32
 const ROUND_MS = 6_000
+/** Without limits: compiled code takes many requests. */
+const WARM_UP_MS = 8_000
 const MODEL = 'bench'
 const ONE = `${BERTH}, one process`
 const SEVERAL = `${BERTH}, ${WORKERS} workers`
@@ -32,6 +34,10 @@ export const gatewayWorkers: Bench = {
       const models = [{ name: MODEL, upstreamPort: upstream.ports.plain }]
       const one = await stage.add(startBerth(models, {}, { name: ONE }))
       const several = await stage.add(startBerth(models, { BERTH_WORKERS: String(WORKERS) }, { name: SEVERAL }))
+      const job = { body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } } as const
+      for (const { port, host, headers } of [one, several]) {
+        await load.run({ ...job, port, headers, ...(host === undefined ? {} : { host }), durationMs: WARM_UP_MS })
+      }
       const quotas: CpuQuota[] = []
       try {
         for (const [side, cores] of [[one, CORE] as const, [several, WORKERS * CORE] as const]) {
@@ -43,7 +49,7 @@ export const gatewayWorkers: Bench = {
         const measured = await compareSides({
           sides: [one, several],
           load,
-          jobOf: () => ({ body: shortChat(MODEL), connections: CONNECTIONS, expects: { kind: 'plain' } }),
+          jobOf: () => job,
           roundMs: ROUND_MS,
           beside: new Map([one, several].map((side) => [side.name, { PostgreSQL: side.server.postgresPid }])),
         })
