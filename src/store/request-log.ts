@@ -101,7 +101,7 @@ export async function findLoggedRequest(
 }
 
 /** Lock timeout on tables that settlements use all the time: they queue behind a waiting lock. */
-const LOCK_TIMEOUT_MS = 2_000
+const LOCK_TIMEOUT_MS = 500
 
 /** Creates the partitions for the coming weeks. */
 export async function makeRequestPartitions(database: Database, now: Instant): Promise<void> {
