@@ -3,7 +3,8 @@ import type { Instant } from '../base/instant.ts'
 import { addMs } from '../base/instant.ts'
 import { idOfTag, isLiving, tagOf, tagPrefix } from '../domain/rental.ts'
 import type { Driver, EngineMachine, EngineVolume } from '../engines/driver.ts'
-import { findRentalsForAudit, listUnreleased, type AuditRow } from '../store/rental.ts'
+import { listUnreleased } from '../store/rental-engine.ts'
+import { findRentalsForAudit, type AuditRow } from '../store/rental.ts'
 import { listWatchedVolumes, readVolumes } from '../store/volume.ts'
 import type { App } from './app.ts'
 import { rentalTag } from './rental.ts'
@@ -37,10 +38,21 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   const { db } = app.database
   const startedAt = app.clock.now()
   const shown = await driver.list(tagPrefix(app.installationId), signal)
-  const ids = shown.flatMap((machine) => idOfTag(app.installationId, 'rental', machine.tag) ?? [])
-  const rows = await findRentalsForAudit(db, ids)
   const shownTags = new Set(shown.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
+  const rows = new Map<number, AuditRow>(
+    alive.map(({ id, nonce, external_id }) => [
+      id,
+      { id, nonce, driver: driver.id, released: false, externalId: external_id },
+    ]),
+  )
+  // Machines of rentals that are released, or have moved to another engine.
+  const others = shown.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
+  const found = await findRentalsForAudit(
+    db,
+    others.filter((id) => !rows.has(id)),
+  )
+  for (const [id, row] of found) rows.set(id, row)
   const watched = driver.volumes === undefined ? [] : await listWatchedVolumes(db, driver.id)
   const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), signal)) ?? []
   const ready = new Set(volumes.flatMap((volume) => (volume.ready === false ? [] : [volume.externalId])))

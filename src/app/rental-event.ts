@@ -18,12 +18,17 @@ export function recordRentalEvent(
   })
 }
 
+/** What a memo says of a rental. */
+type Named = Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'kind'> & {
+  readonly spec: Pick<Rental['spec'], 'gpuModel'>
+}
+
 /** The memo of a segment of this rental. */
-export function segmentMemo(rental: Rental): (segment: { readonly while_stopped: boolean }) => string {
+export function segmentMemo(rental: Named): (segment: { readonly while_stopped: boolean }) => string {
   return ({ while_stopped }) => (while_stopped ? `disk of the stopped ${rentalMemo(rental)}` : rentalMemo(rental))
 }
 
-export function rentalMemo(rental: Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'spec' | 'kind'>): string {
+export function rentalMemo(rental: Named): string {
   const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'instance' }[rental.kind]
   return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
 }

@@ -9,7 +9,8 @@ import { beginStop, finishStart, finishStop, powersOf, readTerm } from '../app/r
 import { keepsDisk, ownStops } from '../domain/rental.ts'
 import type { EngineMachine } from '../engines/driver.ts'
 import type { Tx } from '../store/database.ts'
-import { updateRental, type LiveRow, type Rental } from '../store/rental.ts'
+import type { LiveRow } from '../store/rental-engine.ts'
+import { updateRental, type Rental } from '../store/rental.ts'
 import { findOpenSegment } from '../store/segment.ts'
 
 /** Missing from the list for so long, its disk counts as lost. A host that does not answer is waited for forever. */

@@ -19,15 +19,8 @@ import { recordOutcome } from '../store/offer-outcome.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
-import {
-  listUnreleased,
-  lockRental,
-  moveRental,
-  readTerms,
-  updateRental,
-  type LiveRow,
-  type Rental,
-} from '../store/rental.ts'
+import { listUnreleased, type LiveRow } from '../store/rental-engine.ts'
+import { lockRental, moveRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import { startsFree } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
@@ -107,7 +100,11 @@ async function observeDriver(
 
 function groupByTag(machines: readonly EngineMachine[]): Map<string, EngineMachine[]> {
   const shown = new Map<string, EngineMachine[]>()
-  for (const machine of machines) shown.set(machine.tag, [...(shown.get(machine.tag) ?? []), machine])
+  for (const machine of machines) {
+    const found = shown.get(machine.tag)
+    if (found === undefined) shown.set(machine.tag, [machine])
+    else found.push(machine)
+  }
   return shown
 }
 

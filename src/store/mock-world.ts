@@ -38,7 +38,35 @@ interface Volume extends Resource {
   readonly attachedTo: readonly string[]
 }
 
+/** Kept in memory; beyond that they are read anew. */
+const MAX_SPECS = 100_000
+const MAX_NEW_SPECS = 1_000
+
+type Specs = Map<string, { readonly version: string; readonly spec: EngineSpec }>
+
 export function postgresMockWorld(db: Db) {
+  let kept: Specs = new Map()
+
+  /** A spec is ten times the rest of its machine, and changes only when the machine is turned on. */
+  async function readSpecs(machines: readonly MachineTuple[]): Promise<Specs> {
+    if (kept.size > MAX_SPECS) kept = new Map()
+    const known = kept
+    const versions = new Map<string, string>()
+    for (const machine of machines) {
+      const [externalId, , , , , , , , , , runningAt, failedAt] = machine
+      const version = `${runningAt} ${failedAt}`
+      if (known.get(externalId)?.version !== version) versions.set(externalId, version)
+    }
+    const missing = [...versions.keys()]
+    for (let from = 0; from < missing.length; from += MAX_NEW_SPECS) {
+      const { rows } = await sql<{ id: string; spec: EngineSpec }>`
+        select external_id as id, spec from mock.machine
+        where external_id = any (${missing.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
+      for (const { id, spec } of rows) known.set(id, { version: versions.get(id) ?? '', spec })
+    }
+    return known
+  }
+
   return {
     async check(): Promise<void> {
       await sql`select 1 from mock.machine limit 1`.execute(db)
@@ -71,10 +99,16 @@ export function postgresMockWorld(db: Db) {
     },
 
     async listMachines(tagPrefix: string, at: Instant): Promise<Machine[]> {
-      const found = await sql<Machine>`
-        select ${machineColumns} from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
-        order by t.created_at, t.external_id`.execute(db)
-      return found.rows
+      const { rows } = await sql<{ all: MachineTuple[] | null }>`
+        select json_agg(${machineTuple} order by t.created_at, t.external_id) as all
+        from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}`.execute(db)
+      const listed = rows[0]?.all ?? []
+      const specs = await readSpecs(listed)
+      // One whose spec is not there was forgotten meanwhile.
+      return listed.flatMap((tuple) => {
+        const spec = specs.get(tuple[0])?.spec
+        return spec === undefined ? [] : [machineOfTuple(tuple, spec)]
+      })
     },
 
     async requestMachineDestroy(externalId: string, at: Instant): Promise<Machine | undefined> {
@@ -180,6 +214,49 @@ const sharedColumns = sql`
 
 const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt",
   t.off_at as "offAt", t.reboots`
+
+const ms = (column: string): Sql => sql`(extract(epoch from ${sql.ref(`t.${column}`)}) * 1000)::bigint`
+const machineTuple = sql`json_build_array(t.external_id, t.tag, ${ms('created_at')}, ${ms('listed_at')},
+  ${ms('hidden_from')}, ${ms('hidden_until')}, ${ms('gone_at')}, ${ms('destroy_asked_at')}, t.destroy_ms,
+  t.destroy_refusals_left, ${ms('running_at')}, ${ms('failed_at')}, ${ms('off_at')}, t.reboots)`
+type MachineTuple = readonly [
+  externalId: string,
+  tag: string,
+  createdAt: Instant,
+  listedAt: Instant,
+  hiddenFrom: Instant | null,
+  hiddenUntil: Instant | null,
+  goneAt: Instant | null,
+  destroyAskedAt: Instant | null,
+  destroyMs: number,
+  destroyRefusalsLeft: number,
+  runningAt: Instant | null,
+  failedAt: Instant | null,
+  offAt: Instant | null,
+  reboots: number,
+]
+
+function machineOfTuple(tuple: MachineTuple, spec: EngineSpec): Machine {
+  const [externalId, tag, createdAt, listedAt, hiddenFrom, hiddenUntil, goneAt, destroyAskedAt, ...rest] = tuple
+  const [destroyMs, destroyRefusalsLeft, runningAt, failedAt, offAt, reboots] = rest
+  return {
+    externalId,
+    tag,
+    createdAt,
+    listedAt,
+    hiddenFrom,
+    hiddenUntil,
+    goneAt,
+    destroyAskedAt,
+    destroyMs,
+    destroyRefusalsLeft,
+    runningAt,
+    failedAt,
+    offAt,
+    reboots,
+    spec,
+  }
+}
 
 function volumeColumns(at: Instant): Sql {
   return sql`${sharedColumns}, t.label, t.region, t.size_gb as "sizeGb", t.vip,

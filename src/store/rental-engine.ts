@@ -2,11 +2,64 @@
 import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { RentalState } from '../contract/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
 import { leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { CAPACITY_WAKE } from './machine.ts'
 import { lockRental, type Rental } from './rental.ts'
+
+export interface LiveRow {
+  readonly id: number
+  readonly nonce: string
+  readonly status: RentalState
+  readonly external_id: string | null
+  readonly create_asked_at: Instant | null
+  readonly destroy_asked_at: Instant | null
+  readonly missing_since: Instant | null
+  readonly incarnation: string | null
+  readonly started_at: Instant | null
+  readonly lease_until: Instant | null
+}
+
+/**
+ * Rentals of an engine that are not released yet, with the columns that `observe` compares. All of them in one JSON text:
+ * reading 50,000 as rows takes the server ten times as long.
+ */
+export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
+  const ms = (column: string) => sql`(extract(epoch from ${sql.ref(column)}) * 1000)::bigint`
+  const { rows } = await sql<{ all: LiveTuple[] | null }>`
+    select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${ms('create_asked_at')},
+      ${ms('destroy_asked_at')}, ${ms('missing_since')}, ${ms('started_at')}, ${ms('lease_until')}) order by id) as all
+    from rental where driver = ${driver} and released_at is null`.execute(db)
+  return (rows[0]?.all ?? []).map(
+    ([id, nonce, status, external_id, incarnation, created, destroyed, missing, started, leased]) => ({
+      id,
+      nonce,
+      status,
+      external_id,
+      incarnation,
+      create_asked_at: created,
+      destroy_asked_at: destroyed,
+      missing_since: missing,
+      started_at: started,
+      lease_until: leased,
+    }),
+  )
+}
+
+type LiveTuple = readonly [
+  id: number,
+  nonce: string,
+  status: RentalState,
+  externalId: string | null,
+  incarnation: string | null,
+  createAskedAt: Instant | null,
+  destroyAskedAt: Instant | null,
+  missingSince: Instant | null,
+  startedAt: Instant | null,
+  leaseUntil: Instant | null,
+]
 
 /** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */
 export async function leaseToCreate(

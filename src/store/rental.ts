@@ -271,41 +271,6 @@ function toUpdate(change: RentalColumns) {
   }
 }
 
-export interface LiveRow {
-  readonly id: number
-  readonly nonce: string
-  readonly status: RentalState
-  readonly external_id: string | null
-  readonly create_asked_at: Instant | null
-  readonly destroy_asked_at: Instant | null
-  readonly missing_since: Instant | null
-  readonly incarnation: string | null
-  readonly started_at: Instant | null
-  readonly lease_until: Instant | null
-}
-
-/** Rentals of an engine that are not released yet, with the columns that `observe` compares. */
-export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
-  return db
-    .selectFrom('rental')
-    .select([
-      'id',
-      'nonce',
-      'status',
-      'external_id',
-      'create_asked_at',
-      'destroy_asked_at',
-      'missing_since',
-      'incarnation',
-      'started_at',
-      'lease_until',
-    ])
-    .where('driver', '=', driver)
-    .where('released_at', 'is', null)
-    .orderBy('id')
-    .execute()
-}
-
 /** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
   const rows = await sql<{ id: number }>`
@@ -352,7 +317,8 @@ export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promi
   const rows = await db
     .selectFrom('rental')
     .select(['id', 'nonce', 'driver', 'released_at', 'external_id'])
-    .where('id', 'in', ids)
+    // One parameter, because there may be more ids than a statement can have.
+    .where(sql<boolean>`id = any (${ids})`)
     .execute()
   return new Map(
     rows.map((row) => [

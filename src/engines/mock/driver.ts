@@ -165,7 +165,15 @@ function showMachine(seed: string, machine: MockMachine, now: Instant): EngineMa
   if (offAt !== null && offAt <= now) return { externalId, tag, state: 'stopped' }
   if (failedAt !== null && failedAt <= now) return { externalId, tag, state: 'failed', failure: 'boot_failed' }
   if (runningAt === null || runningAt > now) return { externalId, tag, state: 'starting' }
-  return { externalId, tag, state: 'running', data: providerDataOf(seed, machine) }
+  return {
+    externalId,
+    tag,
+    state: 'running',
+    // Only new machines are asked for it.
+    get data() {
+      return providerDataOf(seed, machine)
+    },
+  }
 }
 
 function providerDataOf(seed: string, { externalId, tag, spec }: MockMachine): ProviderData {
