@@ -27,8 +27,11 @@ export interface Journey extends TestServer {
 
 /** One pass to request, one to observe, one for the consequences. */
 const ROUNDS = 3
-/** They change no rental and no volume, so once for a pass is enough: after the first rounds. */
+/** It asks every engine for everything, so once for a pass is enough: before the rest. */
+const TAKES_INVENTORY = 'inventory'
+/** They change no rental and no volume that a customer still has, so once for a pass is enough: after the first rounds. */
 const housekeeping = new Set([
+  'reap',
   'serving-usage',
   'sweep-expired',
   'runway',
@@ -61,8 +64,10 @@ export async function startJourney(options: Omit<TestServerOptions, 'clock' | 'r
   const pass = async (rounds = ROUNDS, isStep = false): Promise<void> => {
     const errors: unknown[] = []
     for (let round = 1; round <= rounds; round += 1) {
-      const later = isStep ? atTheEnd : housekeeping
-      const due = round === rounds && !isStep ? reconcilers : reconcilers.filter(({ name }) => !later.has(name))
+      const due = reconcilers.filter(({ name }) => {
+        if (name === TAKES_INVENTORY) return round === 1
+        return isStep ? !atTheEnd.has(name) : round === rounds || !housekeeping.has(name)
+      })
       // As on a server: a failing reconciler does not block the others.
       for (const one of due) await runOut(one).catch((error: unknown) => errors.push(error))
     }
