@@ -2,9 +2,11 @@
 import { DAY_MS, MINUTE_MS, systemClock } from '../../src/base/instant.ts'
 
 const EVERY_MS = 20
-const SELDOM_MS = 250
+const SELDOM_MS = 500
 /** A slow check is followed by a long pause, because constant polling would slow down the code under test. */
 const PAUSE_FACTOR = 8
+/** So is a long wait: the pause grows to a tenth of it. */
+const WAIT_FACTOR = 0.1
 const MAX_WAIT_MS = 90_000
 
 /** Polls until the result is neither undefined, null nor false; on timeout it names the condition. */
@@ -13,7 +15,8 @@ export async function waitFor<T>(
   ask: () => Promise<T | undefined | null | false> | T | undefined | null | false,
   timeoutMs = MAX_WAIT_MS,
 ): Promise<T> {
-  const until = performance.now() + timeoutMs
+  const since = performance.now()
+  const until = since + timeoutMs
   for (;;) {
     const askedAt = performance.now()
     const answer = await ask()
@@ -22,7 +25,8 @@ export async function waitFor<T>(
     if (answeredAt > until) {
       throw new Error(`timed out after ${timeoutMs} ms waiting for: ${typeof what === 'string' ? what : what()}`)
     }
-    const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
+    const pauses = [EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt), WAIT_FACTOR * (answeredAt - since)]
+    const pauseMs = Math.min(SELDOM_MS, Math.max(...pauses))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
