@@ -9,7 +9,7 @@ import { VoltageParkSim } from '../src/sim/clouds/voltage-park/cloud.ts'
 import type { Clock } from '../src/base/instant.ts'
 import { crashRun, type CrashCloud } from './harness/cloud-crash.ts'
 
-const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '4', 10)
+const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '3', 10)
 /** A kill takes two to five seconds, ten on a busy machine; the end of a run two minutes at most. */
 const TIMEOUT_MS = 10 * 60_000 + KILLS * 15_000
 

