@@ -20,8 +20,8 @@ export default defineConfig({
     pool: 'forks',
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.
     isolate: false,
-    // Twice as many as a build machine has processors: many tests wait for most of their time.
-    maxWorkers: countsCpu ? 1 : 4,
+    // Three times as many as a build machine has processors: many tests wait for most of their time.
+    maxWorkers: countsCpu ? 1 : 6,
     sequence: { sequencer: LongestFirst },
     // A limit for what hangs; a busy machine is slow, not broken.
     testTimeout: 120_000,
