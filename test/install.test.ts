@@ -103,6 +103,9 @@ async function runScript(
   })
 }
 
+/** A machine with a recent Node: the archive for it has none, and is unpacked in no time. */
+const withNode = { node: `#!/bin/sh\nexec ${process.execPath} "$@"\n` }
+
 describe('the script', () => {
   test('installs the command for customers and it works', async () => {
     const { code, out, error, prefix } = await runScript(['--cli-only'])
@@ -117,8 +120,7 @@ describe('the script', () => {
   })
 
   test('uses the Node of the machine if it is recent, also as a service with another PATH', async () => {
-    const node = `#!/bin/sh\nexec ${process.execPath} "$@"\n`
-    const { code, prefix } = await runScript(['--cli-only'], { node })
+    const { code, prefix } = await runScript(['--cli-only'], withNode)
     expect(code).toBe(0)
     expect(existsSync(path.join(prefix, 'current', 'node', 'LICENSE'))).toBe(false)
     const berth = path.join(prefix, 'current', 'bin', 'berth')
@@ -133,6 +135,7 @@ describe('the script', () => {
 
   test('works with wget', async () => {
     const { code } = await runScript(['--cli-only'], {
+      ...withNode,
       curl: '',
       wget: `#!/bin/sh\nexec ${await pathOf('wget')} "$@"\n`,
     })
@@ -271,7 +274,7 @@ describe('the service', () => {
   const skipped = hasSystemd ? '' : ' (skipped: no systemd)'
 
   test.skipIf(!hasSystemd)(`has a unit that systemd accepts${skipped}`, async () => {
-    const { prefix } = await runScript(['--cli-only'])
+    const { prefix } = await runScript(['--cli-only'], withNode)
     const berth = path.join(prefix, 'current', 'bin', 'berth')
     const { stdout } = await run(berth, ['agent', 'install', '--print', '--dir', path.join(home, 'agent')])
     expect(stdout).toContain(`ExecStart=${berth} agent run --dir ${path.join(home, 'agent')}\n`)
@@ -285,7 +288,7 @@ describe('the service', () => {
 test('a wrong token leaves the machine installed but not joined', async () => {
   const dir = path.join(home, 'agent-of-wrong-token')
   const more = ['--simulate-gpus', 'rtx4090:1', '--dir', dir, '--no-service', '--allow-unfenced']
-  const { code, error } = await runScript(['--token', `${(await token()).slice(0, -1)}~`, ...more])
+  const { code, error } = await runScript(['--token', `${(await token()).slice(0, -1)}~`, ...more], withNode)
   expect(code).toBe(1)
   expect(error).toContain('has not joined')
   expect(existsSync(path.join(dir, 'agent.json'))).toBe(false)
