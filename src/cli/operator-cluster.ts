@@ -73,5 +73,10 @@ function unsoldNodes(clusters: readonly Cluster[]): string[] {
   const nodes = clusters.flatMap(({ name, nodes }) => nodes.map((node) => ({ cluster: name, ...node })))
   // Nodes without GPUs are never sold, which is no news.
   const unsold = nodes.filter(({ onSale, gpusTotal }) => !onSale && gpusTotal > 0)
-  return unsold.map(({ cluster, name, reason }) => `${cluster}: ${name} is not on sale: ${reason ?? ''}`)
+  return [
+    ...unsold.map(({ cluster, name, reason }) => `${cluster}: ${name} is not on sale: ${reason ?? ''}`),
+    ...nodes.flatMap(({ cluster, name, unsoldReason }) =>
+      unsoldReason === null ? [] : [`${cluster}: free GPUs of ${name} are not sold: ${unsoldReason}`],
+    ),
+  ]
 }

@@ -9,6 +9,10 @@ const clusterNode = z.object({
   reason: z.string().nullable().describe('Why it is not on sale; null: it is'),
   gpusTotal: z.number(),
   gpusUnsold: z.number().describe('GPUs that are broken or in use by others'),
+  unsoldReason: z
+    .string()
+    .nullable()
+    .describe('Why its free GPUs are not sold though it is on sale; null: they are, or others use them'),
 })
 
 const clusterRecord = z

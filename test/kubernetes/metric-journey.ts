@@ -1,7 +1,8 @@
 /** What customers see of the use of their rentals on a Kubernetes cluster. */
 import { expect, test } from 'vitest'
+import { podPath } from '../../src/engines/kubernetes/names.ts'
 import { anyObject } from '../../src/engines/kubernetes/objects.ts'
-import { rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
+import { rentalStatusOf, rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
 import { startKubeMetrics } from '../harness/kube-metrics.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -11,7 +12,7 @@ const signal = new AbortController().signal
 const GPU_NAMESPACE = 'gpu-operator'
 
 export function metricJourney(get: () => KubeJourney): void {
-  test('a rental shows its CPU and memory, and its GPUs where an exporter runs', async () => {
+  test('a rental shows its use, and its GPUs are sold again only when an exporter shows that their memory is free', async () => {
     const { server, ada, cluster, node, image, addressOf } = get()
     const { admin } = cluster
     const stop = await startKubeMetrics(cluster)
@@ -29,7 +30,13 @@ export function metricJourney(get: () => KubeJourney): void {
       expect(machine.memoryUsedMib).toBeGreaterThan(0)
       expect(machine.memoryUsedMib).toBeLessThan(machine.memoryTotalMib)
       const { namespace, name: pod } = await addressOf(instance)
-      await startExporter(get(), `gpu="2",UUID="GPU-x",container="main",namespace="${namespace}",pod="${pod}"`)
+      await admin.create('/api/v1/namespaces', { metadata: { name: GPU_NAMESPACE } }, anyObject, { signal })
+      const labels = `gpu="2",UUID="GPU-x",container="main",namespace="${namespace}",pod="${pod}"`
+      // A process that has outlived its pod holds another GPU.
+      const leftover = 'DCGM_FI_DEV_FB_USED{gpu="3",UUID="GPU-y",container="",namespace="",pod=""} 40000'
+      const values = { DCGM_FI_DEV_GPU_UTIL: 87, DCGM_FI_DEV_FB_USED: 1_234, DCGM_FI_DEV_GPU_TEMP: 61 }
+      const used = Object.entries(values).map(([metric, value]) => `${metric}{${labels}} ${value}`)
+      await startExporter(get(), [...used, leftover])
       await waitFor('its GPU', async () => (await use()).gpus.length > 0)
       expect((await use()).gpus).toMatchObject([
         { gpuIndex: 0, utilizationPercent: 87, memoryUsedMib: 1_234, temperatureCelsius: 61, powerWatts: null },
@@ -57,22 +64,36 @@ export function metricJourney(get: () => KubeJourney): void {
         status: 400,
         body: { reason: 'idle_not_measured', issues: [{ path: ['idle'] }] },
       })
+      const unsold = async () => {
+        server.app.database.onCommit(new Set(['inventory']))
+        const { clusters } = await succeed(server.operator, 'GET', '/v2/operator/clusters')
+        const { machines } = await succeed(server.operator, 'GET', '/v2/operator/machines?limit=10')
+        return [machines[0].gpusSick.join(), clusters[0].nodes[0].unsoldReason]
+      }
+      const why = '40000 MiB of GPU 3 are in use, and no pod has it'
+      await waitFor('its other GPUs to be off sale', async () => (await unsold()).join(': ') === `1,2,3: ${why}`)
       await terminate(ada, name)
+      await waitFor('its pod to be gone', async () => {
+        const found = await admin.find(podPath({ namespace, name: pod }), anyObject, { signal })
+        return found === undefined
+      })
+      await server.app.drivers.get('kubernetes')?.list('berth-', signal)
+      expect(await rentalStatusOf(ada, name)).toBe('Terminating')
+      await stopExporter(get())
+      await startExporter(get(), ['DCGM_FI_DEV_FB_USED{gpu="2"} 4', 'DCGM_FI_DEV_FB_USED{gpu="3"} 4'])
       await untilGone(ada, name)
+      await waitFor('all GPUs to be on sale', async () => (await unsold()).join() === ',')
     } finally {
       await stop()
-      await admin.delete(`/api/v1/namespaces/${GPU_NAMESPACE}/pods/exporter`, { signal })
+      await stopExporter(get())
     }
   })
 }
 
 /** The text of a DCGM exporter, served over HTTP by a pod on the node. */
-async function startExporter({ cluster, image }: KubeJourney, labels: string): Promise<void> {
+async function startExporter({ cluster, image }: KubeJourney, text: readonly string[]): Promise<void> {
   const { admin } = cluster
-  const values = { DCGM_FI_DEV_GPU_UTIL: 87, DCGM_FI_DEV_FB_USED: 1_234, DCGM_FI_DEV_GPU_TEMP: 61 }
-  const text = Object.entries(values).map(([name, value]) => `${name}{${labels}} ${value}`)
   const script = `mkdir /tmp/w; cd /tmp/w; printf '%s\\n' "$METRICS" >metrics; exec httpd -f -p 9400 -h /tmp/w`
-  await admin.create('/api/v1/namespaces', { metadata: { name: GPU_NAMESPACE } }, anyObject, { signal })
   await waitFor('its account', () =>
     admin.find(`/api/v1/namespaces/${GPU_NAMESPACE}/serviceaccounts/default`, anyObject, { signal }),
   )
@@ -91,4 +112,9 @@ async function startExporter({ cluster, image }: KubeJourney, labels: string): P
     },
   }
   await admin.create(`/api/v1/namespaces/${GPU_NAMESPACE}/pods`, pod, anyObject, { signal })
+}
+
+async function stopExporter({ cluster: { admin } }: KubeJourney): Promise<void> {
+  const at = { namespace: GPU_NAMESPACE, name: 'exporter' }
+  await waitFor('the exporter to be gone', async () => !(await admin.delete(podPath(at), { signal })))
 }

@@ -20,6 +20,8 @@ import { ensureNamespace } from './tenant-namespace.ts'
 const ACCOUNTS = ['check one', 'check two'] as const
 const PORT = 8_080
 const ANSWER = 'open'
+/** Of the probe that could not connect. */
+const NOT_REACHED = 42
 const POLL_MS = 500
 /** Images may have to be pulled. */
 const POD_MS = 90_000
@@ -112,7 +114,8 @@ async function checkNetwork(
     // Through the API server, which no policy covers: otherwise a dead probe would look like a closed network.
     if (!(await isListening(cluster, server, signal)))
       return notTried(check, 'The probe does not listen; does its image have nc?')
-    const connects = `nc -w 5 ${up.status.podIP} ${PORT} </dev/null | grep -q ${ANSWER}`
+    // Only this exit code means that nobody answered: a probe that fails in another way has tried nothing.
+    const connects = `nc -w 5 ${up.status.podIP} ${PORT} </dev/null | grep -q ${ANSWER} || exit ${NOT_REACHED}`
     await createProbe(
       cluster,
       client,
@@ -120,20 +123,28 @@ async function checkNetwork(
       signal,
     )
     const isOver = ({ status }: PodObject): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
-    const ended = await waitForPod(cluster, client, isOver, signal)
-    if (ended?.status?.phase === 'Succeeded') {
-      return notEnforced(
-        check,
-        'A pod reached a pod of another account. Install a network plugin that enforces policies.',
-      )
-    }
-    if (ended?.status?.phase === 'Failed') return enforced(check, 'A pod could not reach a pod of another account.')
-    return notTried(check, `The second probe did not end: ${whyNot(ended)}`)
+    return networkResult(await waitForPod(cluster, client, isOver, signal))
   } finally {
     // Not with the signal of the call: the probes go in any case.
     const cleaning = AbortSignal.timeout(POLL_MS * 20)
     for (const probe of [server, client]) await api.delete(podPath(probe), { signal: cleaning })
   }
+}
+
+/** What the end of the pod that tries to connect means. */
+export function networkResult(client: PodObject | undefined): ClusterCheck {
+  const check = 'network_policy'
+  if (client?.status?.phase === 'Succeeded') {
+    return notEnforced(
+      check,
+      'A pod reached a pod of another account. Install a network plugin that enforces policies.',
+    )
+  }
+  const exitCode = client?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode
+  if (client?.status?.phase === 'Failed' && exitCode === NOT_REACHED) {
+    return enforced(check, 'A pod could not reach a pod of another account.')
+  }
+  return notTried(check, `The second probe could not try: ${whyNot(client)}`)
 }
 
 async function isListening(
@@ -253,7 +264,12 @@ async function waitForPod(
 function whyNot(pod: PodObject | undefined): string {
   const [container] = pod?.status?.containerStatuses ?? []
   return (
-    container?.state?.waiting?.message ?? pod?.status?.conditions?.[0]?.message ?? pod?.status?.phase ?? 'it is gone'
+    container?.state?.waiting?.message ??
+    container?.state?.terminated?.reason ??
+    pod?.status?.message ??
+    pod?.status?.conditions?.[0]?.message ??
+    pod?.status?.phase ??
+    'it is gone'
   )
 }
 

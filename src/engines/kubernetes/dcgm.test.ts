@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { parseExporter } from './dcgm.ts'
+import { parseExporter, parseMemory } from './dcgm.ts'
+import { whyHeld } from './gpu-memory.ts'
 
 const text = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
@@ -27,4 +28,41 @@ test('reads the GPUs of each pod in the order of the node, and leaves out GPUs o
     ],
   ])
   expect(parseExporter('').size).toBe(0)
+})
+
+const memory = (...gpus: Array<[gpu: number, mib: number, pod?: string]>) =>
+  parseMemory(
+    gpus
+      .map(
+        ([gpu, mib, pod = '']) =>
+          `DCGM_FI_DEV_FB_USED{gpu="${gpu}",UUID="GPU-${gpu}",namespace="n",pod="${pod}"} ${mib}`,
+      )
+      .join('\n'),
+  )
+
+test.each([
+  { promise: 'idle GPUs are free', gpus: memory([0, 500], [1, 0]), podGpus: 0, isHeld: false },
+  {
+    promise: 'a GPU that no pod has and whose memory is in use is held',
+    gpus: memory([0, 40_000]),
+    podGpus: 0,
+    isHeld: true,
+  },
+  { promise: 'the memory of a pod is its own', gpus: memory([0, 40_000, 'one'], [1, 0]), podGpus: 1, isHeld: false },
+  { promise: 'beside a pod, the rest counts', gpus: memory([0, 40_000, 'one'], [1, 40_000]), podGpus: 1, isHeld: true },
+  {
+    promise: 'an exporter that names no pods blames none of them',
+    gpus: memory([0, 40_000], [1, 0]),
+    podGpus: 1,
+    isHeld: false,
+  },
+  { promise: 'but sees one GPU too many in use', gpus: memory([0, 40_000], [1, 40_000]), podGpus: 1, isHeld: true },
+  { promise: 'an exporter without memory proves nothing', gpus: parseMemory(''), podGpus: 0, isHeld: false },
+])('$promise', ({ gpus, podGpus, isHeld }) => {
+  expect(whyHeld(gpus, podGpus) !== undefined).toBe(isHeld)
+})
+
+test('a GPU with several lines is in use if one of them says so, and says how much', () => {
+  const text = ['DCGM_FI_DEV_FB_USED{gpu="2"} 7', 'DCGM_FI_DEV_FB_USED{gpu="2",pod=""} 2048.4'].join('\n')
+  expect(whyHeld(parseMemory(text), 0)).toBe('2048 MiB of GPU 2 are in use, and no pod has it')
 })

@@ -42,6 +42,27 @@ export function parseExporter(text: string): Map<string, GpuUse[]> {
   return new Map([...found].map(([key, gpus]) => [key, [...gpus].toSorted(([a], [b]) => a - b).map(([, gpu]) => gpu)]))
 }
 
+export interface GpuMemoryUse {
+  readonly usedMib: number
+  /** The exporter names a pod that has it. */
+  readonly hasPod: boolean
+}
+
+/** The memory of all GPUs of a node, by their numbers there. */
+export function parseMemory(text: string): Map<number, GpuMemoryUse> {
+  const found = new Map<number, GpuMemoryUse>()
+  for (const [, labelText = '', value] of text.matchAll(/^DCGM_FI_DEV_FB_USED\{(.*)\} (\S+)/gm)) {
+    const labels = labelsOf(labelText)
+    const gpu = Number(labels['gpu'])
+    const usedMib = Number(value)
+    if (!Number.isInteger(gpu) || !Number.isFinite(usedMib)) continue
+    const known = found.get(gpu)
+    const hasPod = (labels['pod'] ?? '') !== '' || known?.hasPod === true
+    found.set(gpu, { usedMib: Math.max(usedMib, known?.usedMib ?? 0), hasPod })
+  }
+  return found
+}
+
 const noUse: GpuUse = {
   gpuUtilizationPercent: null,
   gpuMemoryUsedMib: null,

@@ -15,6 +15,7 @@ import { createVirtualMachine } from './create-virtual-machine.ts'
 import { deleteParts, destroyPod } from './destroy.ts'
 import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
+import { nodesOf } from './gpu-memory.ts'
 import { offerOf } from './node-offer.ts'
 import type { PodObject } from './objects.ts'
 import { showPod } from './pod-state.ts'
@@ -71,7 +72,7 @@ export function kubernetesDriver(
       open: (request, signal) => openStream(clusters, request, signal),
     },
     clusters: {
-      list: (signal) => Promise.all(clusters.map((cluster) => reportCluster(cluster, signal))),
+      list: (signal) => Promise.all(clusters.map((cluster) => reportCluster(cluster, warn, signal))),
       check: async (name, image, signal) => {
         const cluster = clusters.find(({ config }) => config.name === name)
         return cluster === undefined ? undefined : checkCluster(cluster, image, signal)
@@ -89,7 +90,7 @@ export function kubernetesDriver(
     },
     async inventory(signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, signal), warn)
+      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, warn, signal), warn)
       return answers.flatMap(({ value }) => value)
     },
     async create(tag, spec, signal) {
@@ -140,12 +141,11 @@ export function kubernetesDriver(
   }
 }
 
-async function machinesOf(cluster: Cluster, signal: AbortSignal): Promise<InventoryMachine[]> {
+async function machinesOf(cluster: Cluster, warn: Warn, signal: AbortSignal): Promise<InventoryMachine[]> {
   // A watch may not have noticed yet that the server is away.
   await cluster.version(signal)
-  const { nodes, useOf } = await cluster.view.read(signal)
-  return nodes.flatMap((node) => {
-    const offer = offerOf(node, useOf(node.metadata.name), cluster.config)
+  return (await nodesOf(cluster, warn, signal)).flatMap(({ node, use }) => {
+    const offer = offerOf(node, use, cluster.config)
     return offer.kind === 'offer' ? [offer.machine] : []
   })
 }
@@ -153,7 +153,7 @@ async function machinesOf(cluster: Cluster, signal: AbortSignal): Promise<Invent
 async function listPods(
   cluster: Cluster,
   tagPrefix: string,
-  { clock, relayHost, warn }: KubernetesOptions,
+  { clock, relayHost, warn, world }: KubernetesOptions,
   signal: AbortSignal,
 ): Promise<EngineMachine[]> {
   const askedAt: Instant = clock.now()
@@ -166,11 +166,16 @@ async function listPods(
   const nodes = new Set(pods.flatMap(({ pod }) => pod.spec?.nodeName ?? []))
   const reach = await cluster.reach([...nodes], signal)
   const progress = await progressOf(cluster, pods, warn, signal)
+  // After the pods: an order that ends now still has its pod in the list.
+  const orders = (await world.listOrders(tagPrefix)).filter(({ clusterName }) => clusterName === cluster.config.name)
+  const gone = orders.filter(({ tag, isEnding }) => isEnding && !pods.some((one) => one.tag === tag))
+  const pending = await cluster.gpuMemory.pending(cluster, gone, warn, signal)
   cluster.listedAt = askedAt
-  return pods.map(({ pod, tag, externalId }) => {
+  const shown = pods.map(({ pod, tag, externalId }) => {
     const found = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }
     return showPod(pod, { externalId, tag }, { reach: found, now: askedAt, relayHost, progress: progress.get(tag) })
   })
+  return [...shown, ...pending]
 }
 
 /** How far downloads of weights are, by tag. A pod whose log cannot be read is starting all the same. */

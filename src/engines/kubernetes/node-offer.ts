@@ -29,6 +29,8 @@ export interface NodeUse {
   readonly otherDiskBytes: number
   /** Where GPUs are given out by resource claims. */
   readonly devices?: NodeDevices
+  /** Why its free GPUs are not sold. Absent: they are. */
+  readonly held?: string
 }
 
 export const noUse: NodeUse = { ourGpus: new Set(), otherGpus: 0, otherCores: 0, otherBytes: 0, otherDiskBytes: 0 }
@@ -87,7 +89,7 @@ export function offerOf(node: NodeObject, use: NodeUse, config: ClusterConfig): 
       networkType: config.networkType,
       ethernetVariant: config.networkType === 'ethernet' ? 'normal' : null,
       gpusTotal,
-      gpusSick: unsellable(gpusTotal, Math.max(0, gpusTotal - working) + use.otherGpus, use.ourGpus),
+      gpusSick: unsellable(gpusTotal, unsoldOf(gpusTotal, working, use), use.ourGpus),
       priceUsdPerGpuHour: isVirtual ? null : price,
       supplier: config.supplier ?? null,
       hasPersistentStorage: config.storage !== undefined && !isVirtual,
@@ -125,6 +127,10 @@ function whyClosed(node: NodeObject, config: ClusterConfig): string | undefined 
     ({ key, effect }) => key !== config.gpuResource && effect !== 'PreferNoSchedule',
   )
   return taint === undefined ? undefined : `it has the taint ${taint.key}:${taint.effect}`
+}
+
+function unsoldOf(total: number, working: number, { otherGpus, held }: NodeUse): number {
+  return held === undefined ? Math.max(0, total - working) + otherGpus : total
 }
 
 function unsellable(total: number, count: number, ours: ReadonlySet<number>): number[] {

@@ -1,0 +1,165 @@
+/**
+ * Whether the memory of GPUs is free, where a DCGM exporter runs. A process that outlives its pod can hold it, and the
+ * next pod on that GPU would fail or read what is left. As on hosts, a machine that has ended is listed as stopping until
+ * a reading from after its end shows no memory in use that no pod accounts for. The kubelet chooses the devices, so while
+ * a GPU is held, no free GPU of its node is sold.
+ */
+import { isMemoryHeld } from '../../domain/gpu-memory.ts'
+import type { EngineMachine } from '../driver.ts'
+import type { Warn } from './answering.ts'
+import type { Cluster } from './cluster.ts'
+import { listExporters, parseMemory, readExporter, type GpuMemoryUse } from './dcgm.ts'
+import { machineIdOf, ORDER_ANNOTATION } from './names.ts'
+import type { NodeUse } from './node-offer.ts'
+import type { NodeObject, PodObject } from './objects.ts'
+import { readNote } from './order-note.ts'
+import type { KnownOrder } from './world.ts'
+
+/** How old a reading may be for the inventory: of a node that was free, and of one that was not or did not answer. */
+const FREE_MS = 5 * 60_000
+const OTHER_MS = 10_000
+/** Exporters that are read at the same time, and for one inventory. The next one goes on. */
+const WIDTH = 16
+const MAX_READS = 64
+
+/** The nodes of a cluster with what is used of them, and why free GPUs are not sold. */
+export async function nodesOf(
+  cluster: Cluster,
+  warn: Warn,
+  signal: AbortSignal,
+): Promise<Array<{ readonly node: NodeObject; readonly use: NodeUse }>> {
+  const { nodes, useOf } = await cluster.view.read(signal)
+  const uses = nodes.map((node) => ({ node, use: useOf(node.metadata.name) }))
+  const gpusOf = new Map(uses.map(({ node, use }) => [node.metadata.name, use.ourGpus.size + use.otherGpus]))
+  const held = await cluster.gpuMemory.heldOn(cluster, gpusOf, warn, signal)
+  return uses.map(({ node, use }) => {
+    const why = held.get(node.metadata.name)
+    return { node, use: why === undefined ? use : { ...use, held: why } }
+  })
+}
+
+interface Reading {
+  /** When it began, by `performance.now()`. */
+  readonly at: number
+  readonly isRead: boolean
+  /** Why its free GPUs are not sold. undefined: no memory is held, or it could not be read. */
+  readonly held: string | undefined
+}
+
+export class GpuMemory {
+  #readings = new Map<string, Reading>()
+
+  /** For the inventory: by node, why its free GPUs are not sold. */
+  async heldOn(
+    cluster: Cluster,
+    gpusOf: ReadonlyMap<string, number>,
+    warn: Warn,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const exporters = await exportersOf(cluster, signal)
+    this.#readings = new Map([...this.#readings].filter(([node]) => exporters.has(node) && gpusOf.has(node)))
+    const now = performance.now()
+    const due = [...exporters.keys()]
+      .filter((node) => gpusOf.has(node))
+      .map((node) => ({ node, reading: this.#readings.get(node) }))
+      .filter(({ reading: last }) => last === undefined || now - last.at > maxAgeMs(last))
+      .toSorted((a, b) => (a.reading?.at ?? 0) - (b.reading?.at ?? 0))
+      .slice(0, MAX_READS)
+    await this.#read(
+      cluster,
+      due.flatMap(({ node }) => exporters.get(node) ?? []),
+      gpusOf,
+      warn,
+      signal,
+    )
+    return new Map([...this.#readings].flatMap(([node, { held }]) => (held === undefined ? [] : [[node, held]])))
+  }
+
+  /** Orders that have ended and have no pod any more, but whose GPUs are not proven free. */
+  async pending(
+    cluster: Cluster,
+    ended: readonly KnownOrder[],
+    warn: Warn,
+    signal: AbortSignal,
+  ): Promise<EngineMachine[]> {
+    if (ended.length === 0) return []
+    const exporters = await exportersOf(cluster, signal)
+    if (exporters.size === 0) return []
+    const { nodes, useOf } = await cluster.view.read(signal)
+    const names = new Map(nodes.map(({ metadata: { name } }) => [machineIdOf(cluster.config.name, name), name]))
+    // Asked now: a watch may still have the pod, and its memory would seem to be accounted for.
+    const pods = (await cluster.pods(signal)).map(({ pod }) => pod)
+    const checked = ended.flatMap((order) => {
+      const node = names.get(order.machineId)
+      return node !== undefined && exporters.has(node) ? [{ order, node }] : []
+    })
+    const due = [...new Set(checked.map(({ node }) => node))]
+    const gpusOf = new Map(due.map((node) => [node, gpusOn(node, pods) + useOf(node).otherGpus]))
+    // Readings from before the end of a pod prove nothing.
+    await this.#read(
+      cluster,
+      due.flatMap((node) => exporters.get(node) ?? []),
+      gpusOf,
+      warn,
+      signal,
+    )
+    return checked.flatMap(({ order: { tag, externalId }, node }): EngineMachine[] => {
+      const held = this.#readings.get(node)?.held
+      return held === undefined || externalId === null ? [] : [{ tag, externalId, state: 'stopping', message: held }]
+    })
+  }
+
+  /** `gpusOf`: how many GPUs pods have, by node. */
+  async #read(
+    cluster: Cluster,
+    exporters: readonly PodObject[],
+    gpusOf: ReadonlyMap<string, number>,
+    warn: Warn,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const due = [...exporters]
+    const readNext = async (): Promise<void> => {
+      for (let exporter = due.pop(); exporter !== undefined; exporter = due.pop()) {
+        const node = exporter.spec?.nodeName ?? ''
+        const at = performance.now()
+        try {
+          const memory = parseMemory(await readExporter(cluster, exporter, signal))
+          this.#readings.set(node, { at, isRead: true, held: whyHeld(memory, gpusOf.get(node) ?? 0) })
+        } catch (error) {
+          signal.throwIfAborted()
+          this.#readings.set(node, { at, isRead: false, held: undefined })
+          warn(error, `cluster ${cluster.config.name}: could not check the GPU memory of ${node}`)
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: WIDTH }, readNext))
+  }
+}
+
+function maxAgeMs({ isRead, held }: Reading): number {
+  return isRead && held === undefined ? FREE_MS : OTHER_MS
+}
+
+/**
+ * `podGpus`: GPUs that pods of the node have. An exporter may not know yet, or never, which pod has a GPU: as many GPUs
+ * without a pod may be in use. undefined: none is held.
+ */
+export function whyHeld(memory: ReadonlyMap<number, GpuMemoryUse>, podGpus: number): string | undefined {
+  const withPod = [...memory.values()].filter(({ hasPod }) => hasPod).length
+  const used = [...memory].filter(([, { usedMib, hasPod }]) => !hasPod && isMemoryHeld(usedMib))
+  const [first] = used
+  if (first === undefined || used.length <= Math.max(0, podGpus - withPod)) return undefined
+  const [gpu, { usedMib }] = first
+  return `${Math.round(usedMib)} MiB of GPU ${gpu} are in use, and no pod has it`
+}
+
+function gpusOn(node: string, pods: readonly PodObject[]): number {
+  return pods
+    .filter(({ spec, status }) => spec?.nodeName === node && !['Succeeded', 'Failed'].includes(status?.phase ?? ''))
+    .reduce((sum, { metadata }) => sum + (readNote(metadata.annotations?.[ORDER_ANNOTATION])?.gpuCount ?? 0), 0)
+}
+
+async function exportersOf(cluster: Cluster, signal: AbortSignal): Promise<Map<string, PodObject>> {
+  const found = await listExporters(cluster, signal)
+  return new Map(found.flatMap((pod) => (pod.spec?.nodeName === undefined ? [] : [[pod.spec.nodeName, pod]])))
+}
