@@ -3,7 +3,6 @@ import { parseInstant, type Instant } from '../../base/instant.ts'
 import { KubernetesApi } from './api.ts'
 import { ClusterView } from './cluster-view.ts'
 import type { ClusterConfig } from './config.ts'
-import { GpuMemory } from './gpu-memory.ts'
 import type { ClusterAccess } from './kubeconfig.ts'
 import { externalIdOf, machineIdOf, OURS, TAG_ANNOTATION } from './names.ts'
 import { isReady } from './node-offer.ts'
@@ -29,7 +28,6 @@ export class Cluster {
   readonly config: ClusterConfig
   readonly api: KubernetesApi
   readonly view: ClusterView
-  readonly gpuMemory = new GpuMemory()
   readonly tagPrefix: string
   /** When its cached weights were last looked at. undefined: not since the start. */
   tidiedAt: Instant | undefined

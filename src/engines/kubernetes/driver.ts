@@ -15,7 +15,7 @@ import { createVirtualMachine } from './create-virtual-machine.ts'
 import { deleteParts, destroyPod } from './destroy.ts'
 import { measureCluster } from './measure.ts'
 import { externalIdOf, namespaceOf, podNameOf, readExternalId } from './names.ts'
-import { nodesOf } from './gpu-memory.ts'
+import { GpuMemory } from './gpu-memory.ts'
 import { offerOf } from './node-offer.ts'
 import type { PodObject } from './objects.ts'
 import { showPod } from './pod-state.ts'
@@ -45,6 +45,8 @@ export function kubernetesDriver(
   options: KubernetesOptions,
 ): Driver & Required<Pick<Driver, 'streams' | 'clusters' | 'volumes'>> {
   const { clusters, world, warn } = options
+  const memories = new Map(clusters.map((cluster) => [cluster, new GpuMemory(cluster, warn)]))
+  const memoryOf = (cluster: Cluster): GpuMemory => memories.get(cluster) ?? new GpuMemory(cluster, warn)
   return {
     id: 'kubernetes',
     traits: {
@@ -72,7 +74,7 @@ export function kubernetesDriver(
       open: (request, signal) => openStream(clusters, request, signal),
     },
     clusters: {
-      list: (signal) => Promise.all(clusters.map((cluster) => reportCluster(cluster, warn, signal))),
+      list: (signal) => Promise.all(clusters.map((cluster) => reportCluster(cluster, memoryOf(cluster), signal))),
       check: async (name, image, signal) => {
         const cluster = clusters.find(({ config }) => config.name === name)
         return cluster === undefined ? undefined : checkCluster(cluster, image, signal)
@@ -90,7 +92,7 @@ export function kubernetesDriver(
     },
     async inventory(signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, warn, signal), warn)
+      const answers = await ofAnswering(clusters, (cluster) => machinesOf(cluster, memoryOf(cluster), signal), warn)
       return answers.flatMap(({ value }) => value)
     },
     async create(tag, spec, signal) {
@@ -132,7 +134,11 @@ export function kubernetesDriver(
     },
     async list(tagPrefix, signal) {
       signal.throwIfAborted()
-      const answers = await ofAnswering(clusters, (cluster) => listPods(cluster, tagPrefix, options, signal), warn)
+      const answers = await ofAnswering(
+        clusters,
+        (cluster) => listPods(cluster, memoryOf(cluster), tagPrefix, options, signal),
+        warn,
+      )
       const answered = new Set(answers.map(({ cluster }) => cluster.config.name))
       const orders = await world.listOrders(tagPrefix)
       const listed = answers.flatMap(({ value }) => value)
@@ -141,10 +147,10 @@ export function kubernetesDriver(
   }
 }
 
-async function machinesOf(cluster: Cluster, warn: Warn, signal: AbortSignal): Promise<InventoryMachine[]> {
+async function machinesOf(cluster: Cluster, memory: GpuMemory, signal: AbortSignal): Promise<InventoryMachine[]> {
   // A watch may not have noticed yet that the server is away.
   await cluster.version(signal)
-  return (await nodesOf(cluster, warn, signal)).flatMap(({ node, use }) => {
+  return (await memory.nodes(signal)).flatMap(({ node, use }) => {
     const offer = offerOf(node, use, cluster.config)
     return offer.kind === 'offer' ? [offer.machine] : []
   })
@@ -152,6 +158,7 @@ async function machinesOf(cluster: Cluster, warn: Warn, signal: AbortSignal): Pr
 
 async function listPods(
   cluster: Cluster,
+  memory: GpuMemory,
   tagPrefix: string,
   { clock, relayHost, warn, world }: KubernetesOptions,
   signal: AbortSignal,
@@ -169,7 +176,7 @@ async function listPods(
   // After the pods: an order that ends now still has its pod in the list.
   const orders = (await world.listOrders(tagPrefix)).filter(({ clusterName }) => clusterName === cluster.config.name)
   const gone = orders.filter(({ tag, isEnding }) => isEnding && !pods.some((one) => one.tag === tag))
-  const pending = await cluster.gpuMemory.pending(cluster, gone, warn, signal)
+  const pending = await memory.pending(gone, signal)
   cluster.listedAt = askedAt
   const shown = pods.map(({ pod, tag, externalId }) => {
     const found = reach.get(pod.spec?.nodeName ?? '') ?? { isReady: true }

@@ -22,22 +22,6 @@ const OTHER_MS = 10_000
 const WIDTH = 16
 const MAX_READS = 64
 
-/** The nodes of a cluster with what is used of them, and why free GPUs are not sold. */
-export async function nodesOf(
-  cluster: Cluster,
-  warn: Warn,
-  signal: AbortSignal,
-): Promise<Array<{ readonly node: NodeObject; readonly use: NodeUse }>> {
-  const { nodes, useOf } = await cluster.view.read(signal)
-  const uses = nodes.map((node) => ({ node, use: useOf(node.metadata.name) }))
-  const gpusOf = new Map(uses.map(({ node, use }) => [node.metadata.name, use.ourGpus.size + use.otherGpus]))
-  const held = await cluster.gpuMemory.heldOn(cluster, gpusOf, warn, signal)
-  return uses.map(({ node, use }) => {
-    const why = held.get(node.metadata.name)
-    return { node, use: why === undefined ? use : { ...use, held: why } }
-  })
-}
-
 interface Reading {
   /** When it began, by `performance.now()`. */
   readonly at: number
@@ -47,16 +31,30 @@ interface Reading {
 }
 
 export class GpuMemory {
+  readonly #cluster: Cluster
+  readonly #warn: Warn
   #readings = new Map<string, Reading>()
 
-  /** For the inventory: by node, why its free GPUs are not sold. */
-  async heldOn(
-    cluster: Cluster,
-    gpusOf: ReadonlyMap<string, number>,
-    warn: Warn,
-    signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, string>> {
-    const exporters = await exportersOf(cluster, signal)
+  constructor(cluster: Cluster, warn: Warn) {
+    this.#cluster = cluster
+    this.#warn = warn
+  }
+
+  /** The nodes of the cluster with what is used of them, and why free GPUs are not sold. */
+  async nodes(signal: AbortSignal): Promise<Array<{ readonly node: NodeObject; readonly use: NodeUse }>> {
+    const { nodes, useOf } = await this.#cluster.view.read(signal)
+    const uses = nodes.map((node) => ({ node, use: useOf(node.metadata.name) }))
+    const gpusOf = new Map(uses.map(({ node, use }) => [node.metadata.name, use.ourGpus.size + use.otherGpus]))
+    const held = await this.#heldOn(gpusOf, signal)
+    return uses.map(({ node, use }) => {
+      const why = held.get(node.metadata.name)
+      return { node, use: why === undefined ? use : { ...use, held: why } }
+    })
+  }
+
+  /** By node, why its free GPUs are not sold. */
+  async #heldOn(gpusOf: ReadonlyMap<string, number>, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const exporters = await exportersOf(this.#cluster, signal)
     this.#readings = new Map([...this.#readings].filter(([node]) => exporters.has(node) && gpusOf.has(node)))
     const now = performance.now()
     const due = [...exporters.keys()]
@@ -65,24 +63,15 @@ export class GpuMemory {
       .filter(({ reading: last }) => last === undefined || now - last.at > maxAgeMs(last))
       .toSorted((a, b) => (a.reading?.at ?? 0) - (b.reading?.at ?? 0))
       .slice(0, MAX_READS)
-    await this.#read(
-      cluster,
-      due.flatMap(({ node }) => exporters.get(node) ?? []),
-      gpusOf,
-      warn,
-      signal,
-    )
+    const wanted = due.flatMap(({ node }) => exporters.get(node) ?? [])
+    await this.#read(wanted, gpusOf, signal)
     return new Map([...this.#readings].flatMap(([node, { held }]) => (held === undefined ? [] : [[node, held]])))
   }
 
   /** Orders that have ended and have no pod any more, but whose GPUs are not proven free. */
-  async pending(
-    cluster: Cluster,
-    ended: readonly KnownOrder[],
-    warn: Warn,
-    signal: AbortSignal,
-  ): Promise<EngineMachine[]> {
+  async pending(ended: readonly KnownOrder[], signal: AbortSignal): Promise<EngineMachine[]> {
     if (ended.length === 0) return []
+    const cluster = this.#cluster
     const exporters = await exportersOf(cluster, signal)
     if (exporters.size === 0) return []
     const { nodes, useOf } = await cluster.view.read(signal)
@@ -96,13 +85,8 @@ export class GpuMemory {
     const due = [...new Set(checked.map(({ node }) => node))]
     const gpusOf = new Map(due.map((node) => [node, gpusOn(node, pods) + useOf(node).otherGpus]))
     // Readings from before the end of a pod prove nothing.
-    await this.#read(
-      cluster,
-      due.flatMap((node) => exporters.get(node) ?? []),
-      gpusOf,
-      warn,
-      signal,
-    )
+    const wanted = due.flatMap((node) => exporters.get(node) ?? [])
+    await this.#read(wanted, gpusOf, signal)
     return checked.flatMap(({ order: { tag, externalId }, node }): EngineMachine[] => {
       const held = this.#readings.get(node)?.held
       return held === undefined || externalId === null ? [] : [{ tag, externalId, state: 'stopping', message: held }]
@@ -111,10 +95,8 @@ export class GpuMemory {
 
   /** `gpusOf`: how many GPUs pods have, by node. */
   async #read(
-    cluster: Cluster,
     exporters: readonly PodObject[],
     gpusOf: ReadonlyMap<string, number>,
-    warn: Warn,
     signal: AbortSignal,
   ): Promise<void> {
     const due = [...exporters]
@@ -123,12 +105,12 @@ export class GpuMemory {
         const node = exporter.spec?.nodeName ?? ''
         const at = performance.now()
         try {
-          const memory = parseMemory(await readExporter(cluster, exporter, signal))
+          const memory = parseMemory(await readExporter(this.#cluster, exporter, signal))
           this.#readings.set(node, { at, isRead: true, held: whyHeld(memory, gpusOf.get(node) ?? 0) })
         } catch (error) {
           signal.throwIfAborted()
           this.#readings.set(node, { at, isRead: false, held: undefined })
-          warn(error, `cluster ${cluster.config.name}: could not check the GPU memory of ${node}`)
+          this.#warn(error, `cluster ${this.#cluster.config.name}: could not check the GPU memory of ${node}`)
         }
       }
     }

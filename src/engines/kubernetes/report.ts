@@ -1,8 +1,7 @@
 /** Clusters and their nodes for the operator: what is on sale, and why the rest is not. */
 import type { ClusterRecord } from '../../contract/cluster.ts'
-import type { Warn } from './answering.ts'
 import type { Cluster } from './cluster.ts'
-import { nodesOf } from './gpu-memory.ts'
+import type { GpuMemory } from './gpu-memory.ts'
 import { machineIdOf } from './names.ts'
 import { offerOf } from './node-offer.ts'
 import { parseQuantity } from './quantity.ts'
@@ -10,12 +9,12 @@ import { parseQuantity } from './quantity.ts'
 const MAX_ERROR_CHARS = 500
 const MAX_NODES = 1_000
 
-export async function reportCluster(cluster: Cluster, warn: Warn, signal: AbortSignal): Promise<ClusterRecord> {
+export async function reportCluster(cluster: Cluster, memory: GpuMemory, signal: AbortSignal): Promise<ClusterRecord> {
   const { config } = cluster
   const common = { name: config.name, engine: 'kubernetes', region: config.region }
   try {
     const version = await cluster.version(signal)
-    const nodes = await nodesOf(cluster, warn, signal)
+    const nodes = await memory.nodes(signal)
     return {
       ...common,
       reachable: true,
