@@ -18,6 +18,7 @@ import {
 import { startChatLoad, usualMix } from './harness/chat-load.ts'
 import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inference-ledger.ts'
 import { serveModel, type TestModel } from './harness/inference.ts'
+import { succeed } from './harness/journey.ts'
 import { descendants } from './harness/process.ts'
 import { RawChatClient } from './harness/raw-chat.ts'
 import { testServer, type TestServer } from './harness/server.ts'
@@ -70,6 +71,19 @@ async function askOnNewConnection(key: string, ask: ChatAsk = plain): Promise<Ch
 }
 
 const ANSWERED = 'berth_inference_requests_total{model="test/model",deployment='
+
+test('a model is answered right after it was created, by whichever process gets the request', async () => {
+  const { key } = await customer('1')
+  const { host, port } = model.upstream
+  await succeed(server.operator, 'POST', '/v2/operator/models', { name: 'test/new', kind: 'chat', contextTokens: 8_192 })
+  const deployment = { model: 'test/new', url: `http://${host}:${port}`, concurrency: 1_000 }
+  await succeed(server.operator, 'POST', '/v2/operator/deployments', deployment)
+  forgetServer(server.url)
+  const asked = [1, 2, 3].map(() => askChat({ url: server.url, key, model: 'test/new' }, plain, 'Hello'))
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
+  const unknown = await askChat({ url: server.url, key, model: 'test/unknown' }, plain, 'Hello')
+  expect([unknown.status, JSON.parse(unknown.body).reason]).toEqual([404, 'model_not_found'])
+})
 
 test('bills every answer once while workers are killed under load, and serves the others', async () => {
   const { id, key, paidIn } = await customer('10')

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { endRental, openAccount, refund, settle, startRental } from '../../test/harness/ledger.ts'
 import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
-import { addMs, DAY_MS, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
-import { costOfSpan, nanoUsdOf, shareOf, usd } from '../base/money.ts'
+import { addMs, DAY_MS, formatInstant, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import { costOfSpan, nanoUsdOf, shareOf, usd, type NanoUsd } from '../base/money.ts'
 import { settingsOf } from '../contract/managed-deployment.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import { initialScaling } from '../domain/scaling.ts'
@@ -11,9 +11,13 @@ import { transact } from '../store/database.ts'
 import { countReplicaHour, hoursToCount } from '../store/economics.ts'
 import { deleteManaged, findManaged, insertManaged } from '../store/managed-deployment.ts'
 import { insertModel } from '../store/model.ts'
+import { insertProviderAccount } from '../store/provider-account.ts'
+import { openPurchase, settlePurchase } from '../store/purchase.ts'
 import { insertReplica, moveReplica } from '../store/replica.ts'
 import type { Actor } from './app.ts'
 import { readDeploymentUsage, readEconomics } from './economics.ts'
+
+type Supplier = { readonly accountId: string; readonly platformFeeBp: number }
 
 const FEE_BP = 2_000
 const MODEL = 'house/chat'
@@ -21,11 +25,25 @@ const MODEL = 'house/chat'
 const start = instantOf(Date.UTC(2026, 0, 2, 11, 50))
 const from = '2026-01-02'
 const perHour = usd('1.234567891')
+const day = (at: Instant): string => formatInstant(at).slice(0, 10)
+const cloudAccount = {
+  driver: 'lambda',
+  base_url: 'https://example.com',
+  credentials_sealed: '',
+  regions: {},
+  markup_bp: null,
+  floor_nano_per_gpu_hour: null,
+  fixed_nano_per_gpu_hour: null,
+  sells_below_cost: false,
+  monthly_cap_nano: null,
+  preference: 0,
+} as const
 
 let ledger: PurseLedger
 let house: Actor
 let customer: Actor
 let rentalId: number
+let sold: Supplier
 
 beforeAll(async () => {
   ledger = await openPurseLedger()
@@ -51,7 +69,7 @@ beforeAll(async () => {
     })
   })
   ledger.clock.advance(MINUTE_MS)
-  const sold = { accountId: supplier.accountId, platformFeeBp: FEE_BP }
+  sold = { accountId: supplier.accountId, platformFeeBp: FEE_BP }
   rentalId = await startRental(ledger, house, { pricePerHour: perHour, supplier: sold, kind: 'container' })
   await transact(ledger.database, async (tx) => {
     const endpoint = { port: 1, protocol: 'chat', concurrency: 1, upstreamModel: MODEL, readsMetrics: false } as const
@@ -142,11 +160,73 @@ test('cost, supplier share, revenue and margin are those of the ledger', async (
     deploymentId: 'srv_1',
     revenue: 1_500_000n,
     margin: 1_500_000n - gpuCost,
+    costBasis: 'rental_price',
+    vendorCost: 0n,
     supplier: shareOf(cost, 10_000 - FEE_BP),
     targetOutstanding: 4,
     advice: { kind: 'too_little_measured', requests: 5n },
   })
   expect(economics.value).toMatchObject({ revenue: 1_500_000n, gpuCost, margin: 1_500_000n - gpuCost })
+  expect(await ledger.findings()).toEqual([])
+})
+
+test('a replica on a machine of another cloud costs the house what the cloud bills, not its price as a rental', async () => {
+  const cloudModel = 'house/cloud'
+  const { database, clock } = ledger
+  const settings = settingsOf({ hourlyBudgetUsd: '5' })
+  const prices = { input_nano: usd('1'), cached_nano: usd('1'), output_nano: usd('4') }
+  const { accountId: account_id, personId: person_id, keyId: api_key_id } = house
+  await transact(database, async (tx) => {
+    await insertModel(tx, { name: cloudModel, kind: 'chat', engine: null, context_tokens: null, ...prices })
+    const scaling = initialScaling(settings.replicas, tx.clock.now())
+    const spec = { recipe: { name: 'vllm' }, gpus: { count: 1 } } as const
+    const owner = { account_id, person_id, api_key_id, is_public: true, owns_model: false }
+    await insertManaged(tx, { id: 'srv_2', ...owner, model: cloudModel, settings, scaling, spec })
+    await insertProviderAccount(tx, { ...cloudAccount, id: 'prv_1', name: 'main' })
+  })
+  const addReplica = async (id: string, order: { pricePerHour: NanoUsd; supplier?: Supplier }): Promise<number> => {
+    const rental_id = await startRental(ledger, house, { ...order, kind: 'container' })
+    const endpoint = { port: 1, protocol: 'chat', concurrency: 1, upstreamModel: cloudModel, readsMetrics: false } as const
+    await transact(database, (tx) =>
+      insertReplica(tx, { id, deployment_id: 'srv_2', version: 1, rental_id, endpoint, key_sealed: 'x' }),
+    )
+    return rental_id
+  }
+  const ofCloudModel = async () => {
+    const found = await readEconomics(ledger.app, { from: day(clock.now()) })
+    const one = found.ok ? found.value.models.find(({ model }) => model === cloudModel) : undefined
+    if (!found.ok || one === undefined) throw new Error('there are no economics of the model')
+    return { total: found.value.gpuCost, one }
+  }
+  clock.advance(DAY_MS)
+  const [asked, billed] = [usd('2'), usd('1.5')]
+  const rented = await addReplica('rep_2', { pricePerHour: asked })
+  const bought = { noun: 'rental', id: rented } as const
+  const at = { boughtAt: clock.now(), startedAt: clock.now() }
+  const purchase = await transact(database, (tx) =>
+    openPurchase(tx, { account: 'main', bought, externalId: 'm/1', perHour: billed, incrementMs: 1, minimumMs: 0, ...at }),
+  )
+  clock.advance(2 * HOUR_MS)
+  await settle(ledger, { rentalId: rented, volumeId: null })
+  await transact(database, (tx) => settlePurchase(tx, purchase ?? 0n, clock.now(), { ends: false, memo: 'Cost' }))
+  expect(await ofCloudModel()).toMatchObject({
+    total: usd('3'),
+    one: { costBasis: 'vendor_price', vendorCost: usd('3'), supplier: 0n, margin: -usd('3'), usage: { gpuCost: usd('3') } },
+  })
+  // The account that rents sees its own charges.
+  const charged = await readDeploymentUsage(ledger.app, house, 'srv_2', {})
+  expect(charged).toMatchObject({ ok: true, value: { usage: { gpuCost: usd('4') } } })
+
+  const supplied = await addReplica('rep_3', { pricePerHour: usd('1'), supplier: sold })
+  clock.advance(HOUR_MS)
+  await settle(ledger, { rentalId: supplied, volumeId: null })
+  expect((await ofCloudModel()).one).toMatchObject({
+    costBasis: 'mixed',
+    vendorCost: usd('3'),
+    supplier: usd('0.8'),
+    margin: -usd('4'),
+    usage: { gpuCost: usd('4') },
+  })
   expect(await ledger.findings()).toEqual([])
 })
 

@@ -55,9 +55,14 @@ export interface ModelEconomics extends DeploymentUsage {
   readonly revenue: NanoUsd
   readonly margin: NanoUsd
   readonly supplier: NanoUsd
+  readonly vendorCost: NanoUsd
+  readonly costBasis: CostBasis
   readonly prices: UnitPrices | null
   readonly advice: PriceAdvice | null
 }
+
+/** What the cost of a model's GPUs consists of: prices of rentals, bills of other clouds, or some of each. */
+export type CostBasis = 'rental_price' | 'vendor_price' | 'mixed'
 
 export interface Economics extends DayRange {
   readonly revenue: NanoUsd
@@ -98,6 +103,7 @@ function economicsOf(
 ): ModelEconomics {
   const names = new Set([used.model, ...used.models])
   const revenue = sumUsd([...names].map((name) => revenues.get(name) ?? zeroUsd))
+  const usage = { ...used, gpuCost: houseCost(used) }
   const prices = known === undefined ? null : unitPricesOf(known.kind, pricesOf(known))
   return {
     ...range,
@@ -105,11 +111,26 @@ function economicsOf(
     kind: known?.kind ?? null,
     deploymentId: deployed?.id ?? null,
     revenue,
-    margin: nanoUsdOf(revenue - used.gpuCost),
+    margin: nanoUsdOf(revenue - usage.gpuCost),
     supplier: used.supplier,
-    usage: used,
+    vendorCost: used.vendorCost,
+    costBasis: costBasis(used),
+    usage,
     targetOutstanding: deployed?.settings.scaling.targetOutstanding ?? null,
     prices,
-    advice: prices === null ? null : advisePrice(used, prices, utilisationBp),
+    advice: prices === null ? null : advisePrice(usage, prices, utilisationBp),
   }
+}
+
+/**
+ * A machine of another cloud costs the house what that cloud bills. Its price as a rental is paid by the house to
+ * itself, and is no cost.
+ */
+function houseCost({ gpuCost, vendorCharged, vendorCost }: ModelUsage): NanoUsd {
+  return nanoUsdOf(gpuCost - vendorCharged + vendorCost)
+}
+
+function costBasis({ gpuCost, vendorCharged, vendorCost }: ModelUsage): CostBasis {
+  if (vendorCost === 0n && vendorCharged === 0n) return 'rental_price'
+  return gpuCost === vendorCharged ? 'vendor_price' : 'mixed'
 }

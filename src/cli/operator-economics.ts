@@ -1,5 +1,5 @@
 /** `berth operator economics`: revenue, GPU cost and margin of models for everyone, and the price advisor. */
-import { adviceText, marginText, outstandingText, percent, rate, span, unitNoun } from '../view/economics.ts'
+import { adviceText, costText, marginText, outstandingText, percent, rate, span, unitNoun } from '../view/economics.ts'
 import { money } from '../view/money.ts'
 import { number } from '../view/number.ts'
 import type { Reply } from '../client/client.ts'
@@ -59,7 +59,7 @@ function describeModel(one: Model): Content[] {
   return [
     ['Model', one.model],
     ['Revenue', money(one.revenueUsd)],
-    ['GPU cost', `${money(one.gpuCostUsd)}, ${money(one.supplierUsd)} of it to suppliers`],
+    ['GPU cost', costText(one)],
     ['Margin', toned(isLoss(one) ? 'bad' : 'good', marginText(one))],
     ['Requests', number(one.requests)],
     [

@@ -62,8 +62,17 @@ const modelEconomics = z
     revenueUsd: z.string().describe('Charges for requests, less refunds; those on other servers included'),
     marginUsd: z.string().describe('Revenue less the cost of GPUs'),
     marginPercent: z.number().nullable().describe('Of revenue; null: there is none'),
-    supplierUsd: z.string().describe('Part of the GPU cost that suppliers earned; the rest is the platform fee'),
     ...usageFields,
+    gpuCostUsd: z
+      .string()
+      .describe('What other clouds bill for their machines, and the charges for all other replicas, less refunds'),
+    gpuCostBasis: z
+      .enum(['rental_price', 'vendor_price', 'mixed'])
+      .describe('Which of the two `gpuCostUsd` consists of; `mixed`: both'),
+    vendorCostUsd: z.string().describe('Part of the GPU cost that other clouds bill'),
+    supplierUsd: z
+      .string()
+      .describe('Part of the GPU cost that suppliers earned; what is left is the platform fee'),
     prices: unitPrices.nullable().describe('Current prices of the units above'),
     advice: priceAdvice.nullable().describe('null: the model was deleted'),
   })

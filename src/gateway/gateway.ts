@@ -64,11 +64,14 @@ export class Gateway {
     for (const resume of this.#waiting.splice(0)) resume()
   }
 
-  /** A model may be a moment old, or created by another server: an unknown name is looked up once more. */
+  /**
+   * A model or its first deployment may be a moment old, or created by another server: before a request for it is
+   * refused, it is looked up once more.
+   */
   async whenKnown(name: string | undefined, caller: Pick<Caller, 'accountId' | 'allowedModels'>): Promise<void> {
     if (name === undefined || this.#refreshCatalog === undefined || this.#refreshing >= MAX_WAITING) return
     const model = this.#catalog.get(name)
-    if (model !== undefined && isVisible(model, caller.accountId)) return
+    if (model !== undefined && isVisible(model, caller.accountId) && mayServe(model)) return
     if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) return
     this.#refreshing += 1
     let timer: NodeJS.Timeout | undefined
@@ -176,6 +179,10 @@ export interface RateHead {
 }
 
 const noRate: RateHead = { limit: 0, remaining: 0, resetAt: 0 }
+
+function mayServe({ deployments, notReady, startsOnDemand }: ServedModel): boolean {
+  return deployments.length > 0 || notReady !== undefined || startsOnDemand !== undefined
+}
 
 function isFree({ prices }: ServedModel): boolean {
   return Object.values(prices).every((price) => price === 0n)

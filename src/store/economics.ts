@@ -17,12 +17,15 @@ export interface ModelUsage extends ServingUsage {
   readonly models: readonly string[]
   /** Part of the GPU cost that suppliers earned. */
   readonly supplier: NanoUsd
+  /** Part of the GPU cost charged for machines of other clouds, and what those clouds bill the house for them. */
+  readonly vendorCharged: NanoUsd
+  readonly vendorCost: NanoUsd
 }
 
 /** Of one deployment, also of one that was deleted; or of all models for everyone, or one of them. */
 export type UsageOf = { readonly deploymentId: string } | { readonly model: string | undefined }
 
-/** One row per model that had a replica in the period. Highest cost first. */
+/** One row per model that had a replica in the period. Highest cost of the house first. */
 export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<ModelUsage[]> {
   const { from, until } = spanOf(range)
   const found = await sql<ModelUsage>`
@@ -38,9 +41,15 @@ export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<
       select r.model, array_agg(distinct name) as models
       from replica_hour h join record r using (replica_id), unnest(h.models) name
       where h.hour >= ${at(from)} and h.hour < ${at(until)} group by 1
+    ), bought as (
+      select distinct p.rental_id from purchase p join record r on r.rental_id = p.rental_id
+    ), billed as (
+      select r.model, sum(c.cost_nano) as cost from provider_cost c join record r on r.rental_id = c.rental_id
+      where c.day between ${range.from}::date and ${range.to}::date group by 1
     ), charged as (
-      select r.model, -sum(d.amount_nano) as cost
+      select r.model, -sum(d.amount_nano) as cost, -sum(d.amount_nano) filter (where b.rental_id is not null) as vendor
       from ledger_day d join record r on r.account_id = d.account_id and r.rental_id = d.rental_id
+      left join bought b on b.rental_id = d.rental_id
       where d.day between ${range.from}::date and ${range.to}::date and d.kind in ('charge', 'refund') group by 1
     ), paid as (
       select r.model, sum(extract(epoch from least(s.settled_until, ${at(until)}) - greatest(s.started_at, ${at(from)})) * 1000) as ms
@@ -57,11 +66,12 @@ export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<
       coalesce(u.requests, 0)::bigint as requests, coalesce(u.input, 0)::bigint as "inputUnits",
       coalesce(u.cached, 0)::bigint as "cachedUnits", coalesce(u.output, 0)::bigint as "outputUnits",
       coalesce(u.request_ms, 0)::bigint as "requestMs", coalesce(u.busy_ms, 0)::bigint as "busyMs",
-      coalesce(p.ms, 0)::bigint as "paidMs", coalesce(c.cost, 0)::bigint as "gpuCost", coalesce(e.supplier, 0)::bigint as supplier
+      coalesce(p.ms, 0)::bigint as "paidMs", coalesce(c.cost, 0)::bigint as "gpuCost", coalesce(e.supplier, 0)::bigint as supplier,
+      coalesce(c.vendor, 0)::bigint as "vendorCharged", coalesce(b.cost, 0)::bigint as "vendorCost"
     from (select distinct model from record) m
     left join used u using (model) left join served v using (model) left join charged c using (model)
-    left join paid p using (model) left join earned e using (model)
-    order by "gpuCost" desc, m.model limit ${limits.models}`.execute(db)
+    left join paid p using (model) left join earned e using (model) left join billed b using (model)
+    order by coalesce(c.cost, 0) - coalesce(c.vendor, 0) + coalesce(b.cost, 0) desc, m.model limit ${limits.models}`.execute(db)
   return found.rows
 }
 

@@ -45,6 +45,18 @@ export function marginText({ marginUsd, marginPercent }: Pick<Economics, 'margin
   return marginPercent === null ? signedMoney(marginUsd) : `${signedMoney(marginUsd)} (${percent(marginPercent)})`
 }
 
+/** `$15.40, $9.60 of it to suppliers, $3.20 billed by other clouds` */
+export function costText({
+  gpuCostUsd,
+  supplierUsd,
+  vendorCostUsd,
+  gpuCostBasis,
+}: Pick<Economics, 'gpuCostUsd' | 'supplierUsd' | 'vendorCostUsd' | 'gpuCostBasis'>): string {
+  if (gpuCostBasis === 'vendor_price') return `${money(gpuCostUsd)}, billed by other clouds`
+  const vendor = gpuCostBasis === 'mixed' ? `, ${money(vendorCostUsd)} billed by other clouds` : ''
+  return `${money(gpuCostUsd)}, ${money(supplierUsd)} of it to suppliers${vendor}`
+}
+
 /** What the price advisor found: one sentence each. */
 export function adviceText(advice: Advice, { kind, prices }: Pick<Economics, 'kind' | 'prices'>): string[] {
   if (!advice.isMeasured) return [notMeasuredText(advice)]

@@ -3,7 +3,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { instantOf } from '../../../src/base/instant.ts'
-import { adviceText, marginText, outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
+import { adviceText, costText, marginText, outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
@@ -78,7 +78,7 @@ function Totals({ economics }: { economics: Economics | undefined }) {
       <Stat
         label="GPU cost"
         value={economics === undefined ? loading : money(economics.gpuCostUsd)}
-        detail="Charged for replicas"
+        detail="Rentals and bills of other clouds"
       />
       <Stat
         label="Margin"
@@ -153,7 +153,7 @@ function ModelFacts({ one }: { one: Model }) {
         ['GPU time', `${span(one.paidSeconds)} paid, ${span(one.busySeconds)} busy`],
         ['Outstanding', `${outstandingText(one)} requests per replica`],
         ['Throughput', `${rate(one.unitsPerSecond)} ${noun}s per second and replica while busy`],
-        ['Suppliers earned', money(one.supplierUsd)],
+        ['GPU cost', costText(one)],
       ]}
     />
   )

@@ -73,8 +73,10 @@ function modelOnWire(one: ModelEconomics): Model {
     revenueUsd: formatUsd(one.revenue),
     marginUsd: formatUsd(one.margin),
     marginPercent: percentageOf(one.margin, one.revenue),
-    supplierUsd: formatUsd(one.supplier),
     ...usageOnWire(one),
+    gpuCostBasis: one.costBasis,
+    vendorCostUsd: formatUsd(one.vendorCost),
+    supplierUsd: formatUsd(one.supplier),
     prices: one.prices === null ? null : pricesOnWire(one.prices),
     advice: one.advice === null ? null : adviceOnWire(one.advice),
   }
