@@ -82,7 +82,7 @@ test('a model is answered right after it was created, by whichever process gets 
   const asked = [1, 2, 3].map(() => askChat({ url: server.url, key, model: 'test/new' }, plain, 'Hello'))
   expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
   const unknown = await askChat({ url: server.url, key, model: 'test/unknown' }, plain, 'Hello')
-  expect([unknown.status, JSON.parse(unknown.body).reason]).toEqual([404, 'model_not_found'])
+  expect([unknown.status, JSON.parse(unknown.body).reason]).toEqual([400, 'model_not_found'])
 })
 
 test('bills every answer once while workers are killed under load, and serves the others', async () => {

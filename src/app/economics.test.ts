@@ -2,7 +2,16 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { endRental, openAccount, refund, settle, startRental } from '../../test/harness/ledger.ts'
 import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
-import { addMs, DAY_MS, formatInstant, HOUR_MS, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
+import {
+  addMs,
+  DAY_MS,
+  formatInstant,
+  HOUR_MS,
+  instantOf,
+  MINUTE_MS,
+  SECOND_MS,
+  type Instant,
+} from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, shareOf, usd, type NanoUsd } from '../base/money.ts'
 import { settingsOf } from '../contract/managed-deployment.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
@@ -186,7 +195,13 @@ test('a replica on a machine of another cloud costs the house what the cloud bil
   })
   const addReplica = async (id: string, order: { pricePerHour: NanoUsd; supplier?: Supplier }): Promise<number> => {
     const rental_id = await startRental(ledger, house, { ...order, kind: 'container' })
-    const endpoint = { port: 1, protocol: 'chat', concurrency: 1, upstreamModel: cloudModel, readsMetrics: false } as const
+    const endpoint = {
+      port: 1,
+      protocol: 'chat',
+      concurrency: 1,
+      upstreamModel: cloudModel,
+      readsMetrics: false,
+    } as const
     await transact(database, (tx) =>
       insertReplica(tx, { id, deployment_id: 'srv_2', version: 1, rental_id, endpoint, key_sealed: 'x' }),
     )
@@ -204,14 +219,28 @@ test('a replica on a machine of another cloud costs the house what the cloud bil
   const bought = { noun: 'rental', id: rented } as const
   const at = { boughtAt: clock.now(), startedAt: clock.now() }
   const purchase = await transact(database, (tx) =>
-    openPurchase(tx, { account: 'main', bought, externalId: 'm/1', perHour: billed, incrementMs: 1, minimumMs: 0, ...at }),
+    openPurchase(tx, {
+      account: 'main',
+      bought,
+      externalId: 'm/1',
+      perHour: billed,
+      incrementMs: 1,
+      minimumMs: 0,
+      ...at,
+    }),
   )
   clock.advance(2 * HOUR_MS)
   await settle(ledger, { rentalId: rented, volumeId: null })
   await transact(database, (tx) => settlePurchase(tx, purchase ?? 0n, clock.now(), { ends: false, memo: 'Cost' }))
   expect(await ofCloudModel()).toMatchObject({
     total: usd('3'),
-    one: { costBasis: 'vendor_price', vendorCost: usd('3'), supplier: 0n, margin: -usd('3'), usage: { gpuCost: usd('3') } },
+    one: {
+      costBasis: 'vendor_price',
+      vendorCost: usd('3'),
+      supplier: 0n,
+      margin: -usd('3'),
+      usage: { gpuCost: usd('3') },
+    },
   })
   // The account that rents sees its own charges.
   const charged = await readDeploymentUsage(ledger.app, house, 'srv_2', {})

@@ -6,7 +6,7 @@ import { checkOutboundUrl } from '../base/outbound.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db, Tx } from '../store/database.ts'
-import { listOfferCosts, saveRulePrices, type OfferCost, type RulePrice } from '../store/provider-price.ts'
+import { listOfferCosts, saveRulePrices, writeAskingPrices, type OfferCost } from '../store/provider-price.ts'
 import {
   countProviderRentals,
   countProviderVolumes,
@@ -157,19 +157,35 @@ function rulePrice(offer: OfferCost): NanoUsd | undefined {
   return sellsBelowCost ? price : maxUsd(price, cost)
 }
 
-/** Sets the prices of offers whose account has a rule. Of several accounts, the lowest price counts. */
+/**
+ * Sets the prices of offers whose account has a rule. The price book has one price for machines of one kind: the lowest
+ * of the accounts that have some free. Accounts that ask more are not on sale until the others are sold out, so no offer
+ * is sold below the price of its own rule.
+ */
 export async function applyPriceRules(tx: Tx): Promise<void> {
-  const lowest = new Map<string, RulePrice>()
-  for (const offer of await listOfferCosts(tx.db)) {
+  const offers = (await listOfferCosts(tx.db)).flatMap((offer) => {
     const price = rulePrice(offer)
-    if (price === undefined) continue
-    const { machineType, region, gpuType, networkType, gpuCount, accountId } = offer
+    const { machineType, region, gpuType, networkType, gpuCount, accountId, hasRoom } = offer
+    if (price === undefined) return []
+    return [{ hasRoom, asked: { machineType, region, gpuType, networkType, gpuCount, accountId, price } }]
+  })
+  const lowest = new Map<string, (typeof offers)[number]>()
+  for (const offer of offers) {
+    const { machineType, region, gpuType, networkType, gpuCount, price } = offer.asked
     const key = [machineType, region, gpuType, networkType, gpuCount].join()
     const known = lowest.get(key)
-    if (known !== undefined && known.price <= price) continue
-    lowest.set(key, { machineType, region, gpuType, networkType, gpuCount, accountId, price })
+    const isBetter =
+      known === undefined || (offer.hasRoom === known.hasRoom ? price < known.asked.price : offer.hasRoom)
+    if (isBetter) lowest.set(key, offer)
   }
-  await saveRulePrices(tx, [...lowest.values()])
+  await saveRulePrices(
+    tx,
+    [...lowest.values()].map(({ asked }) => asked),
+  )
+  await writeAskingPrices(
+    tx,
+    offers.map(({ asked }) => asked),
+  )
 }
 
 /** A price of the wire, or null. */

@@ -97,6 +97,7 @@ describe('why a machine does not match', () => {
     preference: 0,
     history: null,
     sellsBelowCost: false,
+    asking: null,
     offering: 'virtual-machine',
     region: 'eu-north-2',
     gpuType: 'h100',
@@ -156,6 +157,7 @@ describe('why a machine does not match', () => {
   test('rejects an offer that costs more than the order pays', () => {
     expect(rejectionOf({ ...free, offerId: 'o', cost: usd('2') }, part, drivers)).toBeUndefined()
     expect(rejectionOf({ ...free, offerId: 'o', cost: usd('2.01') }, part, drivers)?.reason).toBe('costs_too_much')
+    expect(rejectionOf({ ...free, offerId: 'o', asking: usd('3') }, part, drivers)?.reason).toBe('costs_too_much')
   })
 
   test('ranks exactly the machines that are not rejected', () => {

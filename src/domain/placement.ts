@@ -69,6 +69,8 @@ export interface PlacementMachine extends Candidate {
   /** Of its offer, in the last hour. null: it has none. */
   readonly history: OfferHistory | null
   readonly sellsBelowCost: boolean
+  /** What the rule of its account asks, while that is above the price book. null: it is on sale. */
+  readonly asking: NanoUsd | null
   readonly offering: 'marketplace' | 'virtual-machine' | 'bare-metal'
   readonly region: string
   readonly gpuType: GpuType | null
@@ -114,6 +116,10 @@ export function rejectionOf(
   if (machine.cost !== null && demand.pays !== null && machine.cost > demand.pays && !machine.sellsBelowCost) {
     const [cost, pays] = [machine.cost, demand.pays].map(formatUsdForPeople)
     return { reason: 'costs_too_much', detail: `costs ${cost} per GPU-hour, the order pays ${pays}` }
+  }
+  if (machine.asking !== null) {
+    const asking = formatUsdForPeople(machine.asking)
+    return { reason: 'costs_too_much', detail: `its account asks ${asking} per GPU-hour, more than the price book` }
   }
   return demand.machineType === 'bare-metal' ? whyNotWhole(machine, demand) : whyNotInPart(machine, demand)
 }

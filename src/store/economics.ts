@@ -71,7 +71,9 @@ export async function sumServing(db: Db, of: UsageOf, range: DayRange): Promise<
     from (select distinct model from record) m
     left join used u using (model) left join served v using (model) left join charged c using (model)
     left join paid p using (model) left join earned e using (model) left join billed b using (model)
-    order by coalesce(c.cost, 0) - coalesce(c.vendor, 0) + coalesce(b.cost, 0) desc, m.model limit ${limits.models}`.execute(db)
+    order by coalesce(c.cost, 0) - coalesce(c.vendor, 0) + coalesce(b.cost, 0) desc, m.model limit ${limits.models}`.execute(
+    db,
+  )
   return found.rows
 }
 

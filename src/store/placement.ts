@@ -56,7 +56,8 @@ export async function listPlaceable(
            from machine m
            where ${where} and m.driver = any (${drivers}) and m.offer_id is not null and ${hasRoom(demand)}) unit
          order by unit.rank limit ${MAX_UNITS})`
-  return readPlaceable(db, ids)
+  const found = await readPlaceable(db, ids)
+  return bounds.account === undefined ? found : found.map((machine) => ({ ...machine, asking: null }))
 }
 
 /** A machine that would do if it were free, for the order to be refused for a reason that matters more. */
@@ -83,6 +84,8 @@ function matches(demand: Demand, { volumes, account, refusedBy = [] }: Bounds) {
     and m.offering <> 'marketplace' and m.status = 'node_ready' and m.listed and ${size}
     and (m.cost_nano_per_gpu_hour is null or m.sells_below_cost
          or m.cost_nano_per_gpu_hour <= coalesce(${pays}::bigint, m.cost_nano_per_gpu_hour))
+    -- An operator who names the account takes its offers at the price book.
+    ${account === undefined ? sql`and m.asking_nano_per_gpu_hour is null` : sql``}
     and coalesce(m.offer_id, m.id) <> all (${refusedBy})
     ${volumes === undefined ? sql`` : sql`and m.driver = ${volumes.driver}`}
     ${volumes?.host === undefined ? sql`` : sql`and m.id = ${volumes.host}`}
@@ -147,6 +150,7 @@ function selectMachines(db: Db) {
       'cost_nano_per_gpu_hour',
       'preference',
       'sells_below_cost',
+      'asking_nano_per_gpu_hour',
       'disk_gb_per_gpu',
     ])
     .select(sql<number>`(hardware ->> 'storageGb')::double precision`.as('storage_gb'))
@@ -166,6 +170,7 @@ function machineOf(row: Row): PlacementMachine {
     preference: row.preference,
     history: null,
     sellsBelowCost: row.sells_below_cost,
+    asking: row.asking_nano_per_gpu_hour,
     offering: row.offering,
     region: row.region,
     gpuType: row.gpu_type,

@@ -6,6 +6,7 @@ import type { GpuType, NetworkType } from '../contract/shared.ts'
 import type { ReserveOption } from '../domain/term.ts'
 import type { Db, Tx } from './database.ts'
 import { CAPACITY_WAKE } from './machine.ts'
+import { writeAskingPrices } from './provider-price.ts'
 import type { Tables } from './tables.ts'
 
 export type GpuPrice = Selectable<Tables['gpu_price']>
@@ -74,7 +75,7 @@ export async function listAllReserveOptions(
   }))
 }
 
-/** A price of the operator replaces one that a rule made. */
+/** A price of the operator replaces those that rules made, and applies to the offers of all accounts. */
 export async function saveGpuPrices(tx: Tx, prices: readonly OwnGpuPrice[]): Promise<void> {
   if (prices.length === 0) return
   tx.wake.add(CAPACITY_WAKE)
@@ -91,6 +92,7 @@ export async function saveGpuPrices(tx: Tx, prices: readonly OwnGpuPrice[]): Pro
       })),
     )
     .execute()
+  await writeAskingPrices(tx, undefined)
 }
 
 export async function saveStoragePrices(

@@ -15,7 +15,7 @@ export interface OfferSale {
 /** By offer, of one account. */
 export async function listOfferSales(db: Db, account: string): Promise<Map<string, OfferSale>> {
   const found = await sql<{ offer_id: string; price: bigint | null; free: number; rented: number; seen_at: Instant }>`
-    select m.offer_id, max(p.nano_per_gpu_hour * m.gpus_total)::bigint as price,
+    select m.offer_id, max(coalesce(m.asking_nano_per_gpu_hour, p.nano_per_gpu_hour) * m.gpus_total)::bigint as price,
       count(*) filter (where m.status = 'node_ready' and m.listed and m.gpus_claimed = 0)::integer as free,
       count(*) filter (where m.gpus_claimed > 0)::integer as rented, max(m.seen_at) as seen_at
     from provider_account a

@@ -32,7 +32,7 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
   const rows = await sql<OptionRow>`
     with shape as materialized (
       select offering, region, gpu_type, network_type, gpus_total,
-        case when status = 'node_ready' and listed then gpus_free else 0 end as free,
+        case when status = 'node_ready' and listed and asking_nano_per_gpu_hour is null then gpus_free else 0 end as free,
         sold_whole or offering = 'bare-metal' as is_whole, cost_nano_per_gpu_hour as cost, sells_below_cost,
         -- Both only where stopped rentals have some of the disk.
         case when disk_gb_per_gpu < ${fullDisk} then disk_gb_per_gpu end as disk_left,

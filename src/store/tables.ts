@@ -164,6 +164,7 @@ export interface Tables
     offer_id: OrNull<string>
     sold_whole: ColumnType<boolean, boolean | undefined, boolean>
     cost_nano_per_gpu_hour: NanoOrNull
+    asking_nano_per_gpu_hour: NanoOrNull
     preference: Counted
     sells_below_cost: ColumnType<boolean, boolean | undefined, boolean>
     seen_at: At
