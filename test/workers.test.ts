@@ -75,7 +75,11 @@ const ANSWERED = 'berth_inference_requests_total{model="test/model",deployment='
 test('a model is answered right after it was created, by whichever process gets the request', async () => {
   const { key } = await customer('1')
   const { host, port } = model.upstream
-  await succeed(server.operator, 'POST', '/v2/operator/models', { name: 'test/new', kind: 'chat', contextTokens: 8_192 })
+  await succeed(server.operator, 'POST', '/v2/operator/models', {
+    name: 'test/new',
+    kind: 'chat',
+    contextTokens: 8_192,
+  })
   const deployment = { model: 'test/new', url: `http://${host}:${port}`, concurrency: 1_000 }
   await succeed(server.operator, 'POST', '/v2/operator/deployments', deployment)
   forgetServer(server.url)

@@ -238,7 +238,7 @@ test('a replica on a machine of another cloud costs the house what the cloud bil
       costBasis: 'vendor_price',
       vendorCost: usd('3'),
       supplier: 0n,
-      margin: -usd('3'),
+      margin: 0n - usd('3'),
       usage: { gpuCost: usd('3') },
     },
   })
@@ -253,7 +253,7 @@ test('a replica on a machine of another cloud costs the house what the cloud bil
     costBasis: 'mixed',
     vendorCost: usd('3'),
     supplier: usd('0.8'),
-    margin: -usd('4'),
+    margin: 0n - usd('4'),
     usage: { gpuCost: usd('4') },
   })
   expect(await ledger.findings()).toEqual([])

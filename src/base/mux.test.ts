@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
-import { makeMux, MuxClosed, type Mux, type MuxOptions, type MuxStream } from './mux.ts'
+import { MuxClosed } from './mux-closed.ts'
+import { makeMux, type Mux, type MuxOptions, type MuxStream } from './mux.ts'
 
 const WINDOW = 262_144
 const DATA_FRAME = 2

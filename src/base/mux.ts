@@ -13,6 +13,7 @@
  * Streams opened by the client have odd numbers, those opened by the server even ones, always increasing.
  */
 import { Duplex } from 'node:stream'
+import { MuxClosed, resetError, resetReason } from './mux-closed.ts'
 
 export interface MuxStream extends Duplex {
   /** Sends a small value beside the bytes, which it can overtake. The other side emits it as `signal`. */
@@ -29,11 +30,6 @@ export interface Mux {
   close(reason?: string): void
   readonly streams: number
 }
-
-/** The error of a stream whose whole connection has ended, here or at a server that forwards it. */
-export class MuxClosed extends Error {}
-/** Starts the reason of a reset because of it. */
-const CLOSED_PREFIX = 'connection closed: '
 
 export interface MuxOptions {
   send(frame: Buffer): void
@@ -216,7 +212,7 @@ class MuxOfStreams implements Mux {
         return takeJson(payload, (value) => void stream.emit('signal', value))
       case 'reset':
         this.#all.delete(id)
-        stream.cut(errorOf(payload.toString()))
+        stream.cut(resetError(payload.toString()))
         return undefined
     }
   }
@@ -242,11 +238,6 @@ class MuxOfStreams implements Mux {
   #wasOpen(id: number): boolean {
     return id > 0 && (this.#isOurs(id) ? id < this.#nextId : id <= this.#lastTheirs)
   }
-}
-
-function errorOf(reason: string): Error {
-  if (reason.startsWith(CLOSED_PREFIX)) return new MuxClosed(reason.slice(CLOSED_PREFIX.length))
-  return new Error(reason || 'the other side has closed the stream')
 }
 
 class Stream extends Duplex implements MuxStream {
@@ -357,7 +348,7 @@ class Stream extends Duplex implements MuxStream {
     this.#written = undefined
     this.#outgoing = undefined
     this.#incoming.length = 0
-    this.#mux.left(this, `${error instanceof MuxClosed ? CLOSED_PREFIX : ''}${error?.message ?? ''}`)
+    this.#mux.left(this, resetReason(error))
     written?.(error ?? new Error('the stream was closed'))
     done(error)
   }

@@ -70,9 +70,7 @@ const modelEconomics = z
       .enum(['rental_price', 'vendor_price', 'mixed'])
       .describe('Which of the two `gpuCostUsd` consists of; `mixed`: both'),
     vendorCostUsd: z.string().describe('Part of the GPU cost that other clouds bill'),
-    supplierUsd: z
-      .string()
-      .describe('Part of the GPU cost that suppliers earned; what is left is the platform fee'),
+    supplierUsd: z.string().describe('Part of the GPU cost that suppliers earned; what is left is the platform fee'),
     prices: unitPrices.nullable().describe('Current prices of the units above'),
     advice: priceAdvice.nullable().describe('null: the model was deleted'),
   })

@@ -6,7 +6,7 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { MuxClosed } from '../base/mux.ts'
+import { MuxClosed } from '../base/mux-closed.ts'
 import { fail, type Failure } from '../contract/result.ts'
 import { headersForClient, headersForWorkload, type Client } from './port-headers.ts'
 

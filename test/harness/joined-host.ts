@@ -2,16 +2,12 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import net from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '../../src/base/instant.ts'
 import { AGENT_SCHEME, downloadStatement, type HostOffer, type Workload } from '../../src/contract/agent.ts'
 import { TestAgent, testOffer } from './host-sockets.ts'
 import { succeed } from './journey.ts'
 import type { TestServer } from './server.ts'
-import { waitFor } from './wait.ts'
-
-/** Before it tries again to connect. */
-const AWAY_MS = 100
+import { pollDelay, waitFor } from './wait.ts'
 
 export interface JoinedHost {
   readonly id: string
@@ -72,7 +68,7 @@ export async function joinHost(
     for (;;) {
       await closed
       if (isEnding) return
-      await pause(AWAY_MS)
+      await pollDelay()
       agent = connect()
       closed = once(agent.socket, 'close')
       await Promise.race([enter().catch(() => {}), closed])

@@ -3,7 +3,16 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useState } from 'react'
 import type { Reply } from '../../../src/client/client.ts'
 import { instantOf } from '../../../src/base/instant.ts'
-import { adviceText, costText, marginText, outstandingText, percent, rate, span, unitNoun } from '../../../src/view/economics.ts'
+import {
+  adviceText,
+  costText,
+  marginText,
+  outstandingText,
+  percent,
+  rate,
+  span,
+  unitNoun,
+} from '../../../src/view/economics.ts'
 import { money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
