@@ -1,6 +1,6 @@
 /** One PostgreSQL for the whole run, with a migrated template that each test file clones, and one build of all programs. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, statfs } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, stat, statfs } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +8,8 @@ import pg from 'pg'
 import { build } from 'rolldown'
 import type { TestProject } from 'vitest/node'
 import { cliConfig, serverConfig } from '../../rolldown.config.ts'
+import { HOUR_MS, systemClock } from '../../src/base/instant.ts'
+import { runsIn } from '../../src/server/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { buildOrReuse } from './kept-build.ts'
@@ -24,10 +26,11 @@ declare module 'vitest' {
 }
 
 const MEMORY = '/dev/shm'
+const PREFIX = 'berth-test-'
 const ENOUGH_BYTES = 6 * 1024 ** 3
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const dataDir = await mkdtemp(path.join(await databaseParent(), 'berth-test-'))
+  const dataDir = await mkdtemp(path.join(await databaseParent(), PREFIX))
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: () => {},
@@ -69,7 +72,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
  */
 async function databaseParent(): Promise<string> {
   const { bavail, bsize } = await statfs(MEMORY).catch(() => ({ bavail: 0, bsize: 0 }))
-  return bavail * bsize >= ENOUGH_BYTES ? MEMORY : os.tmpdir()
+  if (bavail * bsize < ENOUGH_BYTES) return os.tmpdir()
+  await removeLeftovers()
+  return MEMORY
+}
+
+/** Of runs that were killed: nothing else frees that memory. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of (await readdir(MEMORY)).filter((one) => one.startsWith(PREFIX))) {
+    const cluster = path.join(MEMORY, name, 'postgres')
+    const pid = await readFile(path.join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')
+    const changed = await stat(cluster).catch(() => undefined)
+    const isOld = changed !== undefined && systemClock.now() - changed.mtimeMs > HOUR_MS
+    if (isOld && !runsIn(Number.parseInt(pid, 10), 'postgres', cluster)) await removeFolder(path.join(MEMORY, name))
+  }
 }
 
 /** Beside the bundle, which is part of it. */
