@@ -1,9 +1,12 @@
 /** Counts and sizes as people read them. */
 
-const grouped = new Intl.NumberFormat('en-US')
+/** Made when it is needed: it takes 10 ms, and most numbers in a command's output are small. */
+let grouped: Intl.NumberFormat | undefined
 
 /** `12,345` */
 export function number(value: number): string {
+  if (Number.isInteger(value) && value > 0 && value < 1_000) return String(value)
+  grouped ??= new Intl.NumberFormat('en-US')
   return grouped.format(value)
 }
 

@@ -5,16 +5,21 @@ import { count, number } from './number.ts'
 /** Shown in a browser for a missing time. */
 const NONE = '—'
 
-const localTimes = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
-const localDates = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
+// Made when they are needed: commands load this file and show times in UTC.
+let localTimes: Intl.DateTimeFormat | undefined
+let localDates: Intl.DateTimeFormat | undefined
 
 /** In the reader's time zone and format. */
 export function localTime(text: string | null | undefined): string {
-  return text === null || text === undefined ? NONE : localTimes.format(Date.parse(text))
+  if (text === null || text === undefined) return NONE
+  localTimes ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+  return localTimes.format(Date.parse(text))
 }
 
 export function localDate(text: string | null | undefined): string {
-  return text === null || text === undefined ? NONE : localDates.format(Date.parse(text))
+  if (text === null || text === undefined) return NONE
+  localDates ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
+  return localDates.format(Date.parse(text))
 }
 
 /** For terminals and logs: `2026-11-14 12:00:00Z`. Empty for null. */
