@@ -10,6 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { Agent, request } from 'undici'
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/server/embedded-postgres.ts'
+import { summarizeProfile } from './profile.ts'
 
 export interface Figure {
   readonly name: string
@@ -47,9 +48,12 @@ export async function startServer(
   const dataDir = await mkdtemp(path.join(os.tmpdir(), 'berth-bench-'))
   const settings = { max_connections: '200', ...postgresSettings }
   const postgres = await startEmbeddedPostgres({ dataDir, log: () => {}, settings })
+  const profiled = program === process.execPath ? process.env['BERTH_BENCH_PROFILE'] : undefined
+  const profiles = path.join(dataDir, 'profiles')
   const child = startProcess(
     { BERTH_DATA_DIR: path.join(dataDir, 'server'), DATABASE_URL: postgres.url, ...env },
     program,
+    profiled === undefined ? [] : ['--cpu-prof', '--cpu-prof-interval=500', `--cpu-prof-dir=${profiles}`],
   )
   const url = await readyUrl(child)
   return {
@@ -58,13 +62,21 @@ export async function startServer(
     dataDir: path.join(dataDir, 'server'),
     databaseUrl: postgres.url,
     postgresPid: postgres.pid,
-    stop: () => stopAll(child, postgres, dataDir),
+    stop: async () => {
+      await stopAll(child, postgres)
+      if (profiled !== undefined) summarizeProfile(profiles, `bench/profiles/${profiled}.txt`, profiled)
+      await rm(dataDir, { recursive: true, force: true })
+    },
   }
 }
 
-export function startProcess(env: Readonly<Record<string, string>>, program: string = process.execPath): ChildProcess {
+export function startProcess(
+  env: Readonly<Record<string, string>>,
+  program: string = process.execPath,
+  flags: readonly string[] = [],
+): ChildProcess {
   // Like `npm start` and the command itself.
-  return spawn(program, ['--max-semi-space-size=64', 'bin/berth.mjs', 'serve'], {
+  return spawn(program, ['--max-semi-space-size=64', ...flags, 'bin/berth.mjs', 'serve'], {
     env: { PATH: process.env.PATH ?? '', BERTH_PORT: '0', BERTH_LOG_LEVEL: 'error', ...env },
     stdio: ['ignore', 'inherit', 'pipe'],
   })
@@ -82,12 +94,11 @@ export async function readyUrl(child: ChildProcess): Promise<string> {
   })
 }
 
-async function stopAll(child: ChildProcess, postgres: EmbeddedPostgres, dataDir: string): Promise<void> {
+async function stopAll(child: ChildProcess, postgres: EmbeddedPostgres): Promise<void> {
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGTERM')
   await ended
   await postgres.stop()
-  await rm(dataDir, { recursive: true, force: true })
 }
 
 export function readKey(server: BenchServer, name: 'operator' | 'demo'): string {
