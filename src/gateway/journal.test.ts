@@ -1,6 +1,8 @@
 /** One write per event loop turn before any continuation runs, and an ordered replay of unsettled records. */
 import * as fs from 'node:fs'
 import path from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
@@ -53,6 +55,24 @@ describe('writing', () => {
       journal.append(inferenceRecord({ requestId: 'good' }), resolve)
     })
     expect(reported.map((one) => one.level)).toEqual(['error'])
+  })
+
+  test('lets go of a request once its record is written, not when it is settled', async () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const { journal } = openJournal(makeFolder())
+    const entries: JournalEntry[] = []
+    const requests = await new Promise<Array<WeakRef<object>>>((resolve) => {
+      const request = { body: 'x'.repeat(1_000) }
+      const append = (): void =>
+        void entries.push(journal.append(inferenceRecord({ requestId: 'a' }), () => resolve([new WeakRef(request)])))
+      append()
+    })
+    await waitFor('the request to be collected', () => {
+      collect()
+      return requests[0]?.deref() === undefined
+    })
+    expect(entries.map(({ record }) => record.requestId)).toEqual(['a'])
   })
 
   test('sync flushes everything appended before it, also during another sync', async () => {

@@ -53,7 +53,8 @@ export interface JournalEntry {
 
 interface Appended extends JournalEntry {
   line: string
-  readonly done: () => void
+  /** undefined once it has run: it refers to the whole request, which must not live until it is settled. */
+  done: (() => void) | undefined
   /** Its position once written; 0: not written yet. */
   segment: number
   end: number
@@ -287,8 +288,10 @@ export class Journal {
 
   /** A continuation that throws is a bug of its caller and must not stop the others. */
   #runDone(entry: Appended): void {
+    const { done } = entry
+    entry.done = undefined
     try {
-      entry.done()
+      done?.()
     } catch (error) {
       this.#log.error({ err: error, requestId: entry.record.requestId }, 'the continuation of a journal record failed')
     }
