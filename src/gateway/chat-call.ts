@@ -143,11 +143,12 @@ function promptBytesOf(body: JsonObject, bodyBytes: number): number {
 /** Non-text parts of messages. */
 function countParts(messages: unknown): number {
   if (!Array.isArray(messages)) return 0
-  return (messages as Array<{ content?: unknown } | null>)
-    .flatMap((message) =>
-      Array.isArray(message?.content) ? (message.content as Array<{ type?: unknown } | null>) : [],
-    )
-    .filter((part) => part?.type !== 'text').length
+  let parts = 0
+  for (const message of messages as Array<{ content?: unknown } | null>) {
+    if (!Array.isArray(message?.content)) continue
+    for (const part of message.content as Array<{ type?: unknown } | null>) if (part?.type !== 'text') parts += 1
+  }
+  return parts
 }
 
 /** The default model of a kind, of those for everyone: the first that is ready, else the first registered. */

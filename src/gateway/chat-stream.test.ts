@@ -74,6 +74,51 @@ describe('a stream', () => {
     )
   })
 
+  it('reads the same event by event, where most are alike, as in any other pieces', () => {
+    const odd = [
+      chunk({ content: 'done' }, 'stop'),
+      `data: ${JSON.stringify({
+        id: 'up-1',
+        model: 'their/model',
+        choices: [
+          { index: 0, finish_reason: null },
+          { index: 1, finish_reason: 'stop' },
+        ],
+      })}\n\n`,
+      chunk({ content: 'x' }, null, { usage: usageOf(3) }),
+      chunk({ content: 'x' }, null, { usage: null }),
+      chunk({ content: 'x' }).replace('"finish_reason":null', '"finish_reason" : null'),
+      chunk({ content: 'x' }).replace('up-1', 'up-2'),
+      chunk({ content: 'x' }).replaceAll('\n', '\r\n'),
+      ': ping\n\n',
+    ]
+    const endings = ['', 'data: {"error":{"message":"out of memory"}}\n\n', 'data: [DONE]\n\n']
+    const plain = fc.string({ unit: 'grapheme' }).map((content) => chunk({ content }))
+    const events = fc.array(fc.oneof({ weight: 5, arbitrary: plain }, fc.constantFrom(...odd)), { maxLength: 12 })
+    const outcomeOf = (bytes: Buffer, cuts: readonly number[]): unknown => {
+      const stream = new ChatStream(options)
+      const out = run(stream, bytes, cuts)
+      return { out, events: stream.events, finished: stream.finished, failed: stream.failed, usage: stream.usage }
+    }
+    fc.assert(
+      fc.property(events, fc.constantFrom(...endings), (some, ending) => {
+        const all = [chunk({ role: 'assistant', content: '' }), ...some, ending].map((event) => Buffer.from(event))
+        let end = 0
+        const ends = all.map((event) => (end += event.length))
+        const bytes = Buffer.concat(all)
+        expect(outcomeOf(bytes, ends)).toEqual(outcomeOf(bytes, []))
+        // Pieces of two events never are one that is alike.
+        expect(outcomeOf(bytes, ends)).toEqual(
+          outcomeOf(
+            bytes,
+            ends.filter((_, place) => place % 2 === 1),
+          ),
+        )
+      }),
+      { numRuns: 500 },
+    )
+  })
+
   it('ends with a usage event for a client that asked for it', () => {
     const stream = new ChatStream({ ...options, includeUsage: true })
     const chunks = read(run(stream, Buffer.from(whole)))

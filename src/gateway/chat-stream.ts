@@ -21,6 +21,8 @@ export class ChatStream {
   readonly #options: StreamOptions
   #carry = ''
   #needles: Array<readonly [from: string, to: string]> | undefined
+  /** How the engine's events begin, up to their choices, and how ours do. Most are alike. */
+  #opening: { readonly from: string; readonly to: string } | undefined
   #usage: EngineUsage | undefined
   #events = 0
   #finished = false
@@ -60,6 +62,8 @@ export class ChatStream {
   /** The text to pass on. undefined: not an event stream, or an event without end. */
   push(bytes: Buffer): string | undefined {
     let text = this.#carry + bytes.toString('latin1')
+    const plain = this.#rewritePlain(text)
+    if (plain !== undefined) return plain
     if (text.includes('\r')) text = text.replaceAll('\r\n', '\n')
     // The space after the colon is optional.
     if (text.startsWith('data:') && text.charCodeAt(5) !== 0x20) text = text.replaceAll(/^data:(?=\S)/gm, 'data: ')
@@ -71,6 +75,33 @@ export class ChatStream {
     this.#carry = text.slice(end + 2)
     if (this.#carry.length > MAX_EVENT_BYTES) return undefined
     return this.#done ? '' : this.#rewrite(end + 2 === text.length ? text : text.slice(0, end + 2))
+  }
+
+  /** For one event like the one before, without usage or a finish reason: half of the work. undefined: it is not. */
+  #rewritePlain(text: string): string | undefined {
+    const opening = this.#opening
+    if (opening === undefined || this.#done || !text.startsWith(opening.from)) return undefined
+    const { length } = opening.from
+    if (text.indexOf('\n', length) !== text.length - 2 || !text.endsWith('\n')) return undefined
+    const reason = text.indexOf('"finish_reason"', length)
+    if (reason !== -1 && !this.#finished) {
+      const isNull = text.startsWith(':null', reason + 15)
+      if (!isNull || text.includes('"finish_reason"', reason + 20)) return undefined
+    }
+    if (text.includes('"usage"', length)) return undefined
+    this.#carry = ''
+    this.#events += 1
+    return opening.to + text.slice(length)
+  }
+
+  #learnOpening(text: string): void {
+    if (this.#opening !== undefined && text.startsWith(this.#opening.from)) return
+    const from = text.slice(0, Math.max(0, text.indexOf('"choices"')))
+    const isWhole = from.startsWith('data: {') && !from.includes('\n') && !from.includes('"usage"')
+    if (!isWhole || this.#needles?.every(([raw]) => from.includes(raw)) !== true) return
+    let to = from
+    for (const [raw, ours] of this.#needles) to = to.replaceAll(raw, ours)
+    this.#opening = { from, to }
   }
 
   #rewrite(events: string): string | undefined {
@@ -100,6 +131,7 @@ export class ChatStream {
       // The event with the finish reason has no content.
       if (this.#finished) this.#events -= 1
     }
+    this.#learnOpening(text)
     for (const [from, to] of this.#needles ?? []) text = text.replaceAll(from, to)
     return opening + (text.includes('"usage"') ? this.#takeUsage(text) : text)
   }
