@@ -8,23 +8,32 @@ import type pg from 'pg'
 /** They are charged once in this time, each at its own moment. */
 const SETTLE_SECONDS = 300
 
-/** Until there are `total` rentals, as far as GPUs are free. */
+/** In one transaction, which keeps the loops of the server waiting for its machines. */
+const BATCH = 5_000
+
+/** Until there are `total` rentals. */
 export async function copyRentals(client: pg.Client, total: number): Promise<void> {
-  const { rows } = await client.query<{ n: number }>(`select count(*)::integer as n from rental`)
-  const wanted = total - (rows[0]?.n ?? 0)
-  if (wanted <= 0) return
+  const { rows } = await client.query<{ n: number; last: number }>(
+    `select count(*)::integer as n, max(id) as last from rental`,
+  )
+  const { n = 0, last = 0 } = rows[0] ?? {}
+  for (let there = n; there < total; there += BATCH) await copyBatch(client, Math.min(BATCH, total - there), last)
+  await client.query('vacuum analyze')
+}
+
+async function copyBatch(client: pg.Client, wanted: number, lastModel: number): Promise<void> {
   await client.query('begin')
-  await client.query(copyTable, [wanted])
+  const made = await client.query(copyTable, [wanted, lastModel])
+  if ((made.rowCount ?? 0) < wanted) throw new Error('the simulated fleet is full')
   await client.query('create unique index on bench_copy (id)')
   await client.query('analyze bench_copy, rental, posting, event, mock.machine, gpu_claim')
   for (const statement of statements) await client.query(statement)
   await client.query(
-    `update segment s set due_at = now() + c.part * interval '${SETTLE_SECONDS} seconds'
+    `update segment s set due_at = clock_timestamp() + c.part * interval '${SETTLE_SECONDS} seconds'
      from (select id, row_number() over (order by id)::double precision / count(*) over () as part from bench_copy) c
      where s.rental_id = c.id`,
   )
   await client.query('commit')
-  await client.query('vacuum analyze')
 }
 
 /** One row per copy: the rental it is made from, its ids, and its GPU. */
@@ -32,7 +41,8 @@ const copyTable = `
   create temporary table bench_copy on commit drop as
   select model.id as model_id, slot.machine_id, slot.gpu_index, slot.cluster_name,
     nextval('rental_id_seq')::integer as id, substr(md5('nonce' || slot.n), 1, 8) as nonce,
-    model.name || '-c' || slot.n as name, 'mock-m-' || substr(md5('machine' || slot.n), 1, 12) || '-1' as external_id,
+    model.name || '-' || currval('rental_id_seq') as name,
+    'mock-m-' || substr(md5('machine' || currval('rental_id_seq')), 1, 12) || '-1' as external_id,
     model.external_id as model_external_id, model.account_id, held.amount_nano
   from (
     select m.id as machine_id, i as gpu_index, m.cluster_name, m.region, m.gpu_type, m.network_type,
@@ -44,7 +54,7 @@ const copyTable = `
   ) slot
   join (
     select r.*, row_number() over w - 1 as n, count(*) over (partition by region, gpu_type, network_type) as alike
-    from rental r window w as (partition by region, gpu_type, network_type order by id)
+    from rental r where id <= $2 window w as (partition by region, gpu_type, network_type order by id)
   ) model on model.region = slot.region and model.gpu_type = slot.gpu_type and model.network_type = slot.network_type
     and model.n = slot.n % model.alike
   join posting p on p.key = 'rental:' || model.id || ':hold'

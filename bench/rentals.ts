@@ -13,7 +13,7 @@ const RENTALS_PER_COPY = 125
 const ACCOUNTS = 64
 const WIDTH = 32
 /** So many are ordered; the others are copies of them (rental-copies.ts). */
-const ORDERED = Math.min(RENTALS, 2_000)
+const ORDERED = Math.min(RENTALS, 1_000)
 const SETTLE_MS = 10_000
 const WATCH_MS = 30_000
 
@@ -47,10 +47,15 @@ export const rentals: Bench = {
       await new Promise((resolve) => setTimeout(resolve, SETTLE_MS))
 
       const passesBefore = await observePasses(server, operatorKey)
+      const chargedBefore = await countCharged(client)
       const idleCpuBefore = cpuMs(server.pid)
+      const databaseCpuBefore = cpuMs(server.postgresPid)
       await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
       const idleCpuMs = cpuMs(server.pid) - idleCpuBefore
+      const databaseCpuMs = cpuMs(server.postgresPid) - databaseCpuBefore
       const passes = await observePasses(server, operatorKey)
+      const charged = await countCharged(client)
+      await verify(server, operatorKey)
       const passSeconds = (passes.seconds - passesBefore.seconds) / Math.max(1, passes.count - passesBefore.count)
       return [
         { name: 'creates a second', value: (ORDERED * 1_000) / createMs, unit: '/s' },
@@ -63,6 +68,13 @@ export const rentals: Bench = {
           value: (idleCpuMs / WATCH_MS) * 100,
           unit: '% of one core',
           against: 'to reach: ≤ 30 %; dstack states 1,000 active a replica',
+        },
+        { name: 'CPU of PostgreSQL while they run', value: (databaseCpuMs / WATCH_MS) * 100, unit: '% of one core' },
+        {
+          name: 'charges a second',
+          value: ((charged - chargedBefore) * 1_000) / WATCH_MS,
+          unit: '/s',
+          against: `due: ${(RENTALS / 300).toFixed(1)}`,
         },
       ]
     } finally {
@@ -113,6 +125,17 @@ async function untilRunning(client: pg.Client, count: number): Promise<void> {
     if ((rows[0]?.n ?? 0) >= count) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
+}
+
+async function countCharged(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ n: number }>(`select sum(settlements)::integer as n from segment`)
+  return rows[0]?.n ?? 0
+}
+
+async function verify(server: BenchServer, operatorKey: string): Promise<void> {
+  const reply = await call(server.url, operatorKey, 'GET', '/v2/operator/ledger/verify')
+  const { ok, findings } = reply.body as { ok: boolean; findings: unknown[] }
+  if (!ok) throw new Error(`the ledger does not verify: ${JSON.stringify(findings.slice(0, 5))}`)
 }
 
 /** Count and total time of the observe loop's passes, from the server's metrics. */

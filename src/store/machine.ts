@@ -92,17 +92,13 @@ function selectListed(db: Db, filters: MarketplaceFilters) {
 }
 
 function filterListed(db: Db, filters: MarketplaceFilters) {
-  let select = db
-    .selectFrom('machine')
-    .where('offering', '=', 'marketplace')
-    .where('listed', '=', true)
-    .where(isPresent)
-  if (filters.gpu_model !== undefined) {
-    select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
-  }
+  // PostgreSQL checks these in this order, for up to all machines: plain columns first, texts and JSON last.
+  let select = db.selectFrom('machine').where('offering', '=', 'marketplace').where('listed', '=', true)
+  if (filters.region !== undefined) select = select.where('region', '=', filters.region)
+  if (filters.cluster_name !== undefined) select = select.where('cluster_name', '=', filters.cluster_name)
+  if (filters.supplier_id !== undefined) select = select.where('supplier_id', '=', filters.supplier_id)
   if (filters.min_gpus_available !== undefined) select = select.where('gpus_free', '>=', filters.min_gpus_available)
-  if (filters.available_only)
-    select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready').where(hasDisk)
+  if (filters.available_only) select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready')
   if (filters.max_price !== undefined) {
     select = select.where(
       'price_nano_per_gpu_hour',
@@ -110,15 +106,17 @@ function filterListed(db: Db, filters: MarketplaceFilters) {
       usdFromNumber(filters.max_price) ?? ((10n ** 18n) as NanoUsd),
     )
   }
-  if (filters.region !== undefined) select = select.where('region', '=', filters.region)
-  if (filters.cluster_name !== undefined) select = select.where('cluster_name', '=', filters.cluster_name)
-  if (filters.supplier_id !== undefined) select = select.where('supplier_id', '=', filters.supplier_id)
   if (filters.has_persistent_storage !== undefined) {
     select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
   }
   // The requested number may be larger than the column's type.
   if (filters.min_gpu_ram !== undefined)
     select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
+  if (filters.gpu_model !== undefined) {
+    select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
+  }
+  select = select.where(isPresent)
+  if (filters.available_only) select = select.where(hasDisk)
   return select
 }
 
