@@ -215,7 +215,7 @@ const sharedColumns = sql`
 const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt",
   t.off_at as "offAt", t.reboots`
 
-const ms = (column: string): Sql => sql`(extract(epoch from ${sql.ref(`t.${column}`)}) * 1000)::bigint`
+const ms = (column: string): Sql => sql`round(date_part('epoch', ${sql.ref(`t.${column}`)}) * 1000)::bigint`
 const machineTuple = sql`json_build_array(t.external_id, t.tag, ${ms('created_at')}, ${ms('listed_at')},
   ${ms('hidden_from')}, ${ms('hidden_until')}, ${ms('gone_at')}, ${ms('destroy_asked_at')}, t.destroy_ms,
   t.destroy_refusals_left, ${ms('running_at')}, ${ms('failed_at')}, ${ms('off_at')}, t.reboots)`

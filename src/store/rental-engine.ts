@@ -27,7 +27,7 @@ export interface LiveRow {
  * reading 50,000 as rows takes the server ten times as long.
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
-  const ms = (column: string) => sql`(extract(epoch from ${sql.ref(column)}) * 1000)::bigint`
+  const ms = (column: string) => sql`round(date_part('epoch', ${sql.ref(column)}) * 1000)::bigint`
   const { rows } = await sql<{ all: LiveTuple[] | null }>`
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${ms('create_asked_at')},
       ${ms('destroy_asked_at')}, ${ms('missing_since')}, ${ms('started_at')}, ${ms('lease_until')}) order by id) as all
