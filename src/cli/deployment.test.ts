@@ -1,4 +1,6 @@
 /** `berth deploy` and `berth deployments` against a real server without machines. */
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { HOUSE_ACCOUNT } from '../app/house.ts'
@@ -47,6 +49,50 @@ test('uses the key of the customer, and with --for-everyone that of the operator
   for (const args of [['assistant'], ['house/open', '--for-everyone']]) {
     await json('deployments', 'rm', ...args, '--yes')
   }
+})
+
+test('weights travel from the file to the API and back, and what is wrong with them is named by its field', async () => {
+  const sha256 = 'ab'.repeat(32)
+  const sources = {
+    server: { kind: 'server', model: 'house/seven', file: 'model.gguf' },
+    s3: { kind: 's3', bucket: 'models', object: 'seven/model.gguf' },
+    https: { kind: 'https', url: 'https://hub.example.com/model.gguf' },
+  }
+  const specWith = (files: readonly object[]): string => {
+    const recipe = { name: 'llama.cpp', weights: { mountPath: '/models', files } }
+    const file = path.join(cli.folder, 'spec.json')
+    writeFileSync(file, JSON.stringify({ recipe, gpus: {} }))
+    return file
+  }
+  const file = (source: object, more: object = {}): object => ({
+    path: 'model.gguf',
+    bytes: 1_000,
+    sha256,
+    source,
+    ...more,
+  })
+  for (const [name, source] of Object.entries(sources)) {
+    const model = `house/${name}`
+    const everyone = ['--for-everyone', '--budget', '2', '--min', '0']
+    const made = await json('deploy', model, '--spec', specWith([file(source)]), ...everyone)
+    expect(made).toMatchObject({ spec: { recipe: { weights: { files: [file(source)] } } } })
+    // A new version keeps the weights that it does not change.
+    const next = await json('deployments', 'rollout', model, '--context', '4096', '--for-everyone')
+    expect(next).toMatchObject({ version: 2, spec: { recipe: { weights: { files: [file(source)] } } } })
+    await json('deployments', 'rm', model, '--yes', '--for-everyone')
+  }
+  const refusal = async (files: readonly object[]): Promise<string> => {
+    const { code, error } = await cli.berth(['deploy', 'wrong', '--spec', specWith(files)])
+    expect(code).toBe(1)
+    return error
+  }
+  expect(await refusal([file(sources.https, { sha256: 'AB' })])).toContain('recipe.weights.files.0.sha256')
+  expect(await refusal([file(sources.https, { bytes: -1 })])).toContain('recipe.weights.files.0.bytes')
+  expect(await refusal([file({ kind: 'https', url: 'http://hub.example.com/a' })])).toContain(
+    'recipe.weights.files.0.source.url',
+  )
+  // Those of the server and of the object store are the operator's.
+  expect(await refusal([file(sources.s3)])).toContain('weights')
 })
 
 test('shows the cost of a deployment before it exists, and its usage after', async () => {
