@@ -30,6 +30,18 @@ it('applies a new file once', async () => {
   expect(await migrate(pool, schema)).toEqual([])
 })
 
+it('applies all files to a new database or none, and to an older one those before the failure', async () => {
+  await writeFile(path.join(schema, '9000_newer.sql'), 'create table newer (id integer)')
+  await writeFile(path.join(schema, '9001_broken.sql'), 'create table newer (id integer)')
+  const has = async (table: string): Promise<boolean> =>
+    (await pool.query<{ has: boolean }>('select to_regclass($1) is not null as has', [table])).rows[0]?.has === true
+  await expect(migrate(pool, schema)).rejects.toThrow('already exists')
+  expect([await has('account'), await has('newer')]).toEqual([true, true])
+  await pool.query('drop schema public cascade; drop schema mock cascade; create schema public')
+  await expect(migrate(pool, schema)).rejects.toThrow('already exists')
+  expect([await has('account'), await has('newer')]).toEqual([false, false])
+})
+
 it('renames the reason of earlier rental.stuck events', async () => {
   await pool.query(`insert into account (id, name, created_at) values ('acme', 'Acme', now())`)
   await pool.query(`insert into event (account_id, at, type, subject_kind, subject_id, data) values
