@@ -52,7 +52,6 @@ async function reapDriver(
       },
     )
     await sweepCompanions(app, driver, onReaped, signal)
-    await driver.tidy?.(callSignal(signal, driver.callTimeoutMs))
     await eachOf(
       orphanVolumes.filter((one) => one.endIt),
       1,
@@ -61,6 +60,7 @@ async function reapDriver(
         onReaped(driver.id, orphan.externalId, orphan.why)
       },
     )
+    await driver.tidy?.(callSignal(signal, driver.callTimeoutMs))
   } finally {
     await endTurn(db, `reap:${driver.id}`, token)
   }
