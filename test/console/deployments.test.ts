@@ -58,6 +58,13 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
     await page.getByLabel('Engine').selectOption('custom')
     await page.getByLabel('Image').fill('lab/chat-engine:1')
     await page.getByLabel('Port').fill('8000')
+    const weights = page.getByLabel('Weights (JSON)')
+    const source = { kind: 'https', url: 'https://hub.example.com/model.gguf' }
+    const fileWith = (sha256: string): string =>
+      JSON.stringify({ mountPath: '/models', files: [{ path: 'model.gguf', bytes: 1_000, sha256, source }] })
+    await weights.fill(fileWith('AB'))
+    await page.getByText('files.0.sha256:', { exact: false }).waitFor()
+    await weights.fill(fileWith('ab'.repeat(32)))
     await page.getByLabel('GPU model').fill('A100')
     await page.getByText('No free machine', { exact: false }).or(page.getByRole('alert')).first().waitFor()
     await page.getByLabel('GPU model').fill('RTX 4090')
@@ -70,6 +77,8 @@ describe.skipIf(whyNoBrowser() !== undefined)(`deployments${browserLeftOut}`, ()
       page.getByRole('button', { name: 'Deploy', exact: true }).click(),
     )
     const model = `${customer.id}/assistant`
+    const [made] = (await succeed(customer.call, 'GET', '/v2/deployments')).deployments
+    expect(made.spec.recipe.weights).toEqual(JSON.parse(fileWith('ab'.repeat(32))))
     await page.getByRole('heading', { level: 1, name: model }).waitFor()
     await page.getByRole('table', { name: 'Replicas' }).getByText('Ready').waitFor()
     await page.getByText('1 of 1').waitFor()

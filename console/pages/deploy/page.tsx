@@ -11,7 +11,7 @@ import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { Page } from '../../ui/page.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { ScalingFields, scalingOf, scalingPaths } from '../deployment/scaling-fields.tsx'
-import { EngineFields, GpuFields, specOf, specPaths } from '../deployment/spec-fields.tsx'
+import { EngineFields, GpuFields, specOf, specPaths, weightsFault } from '../deployment/spec-fields.tsx'
 import { Quote } from './quote.tsx'
 import { emptyDeploy, type DeployValues } from './values.ts'
 
@@ -26,7 +26,10 @@ export function DeployPage() {
     initial: emptyDeploy,
     body: bodyOf,
     paths: { ...specPaths, ...scalingPaths, budget: 'hourlyBudgetUsd' },
-    check: ({ name }) => ({ name: name.trim() === '' ? 'Enter a name' : undefined }),
+    check: (values) => ({
+      name: values.name.trim() === '' ? 'Enter a name' : undefined,
+      weights: weightsFault(values),
+    }),
     onDone: (made) => {
       toast(`Created ${made.model}`)
       void navigate({ to: '/deployments/$id', params: { id: made.id } })

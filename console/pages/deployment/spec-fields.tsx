@@ -1,10 +1,11 @@
 /** Fields for what runs: engine, model and GPUs, for a new deployment and for a rollout. */
+import { weights } from '../../../src/contract/weights.ts'
 import type { ManagedDeployment } from '../../../src/view/deployment.ts'
 import { recipeChoices } from '../../../src/view/deployment.ts'
 import { editableUsd } from '../../../src/view/money.ts'
 import { optionalNumber, optionalText } from '../../form/read.ts'
 import type { Form } from '../../form/use-form.ts'
-import { SelectField, TextField } from '../../ui/field.tsx'
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx'
 
 type Spec = ManagedDeployment['spec']
 
@@ -14,6 +15,7 @@ export interface SpecValues {
   readonly image: string
   readonly port: string
   readonly context: string
+  readonly weights: string
   readonly weightsGib: string
   readonly gpuModel: string
   readonly gpuCount: string
@@ -28,6 +30,7 @@ export const specPaths = {
   image: 'recipe.image',
   port: 'recipe.port',
   context: 'recipe.contextTokens',
+  weights: 'recipe.weights',
   weightsGib: 'recipe.weightsGib',
   gpuModel: 'gpus.model',
   gpuCount: 'gpus.count',
@@ -42,6 +45,7 @@ export const emptySpec: SpecValues = {
   image: '',
   port: '',
   context: '',
+  weights: '',
   weightsGib: '',
   gpuModel: '',
   gpuCount: '1',
@@ -57,6 +61,7 @@ export function specValuesOf({ recipe, gpus }: Spec): SpecValues {
     image: recipe.image === undefined ? '' : [recipe.image.name, recipe.image.tag].filter(Boolean).join(':'),
     port: String(recipe.port ?? ''),
     context: String(recipe.contextTokens ?? ''),
+    weights: recipe.weights === undefined ? '' : JSON.stringify(recipe.weights, null, 2),
     weightsGib: String(recipe.weightsGib ?? ''),
     gpuModel: gpus.model ?? '',
     gpuCount: String(gpus.count),
@@ -66,7 +71,7 @@ export function specValuesOf({ recipe, gpus }: Spec): SpecValues {
   }
 }
 
-/** On top of what has no field here, such as weights and environment. */
+/** On top of what has no field here, such as the environment. */
 export function specOf(values: SpecValues, before?: Spec) {
   const { image, port, context } = values
   return {
@@ -77,6 +82,7 @@ export function specOf(values: SpecValues, before?: Spec) {
       image: imageOf(image.trim()),
       port: optionalNumber(port),
       contextTokens: optionalNumber(context),
+      weights: weightsOf(values.weights),
       weightsGib: optionalNumber(values.weightsGib),
     },
     gpus: {
@@ -87,6 +93,25 @@ export function specOf(values: SpecValues, before?: Spec) {
       maxUsdPerGpuHour: optionalText(values.maxPrice),
     },
   }
+}
+
+/** Text that is no JSON stays text, which the schema rejects. */
+function weightsOf(text: string): Spec['recipe']['weights'] {
+  if (text.trim() === '') return undefined
+  try {
+    return JSON.parse(text) as Spec['recipe']['weights']
+  } catch {
+    return text as never
+  }
+}
+
+/** What is wrong with the weights, and where. */
+export function weightsFault({ weights: text }: Pick<SpecValues, 'weights'>): string | undefined {
+  const given: unknown = weightsOf(text)
+  if (given === undefined) return undefined
+  if (typeof given === 'string') return 'Not valid JSON'
+  const [issue] = weights.safeParse(given).error?.issues ?? []
+  return issue && [issue.path.join('.'), issue.message].filter(Boolean).join(': ')
 }
 
 /** `name:tag`; a port of the registry is no tag. */
@@ -107,7 +132,7 @@ export function EngineFields({ form }: { form: SpecForm }) {
         <TextField
           label="Model on the hub"
           placeholder="OWNER/MODEL"
-          hint="The engine downloads it. For weights of your own, use the API or CLI."
+          hint="The engine downloads it, unless you give weights."
           {...form.text('hubModel')}
         />
       )}
@@ -138,6 +163,15 @@ export function EngineFields({ form }: { form: SpecForm }) {
         hint="Checks that the model fits before anything is rented."
         {...form.text('weightsGib')}
       />
+      <div className="sm:col-span-2">
+        <TextArea
+          label="Weights (JSON)"
+          placeholder='{ "mountPath": "/models", "files": [{ "path": "model.gguf", "bytes": 1000, "sha256": "…", "source": { "kind": "https", "url": "https://…" } }] }'
+          hint="Files that the host downloads once and checks, as in the API. Leave empty if the engine downloads the model."
+          spellCheck={false}
+          {...form.text('weights')}
+        />
+      </div>
     </>
   )
 }

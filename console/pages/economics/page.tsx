@@ -106,10 +106,10 @@ function Totals({ economics }: { economics: Economics | undefined }) {
 const columns: Columns<Model> = [
   textColumn('Model', ({ model, deploymentId }) =>
     deploymentId === null ? (
-      <span className="break-all">{model}</span>
+      <span className="inline-block min-w-28 break-all">{model}</span>
     ) : (
       <TextLink to="/deployments/$id" params={{ id: deploymentId }}>
-        <span className="break-all">{model}</span>
+        <span className="inline-block min-w-28 break-all">{model}</span>
       </TextLink>
     ),
   ),
