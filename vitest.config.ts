@@ -20,8 +20,9 @@ export default defineConfig({
     pool: 'forks',
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.
     isolate: false,
-    // Three times as many as a build machine has processors: many tests wait for most of their time.
-    maxWorkers: countsCpu ? 1 : 6,
+    // Twice as many as a build machine has processors: many tests wait for most of their time. With six, those that
+    // need a model to be slow, or a host to be quick, failed.
+    maxWorkers: countsCpu ? 1 : 4,
     sequence: { sequencer: LongestFirst },
     // A limit for what hangs; a busy machine is slow, not broken.
     testTimeout: 120_000,

@@ -2,11 +2,9 @@
 import { DAY_MS, MINUTE_MS, systemClock } from '../../src/base/instant.ts'
 
 const EVERY_MS = 20
-const SELDOM_MS = 500
+const SELDOM_MS = 250
 /** A slow check is followed by a long pause, because constant polling would slow down the code under test. */
 const PAUSE_FACTOR = 8
-/** So is a long wait: the pause grows to a tenth of it. */
-const WAIT_FACTOR = 0.1
 const MAX_WAIT_MS = 90_000
 
 /** Polls until the result is neither undefined, null nor false; on timeout it names the condition. */
@@ -15,8 +13,7 @@ export async function waitFor<T>(
   ask: () => Promise<T | undefined | null | false> | T | undefined | null | false,
   timeoutMs = MAX_WAIT_MS,
 ): Promise<T> {
-  const since = performance.now()
-  const until = since + timeoutMs
+  const until = performance.now() + timeoutMs
   for (;;) {
     const askedAt = performance.now()
     const answer = await ask()
@@ -25,8 +22,7 @@ export async function waitFor<T>(
     if (answeredAt > until) {
       throw new Error(`timed out after ${timeoutMs} ms waiting for: ${typeof what === 'string' ? what : what()}`)
     }
-    const pauses = [EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt), WAIT_FACTOR * (answeredAt - since)]
-    const pauseMs = Math.min(SELDOM_MS, Math.max(...pauses))
+    const pauseMs = Math.min(SELDOM_MS, Math.max(EVERY_MS, PAUSE_FACTOR * (answeredAt - askedAt)))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }

@@ -29,6 +29,8 @@ const WEIGHTS_GB = '0.00025'
 const MODEL_BYTES = 114_000
 /** Of one CPU, for an engine that is ready. */
 const SLOW_CPUS = '0.1'
+/** Long enough that a client waits for its engine most of the time, whatever else the machine does. */
+const LOAD_TOKENS = 40
 const TEMPLATE = `{%- for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
 {% endfor %}<|im_start|>assistant
@@ -221,7 +223,7 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     const answers: Reply[] = []
     let isOver = false
     const client = async (): Promise<void> => {
-      while (!isOver) answers.push(await ask())
+      while (!isOver) answers.push(await ask(LOAD_TOKENS))
     }
     const running = Promise.all(Array.from({ length: clients }, client))
     return {
