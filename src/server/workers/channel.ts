@@ -37,12 +37,15 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
   onSocket,
 }: ChannelOptions<Ours>): Channel<Theirs> {
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>()
+  /** Connections that Node holds back until the other side has confirmed those before them. */
+  const leaving = new Set<Socket>()
   let calls = 0
   const gone = (): Error => new Error('the other process has exited')
   const send = (message: Message, socket?: Socket): void => {
     // A failure shows as the exit of the other process.
-    if (line.connected) line.send(message, socket, { keepOpen: false }, () => {})
-    else socket?.destroy()
+    if (!line.connected) return void socket?.destroy()
+    if (socket !== undefined) leaving.add(socket)
+    line.send(message, socket, { keepOpen: false }, () => void (socket !== undefined && leaving.delete(socket)))
   }
   const run = (name: string, args: readonly unknown[]): unknown => {
     const found = Object.hasOwn(ours, name) ? ours[name as keyof Ours] : undefined
@@ -72,6 +75,9 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
   line.on('disconnect', () => {
     for (const { reject } of waiting.values()) reject(gone())
     waiting.clear()
+    // Nobody will get them, and their clients would wait forever.
+    for (const socket of leaving) socket.destroy()
+    leaving.clear()
   })
   return {
     call: (name, ...args) =>
