@@ -1,6 +1,7 @@
 /** Machines for placement. Rows may be slightly stale; claiming the GPUs decides. */
 import { sql, type RawBuilder } from 'kysely'
 import type { Instant } from '../base/instant.ts'
+import { MAX_INT32 } from '../base/limits.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { MIN_DISK_GB } from '../domain/machine.ts'
 import { originOf, type PlacementMachine, type Demand } from '../domain/placement.ts'
@@ -40,6 +41,7 @@ export async function listPlaceable(
   drivers: readonly ProviderId[],
   bounds: Bounds,
 ): Promise<PlaceableMachine[]> {
+  if (demand.gpuCount > MAX_INT32) return []
   const where = matches(demand, bounds)
   const ids =
     demand.machineType === 'bare-metal'
@@ -67,6 +69,7 @@ export async function findFull(
   drivers: readonly ProviderId[],
   bounds: Bounds,
 ): Promise<PlaceableMachine | undefined> {
+  if (demand.gpuCount > MAX_INT32) return undefined
   const where = matches(demand, bounds)
   const id = sql`select m.id from machine m where ${where} and m.driver = any (${drivers}) order by m.id limit 1`
   return (await readPlaceable(db, id))[0]
