@@ -30,7 +30,7 @@ const MODEL_BYTES = 114_000
 /** Of one CPU, for an engine that is ready. */
 const SLOW_CPUS = '0.1'
 /** Long enough that a client waits for its engine most of the time, whatever else the machine does. */
-const LOAD_TOKENS = 40
+const LOAD_TOKENS = 80
 const TEMPLATE = `{%- for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
 {% endfor %}<|im_start|>assistant
