@@ -25,6 +25,7 @@ import { openPurchase, settlePurchase } from '../store/purchase.ts'
 import { insertReplica, moveReplica } from '../store/replica.ts'
 import type { Actor } from './app.ts'
 import { readDeploymentUsage, readEconomics } from './economics.ts'
+import { defaultRules } from './provider.ts'
 
 type Supplier = { readonly accountId: string; readonly platformFeeBp: number }
 
@@ -39,13 +40,7 @@ const cloudAccount = {
   driver: 'lambda',
   base_url: 'https://example.com',
   credentials_sealed: '',
-  regions: {},
-  markup_bp: null,
-  floor_nano_per_gpu_hour: null,
-  fixed_nano_per_gpu_hour: null,
-  sells_below_cost: false,
-  monthly_cap_nano: null,
-  preference: 0,
+  ...defaultRules,
 } as const
 
 let ledger: PurseLedger

@@ -10,18 +10,9 @@ import { saveGpuPrices } from '../store/price.ts'
 import { insertProviderAccount, type ProviderRules } from '../store/provider-account.ts'
 import { listOfferSales } from '../store/provider-offer.ts'
 import { listOptionRows } from '../store/rental-option.ts'
-import { applyPriceRules } from './provider.ts'
+import { applyPriceRules, defaultRules } from './provider.ts'
 
 const key = { region: 'us-east-1', gpuType: 'h100', networkType: 'ethernet' } as const
-const noRule: ProviderRules = {
-  regions: {},
-  markup_bp: null,
-  floor_nano_per_gpu_hour: null,
-  fixed_nano_per_gpu_hour: null,
-  sells_below_cost: false,
-  monthly_cap_nano: null,
-  preference: 0,
-}
 
 let ledger: TestLedger
 beforeAll(async () => {
@@ -46,7 +37,7 @@ async function offer(accounts: Readonly<Record<string, Account>>): Promise<void>
   await transact(ledger.database, async (tx) => {
     for (const [name, { rules }] of Object.entries(accounts)) {
       const common = { id: `prv_${name}`, driver: 'lambda', base_url: 'https://example.com' } as const
-      await insertProviderAccount(tx, { ...common, name, credentials_sealed: '', ...noRule, ...rules })
+      await insertProviderAccount(tx, { ...common, name, credentials_sealed: '', ...defaultRules, ...rules })
     }
   })
   await takeInventory(accounts)

@@ -26,7 +26,7 @@ export interface NewProvider {
   readonly rules: Partial<ProviderRules>
 }
 
-const defaultRules: ProviderRules = {
+export const defaultRules: ProviderRules = {
   regions: {},
   markup_bp: null,
   floor_nano_per_gpu_hour: null,
