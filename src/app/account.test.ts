@@ -74,7 +74,7 @@ describe('settings', () => {
   test('an owner enables stored bodies; cached keys are dropped for that and for a new quota', async () => {
     const { actor, accountId } = await openTestAccount(fixture)
     const operator = await openOperator(fixture)
-    const cache = makeKeyCache({ ...fixture, log: { warn: () => {} } })
+    const cache = makeKeyCache(fixture)
     await waitFor('keys to be cached', () => cache.isCaching())
     expect(await cache.find(actor.keyId)).toMatchObject({ keeps_bodies: false, account_quota: {} })
     expect(await keep(actor, true)).toMatchObject({ ok: true, value: { id: accountId, keeps_bodies: true } })
@@ -82,7 +82,7 @@ describe('settings', () => {
     const quota = { streams: 7 }
     await transact(fixture.database, (tx) => changeAccount(tx, operator.actor, { accountId, quota, reason: 'a test' }))
     await waitFor('the quota to take effect', async () => (await cache.find(actor.keyId))?.account_quota.streams === 7)
-    await cache.close()
+    cache.close()
     expect(await keep(actor, false)).toMatchObject({ ok: true, value: { keeps_bodies: false } })
   })
 

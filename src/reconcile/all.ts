@@ -1,6 +1,5 @@
 /** All reconcilers of a server. */
 import type { App } from '../app/app.ts'
-import { SECOND_MS } from '../base/instant.ts'
 import { reconcileAttachments } from './attachments.ts'
 import { watchBudgets } from './budgets.ts'
 import type { DeliverWebhooks } from './deliver-webhooks.ts'
@@ -29,6 +28,7 @@ import { sendMail } from './send-mail.ts'
 import { summarizeMetrics } from './summarize-metrics.ts'
 import { terminate } from './terminate.ts'
 import { reconcileVolumes } from './volumes.ts'
+import { hasDueDelivery } from '../store/webhook-delivery.ts'
 import { warnTerms } from './warn-terms.ts'
 import { watchEngines } from './watch-engines.ts'
 
@@ -79,7 +79,7 @@ export function allReconcilers(
     watchUptime(app),
     {
       name: 'deliver-webhooks',
-      everyMs: SECOND_MS,
+      due: () => hasDueDelivery(app.clock.now()),
       run: async (signal) => {
         await webhooks.run(signal)
         return false

@@ -11,6 +11,7 @@ import { releaseLease } from '../store/lease.ts'
 import { findRental } from '../store/rental.ts'
 import {
   deleteAttachments,
+  hasDueAttachment,
   leaseAttachments,
   lockLeasedAttachment,
   readVolumes,
@@ -28,7 +29,7 @@ const LEASE_SLACK_MS = 5_000
 export function reconcileAttachments(app: App): Reconciler {
   return {
     name: 'attachments',
-    everyMs: 1_000,
+    due: () => hasDueAttachment(app.clock.now()),
     run: async (signal) => {
       const leased = await leaseAttachments(app.database.db, {
         now: app.clock.now(),

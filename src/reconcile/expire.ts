@@ -13,7 +13,15 @@ import { deleteIdempotency } from '../store/idempotency.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { notifyOperators } from '../store/notification.ts'
 import { deleteRateWindows } from '../store/rate-window.ts'
-import { listEnding, listOverdue, lockRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
+import {
+  hasEnding,
+  listEnding,
+  listOverdue,
+  lockRental,
+  readTerms,
+  updateRental,
+  type Rental,
+} from '../store/rental.ts'
 import type { RentalState } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
@@ -24,7 +32,7 @@ const WIDTH = 4
 export function expireTerms(app: App): Reconciler {
   return {
     name: 'expire-terms',
-    everyMs: SECOND_MS,
+    due: () => hasEnding(app.clock.now()),
     run: async () => {
       const ids = await listEnding(app.database.db, app.clock.now(), BATCH)
       await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => expireOne(app, tx, id)))

@@ -1,14 +1,25 @@
 /**
  * Runs the reconcilers. A reconciler takes no input: it reads the database, finds what is due and acts, so it does not
- * matter why or how often it is woken, and a missed wake-up costs only a delay. Each runs on a timer and when woken,
- * never twice at once on one server; several servers share the work by leases on rows and turns of loops
- * (store/lease.ts).
+ * matter why or how often it is woken, and a missed wake-up costs only a delay. Each runs when woken, and either on a
+ * timer or when it has work, which one statement a second asks for all loops; never twice at once on one server. Several
+ * servers share the work by leases on rows and turns of loops (store/lease.ts).
  */
 import type { Metrics } from '../base/metrics.ts'
+import type { DueWork } from '../store/due-work.ts'
 
-export interface Reconciler {
-  readonly name: string
+export type Reconciler = TimedReconciler | DueReconciler
+
+interface TimedReconciler extends Pass {
   readonly everyMs: number
+}
+
+interface DueReconciler extends Pass {
+  /** Whether there is work now. */
+  readonly due: () => DueWork
+}
+
+interface Pass {
+  readonly name: string
   /** One pass. True: there may be more to do immediately. */
   run(signal: AbortSignal): Promise<boolean>
 }
@@ -20,11 +31,17 @@ export interface Loops {
 }
 
 const GATHER_MS = 10
+const DUE_EVERY_MS = 1_000
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
 export function startLoops(
   reconcilers: readonly Reconciler[],
-  tools: { onError: (name: string, error: unknown) => void; metrics?: Metrics },
+  tools: {
+    /** Which loops have work (store/due-work.ts). */
+    readDue: (loops: ReadonlyMap<string, DueWork>) => Promise<readonly string[]>
+    onError: (name: string, error: unknown) => void
+    metrics?: Metrics
+  },
 ): Loops {
   const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Reconciler passes, by loop and outcome')
   const seconds = tools.metrics?.histogram(
@@ -34,17 +51,27 @@ export function startLoops(
   )
   const stop = new AbortController()
   const wakers = new Map<string, () => void>()
-  const running = reconcilers.map((reconciler) => {
+  const wake = (name: string): void => wakers.get(name)?.()
+  const askAll: TimedReconciler = {
+    name: 'due-work',
+    everyMs: DUE_EVERY_MS,
+    run: async () => {
+      const asked = reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due()] as const] : []))
+      for (const name of await tools.readDue(new Map(asked))) wake(name)
+      return false
+    },
+  }
+  const running = [askAll, ...reconcilers].map((reconciler) => {
     let woken = false
     let wakeUp = () => {}
     wakers.set(reconciler.name, () => {
       woken = true
       wakeUp()
     })
-    const pause = (ms: number) =>
+    const pause = (ms: number | undefined) =>
       new Promise<void>((resolve) => {
         if (woken || stop.signal.aborted) return resolve()
-        const timer = setTimeout(resolve, ms)
+        const timer = ms === undefined ? undefined : setTimeout(resolve, ms)
         wakeUp = () => {
           clearTimeout(timer)
           resolve()
@@ -55,7 +82,7 @@ export function startLoops(
       while (!stop.signal.aborted) {
         woken = false
         const startedAt = performance.now()
-        let waitMs: number = reconciler.everyMs
+        let waitMs = 'everyMs' in reconciler ? reconciler.everyMs : undefined
         try {
           if (await reconciler.run(stop.signal)) waitMs = 0
           failures = 0
@@ -68,14 +95,14 @@ export function startLoops(
           tools.onError(reconciler.name, error)
         }
         seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
-        if (waitMs > 0) await pause(waitMs)
+        if (waitMs !== 0) await pause(waitMs)
         // Under load, wake-ups arrive in bursts; a short wait turns a burst into one pass.
         if (woken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
       }
     })()
   })
   return {
-    wake: (name) => wakers.get(name)?.(),
+    wake,
     stop: async () => {
       stop.abort()
       for (const wakeUp of wakers.values()) wakeUp()

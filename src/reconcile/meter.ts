@@ -19,6 +19,7 @@ import { recordEvent } from '../store/event.ts'
 import { lockAvailable } from '../store/ledger.ts'
 import { lockRental } from '../store/rental.ts'
 import {
+  hasDueSegment,
   lockDueSegments,
   lockFunds,
   openSegmentOf,
@@ -39,7 +40,7 @@ const STUCK_MS = 60_000
 export function meter(app: App): Reconciler {
   return {
     name: 'meter',
-    everyMs: SECOND_MS,
+    due: () => hasDueSegment(app.clock.now()),
     run: async () => {
       const { isFull, errors } = await transact(app.database, (tx) => settleBatch(app, tx))
       if (errors.length > 0) throw errors[0]

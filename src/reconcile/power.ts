@@ -9,7 +9,7 @@ import { beginStart, beginStop } from '../app/rental-power.ts'
 import { recordRentalEvent } from '../app/rental-event.ts'
 import type { PowerEngine } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
-import { leaseToPower, listWaiting, releasePowerLease, saveRebootsDone } from '../store/rental-engine.ts'
+import { hasToPower, leaseToPower, listWaiting, releasePowerLease, saveRebootsDone } from '../store/rental-engine.ts'
 import { lockRental, updateRental, type Rental } from '../store/rental.ts'
 import { attempt, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
@@ -24,7 +24,7 @@ const RETRY_MS = 10_000
 export function power(app: App): Reconciler {
   return {
     name: 'power',
-    everyMs: 1_000,
+    due: () => hasToPower(driverIds(app), app.clock.now()),
     run: async (signal) => {
       const leased = await leaseToPower(app.database.db, driverIds(app), {
         now: app.clock.now(),

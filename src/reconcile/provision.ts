@@ -12,7 +12,7 @@ import type { CreateOutcome, Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
 import { recordOutcome } from '../store/offer-outcome.ts'
-import { leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
+import { hasToCreate, leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
 import { listAttachments, readVolumes } from '../store/volume.ts'
 import { attempt, rentalTask, type Progress } from './attempt.ts'
@@ -27,7 +27,7 @@ const LEASE_SLACK_MS = 5_000
 export function provision(app: App): Reconciler {
   return {
     name: 'provision',
-    everyMs: 1_000,
+    due: () => hasToCreate(driverIds(app), app.clock.now()),
     run: async (signal) => {
       const leased = await leaseToCreate(app.database.db, driverIds(app), {
         now: app.clock.now(),

@@ -37,7 +37,6 @@ import {
 import { eachOf, type Reconciler } from './loop.ts'
 import { makeProbes, type Probes } from './serve-probe.ts'
 
-const EVERY_MS = SECOND_MS
 const LEASE_MS = 15 * SECOND_MS
 const WIDTH = 8
 /** Of a gateway that confirms a drain. */
@@ -51,7 +50,7 @@ export function serveDeployments(app: App): Reconciler {
   let sweptAt = app.clock.now()
   return {
     name: LOOP,
-    everyMs: EVERY_MS,
+    due: store.hasManaged,
     run: async () => {
       const now = app.clock.now()
       const { db } = app.database

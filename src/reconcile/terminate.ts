@@ -2,7 +2,7 @@
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
 import { releaseLease } from '../store/lease.ts'
-import { leaseToDestroy } from '../store/rental-engine.ts'
+import { hasToDestroy, leaseToDestroy } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
 import { attempt, rentalTask } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
@@ -17,7 +17,7 @@ const RETRY_MS = 10_000
 export function terminate(app: App): Reconciler {
   return {
     name: 'terminate',
-    everyMs: 1_000,
+    due: () => hasToDestroy(driverIds(app), app.clock.now()),
     run: async (signal) => {
       const leased = await leaseToDestroy(app.database.db, driverIds(app), {
         now: app.clock.now(),

@@ -15,6 +15,7 @@ import { findRental } from '../store/rental.ts'
 import { closeMeter, endSegment, holdKey, openSegment } from '../store/segment.ts'
 import {
   deleteAttachments,
+  hasDueVolume,
   leaseVolumes,
   listAttachments,
   lockVolume,
@@ -40,7 +41,7 @@ const MAX_COPY_ATTEMPTS = 500
 export function reconcileVolumes(app: App): Reconciler {
   return {
     name: 'volumes',
-    everyMs: 1_000,
+    due: () => hasDueVolume(driverIds(app), app.clock.now()),
     run: async (signal) => {
       const leased = await leaseVolumes(app.database.db, driverIds(app), {
         now: app.clock.now(),

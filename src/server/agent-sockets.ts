@@ -21,7 +21,7 @@ import { AgentSession, closeCodes, parseMessage, type SessionPorts } from './age
 import { requestFailurePage } from './error-page.ts'
 import { fail } from '../contract/result.ts'
 import type { HostLinks } from './host-links.ts'
-import { listen } from '../store/listener.ts'
+import type { Listener } from '../store/listener.ts'
 import { addressOf, type TrustedProxy } from './trusted-proxy.ts'
 import { pathOf, refuseUpgrade, type UpgradeHandler } from './upgrade.ts'
 
@@ -47,7 +47,6 @@ export interface AgentSocketsOptions {
   readonly app: App
   readonly log: Logger
   readonly links: HostLinks
-  readonly databaseUrl: string
   readonly heartbeatMs: number
   readonly trustedProxy: TrustedProxy | undefined
   readonly metrics?: Metrics
@@ -83,7 +82,7 @@ class Sockets {
   readonly #heartbeats = new Set<AgentSession>()
   readonly #unsent = new Set<AgentSession>()
   readonly #underWay = new Set<Promise<unknown>>()
-  readonly #listener: ReturnType<typeof listen>
+  readonly #listener: Listener
   readonly #seconds: NodeJS.Timeout
   readonly #ports: SessionPorts
   readonly #count: { readonly refused: (reason: string) => void }
@@ -93,7 +92,7 @@ class Sockets {
   #isClosed = false
 
   constructor(options: AgentSocketsOptions) {
-    const { app, log, links, heartbeatMs, metrics } = options
+    const { app, links, heartbeatMs, metrics } = options
     this.#options = options
     this.#refusals = makeRefusals(() => app.clock.now())
     const refused = metrics?.counter('berth_agent_refusals_total', 'Refused agent connections by reason')
@@ -110,10 +109,8 @@ class Sockets {
       counted: (type) => messages?.add({ type }),
       measured: (session, metrics) => options.recorder.take(session.hostId, session.id, metrics),
     }
-    this.#listener = listen({
-      url: options.databaseUrl,
+    this.#listener = app.database.notifications.listen({
       channel: HOSTS_CHANNEL,
-      log,
       onNotification: (hostId) => {
         for (const session of this.#sessions.values()) if (session.hostId === hostId) this.#sendSoon(session)
         links.notify(hostId)
@@ -148,7 +145,7 @@ class Sockets {
     for (const session of this.#sessions.values()) session.end(closeCodes.restart, 'the server is shutting down')
     const late = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
     await Promise.race([this.#idle(), late])
-    await this.#listener.close()
+    this.#listener.close()
   }
 
   /** Resolves when all connections are closed and their last reports written. */

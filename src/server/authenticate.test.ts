@@ -42,8 +42,9 @@ interface Started {
 }
 
 async function startServer(): Promise<Started> {
-  const database = openDatabase({ url: fixture.url, clock: fixture.clock, name: 'server' })
   let [lookUps, writes, losses, unheard] = [0, 0, 0, 0]
+  const log = { warn: () => (losses += 1) }
+  const database = openDatabase({ url: fixture.url, clock: fixture.clock, name: 'server', log })
   const counted = database.db.withPlugin({
     transformQuery: ({ node }) => {
       if (node.kind === 'SelectQueryNode') lookUps += 1
@@ -55,7 +56,7 @@ async function startServer(): Promise<Started> {
   const made = makeAuthenticator({
     database: { ...database, db: counted },
     clock: fixture.clock,
-    log: { warn: () => (losses += 1) },
+    log,
   })
   const server: Authenticator = {
     ...made,
@@ -273,7 +274,7 @@ describe('a lost notification connection', () => {
   const endListeners = () =>
     fixture.database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-       where application_name = 'berth:berth_key' and datname = current_database()`,
+       where application_name = 'berth:notifications' and datname = current_database()`,
     )
 
   test('stops caching until it is back, so that revocations in between count', async () => {

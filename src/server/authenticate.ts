@@ -46,8 +46,6 @@ export interface Authenticator {
   /** Keys that a worker used. */
   keysUsed(lastUsed: ReadonlyMap<string, Instant>): void
   isCaching(): boolean
-  /** Heartbeats that the database has answered. */
-  answers(): number
   /** This server changed the key itself and need not wait for the notification. */
   forget(payload: string): void
   /** Writes when keys were last used. Also runs every few seconds; never rejects. */
@@ -160,12 +158,11 @@ export function makeAuthenticator(options: AuthenticatorOptions): Authenticator 
       for (const [publicId, at] of lastUsed) remember(used, publicId, at, limits.keyCacheEntries)
     },
     isCaching: () => cache.isCaching(),
-    answers: () => cache.answers(),
     forget: (payload) => cache.forget(payload),
     flushLastUsed,
     close: async () => {
       clearInterval(flushing)
-      await cache.close()
+      cache.close()
       await flushLastUsed()
     },
   }

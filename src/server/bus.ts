@@ -4,7 +4,7 @@
  * outside the transactions, which keeps PostgreSQL's single notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
-import { listen, notify, type Log } from '../store/listener.ts'
+import { notify, type Log } from '../store/listener.ts'
 
 const CHANNEL = 'berth_wake'
 const GATHER_MS = 20
@@ -13,16 +13,14 @@ const PAYLOAD_BYTES = 7_000
 
 export interface Bus {
   publish(wake: ReadonlySet<string>): void
-  close(): Promise<void>
+  close(): void
 }
 
-export function openBus(options: { database: Database; url: string; log: Log; onWake: (name: string) => void }): Bus {
+export function openBus(options: { database: Database; log: Log; onWake: (name: string) => void }): Bus {
   let gathered = new Set<string>()
   let timer: NodeJS.Timeout | undefined
-  const listener = listen({
-    url: options.url,
+  const listener = options.database.notifications.listen({
     channel: CHANNEL,
-    log: options.log,
     onNotification: (payload) => {
       for (const name of payload.split(',')) if (name !== '') options.onWake(name)
     },
@@ -33,7 +31,7 @@ export function openBus(options: { database: Database; url: string; log: Log; on
     timer = undefined
     const payloads = inPieces([...gathered])
     gathered = new Set()
-    notify(options.database, CHANNEL, payloads).catch((error: unknown) =>
+    notify(options.database.pool, CHANNEL, payloads).catch((error: unknown) =>
       options.log.warn({ err: error }, 'could not send a wake-up; the loops run on their timers'),
     )
   }
@@ -46,9 +44,9 @@ export function openBus(options: { database: Database; url: string; log: Log; on
       }
       timer ??= setTimeout(flush, GATHER_MS).unref()
     },
-    close: async () => {
+    close: () => {
       clearTimeout(timer)
-      await listener.close()
+      listener.close()
     },
   }
 }

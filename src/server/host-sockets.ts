@@ -27,7 +27,6 @@ export interface HostSocketsOptions {
   readonly metrics: Metrics
   readonly rates: RateLimiter
   readonly authenticator: Authenticator
-  readonly databaseUrl: string
   /** Must not have the fast path installed yet. */
   readonly server: http.Server
   readonly recorder: MetricRecorder
@@ -37,21 +36,8 @@ export interface HostSocketsOptions {
 
 /** Returns a function that closes all of it. Without the host engine nothing is opened. */
 export function openHostSockets(options: HostSocketsOptions): () => Promise<void> {
-  const {
-    app,
-    settings,
-    log,
-    metrics,
-    rates,
-    authenticator,
-    databaseUrl,
-    server,
-    links,
-    ports,
-    shares,
-    recorder,
-    serverId,
-  } = options
+  const { app, settings, log, metrics, rates, authenticator, server, links, ports, shares, recorder, serverId } =
+    options
   if (![...app.drivers.values()].some(({ traits }) => traits.ports === 'relayed')) return async () => {}
   const { trustedProxy } = settings
   const relay = openRelay({ app, links, host: settings.relay.host, log, shares })
@@ -60,7 +46,6 @@ export function openHostSockets(options: HostSocketsOptions): () => Promise<void
     app,
     log,
     links,
-    databaseUrl,
     heartbeatMs: HEARTBEAT_MS,
     trustedProxy,
     metrics,

@@ -12,7 +12,6 @@ import { remember } from '../base/remember.ts'
 import { within } from '../base/within.ts'
 import { ACCOUNT_PREFIX, findKnownKey, KEY_CHANNEL, type KnownKey } from '../store/api-key.ts'
 import type { Database } from '../store/database.ts'
-import { listen, type Log } from '../store/listener.ts'
 import type { ChangedKeys } from './workers/messages.ts'
 
 /** Unknown ids are cached for a moment, so that a client retrying in a loop does not reach the database. */
@@ -32,21 +31,18 @@ export interface KeyCache {
   peek(publicId: string): KnownKey | undefined
   /** Whether keys are cached at the moment. */
   isCaching(): boolean
-  /** Heartbeats that the database has answered. */
-  answers(): number
   /** A key, or all keys of an account, have changed; `payload` is that of the notification. */
   forget(payload: string): void
-  close(): Promise<void>
+  close(): void
 }
 
 export interface KeyCacheOptions {
   readonly database: Database
   readonly clock: Clock
-  readonly log: Log
   readonly onForget?: (changed: ChangedKeys) => void
 }
 
-export function makeKeyCache({ database, clock, log, onForget }: KeyCacheOptions): KeyCache {
+export function makeKeyCache({ database, clock, onForget }: KeyCacheOptions): KeyCache {
   /** In order of use, so that the first is the next to evict. */
   const known = new Map<string, KnownKey>()
   const unknown = new Map<string, Instant>()
@@ -93,8 +89,7 @@ export function makeKeyCache({ database, clock, log, onForget }: KeyCacheOptions
       return last
     }
   }
-  const { connectionString: url } = database.pool.options
-  const listener = listen({ url, channel: KEY_CHANNEL, log, onNotification: forget, onGap: lost })
+  const listener = database.notifications.listen({ channel: KEY_CHANNEL, onNotification: forget, onGap: lost })
 
   const lookUp = async (publicId: string): Promise<KnownKey | undefined> => {
     const lookup = findKnownKey(database.db, publicId)
@@ -127,7 +122,6 @@ export function makeKeyCache({ database, clock, log, onForget }: KeyCacheOptions
       return performance.now() < noLookupUntilMs ? trusted(publicId) : undefined
     },
     isCaching: () => listener.isTrusted(),
-    answers: () => listener.answers(),
     forget,
     close: () => listener.close(),
   }

@@ -10,7 +10,7 @@ import type { Catalog } from '../gateway/catalog.ts'
 import type { LocalEngines, LocalModel } from '../models/local-engine.ts'
 import type { Database } from '../store/database.ts'
 import { MODELS_CHANNEL, readRegistry, type ModelWithDeployments } from '../store/model.ts'
-import { listen, type Log } from '../store/listener.ts'
+import type { Log } from '../store/listener.ts'
 import { localStateOnWire, servedModel } from './model-catalog-entry.ts'
 
 /** How often to check that notifications arrive. */
@@ -93,8 +93,11 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
     if (!closed && catalog !== undefined) publish()
   })
 
-  const { connectionString: url } = database.pool.options
-  const listener = listen({ url, channel: MODELS_CHANNEL, log, onNotification: reader.read, onGap: () => {} })
+  const listener = database.notifications.listen({
+    channel: MODELS_CHANNEL,
+    onNotification: reader.read,
+    onGap: () => {},
+  })
   let wasTrusted = false
   const ticking = setInterval(() => {
     const trusted = listener.isTrusted()
@@ -126,7 +129,7 @@ export function makeModelCatalog(options: ModelCatalogOptions): ModelCatalog {
     close: async () => {
       closed = true
       clearInterval(ticking)
-      await listener.close()
+      listener.close()
       await reader.settled()
     },
   }

@@ -43,7 +43,7 @@ afterEach(async () => {
 
 async function openOther(vault = lab.app.vault): Promise<{ links: HostLinks; peers: Peers }> {
   const links = makeHostLinks()
-  return { links, peers: await openPeers({ app: { ...lab.app, vault }, links, log, databaseUrl: lab.url, listen }) }
+  return { links, peers: await openPeers({ app: { ...lab.app, vault }, links, log, listen }) }
 }
 
 function connectAgent(): Promise<TestAgent> {

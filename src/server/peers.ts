@@ -16,7 +16,7 @@ import type { App } from '../app/app.ts'
 import { MuxClosed } from '../base/mux-closed.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import { streamRequest } from '../contract/agent.ts'
-import { listen, type Listener } from '../store/listener.ts'
+import type { Listener } from '../store/listener.ts'
 import { announceServer, forgetServer, listHostPlaces, type HostPlace, type PeerServer } from '../store/server.ts'
 import type { HostLink, HostLinks, RemoteLinks } from './host-links.ts'
 
@@ -45,7 +45,6 @@ export interface PeersOptions {
   readonly app: Pick<App, 'database' | 'vault' | 'installationId'>
   readonly links: HostLinks
   readonly log: Logger
-  readonly databaseUrl: string
   /** Where to listen, and what others call it. */
   readonly listen: { readonly host: string; readonly port: number; readonly publicHost: string }
 }
@@ -99,7 +98,7 @@ class OtherServers implements Peers, RemoteLinks {
   }
 
   async open(): Promise<void> {
-    const { listen: at, log, links, databaseUrl } = this.#options
+    const { listen: at, log, links, app } = this.#options
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen({ host: at.host, port: at.port }, () => resolve())
@@ -115,10 +114,8 @@ class OtherServers implements Peers, RemoteLinks {
     }
     every(ANNOUNCE_MS, () => this.#announce())
     every(READ_MS, () => this.#readAll())
-    this.#listener = listen({
-      url: databaseUrl,
+    this.#listener = app.database.notifications.listen({
       channel: PLACES_CHANNEL,
-      log,
       onNotification: (hostId) => void this.#try('find a host', this.#readOne(hostId)),
       onGap: () => void this.#try('find hosts', this.#readAll()),
     })
@@ -143,7 +140,7 @@ class OtherServers implements Peers, RemoteLinks {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     this.#server.closeAllConnections()
     await closed
-    await this.#listener?.close()
+    this.#listener?.close()
     await this.#try('leave the list of servers', forgetServer(this.#options.app.database.db, this.serverId))
   }
 

@@ -19,6 +19,7 @@ import { CAPACITY_WAKE } from '../store/machine.ts'
 import { PORT_WAKE } from '../store/port.ts'
 import { OrderBatches } from '../app/order-batch.ts'
 import { shareRentalOptions } from '../app/rental-option.ts'
+import { readDue } from '../store/due-work.ts'
 import { openDatabase } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
 import { takeRateSlice } from '../store/rate-window.ts'
@@ -102,7 +103,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
   try {
     const data = options.data ?? (await openData(settings, (line) => log.info(line)))
     closing.push(() => data.close())
-    const database = openDatabase({ url: data.databaseUrl, clock, poolSize: settings.databaseConnections })
+    const database = openDatabase({ url: data.databaseUrl, clock, poolSize: settings.databaseConnections, log })
     closing.push(() => database.close())
     await migrate(database.pool, schemaFolder())
     const newSecretKey = options.newSecretKey ?? false
@@ -125,8 +126,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
     const made = await firstRun(app, settings, data.dir, options.newOperatorKey ?? false)
     const drain: Wiring['drain'] = { started: false, onStart: () => {} }
     const welcome = welcomeOptions(settings, options, data.dir)
-    const { databaseUrl, dir: dataDir } = data
-    const wiring = { log, options, closing, databaseUrl, dataDir, engineLoops: engines.loops, drain, welcome, recorder }
+    const wiring = { log, options, closing, dataDir: data.dir, engineLoops: engines.loops, drain, welcome, recorder }
     const url = await openHttp(app, settings, wiring)
     mail.listening(url)
     writePrivateFile(data.dir, ADDRESS_FILE, formatAddress(url))
@@ -179,7 +179,6 @@ interface Wiring {
   readonly log: Logger
   readonly options: ServeOptions
   readonly closing: Array<() => Promise<unknown>>
-  readonly databaseUrl: string
   readonly dataDir: string
   readonly engineLoops: readonly Reconciler[]
   readonly drain: { started: boolean; onStart: () => void }
@@ -188,7 +187,7 @@ interface Wiring {
 }
 
 async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<string> {
-  const { log, options, closing, databaseUrl, dataDir } = wiring
+  const { log, options, closing, dataDir } = wiring
   const metrics = new Metrics()
   let workers: Workers | undefined
   const rates = makeRateLimiter({
@@ -231,7 +230,6 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     onForget: (changed) => workers?.forgetKeys(changed),
   })
   closing.push(() => authenticator.close())
-  app.database.silence.follow(() => authenticator.answers())
   const streams = makeEventStreams(app)
   const shares = makePortShares()
   const ports = openPortProxy({
@@ -269,13 +267,13 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
           ],
           {
             metrics,
+            readDue: (asked) => readDue(app.database.db, asked),
             onError: (loop, error) => log.error({ loop, err: error }, 'reconciler failed; it will run again'),
           },
         )
   closing.push(async () => loops?.stop())
   const bus = openBus({
     database: app.database,
-    url: databaseUrl,
     log,
     onWake: (name) => {
       if (name.startsWith('events:')) streams.wake(name.slice('events:'.length))
@@ -285,7 +283,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
       else loops?.wake(name)
     },
   })
-  closing.push(() => bus.close())
+  closing.push(async () => bus.close())
   app.database.onCommit = (wake) => bus.publish(wake)
   watchGauges(app, metrics)
   const resources = watchResources(app, metrics, { dataDir, volumeDir: settings.storage?.dir })
@@ -314,7 +312,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
   })
   addAgentFiles(server, { app, settings, dataDir, engines: inference.engines, log })
   installPortProxy(server.server, ports)
-  const peers = settings.peers && (await openPeers({ app, links, log, databaseUrl, listen: settings.peers }))
+  const peers = settings.peers && (await openPeers({ app, links, log, listen: settings.peers }))
   const closeSockets = openHostSockets({
     app,
     links,
@@ -325,7 +323,6 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     metrics,
     rates,
     authenticator,
-    databaseUrl,
     server: server.server,
     recorder: wiring.recorder,
     serverId: peers?.serverId ?? null,

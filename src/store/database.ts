@@ -11,6 +11,7 @@ import type { NotificationKind } from '../contract/notification-kind.ts'
 import type { Failure } from '../contract/result.ts'
 import type { NewEvent } from '../domain/event.ts'
 import { noticeOf } from '../domain/notification.ts'
+import { Notifications, type Log } from './listener.ts'
 import { SilenceWatch, WatchedClient } from './silence-watch.ts'
 import type { Tables } from './tables.ts'
 
@@ -30,7 +31,9 @@ export interface Database {
   readonly db: Db
   readonly pool: pg.Pool
   readonly clock: Clock
-  /** Times out statements on an unresponsive database; serve.ts connects it to the heartbeats. */
+  /** Changes made by other servers. */
+  readonly notifications: Notifications
+  /** Times out statements on an unresponsive database. */
   readonly silence: SilenceWatch
   /** Called with the wake-ups of each committed transaction. */
   onCommit: (wake: ReadonlySet<string>) => void
@@ -41,7 +44,13 @@ const MAX_RETRIES = 5
 const DEADLOCK = '40P01'
 const SERIALIZATION_FAILURE = '40001'
 
-export function openDatabase(options: { url: string; clock: Clock; poolSize?: number; name?: string }): Database {
+export function openDatabase(options: {
+  url: string
+  clock: Clock
+  poolSize?: number
+  name?: string
+  log?: Log
+}): Database {
   const pool = new pg.Pool({
     connectionString: options.url,
     max: options.poolSize ?? 20,
@@ -59,13 +68,16 @@ export function openDatabase(options: { url: string; clock: Clock; poolSize?: nu
   pool.on('error', () => {})
   // A connection that breaks in use rejects its query; its error event without a listener would end the process too.
   pool.on('connect', (client) => client.on('error', () => {}))
+  const notifications = new Notifications({ url: options.url, log: options.log ?? { warn: () => {} } })
   const silence = new SilenceWatch()
+  silence.follow(() => notifications.answers())
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: watchedPool(pool, silence) }) })
   const close = async (): Promise<void> => {
     silence.close()
+    await notifications.close()
     await db.destroy()
   }
-  return { db, pool, clock: options.clock, silence, onCommit: () => {}, close }
+  return { db, pool, clock: options.clock, notifications, silence, onCommit: () => {}, close }
 }
 
 function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {
@@ -149,6 +161,14 @@ export function errorCode(error: unknown): string | undefined {
 function isRetryable(error: unknown): boolean {
   const code = errorCode(error)
   return code === DEADLOCK || code === SERIALIZATION_FAILURE
+}
+
+/**
+ * At the start of a statement: PostgreSQL plans it once per connection, under this name, which the text must be the only
+ * one to have.
+ */
+export function prepareAs(name: string): RawBuilder<unknown> {
+  return sql.raw(`/* prepared as ${name} */`)
 }
 
 /** An instant as an SQL value in a comparison. */

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startIdentityTest, type IdentityTest } from '../../test/harness/identity.ts'
 import { waitFor } from '../../test/harness/wait.ts'
-import { listen } from './listener.ts'
+import { Notifications } from './listener.ts'
 
 let fixture: IdentityTest
 beforeAll(async () => {
@@ -54,20 +54,22 @@ async function startListening(deadMs?: number) {
   const relay = await startRelay(fixture.url)
   const heard: string[] = []
   let losses = 0
-  const listener = listen({
+  const notifications = new Notifications({
     url: relay.url,
-    channel: 'berth_test',
     log: { warn: () => {} },
+    ...(deadMs === undefined ? {} : { deadMs }),
+  })
+  const listener = notifications.listen({
+    channel: 'berth_test',
     onNotification: (payload) => heard.push(payload),
     onGap: () => (losses += 1),
-    ...(deadMs === undefined ? {} : { deadMs }),
   })
   await waitFor('it to listen', () => listener.isTrusted())
   const close = async (): Promise<void> => {
-    await listener.close()
+    await notifications.close()
     await relay.close()
   }
-  return { listener, relay, heard, losses: () => losses, close }
+  return { notifications, listener, relay, heard, losses: () => losses, close }
 }
 const notify = (payload: string) => fixture.database.pool.query(`select pg_notify('berth_test', $1)`, [payload])
 
@@ -94,6 +96,22 @@ describe('the notification connection', () => {
     await waitFor('it to be abandoned', () => losses() > 0)
     await waitFor('another one', () => listener.isTrusted())
     expect(losses()).toBe(1)
+    await close()
+  })
+
+  test('is one for all channels, each trusted once it is heard', async () => {
+    const { notifications, listener, heard, close } = await startListening()
+    const others: string[] = []
+    const other = notifications.listen({
+      channel: 'berth_other',
+      onNotification: (payload) => others.push(payload),
+      onGap: () => {},
+    })
+    expect([listener.isTrusted(), other.isTrusted()]).toEqual([true, false])
+    await waitFor('the other to be heard', () => other.isTrusted())
+    await fixture.database.pool.query(`select pg_notify('berth_other', 'one'), pg_notify('berth_test', 'two')`)
+    await waitFor('both notifications', () => heard.length + others.length === 2)
+    expect([heard, others]).toEqual([['two'], ['one']])
     await close()
   })
 })

@@ -1,11 +1,10 @@
 /**
- * A connection for PostgreSQL notifications about changes made by other servers. Notifications are known to be complete
- * only while the connection works: heartbeats run over it, and once the last answered one is older than `SILENCE_MS`,
+ * The connection for PostgreSQL notifications about changes made by other servers. Notifications are known to be complete
+ * only while it works: heartbeats run over it, and once the last answered one is older than `SILENCE_MS`,
  * the connection is no longer trusted. So a revoked key stops working within a second, even when the network silently
  * drops the notification.
  */
-import { Client } from 'pg'
-import type { Database } from './database.ts'
+import { Client, type Pool } from 'pg'
 
 const HEARTBEAT_MS = 250
 const SILENCE_MS = 700
@@ -19,111 +18,148 @@ export interface Log {
   warn(detail: object, message: string): void
 }
 
-export async function notify(database: Database, channel: string, payloads: readonly string[]): Promise<void> {
-  await database.pool.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads])
+export async function notify(pool: Pool, channel: string, payloads: readonly string[]): Promise<void> {
+  await pool.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads])
 }
 
 export interface Listener {
   /** Whether all notifications up to now have been received. */
   isTrusted(): boolean
-  /** Heartbeats that the database has answered, however late. */
-  answers(): number
-  close(): Promise<void>
+  close(): void
 }
 
-export interface ListenerOptions {
-  readonly url: string | undefined
+export interface ListenOptions {
   readonly channel: string
-  readonly log: Log
   /** Called with the payload of each notification. */
   readonly onNotification: (payload: string) => void
   /** Called when notifications may have been missed. */
   readonly onGap: () => void
+}
+
+interface Subscription extends ListenOptions {
+  /** The connection that receives its channel. */
+  on: Client | undefined
+}
+
+export interface NotificationOptions {
+  readonly url: string
+  readonly log: Log
   /** A connection without an answer for this long is replaced. */
   readonly deadMs?: number
 }
 
-export function listen(options: ListenerOptions): Listener {
-  const { deadMs = DEAD_MS } = options
-  let client: Client | undefined
-  let closed = false
-  let failures = 0
-  let reconnect: NodeJS.Timeout | undefined
+/** Connects when the first listener comes, and again whenever the connection is lost. */
+export class Notifications {
+  readonly #options: NotificationOptions
+  readonly #subscriptions = new Set<Subscription>()
+  #client: Client | undefined
+  #isClosed = false
+  #failures = 0
+  #reconnect: NodeJS.Timeout | undefined
+  #heartbeat: NodeJS.Timeout | undefined
+  #unanswered: Client | undefined
   /** When the last answered heartbeat was sent. Real time, because it measures the network. */
-  let answeredAt = Number.NEGATIVE_INFINITY
-  let answers = 0
+  #answeredAt = Number.NEGATIVE_INFINITY
+  #answers = 0
 
-  const beat = async (on: Client): Promise<void> => {
-    const sentAt = performance.now()
-    await on.query('select 1')
-    answers += 1
-    if (on === client) answeredAt = sentAt
+  constructor(options: NotificationOptions) {
+    this.#options = options
   }
 
-  const drop = (broken: Client, error: unknown): void => {
-    if (broken !== client) return
-    client = undefined
-    answeredAt = Number.NEGATIVE_INFINITY
-    options.onGap()
-    broken.end().catch(() => {})
-    if (closed) return
-    const waitMs = backoffMs[Math.min(failures, backoffMs.length - 1)] ?? CONNECT_MS
-    failures += 1
-    options.log.warn({ err: error, waitMs }, `lost the notification connection for ${options.channel}`)
-    reconnect = setTimeout(() => void connect(), waitMs).unref()
+  listen(options: ListenOptions): Listener {
+    const subscription: Subscription = { ...options, on: undefined }
+    this.#subscriptions.add(subscription)
+    if (this.#heartbeat === undefined && !this.#isClosed) {
+      this.#heartbeat = setInterval(() => this.#tick(), HEARTBEAT_MS).unref()
+      void this.#connect()
+    } else if (this.#client !== undefined) {
+      const on = this.#client
+      subscribe(on, subscription).catch((error: unknown) => this.#drop(on, error))
+    }
+    return {
+      isTrusted: () => subscription.on === this.#client && performance.now() - this.#answeredAt < SILENCE_MS,
+      close: () => void this.#subscriptions.delete(subscription),
+    }
   }
 
-  const connect = async (): Promise<void> => {
+  /** Heartbeats that the database has answered, however late. */
+  answers(): number {
+    return this.#answers
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#heartbeat)
+    clearTimeout(this.#reconnect)
+    const last = this.#client
+    this.#client = undefined
+    this.#answeredAt = Number.NEGATIVE_INFINITY
+    // A network that drops the goodbye must not delay the shutdown.
+    const patience = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
+    await Promise.race([last?.end().catch(() => {}), patience])
+  }
+
+  async #connect(): Promise<void> {
+    const { url } = this.#options
     const made = new Client({
-      connectionString: options.url,
-      application_name: `berth:${options.channel}`,
+      connectionString: url,
+      application_name: 'berth:notifications',
       connectionTimeoutMillis: CONNECT_MS,
       keepAlive: true,
     })
-    client = made
-    made.on('error', (error) => drop(made, error))
-    made.on('end', () => drop(made, new Error('the server ended the connection')))
-    made.on('notification', (notice) => options.onNotification(notice.payload ?? ''))
+    this.#client = made
+    made.on('error', (error) => this.#drop(made, error))
+    made.on('end', () => this.#drop(made, new Error('the server ended the connection')))
+    made.on('notification', ({ channel, payload }) => {
+      for (const one of this.#subscriptions) if (one.channel === channel) one.onNotification(payload ?? '')
+    })
     try {
       await made.connect()
-      await made.query(`listen ${options.channel}`)
-      await beat(made)
-      failures = 0
+      await Promise.all([...this.#subscriptions].map((one) => subscribe(made, one)))
+      await this.#beat(made)
+      this.#failures = 0
     } catch (error) {
-      drop(made, error)
+      this.#drop(made, error)
     }
   }
 
-  let unanswered: Client | undefined
-  const heartbeat = setInterval(() => {
-    const on = client
-    // Until the first heartbeat is answered, `connect` owns the connection.
-    if (on === undefined || answeredAt === Number.NEGATIVE_INFINITY) return
-    if (on === unanswered) {
-      if (performance.now() - answeredAt > deadMs) drop(on, new Error('no answer to a heartbeat'))
+  async #beat(on: Client): Promise<void> {
+    const sentAt = performance.now()
+    await on.query('select 1')
+    this.#answers += 1
+    if (on === this.#client) this.#answeredAt = sentAt
+  }
+
+  #tick(): void {
+    const on = this.#client
+    // Until the first heartbeat is answered, `#connect` owns the connection.
+    if (on === undefined || this.#answeredAt === Number.NEGATIVE_INFINITY) return
+    if (on === this.#unanswered) {
+      const { deadMs = DEAD_MS } = this.#options
+      if (performance.now() - this.#answeredAt > deadMs) this.#drop(on, new Error('no answer to a heartbeat'))
       return
     }
-    unanswered = on
-    beat(on).then(
-      () => (unanswered = unanswered === on ? undefined : unanswered),
-      (error: unknown) => drop(on, error),
+    this.#unanswered = on
+    this.#beat(on).then(
+      () => (this.#unanswered = this.#unanswered === on ? undefined : this.#unanswered),
+      (error: unknown) => this.#drop(on, error),
     )
-  }, HEARTBEAT_MS).unref()
-
-  void connect()
-  return {
-    isTrusted: () => performance.now() - answeredAt < SILENCE_MS,
-    answers: () => answers,
-    close: async () => {
-      closed = true
-      clearInterval(heartbeat)
-      clearTimeout(reconnect)
-      const last = client
-      client = undefined
-      answeredAt = Number.NEGATIVE_INFINITY
-      // A network that drops the goodbye must not delay the shutdown.
-      const patience = new Promise<void>((resolve) => setTimeout(resolve, GOODBYE_MS).unref())
-      await Promise.race([last?.end().catch(() => {}), patience])
-    },
   }
+
+  #drop(broken: Client, error: unknown): void {
+    if (broken !== this.#client) return
+    this.#client = undefined
+    this.#answeredAt = Number.NEGATIVE_INFINITY
+    for (const one of this.#subscriptions) one.onGap()
+    broken.end().catch(() => {})
+    const waitMs = backoffMs[Math.min(this.#failures, backoffMs.length - 1)] ?? CONNECT_MS
+    this.#failures += 1
+    this.#options.log.warn({ err: error, waitMs }, 'lost the notification connection')
+    this.#reconnect = setTimeout(() => void this.#connect(), waitMs).unref()
+  }
+}
+
+async function subscribe(on: Client, subscription: Subscription): Promise<void> {
+  await on.query(`listen ${subscription.channel}`)
+  subscription.on = on
 }

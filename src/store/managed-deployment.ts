@@ -7,6 +7,7 @@ import type { ModelKind } from '../domain/inference.ts'
 import type { ScalingReason, ScalingState } from '../domain/scaling.ts'
 import type { Told } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
+import type { DueWork } from './due-work.ts'
 import type { Tables } from './tables.ts'
 
 export type ManagedRow = Selectable<Tables['managed_deployment']>
@@ -39,6 +40,11 @@ function select(db: Db) {
 export async function listManaged(db: Db, accountId?: string): Promise<ManagedDeployment[]> {
   const all = select(db).orderBy('d.created_at').orderBy('d.id').limit(limits.models)
   return (accountId === undefined ? all : all.where('d.account_id', '=', accountId)).execute()
+}
+
+/** Whether there is a deployment to serve, or money of the house that it may have left. */
+export function hasManaged(): DueWork {
+  return sql`(exists (select from managed_deployment) or exists (select from house_money where given_nano <> 0))`
 }
 
 export async function findManaged(db: Db, id: string): Promise<ManagedDeployment | undefined> {

@@ -1,11 +1,12 @@
 /** Rentals as the loops drive them at engines: rows that are due, and calls that were made. */
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Db, Tx } from './database.ts'
-import { leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
+import type { DueWork } from './due-work.ts'
+import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { CAPACITY_WAKE } from './machine.ts'
 import { lockRental, type Rental } from './rental.ts'
 
@@ -67,9 +68,16 @@ export async function leaseToCreate(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  const where = sql`t.status = 'Pending' and t.external_id is null and t.released_at is null
+  return leaseDue(db, 'rental', toCreate(drivers), options)
+}
+
+export function hasToCreate(drivers: readonly ProviderId[], now: Instant): DueWork {
+  return hasDue('rental', toCreate(drivers), now)
+}
+
+function toCreate(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+  return sql`t.status = 'Pending' and t.external_id is null and t.released_at is null
     and t.driver = any (${drivers}::text[])`
-  return leaseDue(db, 'rental', where, options)
 }
 
 /** Running rentals by the engine's id of their machine. */
@@ -91,9 +99,16 @@ export async function leaseToDestroy(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  const where = sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
+  return leaseDue(db, 'rental', toDestroy(drivers), options)
+}
+
+export function hasToDestroy(drivers: readonly ProviderId[], now: Instant): DueWork {
+  return hasDue('rental', toDestroy(drivers), now)
+}
+
+function toDestroy(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+  return sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
     and t.driver = any (${drivers}::text[])`
-  return leaseDue(db, 'rental', where, options)
 }
 
 /** Rentals that an engine should stop, start or reboot. */
@@ -102,10 +117,18 @@ export async function leaseToPower(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  // As in the index rental_to_power.
-  const where = sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
+  return leaseDue(db, 'rental', toPower(drivers), options)
+}
+
+/** Also rentals that wait for GPUs (`listWaiting`). */
+export function hasToPower(drivers: readonly ProviderId[], now: Instant): DueWork {
+  return sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
+}
+
+/** As in the index rental_to_power. */
+function toPower(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+  return sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
     and t.released_at is null and t.external_id is not null and t.driver = any (${drivers}::text[])`
-  return leaseDue(db, 'rental', where, options)
 }
 
 /** Ends the lease. A rental that has moved on meanwhile is due at once, for whichever loop has it now. */
@@ -122,11 +145,14 @@ export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Pr
 /** Stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
 export async function listWaiting(db: Db, drivers: readonly ProviderId[], limit: number): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select r.id from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
-    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers}::text[])
-      and m.status = 'node_ready' and m.gpus_free >= r.gpu_count
-    order by r.start_requested_at, r.id limit ${limit}`.execute(db)
+    select r.id ${waiting(drivers)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
   return rows.map(({ id }) => id)
+}
+
+function waiting(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+  return sql`from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
+    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers}::text[])
+      and m.status = 'node_ready' and m.gpus_free >= r.gpu_count`
 }
 
 /** Claims GPUs again on the machines that have the disk, the same ones if possible. undefined: too few are free. */

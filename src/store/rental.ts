@@ -1,5 +1,5 @@
 /** Rentals and their terms. */
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
@@ -9,6 +9,7 @@ import type { RentalState } from '../contract/rental.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
 import { at, type Db, type Tx } from './database.ts'
+import type { DueWork } from './due-work.ts'
 import type { Tables } from './tables.ts'
 
 export type Rental = Selectable<Tables['rental']>
@@ -273,20 +274,28 @@ function toUpdate(change: RentalColumns) {
 
 /** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
-  const rows = await sql<{ id: number }>`
+  const rows = await sql<{ id: number }>`${ending(now)} order by id limit ${limit}`.execute(db)
+  return rows.rows.map((row) => row.id)
+}
+
+/** Whether `listEnding` would find a rental. */
+export function hasEnding(now: Instant): DueWork {
+  return sql`exists (${ending(now)})`
+}
+
+function ending(now: Instant): RawBuilder<unknown> {
+  return sql`
     select id from rental
     where status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
-      and auto_terminate_at <= ${toDate(now)}
+      and auto_terminate_at <= ${at(now)}
     union
-    select id from rental where status = 'Running' and stop_at <= ${toDate(now)}
+    select id from rental where status = 'Running' and stop_at <= ${at(now)}
     union
     select r.id from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at <= ${toDate(now)}
+    where t.reservation_ends_at <= ${at(now)}
       -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
       and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
-      and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)
-    order by id limit ${limit}`.execute(db)
-  return rows.rows.map((row) => row.id)
+      and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`
 }
 
 /** Rentals in the status since before `since` that are not flagged yet. */

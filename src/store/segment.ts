@@ -4,8 +4,9 @@ import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { planClosing, type Funds, type OpenSegment, type Settlement } from '../domain/metering.ts'
-import type { Db, Tx } from './database.ts'
+import { at, type Db, type Tx } from './database.ts'
 import { hasOpenCommitment } from './commitment.ts'
+import type { DueWork } from './due-work.ts'
 import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
 import type { Tables } from './tables.ts'
 
@@ -132,6 +133,11 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
       and (s.rental_id = any (${rentals.rows.map((row) => row.id)}) or s.volume_id = any (${volumes.rows.map((row) => row.id)}))
     order by s.account_id, s.id`.execute(tx.db)
   return due.rows
+}
+
+/** Whether `lockDueSegments` would find a segment. */
+export function hasDueSegment(now: Instant): DueWork {
+  return sql`exists (select from segment where ended_at is null and due_at <= ${at(now)})`
 }
 
 export async function postponeSegment(tx: Tx, id: bigint, dueAt: Instant): Promise<void> {

@@ -81,7 +81,10 @@ export class SilenceWatch {
   }
 }
 
-type Query = (text: string, values: unknown[]) => Promise<unknown>
+type Query = (statement: { text: string; values: unknown[]; name?: string }) => Promise<unknown>
+
+/** What `prepareAs` (database.ts) writes. */
+const PREPARED = /^\/\* prepared as (\w+) \*\//
 
 /** The part of a pool connection that Kysely uses. One that timed out is not reused. */
 export class WatchedClient {
@@ -109,6 +112,7 @@ export class WatchedClient {
   #run(text: string, values: unknown[]): Promise<unknown> {
     if (text.startsWith('copy ')) return runCopy(this.#client, text, String(values[0]))
     const run = this.#client.query.bind(this.#client) as Query
-    return run(text, values)
+    const name = PREPARED.exec(text)?.[1]
+    return run(name === undefined ? { text, values } : { text, values, name })
   }
 }

@@ -1,12 +1,13 @@
 /** Volumes and their attachments. */
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mount, RentalKind } from '../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../domain/volume.ts'
 import type { Db, Tx } from './database.ts'
-import { leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
+import type { DueWork } from './due-work.ts'
+import { hasDue, leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
 import type { Tables } from './tables.ts'
 
 export type Volume = Selectable<Tables['volume']>
@@ -132,9 +133,16 @@ export async function leaseVolumes(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Volume>> {
-  const where = sql`(t.state in ('creating', 'suspended', 'deleting') or t.state = 'active' and t.grow_to_gb is not null)
+  return leaseDue(db, 'volume', toReconcile(drivers), options)
+}
+
+export function hasDueVolume(drivers: readonly ProviderId[], now: Instant): DueWork {
+  return hasDue('volume', toReconcile(drivers), now)
+}
+
+function toReconcile(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+  return sql`(t.state in ('creating', 'suspended', 'deleting') or t.state = 'active' and t.grow_to_gb is not null)
     and t.driver = any (${drivers}::text[])`
-  return leaseDue(db, 'volume', where, options)
 }
 
 /** Records the create call before it is made. False: the volume has left `creating`, or the lease was lost. */
@@ -209,15 +217,20 @@ export async function deleteAttachments(
  * cannot give up a volume while it runs; `observe` clears those rows.
  */
 export async function leaseAttachments(db: Db, options: LeaseOptions): Promise<Leased<Attachment>> {
-  const where = sql`
-    (t.state = 'attaching'
-      and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
-      and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
-    or (t.state = 'detaching'
-      and exists (select 1 from rental r where r.id = t.rental_id and r.kind <> 'container'
-        and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
-  return leaseDue(db, 'attachment', where, options)
+  return leaseDue(db, 'attachment', toMountOrUnmount, options)
 }
+
+export function hasDueAttachment(now: Instant): DueWork {
+  return hasDue('attachment', toMountOrUnmount, now)
+}
+
+const toMountOrUnmount = sql`
+  (t.state = 'attaching'
+    and exists (select 1 from rental r where r.id = t.rental_id and r.status = 'Running' and r.external_id is not null)
+    and exists (select 1 from volume v where v.id = t.volume_id and v.state = 'active'))
+  or (t.state = 'detaching'
+    and exists (select 1 from rental r where r.id = t.rental_id and r.kind <> 'container'
+      and r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')))`
 
 /** undefined: the lease was lost. */
 export async function lockLeasedAttachment(

@@ -1,10 +1,11 @@
 /** Deliveries: one event on its way to one webhook. A pending delivery is sent even if the webhook is disabled. */
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { EventRecord } from '../contract/event.ts'
 import type { EventType } from '../contract/event-type.ts'
 import type { DisabledReason } from '../domain/webhook.ts'
 import { at, type Db, type Tx } from './database.ts'
+import type { DueWork } from './due-work.ts'
 import { eventRecord } from './event.ts'
 import { leaseDue, noLease, releaseLease, type Leased } from './lease.ts'
 import type { Tables } from './tables.ts'
@@ -78,13 +79,20 @@ export async function listDueDeliveries(
     select d.id, d.webhook_id as "webhookId", w.account_id as "accountId"
     from webhook_delivery d
     join webhook w on w.id = d.webhook_id
-    where d.state = 'pending' and d.due_at <= ${at(query.now)}
-      and (d.lease_until is null or d.lease_until <= ${at(query.now)})
+    where ${isDue(query.now)}
       and d.webhook_id <> all (${query.busyWebhooks}::text[])
       and w.account_id <> all (${query.busyAccounts}::text[])
     order by d.due_at, d.id
     limit ${query.limit}`.execute(db)
   return found.rows
+}
+
+export function hasDueDelivery(now: Instant): DueWork {
+  return sql`exists (select from webhook_delivery d where ${isDue(now)})`
+}
+
+function isDue(now: Instant): RawBuilder<unknown> {
+  return sql`d.state = 'pending' and d.due_at <= ${at(now)} and (d.lease_until is null or d.lease_until <= ${at(now)})`
 }
 
 export interface Outgoing {

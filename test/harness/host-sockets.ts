@@ -117,13 +117,12 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
   const authenticator = makeAuthenticator({ database, clock, log })
   const rates = makeRateLimiter({ takeSlice: (request) => takeRateSlice(database.db, request), clock })
   const listen = { host: '127.0.0.1', port: 0, publicHost: '127.0.0.1' }
-  const peers = options.hasPeers === true && (await openPeers({ app, links, log, databaseUrl: test.url, listen }))
+  const peers = options.hasPeers === true && (await openPeers({ app, links, log, listen }))
   const agents = openAgentSockets({
     app,
     log,
     links,
     metrics,
-    databaseUrl: test.url,
     heartbeatMs: options.heartbeatMs ?? 2_000,
     trustedProxy: undefined,
     recorder,
