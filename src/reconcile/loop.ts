@@ -51,13 +51,15 @@ export function startLoops(
   )
   const stop = new AbortController()
   const wakers = new Map<string, () => void>()
+  /** Loops that wait for work, and not for their turn after an error. */
+  const idle = new Set<string>()
   const wake = (name: string): void => wakers.get(name)?.()
   const askAll: TimedReconciler = {
     name: 'due-work',
     everyMs: DUE_EVERY_MS,
     run: async () => {
       const asked = reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due()] as const] : []))
-      for (const name of await tools.readDue(new Map(asked))) wake(name)
+      for (const name of await tools.readDue(new Map(asked))) if (idle.has(name)) wake(name)
       return false
     },
   }
@@ -95,7 +97,9 @@ export function startLoops(
           tools.onError(reconciler.name, error)
         }
         seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
+        if (waitMs === undefined) idle.add(reconciler.name)
         if (waitMs !== 0) await pause(waitMs)
+        idle.delete(reconciler.name)
         // Under load, wake-ups arrive in bursts; a short wait turns a burst into one pass.
         if (woken) await new Promise((resolve) => setTimeout(resolve, GATHER_MS))
       }

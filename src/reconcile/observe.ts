@@ -19,15 +19,18 @@ import { recordOutcome } from '../store/offer-outcome.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { findMachine } from '../store/machine.ts'
-import { listUnreleased, type LiveRow } from '../store/rental-engine.ts'
+import { findUsedDrivers, listUnreleased, type LiveRow } from '../store/rental-engine.ts'
 import { lockRental, moveRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import { startsFree } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import { driverIds } from './drivers.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
 import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
 
 const EVERY_MS = 2_000
+/** Engines without rentals are listed in every so many passes: to know that they can be reached, and what they cost. */
+const UNUSED_PASSES = 5
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 /** If more machines than this share (and number) are missing at once, the list is suspected to be wrong. */
@@ -41,12 +44,16 @@ const ABSENT_AT_END_MS = 10 * MINUTE_MS
 
 export function observe(app: App, onMassLoss: (driver: string, missing: number) => void = () => {}): Reconciler {
   const suspectLists = new Map<string, number>()
+  let passes = 0
   return {
     name: 'observe',
     everyMs: EVERY_MS,
     run: async (signal) => {
+      const used = passes % UNUSED_PASSES === 0 ? undefined : await findUsedDrivers(app.database.db, driverIds(app))
+      passes += 1
+      const drivers = [...app.drivers.values()].filter(({ id }) => used?.has(id) ?? true)
       const results = await Promise.allSettled(
-        [...app.drivers.values()].map((driver) => observeDriver(app, driver, suspectLists, onMassLoss, signal)),
+        drivers.map((driver) => observeDriver(app, driver, suspectLists, onMassLoss, signal)),
       )
       throwAll(results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : [])))
       return false

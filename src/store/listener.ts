@@ -53,6 +53,8 @@ export class Notifications {
   readonly #options: NotificationOptions
   readonly #subscriptions = new Set<Subscription>()
   #client: Client | undefined
+  /** Settled when the last statement on the connection has ended: pg takes one at a time. */
+  #last: Promise<unknown> = Promise.resolve()
   #isClosed = false
   #failures = 0
   #reconnect: NodeJS.Timeout | undefined
@@ -74,7 +76,7 @@ export class Notifications {
       void this.#connect()
     } else if (this.#client !== undefined) {
       const on = this.#client
-      subscribe(on, subscription).catch((error: unknown) => this.#drop(on, error))
+      this.#subscribe(on, subscription).catch((error: unknown) => this.#drop(on, error))
     }
     return {
       isTrusted: () => subscription.on === this.#client && performance.now() - this.#answeredAt < SILENCE_MS,
@@ -114,8 +116,9 @@ export class Notifications {
       for (const one of this.#subscriptions) if (one.channel === channel) one.onNotification(payload ?? '')
     })
     try {
-      await made.connect()
-      await Promise.all([...this.#subscriptions].map((one) => subscribe(made, one)))
+      this.#last = made.connect()
+      await this.#last
+      for (const one of this.#subscriptions) await this.#subscribe(made, one)
       await this.#beat(made)
       this.#failures = 0
     } catch (error) {
@@ -125,9 +128,20 @@ export class Notifications {
 
   async #beat(on: Client): Promise<void> {
     const sentAt = performance.now()
-    await on.query('select 1')
+    await this.#query(on, 'select 1')
     this.#answers += 1
     if (on === this.#client) this.#answeredAt = sentAt
+  }
+
+  async #subscribe(on: Client, subscription: Subscription): Promise<void> {
+    await this.#query(on, `listen ${subscription.channel}`)
+    subscription.on = on
+  }
+
+  #query(on: Client, text: string): Promise<unknown> {
+    const answer = this.#last.then(() => on.query(text))
+    this.#last = answer.catch(() => {})
+    return answer
   }
 
   #tick(): void {
@@ -157,9 +171,4 @@ export class Notifications {
     this.#options.log.warn({ err: error, waitMs }, 'lost the notification connection')
     this.#reconnect = setTimeout(() => void this.#connect(), waitMs).unref()
   }
-}
-
-async function subscribe(on: Client, subscription: Subscription): Promise<void> {
-  await on.query(`listen ${subscription.channel}`)
-  subscription.on = on
 }

@@ -4,7 +4,7 @@ import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { Db, Tx } from './database.ts'
+import { prepareAs, type Db, type Tx } from './database.ts'
 import type { DueWork } from './due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { CAPACITY_WAKE } from './machine.ts'
@@ -21,6 +21,14 @@ export interface LiveRow {
   readonly incarnation: string | null
   readonly started_at: Instant | null
   readonly lease_until: Instant | null
+}
+
+/** Those of `drivers` that have rentals which are not released yet. */
+export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): Promise<Set<ProviderId>> {
+  const { rows } = await sql<{ driver: ProviderId }>`${prepareAs('used_drivers')}
+    select driver from unnest(${drivers}::text[]) driver
+    where exists (select from rental r where r.driver = driver.driver and r.released_at is null)`.execute(db)
+  return new Set(rows.map(({ driver }) => driver))
 }
 
 /**
