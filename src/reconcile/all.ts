@@ -79,7 +79,7 @@ export function allReconcilers(
     watchUptime(app),
     {
       name: 'deliver-webhooks',
-      due: () => hasDueDelivery(app.clock.now()),
+      due: hasDueDelivery,
       run: async (signal) => {
         await webhooks.run(signal)
         return false

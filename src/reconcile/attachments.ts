@@ -29,7 +29,7 @@ const LEASE_SLACK_MS = 5_000
 export function reconcileAttachments(app: App): Reconciler {
   return {
     name: 'attachments',
-    due: () => hasDueAttachment(app.clock.now()),
+    due: hasDueAttachment,
     run: async (signal) => {
       const leased = await leaseAttachments(app.database.db, {
         now: app.clock.now(),

@@ -32,7 +32,7 @@ const WIDTH = 4
 export function expireTerms(app: App): Reconciler {
   return {
     name: 'expire-terms',
-    due: () => hasEnding(app.clock.now()),
+    due: hasEnding,
     run: async () => {
       const ids = await listEnding(app.database.db, app.clock.now(), BATCH)
       await eachOf(ids, WIDTH, (id) => transact(app.database, (tx) => expireOne(app, tx, id)))

@@ -15,7 +15,7 @@ interface TimedReconciler extends Pass {
 
 interface DueReconciler extends Pass {
   /** Whether there is work now. */
-  readonly due: () => DueWork
+  readonly due: DueWork
 }
 
 interface Pass {
@@ -54,12 +54,12 @@ export function startLoops(
   /** Loops that wait for work, and not for their turn after an error. */
   const idle = new Set<string>()
   const wake = (name: string): void => wakers.get(name)?.()
+  const due = new Map(reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due] as const] : [])))
   const askAll: TimedReconciler = {
     name: 'due-work',
     everyMs: DUE_EVERY_MS,
     run: async () => {
-      const asked = reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due()] as const] : []))
-      for (const name of await tools.readDue(new Map(asked))) if (idle.has(name)) wake(name)
+      for (const name of await tools.readDue(due)) if (idle.has(name)) wake(name)
       return false
     },
   }

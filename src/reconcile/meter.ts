@@ -40,7 +40,7 @@ const STUCK_MS = 60_000
 export function meter(app: App): Reconciler {
   return {
     name: 'meter',
-    due: () => hasDueSegment(app.clock.now()),
+    due: hasDueSegment,
     run: async () => {
       const { isFull, errors } = await transact(app.database, (tx) => settleBatch(app, tx))
       if (errors.length > 0) throw errors[0]

@@ -24,7 +24,7 @@ const RETRY_MS = 10_000
 export function power(app: App): Reconciler {
   return {
     name: 'power',
-    due: () => hasToPower(driverIds(app), app.clock.now()),
+    due: hasToPower,
     run: async (signal) => {
       const leased = await leaseToPower(app.database.db, driverIds(app), {
         now: app.clock.now(),

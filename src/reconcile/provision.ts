@@ -27,7 +27,7 @@ const LEASE_SLACK_MS = 5_000
 export function provision(app: App): Reconciler {
   return {
     name: 'provision',
-    due: () => hasToCreate(driverIds(app), app.clock.now()),
+    due: hasToCreate,
     run: async (signal) => {
       const leased = await leaseToCreate(app.database.db, driverIds(app), {
         now: app.clock.now(),

@@ -17,7 +17,7 @@ const RETRY_MS = 10_000
 export function terminate(app: App): Reconciler {
   return {
     name: 'terminate',
-    due: () => hasToDestroy(driverIds(app), app.clock.now()),
+    due: hasToDestroy,
     run: async (signal) => {
       const leased = await leaseToDestroy(app.database.db, driverIds(app), {
         now: app.clock.now(),

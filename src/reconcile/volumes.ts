@@ -41,7 +41,7 @@ const MAX_COPY_ATTEMPTS = 500
 export function reconcileVolumes(app: App): Reconciler {
   return {
     name: 'volumes',
-    due: () => hasDueVolume(driverIds(app), app.clock.now()),
+    due: hasDueVolume,
     run: async (signal) => {
       const leased = await leaseVolumes(app.database.db, driverIds(app), {
         now: app.clock.now(),

@@ -267,7 +267,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
           ],
           {
             metrics,
-            readDue: (asked) => readDue(app.database.db, asked),
+            readDue: (loops) =>
+              readDue(app.database.db, { now: app.clock.now(), drivers: [...app.drivers.keys()] }, loops),
             onError: (loop, error) => log.error({ loop, err: error }, 'reconciler failed; it will run again'),
           },
         )

@@ -3,15 +3,31 @@
  * statement, planned once per connection.
  */
 import { sql, type RawBuilder } from 'kysely'
+import { toDate, type Instant } from '../base/instant.ts'
+import type { ProviderId } from '../contract/provider-data.ts'
 import { prepareAs, type Db } from './database.ts'
 
+/** What a loop asks with, as SQL. */
+export interface Asked {
+  readonly now: RawBuilder<Instant>
+  /** The engines of this server. */
+  readonly drivers: RawBuilder<ProviderId[]>
+}
+
 /** SQL that is true while there is work. */
-export type DueWork = RawBuilder<boolean>
+export type DueWork = (asked: Asked) => RawBuilder<boolean>
 
 /** The names of those that have work. */
-export async function readDue(db: Db, loops: ReadonlyMap<string, DueWork>): Promise<string[]> {
-  const names = [...loops].map(([name, due]) => sql`case when ${due} then ${sql.lit(name)} end`)
+export async function readDue(
+  db: Db,
+  { now, drivers }: { now: Instant; drivers: readonly ProviderId[] },
+  loops: ReadonlyMap<string, DueWork>,
+): Promise<string[]> {
+  const asked: Asked = { now: sql`(select now from asked)`, drivers: sql`(select drivers from asked)::text[]` }
+  const names = [...loops].map(([name, due]) => sql`case when ${due(asked)} then ${sql.lit(name)} end`)
+  // A plan for values that it does not know is as good as any here. Where PostgreSQL sees them, it makes a new one each time.
   const { rows } = await sql<{ names: string[] }>`${prepareAs('due_work')}
+    with asked as materialized (select ${toDate(now)}::timestamptz as now, ${drivers}::text[] as drivers)
     select array_remove(array[${sql.join(names)}]::text[], null) as names`.execute(db)
   return rows[0]?.names ?? []
 }

@@ -6,7 +6,6 @@ import { randomUUID } from 'node:crypto'
 import { sql, type RawBuilder, type Selectable, type Updateable } from 'kysely'
 import { addMs, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { at, type Db } from './database.ts'
-import type { DueWork } from './due-work.ts'
 import type { Tables } from './tables.ts'
 
 interface Keys {
@@ -54,7 +53,7 @@ export async function leaseDue<Table extends Exclude<LeasedTable, 'loop'>>(
     set lease_token = ${token}, lease_until = ${toDate(addMs(options.now, options.leaseMs))}, attempts = attempts + 1
     where (${key}) in (
       select ${key} from ${sql.table(table)} t
-      where ${isDue(where, options.now)}
+      where ${isDue(where, at(options.now))}
       order by t.due_at
       limit ${options.limit}
       for update skip locked
@@ -64,12 +63,16 @@ export async function leaseDue<Table extends Exclude<LeasedTable, 'loop'>>(
 }
 
 /** Whether `leaseDue` would find a row. */
-export function hasDue(table: Exclude<LeasedTable, 'loop'>, where: RawBuilder<unknown>, now: Instant): DueWork {
+export function hasDue(
+  table: Exclude<LeasedTable, 'loop'>,
+  where: RawBuilder<unknown>,
+  now: RawBuilder<Instant>,
+): RawBuilder<boolean> {
   return sql`exists (select from ${sql.table(table)} t where ${isDue(where, now)})`
 }
 
-function isDue(where: RawBuilder<unknown>, now: Instant): RawBuilder<unknown> {
-  return sql`t.due_at <= ${at(now)} and (t.lease_until is null or t.lease_until <= ${at(now)}) and (${where})`
+function isDue(where: RawBuilder<unknown>, now: RawBuilder<Instant>): RawBuilder<unknown> {
+  return sql`t.due_at <= ${now} and (t.lease_until is null or t.lease_until <= ${now}) and (${where})`
 }
 
 /** For updates that end whatever lease a row has. */

@@ -43,9 +43,8 @@ export async function listManaged(db: Db, accountId?: string): Promise<ManagedDe
 }
 
 /** Whether there is a deployment to serve, or money of the house that it may have left. */
-export function hasManaged(): DueWork {
-  return sql`(exists (select from managed_deployment) or exists (select from house_money where given_nano <> 0))`
-}
+export const hasManaged: DueWork = () =>
+  sql`(exists (select from managed_deployment) or exists (select from house_money where given_nano <> 0))`
 
 export async function findManaged(db: Db, id: string): Promise<ManagedDeployment | undefined> {
   return select(db).where('d.id', '=', id).executeTakeFirst()

@@ -5,7 +5,7 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { prepareAs, type Db, type Tx } from './database.ts'
-import type { DueWork } from './due-work.ts'
+import type { Asked, DueWork } from './due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { CAPACITY_WAKE } from './machine.ts'
 import { lockRental, type Rental } from './rental.ts'
@@ -76,16 +76,15 @@ export async function leaseToCreate(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  return leaseDue(db, 'rental', toCreate(drivers), options)
+  return leaseDue(db, 'rental', toCreate(sql`${drivers}::text[]`), options)
 }
 
-export function hasToCreate(drivers: readonly ProviderId[], now: Instant): DueWork {
-  return hasDue('rental', toCreate(drivers), now)
-}
+export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
 
-function toCreate(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+/** As in the index rental_to_create. */
+function toCreate(drivers: Asked['drivers']): RawBuilder<unknown> {
   return sql`t.status = 'Pending' and t.external_id is null and t.released_at is null
-    and t.driver = any (${drivers}::text[])`
+    and t.driver = any (${drivers})`
 }
 
 /** Running rentals by the engine's id of their machine. */
@@ -107,16 +106,15 @@ export async function leaseToDestroy(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  return leaseDue(db, 'rental', toDestroy(drivers), options)
+  return leaseDue(db, 'rental', toDestroy(sql`${drivers}::text[]`), options)
 }
 
-export function hasToDestroy(drivers: readonly ProviderId[], now: Instant): DueWork {
-  return hasDue('rental', toDestroy(drivers), now)
-}
+export const hasToDestroy: DueWork = ({ now, drivers }) => hasDue('rental', toDestroy(drivers), now)
 
-function toDestroy(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+/** As in the index rental_to_destroy. */
+function toDestroy(drivers: Asked['drivers']): RawBuilder<unknown> {
   return sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
-    and t.driver = any (${drivers}::text[])`
+    and t.driver = any (${drivers})`
 }
 
 /** Rentals that an engine should stop, start or reboot. */
@@ -125,18 +123,17 @@ export async function leaseToPower(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Rental>> {
-  return leaseDue(db, 'rental', toPower(drivers), options)
+  return leaseDue(db, 'rental', toPower(sql`${drivers}::text[]`), options)
 }
 
 /** Also rentals that wait for GPUs (`listWaiting`). */
-export function hasToPower(drivers: readonly ProviderId[], now: Instant): DueWork {
-  return sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
-}
+export const hasToPower: DueWork = ({ now, drivers }) =>
+  sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
 
 /** As in the index rental_to_power. */
-function toPower(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+function toPower(drivers: Asked['drivers']): RawBuilder<unknown> {
   return sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
-    and t.released_at is null and t.external_id is not null and t.driver = any (${drivers}::text[])`
+    and t.released_at is null and t.external_id is not null and t.driver = any (${drivers})`
 }
 
 /** Ends the lease. A rental that has moved on meanwhile is due at once, for whichever loop has it now. */
@@ -153,13 +150,13 @@ export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Pr
 /** Stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
 export async function listWaiting(db: Db, drivers: readonly ProviderId[], limit: number): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select r.id ${waiting(drivers)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
+    select r.id ${waiting(sql`${drivers}::text[]`)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
   return rows.map(({ id }) => id)
 }
 
-function waiting(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+function waiting(drivers: Asked['drivers']): RawBuilder<unknown> {
   return sql`from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
-    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers}::text[])
+    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers})
       and m.status = 'node_ready' and m.gpus_free >= r.gpu_count`
 }
 

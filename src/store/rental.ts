@@ -274,25 +274,23 @@ function toUpdate(change: RentalColumns) {
 
 /** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
-  const rows = await sql<{ id: number }>`${ending(now)} order by id limit ${limit}`.execute(db)
+  const rows = await sql<{ id: number }>`${ending(at(now))} order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)
 }
 
 /** Whether `listEnding` would find a rental. */
-export function hasEnding(now: Instant): DueWork {
-  return sql`exists (${ending(now)})`
-}
+export const hasEnding: DueWork = ({ now }) => sql`exists (${ending(now)})`
 
-function ending(now: Instant): RawBuilder<unknown> {
+function ending(now: RawBuilder<Instant>): RawBuilder<unknown> {
   return sql`
     select id from rental
     where status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
-      and auto_terminate_at <= ${at(now)}
+      and auto_terminate_at <= ${now}
     union
-    select id from rental where status = 'Running' and stop_at <= ${at(now)}
+    select id from rental where status = 'Running' and stop_at <= ${now}
     union
     select r.id from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at <= ${at(now)}
+    where t.reservation_ends_at <= ${now}
       -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
       and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
       and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`

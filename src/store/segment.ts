@@ -4,7 +4,7 @@ import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { planClosing, type Funds, type OpenSegment, type Settlement } from '../domain/metering.ts'
-import { at, type Db, type Tx } from './database.ts'
+import type { Db, Tx } from './database.ts'
 import { hasOpenCommitment } from './commitment.ts'
 import type { DueWork } from './due-work.ts'
 import { chargeHold, lockAvailable, placeHold, releaseHold } from './ledger.ts'
@@ -136,9 +136,8 @@ export async function lockDueSegments(tx: Tx, batch: { limit: number; maxRentals
 }
 
 /** Whether `lockDueSegments` would find a segment. */
-export function hasDueSegment(now: Instant): DueWork {
-  return sql`exists (select from segment where ended_at is null and due_at <= ${at(now)})`
-}
+export const hasDueSegment: DueWork = ({ now }) =>
+  sql`exists (select from segment where ended_at is null and due_at <= ${now})`
 
 export async function postponeSegment(tx: Tx, id: bigint, dueAt: Instant): Promise<void> {
   await tx.db

@@ -6,7 +6,7 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mount, RentalKind } from '../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../domain/volume.ts'
 import type { Db, Tx } from './database.ts'
-import type { DueWork } from './due-work.ts'
+import type { Asked, DueWork } from './due-work.ts'
 import { hasDue, leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
 import type { Tables } from './tables.ts'
 
@@ -133,16 +133,14 @@ export async function leaseVolumes(
   drivers: readonly ProviderId[],
   options: LeaseOptions,
 ): Promise<Leased<Volume>> {
-  return leaseDue(db, 'volume', toReconcile(drivers), options)
+  return leaseDue(db, 'volume', toReconcile(sql`${drivers}::text[]`), options)
 }
 
-export function hasDueVolume(drivers: readonly ProviderId[], now: Instant): DueWork {
-  return hasDue('volume', toReconcile(drivers), now)
-}
+export const hasDueVolume: DueWork = ({ now, drivers }) => hasDue('volume', toReconcile(drivers), now)
 
-function toReconcile(drivers: readonly ProviderId[]): RawBuilder<unknown> {
+function toReconcile(drivers: Asked['drivers']): RawBuilder<unknown> {
   return sql`(t.state in ('creating', 'suspended', 'deleting') or t.state = 'active' and t.grow_to_gb is not null)
-    and t.driver = any (${drivers}::text[])`
+    and t.driver = any (${drivers})`
 }
 
 /** Records the create call before it is made. False: the volume has left `creating`, or the lease was lost. */
@@ -220,9 +218,7 @@ export async function leaseAttachments(db: Db, options: LeaseOptions): Promise<L
   return leaseDue(db, 'attachment', toMountOrUnmount, options)
 }
 
-export function hasDueAttachment(now: Instant): DueWork {
-  return hasDue('attachment', toMountOrUnmount, now)
-}
+export const hasDueAttachment: DueWork = ({ now }) => hasDue('attachment', toMountOrUnmount, now)
 
 const toMountOrUnmount = sql`
   (t.state = 'attaching'

@@ -79,7 +79,7 @@ export async function listDueDeliveries(
     select d.id, d.webhook_id as "webhookId", w.account_id as "accountId"
     from webhook_delivery d
     join webhook w on w.id = d.webhook_id
-    where ${isDue(query.now)}
+    where ${isDue(at(query.now))}
       and d.webhook_id <> all (${query.busyWebhooks}::text[])
       and w.account_id <> all (${query.busyAccounts}::text[])
     order by d.due_at, d.id
@@ -87,12 +87,10 @@ export async function listDueDeliveries(
   return found.rows
 }
 
-export function hasDueDelivery(now: Instant): DueWork {
-  return sql`exists (select from webhook_delivery d where ${isDue(now)})`
-}
+export const hasDueDelivery: DueWork = ({ now }) => sql`exists (select from webhook_delivery d where ${isDue(now)})`
 
-function isDue(now: Instant): RawBuilder<unknown> {
-  return sql`d.state = 'pending' and d.due_at <= ${at(now)} and (d.lease_until is null or d.lease_until <= ${at(now)})`
+function isDue(now: RawBuilder<Instant>): RawBuilder<unknown> {
+  return sql`d.state = 'pending' and d.due_at <= ${now} and (d.lease_until is null or d.lease_until <= ${now})`
 }
 
 export interface Outgoing {
