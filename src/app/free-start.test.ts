@@ -99,5 +99,9 @@ test('a start is charged from the instant at which the allowance is used up, and
     [16, charged, shareOf(charged, 8_000)],
   ])
   const events = await db.selectFrom('event').select('type').where('subject_id', '=', 'srv_1').orderBy('id').execute()
-  expect(events.map(({ type }) => type)).toEqual(['deployment.start_charged', 'deployment.replica_ready'])
+  expect(events.map(({ type }) => type)).toEqual([
+    'deployment.start_charged',
+    'deployment.replica_ready',
+    'deployment.rollout_done',
+  ])
 })

@@ -15,7 +15,7 @@ import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { listCheapest, type ListedMachine } from '../store/machine.ts'
 import { readHouseMoney, spendHouseMoney } from '../store/house-money.ts'
-import { readVersion, type ManagedDeployment } from '../store/managed-deployment.ts'
+import { readVersion, updateManaged, type ManagedDeployment } from '../store/managed-deployment.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
 import { insertReplica, moveReplica, type Replica } from '../store/replica.ts'
 import { findOpenSegment } from '../store/segment.ts'
@@ -246,7 +246,15 @@ export async function becomeReady(
     version: replica.version,
     startSeconds: Math.round((now - replica.created_at) / 1_000),
   })
+  // With the first replica at once: a rollout that comes before the next pass has a version that serves meanwhile.
+  if (deployment.ready_version === null) await finishRollout(tx, deployment, replica.version)
   return true
+}
+
+/** This version serves from now on. */
+export async function finishRollout(tx: Tx, deployment: ManagedDeployment, version: number): Promise<void> {
+  await updateManaged(tx, deployment.id, { ready_version: version })
+  recordDeploymentEvent(tx, deployment, 'deployment.rollout_done', { version })
 }
 
 /** Gateways send it nothing new. */

@@ -10,7 +10,7 @@ import type { App, ReplicaStart } from '../app/app.ts'
 import { recordDeploymentEvent, tellDeploymentEvent } from '../app/deployment-event.ts'
 import { chargeLongStarts } from '../app/free-start.ts'
 import { balanceHouse } from '../app/house.ts'
-import { containerOf, drainReplica, endReplica, explainReplica, startReplica } from '../app/replica.ts'
+import { containerOf, drainReplica, endReplica, explainReplica, finishRollout, startReplica } from '../app/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,
@@ -215,9 +215,8 @@ async function noteProgress(
   if (failures > 0 && isProven) await store.updateManaged(tx, id, { failures: 0, failed_at: null })
   const hasOld = replicas.some((one) => one.version !== version && one.state !== 'draining')
   if (version === ready_version || current.length === 0 || hasOld || current.length < Math.min(desired, 1)) return
-  await store.updateManaged(tx, id, { ready_version: version })
+  await finishRollout(tx, deployment, version)
   await dropAdapters(tx, deployment)
-  recordDeploymentEvent(tx, deployment, 'deployment.rollout_done', { version })
 }
 
 async function carryOut(app: App, seen: store.ManagedDeployment, action: ServingAction): Promise<void> {
