@@ -13,6 +13,7 @@ import { makeHostFiles, type HostFilesOptions } from './host-files.ts'
 import { makeWeightsCache, type EnsureWeights, type WeightsCache } from './weights-cache.ts'
 
 const forever = new AbortController().signal
+const limits = { stallMs: 150, retryMs: 1, maxRetryMs: 5 }
 const KB = 1_000
 let folder: string
 let server: http.Server
@@ -54,7 +55,6 @@ function urlOf(): string {
 }
 
 function openCache(budgetKb: number, more: Partial<HostFilesOptions> = {}): WeightsCache {
-  const limits = { stallMs: 150, retryMs: 1, maxRetryMs: 5 }
   const authorize = (at: string): string => `key for ${at}`
   const files = makeHostFiles({ server: urlOf(), authorize, allowPrivate: false, limits, ...more })
   return makeWeightsCache({ dir: path.join(folder, 'weights'), budgetBytes: budgetKb * KB, files, clock: systemClock })
@@ -142,7 +142,8 @@ describe('weights on a host', () => {
   })
 
   test('resume after a stall; a slow connection is not one', async () => {
-    const cache = openCache(100)
+    // Longer than a busy machine pauses, and shorter than the slow download.
+    const cache = openCache(100, { limits: { ...limits, stallMs: 1_000 } })
     const weights = weightsOf('k')
     const [file] = weights.files
     answers.set(file?.sha256 ?? '', (response, body) => void sendFrom(response, body, 0).write(body.subarray(0, 4_000)))
@@ -158,7 +159,7 @@ describe('weights on a host', () => {
         if (sent < body.length) return
         clearInterval(timer)
         response.end()
-      }, 40)
+      }, 150)
     })
     expect((await hold(cache, slow)).ok).toBe(true)
     expect(asked).toHaveLength(3)
