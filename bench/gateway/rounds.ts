@@ -11,6 +11,8 @@ import type { Side } from './side.ts'
 export const ROUNDS = 3
 const ROUND_MS = 3_000
 const WARM_UP_MS = 1_000
+/** Before the first round: code that is compiled once it is hot takes many requests to be so. */
+const FIRST_WARM_UP_MS = 5_000
 /** Longer than the delay of any work a side defers. */
 const AFTERWARDS_MS = 500
 
@@ -56,7 +58,7 @@ export async function compareSides({
       if (of === undefined) continue
       const { port, host, headers } = side
       const job = { ...jobOf(side), port, headers, ...(host === undefined ? {} : { host }) }
-      await load.run({ ...job, durationMs: WARM_UP_MS })
+      await load.run({ ...job, durationMs: round === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS })
       await waitUntilIdle(side)
       await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
     }

@@ -69,7 +69,7 @@ export const gatewayStream: Bench = {
       const of = (name: string) => measured.get(name)
       const figures: Figure[] = [
         ratioFigure('CPU a stream: Berth to nginx', of(BERTH), of(NGINX), 'to reach: ≤ 2.5 ×'),
-        ratioFigure('CPU a stream: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY)),
+        ratioFigure('CPU a stream: Berth to the plain Node proxy', of(BERTH), of(PLAIN_PROXY), 'to reach: ≤ 0.9 ×'),
         ratioFigure('CPU a stream: Portkey to Berth', of(PORTKEY), of(BERTH)),
         addedFirstByte(of(BERTH), of(FLOOR)),
         {
@@ -82,7 +82,12 @@ export const gatewayStream: Bench = {
           ...sideFigures(one, 'stream'),
           figureOf(`${one.side.name}: first token, median`, one.firstByteMs, 'ms'),
         ]),
-        figureOf('Berth: CPU of PostgreSQL a stream', of(BERTH)?.besideUs['PostgreSQL'] ?? [], 'µs'),
+        figureOf(
+          'Berth: CPU of PostgreSQL a stream',
+          of(BERTH)?.besideUs['PostgreSQL'] ?? [],
+          'µs',
+          'to reach: ≤ 15 µs',
+        ),
         {
           name: 'Berth: streams in the ledger, each charged once',
           value: inLedger,
