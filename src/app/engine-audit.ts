@@ -34,10 +34,11 @@ export interface EngineComparison {
   readonly missingVolumes: Array<{ volumeId: number; state: string }>
 }
 
-export async function compareEngine(app: App, driver: Driver, signal: AbortSignal): Promise<EngineComparison> {
+/** `newSignal` makes the signal of one call: each list has the whole time of a call, and its rows are read in between. */
+export async function compareEngine(app: App, driver: Driver, newSignal: () => AbortSignal): Promise<EngineComparison> {
   const { db } = app.database
   const startedAt = app.clock.now()
-  const shown = await driver.list(tagPrefix(app.installationId), signal)
+  const shown = await driver.list(tagPrefix(app.installationId), newSignal())
   const shownTags = new Set(shown.map((machine) => machine.tag))
   const alive = await listUnreleased(db, driver.id)
   const rows = new Map<number, AuditRow>(
@@ -54,7 +55,7 @@ export async function compareEngine(app: App, driver: Driver, signal: AbortSigna
   )
   for (const [id, row] of found) rows.set(id, row)
   const watched = driver.volumes === undefined ? [] : await listWatchedVolumes(db, driver.id)
-  const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), signal)) ?? []
+  const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), newSignal())) ?? []
   const ready = new Set(volumes.flatMap((volume) => (volume.ready === false ? [] : [volume.externalId])))
   return {
     machines: shown.length,

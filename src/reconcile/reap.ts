@@ -14,6 +14,8 @@ import { endTurn, takeTurn } from '../store/lease.ts'
 import { findRentalsForAudit } from '../store/rental.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
+/** Machines, companions and volumes. */
+const LISTS = 3
 const LEASE_SLACK_MS = 60_000
 
 export function reap(
@@ -38,16 +40,18 @@ async function reapDriver(
 ): Promise<void> {
   const { db } = app.database
   const now = app.clock.now()
-  const token = await takeTurn(db, `reap:${driver.id}`, { now, leaseMs: driver.callTimeoutMs + LEASE_SLACK_MS })
+  const leaseMs = LISTS * driver.callTimeoutMs + LEASE_SLACK_MS
+  const token = await takeTurn(db, `reap:${driver.id}`, { now, leaseMs })
   if (token === undefined) return
+  const newSignal = (): AbortSignal => callSignal(signal, driver.callTimeoutMs)
   try {
-    const { orphans, orphanVolumes } = await compareEngine(app, driver, callSignal(signal, driver.callTimeoutMs))
+    const { orphans, orphanVolumes } = await compareEngine(app, driver, newSignal)
     // One failed destroy call must not keep the others.
     await eachOf(
       orphans.filter((one) => one.endIt),
       1,
       async (orphan) => {
-        await driver.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+        await driver.destroy(orphan.externalId, newSignal())
         onReaped(driver.id, orphan.externalId, orphan.why)
       },
     )
@@ -56,11 +60,11 @@ async function reapDriver(
       orphanVolumes.filter((one) => one.endIt),
       1,
       async (orphan) => {
-        await driver.volumes?.destroy(orphan.externalId, callSignal(signal, driver.callTimeoutMs))
+        await driver.volumes?.destroy(orphan.externalId, newSignal())
         onReaped(driver.id, orphan.externalId, orphan.why)
       },
     )
-    await driver.tidy?.(callSignal(signal, driver.callTimeoutMs))
+    await driver.tidy?.(newSignal())
   } finally {
     await endTurn(db, `reap:${driver.id}`, token)
   }

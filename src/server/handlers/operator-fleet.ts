@@ -193,7 +193,7 @@ async function auditEngine(app: App, driver: Driver) {
     const { machines, volumes, orphans, orphanVolumes, missing, missingVolumes } = await compareEngine(
       app,
       driver,
-      AbortSignal.timeout(driver.callTimeoutMs),
+      () => AbortSignal.timeout(driver.callTimeoutMs),
     )
     return {
       driver: driver.id,
