@@ -7,7 +7,7 @@ import { whyTooLarge } from '../domain/model-memory.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
 import type { Db } from '../store/database.ts'
-import type { ListedMachine } from '../store/machine.ts'
+import type { ListedMachine } from '../store/listed-machine.ts'
 import type { Actor, App } from './app.ts'
 import { containerOf, gpusText, listCandidates, ramOf } from './replica.ts'
 

@@ -140,7 +140,7 @@ async function runHandler(options: AnswerOptions, call: Call): Promise<Result<un
   } as HandlerRequest<OperationId>)
   if (result.ok && options.checkResponses) {
     const { value } = result
-    endpoint.response.parse(value instanceof WrittenJson ? JSON.parse(value.text) : value)
+    endpoint.response.parse(value instanceof WrittenJson ? JSON.parse(value.bytes.toString()) : value)
   }
   return result
 }

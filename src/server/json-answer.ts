@@ -49,19 +49,19 @@ export function renderOnce<T extends object>(value: T): T {
 
 /** The JSON of an answer that its handler wrote itself, because most of it is the same in many answers. */
 export class WrittenJson {
-  readonly text: string
-  constructor(text: string) {
-    this.text = text
+  readonly bytes: Buffer
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
   }
 }
 
 /** As the type that its operation answers. */
-export function writtenJson<T>(text: string): T {
-  return new WrittenJson(text) as unknown as T
+export function writtenJson<T>(bytes: Buffer): T {
+  return new WrittenJson(bytes) as unknown as T
 }
 
 function render(value: unknown): Rendered {
-  if (value instanceof WrittenJson) return { bytes: Buffer.from(value.text), compressed: new Map() }
+  if (value instanceof WrittenJson) return { bytes: value.bytes, compressed: new Map() }
   const isShared = typeof value === 'object' && value !== null && rendered.has(value)
   const known = isShared ? rendered.get(value) : undefined
   if (known !== undefined && known !== null) return known

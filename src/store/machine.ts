@@ -1,12 +1,10 @@
-/** Machines: the offers of engines, their claimed GPUs, and the marketplace listing. */
+/** Machines: the offers of engines, and their claimed GPUs. */
 import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import { usdFromNumber, type NanoUsd } from '../base/money.ts'
-import type { MarketplaceFilters } from '../contract/marketplace.ts'
+import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType, Simulation } from '../contract/shared.ts'
-import { MIN_DISK_GB, type MachineHardware } from '../domain/machine.ts'
-import type { RentalKind } from '../domain/rental.ts'
+import type { MachineHardware } from '../domain/machine.ts'
 import type { Db, Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
@@ -41,141 +39,6 @@ export const CAPACITY_WAKE = 'capacity'
 export async function releaseGpus(tx: Tx, rentalId: number): Promise<void> {
   tx.wake.add(CAPACITY_WAKE)
   await sql`select release_gpus(${rentalId})`.execute(tx.db)
-}
-
-/** As `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
-export const hasDisk = sql<boolean>`(floor(disk_gb_per_gpu * gpus_free)
-  >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total / 2)))`
-
-/** The columns of the listing. Pages are read often, so the rest of a row is not read. */
-const rowColumns = [
-  'id',
-  'driver',
-  'cluster_name',
-  'region',
-  'supplier_id',
-  'status',
-  'gpu_model',
-  'gpu_ram_mib',
-  'network_type',
-  'gpus_total',
-  'gpus_claimed',
-  'gpus_free',
-  'price_nano_per_gpu_hour',
-  'has_persistent_storage',
-  'simulation',
-] as const
-const listedColumns = [...rowColumns, 'hardware'] as const
-export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
-
-/** With its hardware as JSON text: few different texts describe many machines, so they are parsed once each. */
-export type ListedRow = Omit<ListedMachine, 'hardware'> & { readonly hardware_text: string }
-
-/** The marketplace, in the order of ids. Filters are part of one query; bench/listing.ts measures it. */
-export async function listMarketplace(
-  db: Db,
-  filters: MarketplaceFilters,
-  page: { after?: string; limit: number },
-): Promise<ListedRow[]> {
-  let select = filterListed(db, filters)
-  if (page.after !== undefined) select = select.where('id', '>', page.after)
-  return select
-    .select(rowColumns)
-    .select(sql<string>`hardware::text`.as('hardware_text'))
-    .orderBy('id')
-    .limit(page.limit)
-    .execute()
-}
-
-function selectListed(db: Db, filters: MarketplaceFilters) {
-  return filterListed(db, filters).select(listedColumns)
-}
-
-function filterListed(db: Db, filters: MarketplaceFilters) {
-  // PostgreSQL checks these in this order, for up to all machines: plain columns first, texts and JSON last.
-  let select = db.selectFrom('machine').where('offering', '=', 'marketplace').where('listed', '=', true)
-  if (filters.region !== undefined) select = select.where('region', '=', filters.region)
-  if (filters.cluster_name !== undefined) select = select.where('cluster_name', '=', filters.cluster_name)
-  if (filters.supplier_id !== undefined) select = select.where('supplier_id', '=', filters.supplier_id)
-  if (filters.min_gpus_available !== undefined) select = select.where('gpus_free', '>=', filters.min_gpus_available)
-  if (filters.available_only) select = select.where('gpus_free', '>', 0).where('status', '=', 'node_ready')
-  if (filters.max_price !== undefined) {
-    select = select.where(
-      'price_nano_per_gpu_hour',
-      '<=',
-      usdFromNumber(filters.max_price) ?? ((10n ** 18n) as NanoUsd),
-    )
-  }
-  if (filters.has_persistent_storage !== undefined) {
-    select = select.where('has_persistent_storage', '=', filters.has_persistent_storage)
-  }
-  // The requested number may be larger than the column's type.
-  if (filters.min_gpu_ram !== undefined)
-    select = select.where(sql`gpu_ram_mib`, '>=', sql`${filters.min_gpu_ram}::bigint`)
-  if (filters.gpu_model !== undefined) {
-    select = select.where(sql<boolean>`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
-  }
-  select = select.where(isPresent)
-  if (filters.available_only) select = select.where(hasDisk)
-  return select
-}
-
-/** Machines on sale with enough free GPUs, cheapest first. */
-export async function listCheapest(
-  db: Db,
-  wanted: {
-    gpuModel?: string
-    /** A part of the model's name, whatever separates its words: `RTX 4090` or `rtx4090`. */
-    gpuLike?: string
-    gpuCount: number
-    limit: number
-    minRamMib?: number
-    /** Per GPU-hour. */
-    maxPrice?: NanoUsd
-    driver?: ProviderId
-    region?: string | undefined
-    host?: string | undefined
-    cluster?: string | undefined
-  },
-): Promise<ListedMachine[]> {
-  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
-  let select = selectListed(db, { gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
-  if (gpuLike !== undefined) {
-    const letters = gpuLike.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
-    select = select.where(
-      sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`,
-    )
-  }
-  if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
-  if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
-  if (driver !== undefined) select = select.where('driver', '=', driver)
-  if (region !== undefined) select = select.where('region', '=', region)
-  if (host !== undefined) select = select.where('id', '=', host)
-  if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
-  return select
-    .where('price_nano_per_gpu_hour', 'is not', null)
-    .orderBy('price_nano_per_gpu_hour')
-    .orderBy('id')
-    .limit(wanted.limit)
-    .execute()
-}
-
-export interface Occupant {
-  readonly machineId: string
-  readonly name: string
-  readonly kind: RentalKind
-  readonly gpus: number
-}
-
-/** Names of the workloads on the machines: the listing shows usage, never the customer. */
-export async function listOccupants(db: Db, machineIds: readonly string[]): Promise<Occupant[]> {
-  if (machineIds.length === 0) return []
-  const rows = await sql<{ machine_id: string; name: string; kind: RentalKind; gpus: number }>`
-    select c.machine_id, r.name, r.kind, count(*)::integer as gpus
-    from gpu_claim c join rental r on r.id = c.rental_id
-    where c.machine_id = any (${machineIds})
-    group by c.machine_id, r.name, r.kind order by c.machine_id, r.name`.execute(db)
-  return rows.rows.map((row) => ({ machineId: row.machine_id, name: row.name, kind: row.kind, gpus: row.gpus }))
 }
 
 export interface ReportedMachine {

@@ -6,7 +6,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceSort } from '../contract/choices.ts'
 import type { Db } from './database.ts'
-import { hasDisk, isPresent, type ListedMachine } from './machine.ts'
+import { hasDisk, type ListedMachine } from './listed-machine.ts'
+import { isPresent } from './machine.ts'
 import { uptimeOf } from './machine-uptime.ts'
 
 export interface MachineSearch {

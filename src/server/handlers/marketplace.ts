@@ -20,14 +20,15 @@ import { rentalTag } from '../../app/rental.ts'
 import type { InstanceOrder } from '../../domain/order.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
-import { listMarketplace, listOccupants, readMachines, type Machine, type Occupant } from '../../store/machine.ts'
+import { listMarketplace, listOccupants, type Occupant } from '../../store/listed-machine.ts'
+import { readMachines, type Machine } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { readWorkloadMessages } from '../../store/workload.ts'
 import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
 import type { Handlers } from '../handler.ts'
 import { instanceDetail, sshCommand } from '../instance-view.ts'
 import { writtenJson } from '../json-answer.ts'
-import { listedJson, listedMachine, machineHardware, priceOf } from '../listed-machine.ts'
+import { listedMachine, listingJson, machineHardware, priceOf } from '../listed-machine.ts'
 import { readDetailFacts, readRelayedPorts } from '../rental-facts.ts'
 import { stateFields } from '../rental-state.ts'
 import { portMappings } from '../rental-view.ts'
@@ -47,9 +48,7 @@ export const marketplaceHandlers = {
     for (const occupant of await listOccupants(app.database.db, taken)) {
       occupants.set(occupant.machineId, [...(occupants.get(occupant.machineId) ?? []), occupant])
     }
-    const instances = page.rows.map((machine) => listedJson(machine, occupants.get(machine.id) ?? []))
-    const next = page.nextCursor === null ? '' : `,"next_cursor":${JSON.stringify(page.nextCursor)}`
-    return ok(writtenJson<ResponseOf<Api['listMachines']>>(`{"instances":[${instances.join(',')}]${next}}`))
+    return ok(writtenJson<ResponseOf<Api['listMachines']>>(listingJson(page, occupants)))
   },
 
   createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
