@@ -42,7 +42,8 @@ interface Volume extends Resource {
 const MAX_SPECS = 100_000
 const MAX_NEW_SPECS = 1_000
 
-type Specs = Map<string, { readonly version: string; readonly spec: EngineSpec }>
+/** As JSON, which takes less memory: the spec of a machine that runs is rarely asked for. */
+type Specs = Map<string, Pick<Machine, 'runningAt' | 'failedAt'> & { readonly json: string }>
 
 export function postgresMockWorld(db: Db) {
   let kept: Specs = new Map()
@@ -51,18 +52,21 @@ export function postgresMockWorld(db: Db) {
   async function readSpecs(machines: readonly MachineTuple[]): Promise<Specs> {
     if (kept.size > MAX_SPECS) kept = new Map()
     const known = kept
-    const versions = new Map<string, string>()
+    const missing = new Map<string, Pick<Machine, 'runningAt' | 'failedAt'>>()
     for (const machine of machines) {
       const [externalId, , , , , , , , , , runningAt, failedAt] = machine
-      const version = `${runningAt} ${failedAt}`
-      if (known.get(externalId)?.version !== version) versions.set(externalId, version)
+      const spec = known.get(externalId)
+      if (spec?.runningAt !== runningAt || spec.failedAt !== failedAt) missing.set(externalId, { runningAt, failedAt })
     }
-    const missing = [...versions.keys()]
-    for (let from = 0; from < missing.length; from += MAX_NEW_SPECS) {
-      const { rows } = await sql<{ id: string; spec: EngineSpec }>`
-        select external_id as id, spec from mock.machine
-        where external_id = any (${missing.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
-      for (const { id, spec } of rows) known.set(id, { version: versions.get(id) ?? '', spec })
+    const ids = [...missing.keys()]
+    for (let from = 0; from < ids.length; from += MAX_NEW_SPECS) {
+      const { rows } = await sql<{ id: string; json: string }>`
+        select external_id as id, spec::text as json from mock.machine
+        where external_id = any (${ids.slice(from, from + MAX_NEW_SPECS)})`.execute(db)
+      for (const { id, json } of rows) {
+        const version = missing.get(id)
+        if (version !== undefined) known.set(id, { ...version, json })
+      }
     }
     return known
   }
@@ -106,8 +110,8 @@ export function postgresMockWorld(db: Db) {
       const specs = await readSpecs(listed)
       // One whose spec is not there was forgotten meanwhile.
       return listed.flatMap((tuple) => {
-        const spec = specs.get(tuple[0])?.spec
-        return spec === undefined ? [] : [machineOfTuple(tuple, spec)]
+        const spec = specs.get(tuple[0])
+        return spec === undefined ? [] : [machineOfTuple(tuple, spec.json)]
       })
     },
 
@@ -215,7 +219,8 @@ const sharedColumns = sql`
 const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt",
   t.off_at as "offAt", t.reboots`
 
-const ms = (column: string): Sql => sql`round(date_part('epoch', ${sql.ref(`t.${column}`)}) * 1000)::bigint`
+/** The cast rounds. */
+const ms = (column: string): Sql => sql`(date_part('epoch', ${sql.ref(`t.${column}`)}) * 1000)::bigint`
 const machineTuple = sql`json_build_array(t.external_id, t.tag, ${ms('created_at')}, ${ms('listed_at')},
   ${ms('hidden_from')}, ${ms('hidden_until')}, ${ms('gone_at')}, ${ms('destroy_asked_at')}, t.destroy_ms,
   t.destroy_refusals_left, ${ms('running_at')}, ${ms('failed_at')}, ${ms('off_at')}, t.reboots)`
@@ -236,7 +241,7 @@ type MachineTuple = readonly [
   reboots: number,
 ]
 
-function machineOfTuple(tuple: MachineTuple, spec: EngineSpec): Machine {
+function machineOfTuple(tuple: MachineTuple, specJson: string): Machine {
   const [externalId, tag, createdAt, listedAt, hiddenFrom, hiddenUntil, goneAt, destroyAskedAt, ...rest] = tuple
   const [destroyMs, destroyRefusalsLeft, runningAt, failedAt, offAt, reboots] = rest
   return {
@@ -254,7 +259,9 @@ function machineOfTuple(tuple: MachineTuple, spec: EngineSpec): Machine {
     failedAt,
     offAt,
     reboots,
-    spec,
+    get spec() {
+      return JSON.parse(specJson) as EngineSpec
+    },
   }
 }
 

@@ -19,7 +19,6 @@ export interface LiveRow {
   readonly destroy_asked_at: Instant | null
   readonly missing_since: Instant | null
   readonly incarnation: string | null
-  readonly started_at: Instant | null
   readonly lease_until: Instant | null
 }
 
@@ -36,13 +35,14 @@ export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): P
  * reading 50,000 as rows takes the server ten times as long.
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
-  const ms = (column: string) => sql`round(date_part('epoch', ${sql.ref(column)}) * 1000)::bigint`
+  // The cast rounds.
+  const ms = (column: string) => sql`(date_part('epoch', ${sql.ref(column)}) * 1000)::bigint`
   const { rows } = await sql<{ all: LiveTuple[] | null }>`
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${ms('create_asked_at')},
-      ${ms('destroy_asked_at')}, ${ms('missing_since')}, ${ms('started_at')}, ${ms('lease_until')}) order by id) as all
+      ${ms('destroy_asked_at')}, ${ms('missing_since')}, ${ms('lease_until')}) order by id) as all
     from rental where driver = ${driver} and released_at is null`.execute(db)
   return (rows[0]?.all ?? []).map(
-    ([id, nonce, status, external_id, incarnation, created, destroyed, missing, started, leased]) => ({
+    ([id, nonce, status, external_id, incarnation, created, destroyed, missing, leased]) => ({
       id,
       nonce,
       status,
@@ -51,7 +51,6 @@ export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRo
       create_asked_at: created,
       destroy_asked_at: destroyed,
       missing_since: missing,
-      started_at: started,
       lease_until: leased,
     }),
   )
@@ -66,7 +65,6 @@ type LiveTuple = readonly [
   createAskedAt: Instant | null,
   destroyAskedAt: Instant | null,
   missingSince: Instant | null,
-  startedAt: Instant | null,
   leaseUntil: Instant | null,
 ]
 
