@@ -8,6 +8,7 @@ import type { Api } from '../contract/api.ts'
 import type { ResponseOf, Scope } from '../contract/endpoint.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
+import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import type { Driver } from '../engines/driver.ts'
@@ -112,11 +113,14 @@ export interface Once {
 }
 
 export interface OrderQueue {
-  /** undefined: not placed, and nothing of it was written. `respond` makes the response to store for the idempotency key. */
+  /**
+   * undefined: neither placed nor refused, and nothing of it was written. `respond` makes the response to store for the
+   * idempotency key.
+   */
   place(
     actor: Actor,
     once: Once,
     order: InstanceOrder,
     respond: (placed: PlacedOrder) => unknown,
-  ): Promise<PlacedOrder | undefined>
+  ): Promise<Result<PlacedOrder> | undefined>
 }

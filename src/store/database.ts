@@ -195,7 +195,7 @@ export async function writeEvents(tx: Tx): Promise<void> {
   const { events } = tx
   if (events.length === 0) return
   const notices = await withoutReplicas(tx, events, events.map(noticeOf))
-  const written = await sql<{ deliveries: number }>`
+  const written = await sql<{ deliveries: number }>`${prepareAs('write_events')}
     select write_events(${toDate(tx.clock.now())},
       ${events.map((event) => event.accountId)}::text[], ${events.map((event) => event.type)}::text[],
       ${events.map((event) => event.subject.kind)}::text[], ${events.map((event) => event.subject.id)}::text[],

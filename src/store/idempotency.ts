@@ -1,6 +1,7 @@
 /** Stored responses of idempotent requests. */
+import { sql } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
-import { at, type Db, type Tx } from './database.ts'
+import { at, prepareAs, type Db, type Tx } from './database.ts'
 
 /** False: the key is taken. Waits for a transaction that is taking it now. */
 export async function startIdempotency(
@@ -36,15 +37,16 @@ export async function completeIdempotency(
     .execute()
 }
 
-/** The accounts whose key was free, of at most one key per account. */
+/** Returns which of them were free. They must be different ones. */
 export async function startIdempotencies(
   tx: Tx,
   rows: ReadonlyArray<{ accountId: string; key: string; operation: string; bodyHash: Buffer }>,
-): Promise<Set<string>> {
-  if (rows.length === 0) return new Set()
+): Promise<(accountId: string, key: string) => boolean> {
+  const nameOf = (accountId: string, key: string): string => `${accountId} ${key}`
+  if (rows.length === 0) return () => false
   const values = rows
     // In one order, so that two servers that are sent the same requests do not wait for each other.
-    .toSorted((one, other) => (one.accountId < other.accountId ? -1 : 1))
+    .toSorted((one, other) => (nameOf(one.accountId, one.key) < nameOf(other.accountId, other.key) ? -1 : 1))
     .map(({ accountId, key, operation, bodyHash }) => ({
       account_id: accountId,
       key,
@@ -56,9 +58,10 @@ export async function startIdempotencies(
     .insertInto('idempotency')
     .values(values)
     .onConflict((conflict) => conflict.doNothing())
-    .returning('account_id')
+    .returning(['account_id', 'key'])
     .execute()
-  return new Set(started.map((row) => row.account_id))
+  const names = new Set(started.map((row) => nameOf(row.account_id, row.key)))
+  return (accountId, key) => names.has(nameOf(accountId, key))
 }
 
 /** Stores the responses of started keys. Those without one are free again. */
@@ -66,10 +69,17 @@ export async function endIdempotencies(
   tx: Tx,
   rows: ReadonlyArray<{ accountId: string; key: string; responseSealed: string | undefined }>,
 ): Promise<void> {
-  for (const { accountId, key, responseSealed } of rows) {
-    if (responseSealed !== undefined) await completeIdempotency(tx, accountId, key, responseSealed)
-    else await tx.db.deleteFrom('idempotency').where('account_id', '=', accountId).where('key', '=', key).execute()
-  }
+  if (rows.length === 0) return
+  const responses = rows.map(({ responseSealed }) => responseSealed ?? null)
+  await sql`${prepareAs('end_idempotencies')}
+    with given as materialized (
+      select * from unnest(${rows.map(({ accountId }) => accountId)}::text[], ${rows.map(({ key }) => key)}::text[],
+        ${responses}::text[]) as given (account_id, key, response)
+    ), freed as (
+      delete from idempotency i using given g where i.account_id = g.account_id and i.key = g.key and g.response is null
+    )
+    update idempotency i set response_sealed = g.response
+      from given g where i.account_id = g.account_id and i.key = g.key and g.response is not null`.execute(tx.db)
 }
 
 export async function findIdempotency(

@@ -1,4 +1,4 @@
-/** Orders that are written together: one call of `place_orders` (schema/0047_order_batches.sql) for all of them. */
+/** Orders that are written together: one call of `place_orders` (schema/0054_order_batches.sql) for all of them. */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../base/id.ts'
@@ -6,8 +6,7 @@ import { formatInstantOrNull, toDate } from '../base/instant.ts'
 import { defaultQuota } from '../base/limits.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { holdOf, type Order } from '../domain/order.ts'
-
-import { errorCode, type Tx } from './database.ts'
+import { errorCode, prepareAs, type Tx } from './database.ts'
 
 export interface BatchedOrder {
   readonly actor: { readonly accountId: string; readonly personId: string; readonly keyId: string }
@@ -25,12 +24,23 @@ export interface PlacedOrder {
 
 /** By their position. Those that are missing were not placed, and nothing of them was written. */
 export async function placeOrders(tx: Tx, orders: readonly BatchedOrder[]): Promise<Map<number, PlacedOrder>> {
-  const placed = await sql<{ n: number; rental_id: number; name: string }>`
-    select * from place_orders(${JSON.stringify(orders.map(rowOf))}::jsonb, ${toDate(tx.clock.now())})`.execute(tx.db)
+  const rows = JSON.stringify(rowsOf(orders))
+  const placed = await sql<{ n: number; rental_id: number; name: string }>`${prepareAs('place_orders')}
+    select n, rental_id, name from place_orders(${rows}::jsonb, ${toDate(tx.clock.now())})`.execute(tx.db)
   return new Map(placed.rows.map(({ n, rental_id, name }) => [n, { id: rental_id, name }]))
 }
 
-function rowOf({ actor, order, price, needsSshKey }: BatchedOrder, n: number): Record<string, unknown> {
+function rowsOf(orders: readonly BatchedOrder[]): object[] {
+  const names = new Set<string>()
+  return orders.map((order, n) => {
+    let name = randomName()
+    while (names.has(name)) name = randomName()
+    names.add(name)
+    return rowOf(order, n, name)
+  })
+}
+
+function rowOf({ actor, order, price, needsSshKey }: BatchedOrder, n: number, name: string): object {
   const { driver, monitoringEnabled, ...spec } = order.spec
   const [place] = order.places
   const [machine] = place?.machines ?? []
@@ -54,7 +64,7 @@ function rowOf({ actor, order, price, needsSshKey }: BatchedOrder, n: number): R
     default_gpu_quota: defaultQuota.gpus,
     needs_ssh_key: needsSshKey,
     // Names are never reused; once many are taken, a number keeps them unique.
-    names: [randomName(), `${randomName()}-${String(randomInt(10 ** 9)).padStart(9, '0')}`],
+    names: [name, `${randomName()}-${String(randomInt(10 ** 9)).padStart(9, '0')}`],
     label: spec.label,
     spec: { ...spec, monitoringEnabled: monitoringEnabled ?? false },
     auto_terminate_at: formatInstantOrNull(order.guards.autoTerminateAt),

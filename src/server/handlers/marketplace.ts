@@ -65,7 +65,7 @@ export const marketplaceHandlers = {
       maxCostPerHourUsd: body.max_cost_per_hour_usd,
     }
     const placed = await app.orderBatches?.place(actor, once, order, createdOnWire)
-    if (placed !== undefined) return ok(createdOnWire(placed))
+    if (placed !== undefined) return placed.ok ? ok(createdOnWire(placed.value)) : inWireNames(placed)
     return createOnce(app, actor, once, async (tx) => {
       const rental = await createInstance(app, tx, actor, order)
       return rental.ok ? ok(createdOnWire(rental.value)) : inWireNames(rental)
