@@ -9,7 +9,7 @@ import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
 import { undoOnFailure, type Db, type Tx } from '../store/database.ts'
 import { listCheapest } from '../store/listed-machine.ts'
-import { findMachine, type Machine } from '../store/machine.ts'
+import { readOrderedMachines, type OrderedMachine } from '../store/machine.ts'
 import { findRentalByName, lockRental, type Rental } from '../store/rental.ts'
 import type { Actor, App } from './app.ts'
 import { readGuards } from './order.ts'
@@ -28,7 +28,8 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
   const expanded = await expandTemplate(tx.db, actor, given)
   if (!expanded.ok) return expanded
   const { order, templateId, minVramGb } = expanded.value
-  const found = readNode(app, order, await findMachine(tx.db, order.nodeName))
+  const machines = await readOrderedMachines(tx.db, [order.nodeName])
+  const found = readNode(app, order, machines.get(order.nodeName))
   if (!found.ok) return found
   const machine = found.value
   const options = await readOrderOptions(tx, actor, 'container', order, templateId)
@@ -50,13 +51,13 @@ export async function createInstance(app: App, tx: Tx, actor: Actor, given: Inst
 }
 
 /** A machine that is on the marketplace, with its price. */
-export type PricedMachine = Machine & { readonly price_nano_per_gpu_hour: NanoUsd }
+export type PricedMachine = OrderedMachine & { readonly price_nano_per_gpu_hour: NanoUsd }
 
 /** The machine that an order names, if it is for sale. */
 export function readNode(
   app: Pick<App, 'drivers'>,
   order: Pick<InstanceOrder, 'nodeName' | 'clusterName' | 'weights'>,
-  machine: Machine | undefined,
+  machine: OrderedMachine | undefined,
 ): Result<PricedMachine> {
   if (machine === undefined || machine.offering !== 'marketplace' || machine.cluster_name !== order.clusterName) {
     return fail('node_not_found', { node: order.nodeName, cluster: order.clusterName, field: ['node_name'] })

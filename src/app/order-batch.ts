@@ -13,7 +13,7 @@ import { ok, type Result } from '../contract/result.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endIdempotencies, startIdempotencies } from '../store/idempotency.ts'
-import { readMachines, type Machine } from '../store/machine.ts'
+import { readOrderedMachines, type OrderedMachine } from '../store/machine.ts'
 import { isBadBatch, placeOrders, type BatchedOrder, type PlacedOrder } from '../store/order-batch.ts'
 import type { Actor, App, Once, OrderQueue } from './app.ts'
 import { hashRequest } from './idempotency.ts'
@@ -133,7 +133,7 @@ export class OrderBatches implements OrderQueue {
 
   async #place(batch: readonly Waiting[]): Promise<Outcomes> {
     const { database, clock } = this.#app
-    const machines = await readMachines(
+    const machines = await readOrderedMachines(
       database.db,
       batch.map(({ order }) => order.nodeName),
     )
@@ -209,7 +209,7 @@ function isAbsent(value: unknown): boolean {
 function planOrder(
   app: App,
   { actor, order: wanted }: Waiting,
-  machine: Machine | undefined,
+  machine: OrderedMachine | undefined,
   now: Instant,
 ): Result<BatchedOrder> | undefined {
   const node = readNode(app, wanted, machine)

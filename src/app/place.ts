@@ -19,7 +19,7 @@ import {
 import type { Place } from '../domain/order.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
-import { readMachines, releaseGpus, type Machine } from '../store/machine.ts'
+import { readOrderedMachines, releaseGpus, type OrderedMachine } from '../store/machine.ts'
 import { closeOffers } from '../store/unit.ts'
 import { claimPlace } from '../store/order.ts'
 import { findFull, listPlaceable, withHistory, type Bounds, type PlaceableMachine } from '../store/placement.ts'
@@ -35,7 +35,7 @@ const MAX_REFUSALS = 8
 
 interface Attempt {
   /** One of the machines; the others are alike. */
-  readonly example: Machine
+  readonly example: OrderedMachine
   readonly places: readonly Place[]
 }
 
@@ -61,7 +61,7 @@ export async function findPlaces(app: App, tx: Tx, demand: Demand, bounds: Bound
   // A refusal for a reason of the account comes before no_capacity, so an order is tried even if all machines are full.
   const full = chosen.length > 0 ? undefined : await findFull(tx.db, demand, drivers, bounds)
   if (full !== undefined) chosen.push({ best: full, places: [] })
-  const examples = await readMachines(
+  const examples = await readOrderedMachines(
     tx.db,
     chosen.map(({ best }) => best.machineId),
   )
@@ -100,7 +100,7 @@ function compareRanked({ best: a }: Ranked, { best: b }: Ranked): number {
 
 /** The fields of a spec that depend on the machine. */
 export function partOfSpec(
-  machine: Machine,
+  machine: OrderedMachine,
   { machineType, gpuCount, pays }: Pick<Demand, 'machineType' | 'gpuCount' | 'pays'>,
 ): Pick<EngineSpec, 'gpuModel' | 'gpuFormFactor' | 'resources' | 'maxCostUsdPerGpuHour'> {
   const gpusOfNode = machineType === 'bare-metal' ? machine.gpus_total : gpuCount

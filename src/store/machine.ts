@@ -5,7 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { GpuType, NetworkType, Simulation } from '../contract/shared.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { Db, Tx } from './database.ts'
+import { prepareAs, type Db, type Tx } from './database.ts'
 import type { Tables } from './tables.ts'
 
 export type Machine = Selectable<Tables['machine']>
@@ -225,5 +225,38 @@ export async function changeMachine(
 export async function readMachines(db: Db, ids: readonly string[]): Promise<Map<string, Machine>> {
   if (ids.length === 0) return new Map()
   const rows = await db.selectFrom('machine').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+const orderColumns = [
+  'id',
+  'driver',
+  'cluster_name',
+  'region',
+  'offering',
+  'status',
+  'listed',
+  'offer_id',
+  'gpu_model',
+  'gpu_ram_mib',
+  'gpu_type',
+  'gpu_form_factor',
+  'network_type',
+  'gpus_total',
+  'gpus_free',
+  'price_nano_per_gpu_hour',
+  'sells_below_cost',
+  'hardware',
+  'disk_gb_per_gpu',
+] as const
+
+/** What has to be known of a machine that orders name. */
+export type OrderedMachine = Pick<Machine, (typeof orderColumns)[number]>
+
+export async function readOrderedMachines(db: Db, ids: readonly string[]): Promise<Map<string, OrderedMachine>> {
+  if (ids.length === 0) return new Map()
+  const columns = sql.join(orderColumns.map((column) => sql.ref(column)))
+  const { rows } = await sql<OrderedMachine>`${prepareAs('ordered_machines')}
+    select ${columns} from machine where id = any (${ids}::text[])`.execute(db)
   return new Map(rows.map((row) => [row.id, row]))
 }
