@@ -1,4 +1,4 @@
-/** Orders that are written together: one call of `place_orders` (schema/0054_order_batches.sql) for all of them. */
+/** Orders that are written together: one call of `place_orders` (schema/0055_order_batches.sql) for all of them. */
 import { randomInt } from 'node:crypto'
 import { sql } from 'kysely'
 import { randomName } from '../base/id.ts'
