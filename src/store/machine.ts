@@ -68,6 +68,9 @@ export interface ReportedMachine {
   readonly sellsBelowCost?: boolean
 }
 
+/** In one statement. The JSON of 26,000 machines is 16 MB, and there are several copies of it on its way. */
+const MAX_WRITTEN = 1_000
+
 /**
  * Saves the machines that an engine reports, with the health of their GPUs. Price and supplier are taken from the report
  * only for a new machine; afterwards the supplier and the operator set them. A machine that is no longer reported is
@@ -81,7 +84,9 @@ export async function saveInventory(
 ): Promise<void> {
   tx.wake.add(CAPACITY_WAKE)
   const now = toDate(seenAt)
-  if (machines.length > 0) {
+  const sorted = machines.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+  for (let from = 0; from < sorted.length; from += MAX_WRITTEN) {
+    const rows = sorted.slice(from, from + MAX_WRITTEN).map(toRow)
     await sql`
       insert into machine (id, driver, cluster_name, region, offering, supplier_id, status, gpu_type, gpu_model,
         gpu_ram_mib, gpu_form_factor, network_type, ethernet_variant, gpus_total, gpus_sick, price_nano_per_gpu_hour,
@@ -94,7 +99,7 @@ export async function saveInventory(
         m.gpu_ram_mib, m.gpu_form_factor, m.network_type, m.ethernet_variant, m.gpus_total,
         array(select jsonb_array_elements_text(m.gpus_sick)::integer), m.price, m.has_persistent_storage, m.hardware, m.simulation,
         m.offer_id, m.sold_whole, m.cost, m.preference, m.sells_below_cost, ${now}, ${now}
-      from jsonb_to_recordset(${JSON.stringify(machines.map(toRow))}::jsonb) as m (
+      from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as m (
         id text, cluster_name text, region text, offering text, supplier_id text, gpu_type text, gpu_model text,
         gpu_ram_mib integer, gpu_form_factor text, network_type text, ethernet_variant text, gpus_total integer,
         gpus_sick jsonb, price bigint, has_persistent_storage boolean, hardware jsonb,
