@@ -10,7 +10,8 @@ import { absent, examples, makeOwned, type Example, type Owned } from './harness
 import { fingerprint, type Fingerprint } from './harness/fingerprint.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
 import { send } from './harness/send.ts'
-import type { Call, Reply } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
+import type { Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 const operations = Object.entries(api) as Array<[OperationId, Endpoint]>

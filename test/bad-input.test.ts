@@ -15,7 +15,7 @@ import { bodySchema, parameterFaults, schemas } from './harness/described-input.
 import { edgesOf, faultsOf, type Fault } from './harness/input-faults.ts'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from './harness/journey.ts'
 import { send } from './harness/send.ts'
-import type { Reply } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
 
 const operations = Object.entries(api) as Array<[OperationId, Endpoint]>
 /** Concurrent calls. */

@@ -15,7 +15,7 @@ import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from './harness/kube-
 import { whyNoKubernetes } from './harness/kube-programs.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
-import type { Reply } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
 import { waitFor } from './harness/wait.ts'
 
 const KILLS = Number.parseInt(process.env['BERTH_TEST_KUBERNETES_KILLS'] ?? '10', 10)

@@ -13,7 +13,7 @@ import { startReceiver } from './harness/receiver.ts'
 import { startLoad, type Load } from './harness/load.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
 import { waitFor } from './harness/wait.ts'
-import type { Reply } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
 
 const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '10', 10)
 const WORKERS = 6

@@ -10,7 +10,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { usd } from '../src/base/money.ts'
 import { joinHost, type JoinedHost } from './harness/joined-host.ts'
 import { succeed } from './harness/journey.ts'
-import { testServer, type Call, type Reply, type TestServer } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
+import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 interface Asked {

@@ -13,7 +13,8 @@ import { removeFolder } from './harness/leftover.ts'
 import { startLoad } from './harness/load.ts'
 import { relayPorts } from './harness/own-port.ts'
 import { startServerProcess, type ServerProcess } from './harness/process.ts'
-import { caller, testSshKey, type Call, type Reply } from './harness/server.ts'
+import type { Reply } from './harness/exchange.ts'
+import { caller, testSshKey, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 /**

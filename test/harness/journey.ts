@@ -9,7 +9,8 @@ import { defaultRetention } from '../../src/domain/retention.ts'
 import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
 import type { Reconciler } from '../../src/reconcile/loop.ts'
 import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
-import { testServer, type Call, type Reply, type TestServer, type TestServerOptions } from './server.ts'
+import type { Reply } from './exchange.ts'
+import { testServer, type Call, type TestServer, type TestServerOptions } from './server.ts'
 
 export interface Journey extends TestServer {
   readonly clock: ManualClock

@@ -3,7 +3,7 @@
  * answered, across server crashes. Their responses are kept for comparison with the database.
  */
 import { randomBytes, randomInt } from 'node:crypto'
-import type { Reply } from './server.ts'
+import type { Reply } from './exchange.ts'
 
 export interface LoadTarget {
   /** The server's current address; changes with each restart. */

@@ -11,16 +11,9 @@ import { ensureDemo } from '../../src/server/first-run.ts'
 import { serve } from '../../src/server/serve.ts'
 import { readSettings } from '../../src/server/settings.ts'
 import { testDatabase } from './database.ts'
+import { exchange, type Reply } from './exchange.ts'
 import { removeFolder } from './leftover.ts'
 import { relayPorts } from './own-port.ts'
-
-export interface Reply {
-  readonly status: number
-  readonly headers: Headers
-  // Tests read bodies of every shape; `expect` is the type check.
-  // eslint-disable-next-line typescript/no-explicit-any
-  readonly body: any
-}
 
 export type Call = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Reply>
 
@@ -149,18 +142,7 @@ async function insertTestSshKey(app: App, accountId: string): Promise<void> {
 }
 
 export function caller(url: string, key: string | null): Call {
-  return async (method, pathname, body, headers = {}) => {
-    const response = await fetch(`${url}${pathname}`, {
-      method,
-      headers: {
-        ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
-        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    const json = response.headers.get('content-type')?.includes('json') ?? false
-    return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
-  }
+  const authorization = key === null ? {} : { Authorization: `Bearer ${key}` }
+  return (method, pathname, body, headers = {}) =>
+    exchange(`${url}${pathname}`, { method, headers: { ...authorization, ...headers }, body })
 }

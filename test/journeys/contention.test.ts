@@ -1,7 +1,8 @@
 /** More orders than capacity: capacity is sold exactly once, the rest are refused, and money and GPUs add up. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
-import type { Call, Reply } from '../harness/server.ts'
+import type { Reply } from '../harness/exchange.ts'
+import type { Call } from '../harness/server.ts'
 
 const CALLS = 200
 const ACCOUNTS = 10

@@ -5,7 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS } from '../../src/base/instant.ts'
 import { LIST_LAG_MS, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
-import type { Call, Reply } from '../harness/server.ts'
+import type { Reply } from '../harness/exchange.ts'
+import type { Call } from '../harness/server.ts'
 import { forgetRequests, writeRequest } from '../harness/ended-request.ts'
 
 const onDemand = '/v2/alpha/on-demand'

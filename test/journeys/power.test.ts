@@ -12,7 +12,8 @@ import {
   succeed,
   type Journey,
 } from '../harness/journey.ts'
-import type { Call, Reply } from '../harness/server.ts'
+import type { Reply } from '../harness/exchange.ts'
+import type { Call } from '../harness/server.ts'
 
 /** A machine of a supplier, with few GPUs. */
 const NODE = { cluster_name: 'mock-sin', node_name: 'mock-sin-a100-01' }
