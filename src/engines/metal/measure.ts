@@ -20,7 +20,7 @@ const measureScript = constantScript(
   'measure',
   ['user', 'gpus'],
   String.raw`
-head -n 1 /proc/stat
+IFS= read -r line < /proc/stat && printf '%s\n' "$line"
 sed -n 's/^MemTotal: *\([0-9]*\) kB/memory-total \1/p; s/^MemAvailable: *\([0-9]*\) kB/memory-free \1/p' /proc/meminfo
 df -kP / | tail -n 1 | { read -r device total used free rest; printf 'disk-used %s\ndisk-free %s\n' "$used" "$free"; }
 sed 's/:/ /' /proc/net/dev | while read -r name rx a b c d e f g tx rest; do

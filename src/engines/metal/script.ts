@@ -27,7 +27,7 @@ held=/run/berth.lock
 fail() { printf '%s\n' "$1" >&2; exit 1; }
 take() { IFS= read -r line || exit 64; printf %s "$line" | base64 -d; }
 boot_id() { cat /proc/sys/kernel/random/boot_id; }
-field() { [ ! -e "$marker" ] || sed -n "s/^$1 //p" "$marker" | head -n 1; }
+field() { [ ! -e "$marker" ] || sed -n "/^$1 /{s/^$1 //p;q;}" "$marker"; }
 note() {
   { [ ! -e "$marker" ] || grep -v "^$1 " "$marker"; printf '%s %s\n' "$1" "$2"; } > "$marker.new" &&
     mv "$marker.new" "$marker" || fail "cannot write $marker"
@@ -35,7 +35,7 @@ note() {
 # The marker must survive a power loss; other writes may wait.
 settle() { { [ ! -e "$marker" ] || sync "$marker"; } 2> /dev/null && sync "$state" 2> /dev/null || sync; }
 is_user() { grep -q "^$1:" /etc/passwd; }
-uid_of() { sed -n "s/^$1:[^:]*:\([0-9]*\):.*/\1/p" /etc/passwd | head -n 1; }
+uid_of() { sed -n "/^$1:/{s/^$1:[^:]*:\([0-9]*\):.*/\1/p;q;}" /etc/passwd; }
 is_mounted() { grep -qF -- " $1 " /proc/mounts; }
 limited() { if command -v timeout > /dev/null; then timeout 20 "$@"; else "$@"; fi; }
 # A killed server may have left a script running.

@@ -1,19 +1,22 @@
 /** Scripts that inspect a host and set up a tenant. The common part is in script.ts. */
 import { constantScript } from './script.ts'
 
+/** Runs every few seconds on every host: it starts as few processes as it can. */
 export const inspectScript = constantScript(
   'look',
   ['user'],
   String.raw`
-printf 'boot %s\n' "$(boot_id)"
+IFS= read -r boot < /proc/sys/kernel/random/boot_id || fail 'cannot read the boot id'
+printf 'boot %s\n' "$boot"
 if [ -e "$marker" ]; then
   echo 'marker yes'
   sed 's/^/marker./' "$marker" || fail "cannot read $marker"
 fi
 if is_user "$user"; then echo 'user yes'; fi
-for one in "$state"/disks/*; do
-  [ -f "$one" ] || continue
-  if is_mounted "$(cat "$one")"; then printf 'disk %s\n' "$(basename "$one")"; fi
+cd "$state/disks" 2> /dev/null || exit 0
+for volume in *; do
+  [ -f "$volume" ] && IFS= read -r at < "$volume" || continue
+  if is_mounted "$at"; then printf 'disk %s\n' "$volume"; fi
 done
 `,
 )
