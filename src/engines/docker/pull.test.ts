@@ -35,6 +35,7 @@ test.each([
   ['dial tcp: lookup registry-1.docker.io on 10.0.0.2:53: no such host', 'unreachable'],
   ['dial tcp 192.0.2.1:443: connect: connection refused', 'unreachable'],
   ['dial tcp 192.0.2.1:443: i/o timeout', 'unreachable'],
+  ['write tcp 192.0.2.2:5000: write: broken pipe', 'unreachable'],
   ['write /var/lib/docker/tmp/x: no space left on device', 'broken'],
 ])('%s: %s', (said, fault) => {
   expect(pullFaultOf(said, false)).toBe(fault)

@@ -55,13 +55,15 @@ export async function pullImage(client: DockerClient, options: PullOptions): Pro
     } catch (error) {
       if (!(error instanceof PullFailed)) throw error
       failed(error.cause)
-      const waitMs = error.fault === 'unreachable' ? left.shift() : undefined
+      // Whoever is told that a retry may help knows that something answered.
+      const fault = quiet && !error.hasBegun && error.fault === 'broken' ? 'unreachable' : error.fault
+      const waitMs = fault === 'unreachable' ? left.shift() : undefined
       if (waitMs !== undefined && performance.now() - startedMs < UNREACHABLE_MS) {
         await pause(waitMs, undefined, { signal })
         continue
       }
-      if (error.fault === 'broken') throw error
-      if (!quiet) throw neverPulled(image, error.fault)
+      if (fault === 'broken') throw error
+      if (!quiet) throw neverPulled(image, fault)
       await pause(Math.max(0, startedMs + QUIET_MS - performance.now()), undefined, { signal })
       throw new NeverStarts('image_unavailable', `Cannot pull ${image.full}.`)
     }
@@ -149,10 +151,12 @@ export type PullFault = 'no_such_image' | 'no_such_platform' | 'refused' | 'inva
 /** The message is for customers; the cause is the daemon's error. */
 class PullFailed extends CustomerError {
   readonly fault: PullFault
+  readonly hasBegun: boolean
   constructor(image: ImageName, text: string, hasBegun: boolean) {
     const why = /no space left on device/i.test(text) ? ": the host's disk is full" : ''
     super(`pulling ${image.full} failed${why}; retrying`, { cause: new Error(text) })
     this.fault = pullFaultOf(text, hasBegun)
+    this.hasBegun = hasBegun
   }
 }
 
@@ -177,6 +181,8 @@ const UNREACHABLE = new RegExp(
     'server misbehaving',
     'connection refused',
     'connection reset',
+    'broken pipe',
+    'server closed',
     'network is unreachable',
     'no route to host',
     'i/o timeout',
