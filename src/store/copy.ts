@@ -13,7 +13,7 @@ export async function copyRows(
   rows: readonly string[],
 ): Promise<void> {
   if (rows.length === 0) return
-  await db.executeQuery(CompiledQuery.raw(`copy ${table} (${columns.join(', ')}) from stdin`, [rows.join('')]))
+  await db.executeQuery(CompiledQuery.raw(`copy ${table} (${columns.join(', ')}) from stdin`, [rows]))
 }
 
 /** A row in the text format. */

@@ -1,10 +1,9 @@
-/** The marketplace listing: machines in the order of ids, or the cheapest, and who occupies them. */
+/** The marketplace listing: machines in the order of ids, with what occupies them, or the cheapest. */
 import { sql, type RawBuilder } from 'kysely'
 import { usdFromNumber, type NanoUsd } from '../base/money.ts'
 import type { MarketplaceFilters } from '../contract/marketplace.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import { MIN_DISK_GB } from '../domain/machine.ts'
-import type { RentalKind } from '../domain/rental.ts'
 import { prepareAs, type Db } from './database.ts'
 import { isPresent, type Machine } from './machine.ts'
 
@@ -33,7 +32,22 @@ const listedColumns = [...rowColumns, 'driver', 'hardware'] as const
 export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
 
 /** With its hardware as JSON text: few different texts describe many machines, so they are parsed once each. */
-export type ListedRow = Pick<ListedMachine, (typeof rowColumns)[number]> & { readonly hardware_text: string }
+export type ListedRow = Pick<ListedMachine, (typeof rowColumns)[number]> & {
+  readonly hardware_text: string
+  /** null: it has no rental. */
+  readonly occupants: readonly Occupant[] | null
+}
+
+/** A workload on a machine: the listing shows usage, never the customer. */
+export interface Occupant {
+  readonly name: string
+  readonly gpus: number
+}
+
+const occupants = sql`case when gpus_claimed > 0 then (
+  select json_agg(json_build_object('name', name, 'gpus', gpus) order by name) from (
+    select r.name, count(*) as gpus from gpu_claim c join rental r on r.id = c.rental_id
+    where c.machine_id = machine.id group by r.name) o) end`
 
 /** The marketplace, in the order of ids. Filters are part of one query; bench/listing.ts measures it. */
 export async function listMarketplace(
@@ -44,7 +58,7 @@ export async function listMarketplace(
   const conditions = conditionsOf(filters)
   const columns = rowColumns.map((name) => sql.ref(name))
   const { rows } = await sql<ListedRow>`${prepareShape(conditions)}
-    select ${sql.join(columns)}, hardware::text as hardware_text from machine
+    select ${sql.join(columns)}, hardware::text as hardware_text, ${occupants} as occupants from machine
     where ${allOf(conditions)} and id > ${page.after ?? ''} order by id limit ${page.limit}`.execute(db)
   return rows
 }
@@ -132,22 +146,4 @@ export async function listCheapest(
     .orderBy('id')
     .limit(wanted.limit)
     .execute()
-}
-
-export interface Occupant {
-  readonly machineId: string
-  readonly name: string
-  readonly kind: RentalKind
-  readonly gpus: number
-}
-
-/** Names of the workloads on the machines: the listing shows usage, never the customer. */
-export async function listOccupants(db: Db, machineIds: readonly string[]): Promise<Occupant[]> {
-  if (machineIds.length === 0) return []
-  const rows = await sql<{ machine_id: string; name: string; kind: RentalKind; gpus: number }>`
-    select c.machine_id, r.name, r.kind, count(*)::integer as gpus
-    from gpu_claim c join rental r on r.id = c.rental_id
-    where c.machine_id = any (${machineIds})
-    group by c.machine_id, r.name, r.kind order by c.machine_id, r.name`.execute(db)
-  return rows.rows.map((row) => ({ machineId: row.machine_id, name: row.name, kind: row.kind, gpus: row.gpus }))
 }

@@ -20,7 +20,7 @@ import { rentalTag } from '../../app/rental.ts'
 import type { InstanceOrder } from '../../domain/order.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
-import { listMarketplace, listOccupants, type Occupant } from '../../store/listed-machine.ts'
+import { listMarketplace } from '../../store/listed-machine.ts'
 import { readMachines, type Machine } from '../../store/machine.ts'
 import { listRentals, readTerms, type Rental } from '../../store/rental.ts'
 import { readWorkloadMessages } from '../../store/workload.ts'
@@ -43,12 +43,7 @@ export const marketplaceHandlers = {
       limit: rowsToAsk(limit),
     })
     const page = pageOf(found, limit, (machine) => machine.id)
-    const taken = page.rows.filter((machine) => machine.gpus_claimed > 0).map((machine) => machine.id)
-    const occupants = new Map<string, Occupant[]>()
-    for (const occupant of await listOccupants(app.database.db, taken)) {
-      occupants.set(occupant.machineId, [...(occupants.get(occupant.machineId) ?? []), occupant])
-    }
-    return ok(writtenJson<ResponseOf<Api['listMachines']>>(listingJson(page, occupants)))
+    return ok(writtenJson<ResponseOf<Api['listMachines']>>(listingJson(page)))
   },
 
   createInstance: async (app, { actor, body, operation, idempotencyKey }) => {
