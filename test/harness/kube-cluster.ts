@@ -231,6 +231,9 @@ async function startControlPlane(plane: ControlPlane): Promise<void> {
       'leader-elect': 'false',
       'bind-address': '127.0.0.1',
       'secure-port': String(port),
+      // As clusters of a thousand nodes have it: by default, the controllers make 20 calls a second.
+      'kube-api-qps': '1000',
+      'kube-api-burst': '2000',
     }
   }
   const scheduler = path.join(programs, 'kube-scheduler')

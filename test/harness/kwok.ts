@@ -6,7 +6,7 @@ import { setMaxListeners } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { anyObject, nodeObject } from '../../src/engines/kubernetes/objects.ts'
+import { anyObject, nodeObject, type NodeObject } from '../../src/engines/kubernetes/objects.ts'
 import type { KubeCluster } from './kube-cluster.ts'
 import { flagsOf, startKubeDaemon, type KubeDaemon } from './kube-daemon.ts'
 import { cacheFolder, go } from './kube-programs.ts'
@@ -51,12 +51,16 @@ export async function addSimulatedNodes({ admin }: KubeCluster, count: number, p
     `${count} simulated nodes to be ready`,
     async () => {
       const { items } = await admin.list('/api/v1/nodes', nodeObject, { query, signal })
-      const isReady = ({ status }: (typeof items)[number]): boolean =>
-        status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true
-      return items.filter(isReady).length === count
+      return items.filter(isUsable).length === count
     },
     READY_MS,
   )
+}
+
+/** Ready, and the controllers have taken the taint of a new node away. */
+function isUsable({ spec, status }: NodeObject): boolean {
+  const isReady = status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true
+  return isReady && spec?.taints?.some(({ key }) => key.startsWith('node.kubernetes.io/')) !== true
 }
 
 function nodeOf(name: string, product: string): object {
