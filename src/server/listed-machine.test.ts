@@ -1,4 +1,4 @@
-/** The listing writes its JSON by hand; it must be that of the objects. */
+/** The listing puts its JSON together from parts; it must be that of the objects. */
 import { expect, test } from 'vitest'
 import { nanoUsdOf } from '../base/money.ts'
 import { api } from '../contract/api.ts'

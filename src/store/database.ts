@@ -176,6 +176,11 @@ export function at(instant: Instant): RawBuilder<Instant> {
   return sql<Instant>`${new Date(instant)}::timestamptz`
 }
 
+/** A column of instants as milliseconds, for JSON. The cast rounds. */
+export function asMs(column: string): RawBuilder<bigint> {
+  return sql`(date_part('epoch', ${sql.ref(column)}) * 1000)::bigint`
+}
+
 const INT8 = 20
 const TIMESTAMPTZ = 1184
 const DATE = 1082

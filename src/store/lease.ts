@@ -71,7 +71,8 @@ export function hasDue(
   return sql`exists (select from ${sql.table(table)} t where ${isDue(where, now)})`
 }
 
-function isDue(where: RawBuilder<unknown>, now: RawBuilder<Instant>): RawBuilder<unknown> {
+/** Due, free, and matching `where`, of a table with the alias `t`. */
+export function isDue(where: RawBuilder<unknown>, now: RawBuilder<Instant>): RawBuilder<unknown> {
   return sql`t.due_at <= ${now} and (t.lease_until is null or t.lease_until <= ${now}) and (${where})`
 }
 

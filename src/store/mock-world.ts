@@ -6,7 +6,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { Db } from './database.ts'
+import { asMs, type Db } from './database.ts'
 
 interface Resource {
   readonly externalId: string
@@ -219,11 +219,9 @@ const sharedColumns = sql`
 const machineColumns = sql`${sharedColumns}, t.spec, t.running_at as "runningAt", t.failed_at as "failedAt",
   t.off_at as "offAt", t.reboots`
 
-/** The cast rounds. */
-const ms = (column: string): Sql => sql`(date_part('epoch', ${sql.ref(`t.${column}`)}) * 1000)::bigint`
-const machineTuple = sql`json_build_array(t.external_id, t.tag, ${ms('created_at')}, ${ms('listed_at')},
-  ${ms('hidden_from')}, ${ms('hidden_until')}, ${ms('gone_at')}, ${ms('destroy_asked_at')}, t.destroy_ms,
-  t.destroy_refusals_left, ${ms('running_at')}, ${ms('failed_at')}, ${ms('off_at')}, t.reboots)`
+const machineTuple = sql`json_build_array(t.external_id, t.tag, ${asMs('t.created_at')}, ${asMs('t.listed_at')},
+  ${asMs('t.hidden_from')}, ${asMs('t.hidden_until')}, ${asMs('t.gone_at')}, ${asMs('t.destroy_asked_at')}, t.destroy_ms,
+  t.destroy_refusals_left, ${asMs('t.running_at')}, ${asMs('t.failed_at')}, ${asMs('t.off_at')}, t.reboots)`
 type MachineTuple = readonly [
   externalId: string,
   tag: string,

@@ -4,7 +4,7 @@ import { toDate, type Instant } from '../base/instant.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import { prepareAs, type Db, type Tx } from './database.ts'
+import { asMs, prepareAs, type Db, type Tx } from './database.ts'
 import type { Asked, DueWork } from './due-work.ts'
 import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from './lease.ts'
 import { CAPACITY_WAKE } from './machine.ts'
@@ -36,10 +36,9 @@ export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): P
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   // The cast rounds.
-  const ms = (column: string) => sql`(date_part('epoch', ${sql.ref(column)}) * 1000)::bigint`
   const { rows } = await sql<{ all: LiveTuple[] | null }>`
-    select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${ms('create_asked_at')},
-      ${ms('destroy_asked_at')}, ${ms('missing_since')}, ${ms('lease_until')}) order by id) as all
+    select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
+      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}) order by id) as all
     from rental where driver = ${driver} and released_at is null`.execute(db)
   return (rows[0]?.all ?? []).map(
     ([id, nonce, status, external_id, incarnation, created, destroyed, missing, leased]) => ({

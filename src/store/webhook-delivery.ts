@@ -1,5 +1,5 @@
 /** Deliveries: one event on its way to one webhook. A pending delivery is sent even if the webhook is disabled. */
-import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
 import type { EventRecord } from '../contract/event.ts'
 import type { EventType } from '../contract/event-type.ts'
@@ -7,7 +7,7 @@ import type { DisabledReason } from '../domain/webhook.ts'
 import { at, type Db, type Tx } from './database.ts'
 import type { DueWork } from './due-work.ts'
 import { eventRecord } from './event.ts'
-import { leaseDue, noLease, releaseLease, type Leased } from './lease.ts'
+import { hasDue, isDue, leaseDue, noLease, releaseLease, type Leased } from './lease.ts'
 import type { Tables } from './tables.ts'
 
 export type Delivery = Selectable<Tables['webhook_delivery']>
@@ -64,6 +64,8 @@ export async function dropDeliveries(tx: Tx, webhookId: string): Promise<void> {
     .execute()
 }
 
+const isPending = sql`t.state = 'pending'`
+
 export interface DueDelivery {
   readonly id: string
   readonly webhookId: string
@@ -76,22 +78,18 @@ export async function listDueDeliveries(
   query: { now: Instant; limit: number; busyWebhooks: readonly string[]; busyAccounts: readonly string[] },
 ): Promise<DueDelivery[]> {
   const found = await sql<DueDelivery>`
-    select d.id, d.webhook_id as "webhookId", w.account_id as "accountId"
-    from webhook_delivery d
-    join webhook w on w.id = d.webhook_id
-    where ${isDue(at(query.now))}
-      and d.webhook_id <> all (${query.busyWebhooks}::text[])
+    select t.id, t.webhook_id as "webhookId", w.account_id as "accountId"
+    from webhook_delivery t
+    join webhook w on w.id = t.webhook_id
+    where ${isDue(isPending, at(query.now))}
+      and t.webhook_id <> all (${query.busyWebhooks}::text[])
       and w.account_id <> all (${query.busyAccounts}::text[])
-    order by d.due_at, d.id
+    order by t.due_at, t.id
     limit ${query.limit}`.execute(db)
   return found.rows
 }
 
-export const hasDueDelivery: DueWork = ({ now }) => sql`exists (select from webhook_delivery d where ${isDue(now)})`
-
-function isDue(now: RawBuilder<Instant>): RawBuilder<unknown> {
-  return sql`d.state = 'pending' and d.due_at <= ${now} and (d.lease_until is null or d.lease_until <= ${now})`
-}
+export const hasDueDelivery: DueWork = ({ now }) => hasDue('webhook_delivery', isPending, now)
 
 export interface Outgoing {
   readonly id: string
@@ -114,7 +112,7 @@ export async function leaseDeliveries(
   ids: readonly string[],
   options: { now: Instant; leaseMs: number },
 ): Promise<Leased<Outgoing>> {
-  const chosen = sql`t.state = 'pending' and t.id = any (${ids}::text[])`
+  const chosen = sql`${isPending} and t.id = any (${ids}::text[])`
   const { token, rows } = await leaseDue(db, 'webhook_delivery', chosen, { ...options, limit: ids.length })
   const leased = rows.map((row) => row.id)
   return { token, rows: leased.length === 0 ? [] : await loadOutgoing(db, leased) }
