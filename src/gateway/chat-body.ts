@@ -9,6 +9,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { countMembers } from '../base/json.ts'
 import { inferenceEndpoints } from '../contract/inference.ts'
 import { asLatin1 } from './chat-stream.ts'
+import { isPlainChat } from './plain-chat.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
@@ -50,7 +51,8 @@ export function readChatBody(bytes: Buffer): ChatBody | undefined {
   const messages = members === -1 ? undefined : findMessages(bytes, members)
   if (messages === undefined) return undefined
   const body = isAscii(bytes) ? value : withRightTexts(value, bytes, messages)
-  return schema?.safeParse(body).success === true ? { value: body as JsonObject, messages } : undefined
+  const isValid = isPlainChat(body) || schema?.safeParse(body).success === true
+  return isValid ? { value: body as JsonObject, messages } : undefined
 }
 
 function withRightTexts(value: unknown, bytes: Buffer, messages: MessagesText): unknown {
