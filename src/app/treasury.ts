@@ -28,7 +28,7 @@ const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
 /** Per transaction: others of the same accounts wait while it charges. */
-const SETTLE_RECORDS = 4_000
+const SETTLE_RECORDS = 8_000
 const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
 /** A dead network must not block an account: repeated calls count once. */

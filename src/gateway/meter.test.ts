@@ -165,8 +165,8 @@ describe('running and closing', () => {
     for (let n = 0; n < 20; n += 1) ids.push(await serve(ledger, meter, actor, usd('0.02'), usd('0.01')))
     await waitFor('all settled', async () => (await costsOf(ledger, actor, ids)).length === 20)
     const { meter: slow } = await startGateway(ledger)
-    for (let n = 0; n < 2_000; n += 1) void finish(slow, undefined, callOf(ledger, actor, zeroUsd))
-    await waitFor('many settled', () => slow.figures().settled === 2_000)
+    for (let n = 0; n < 4_000; n += 1) void finish(slow, undefined, callOf(ledger, actor, zeroUsd))
+    await waitFor('many settled', () => slow.figures().settled === 4_000)
     expect(slow.figures().unsettled).toBe(0)
   })
 
