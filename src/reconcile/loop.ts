@@ -32,6 +32,9 @@ export interface Loops {
 
 const GATHER_MS = 10
 const DUE_EVERY_MS = 1_000
+/** The pause after a pass is this many times its duration, within this limit: with many rentals a loop takes no whole core. */
+const REST_FACTOR = 3
+const MAX_REST_MS = 5_000
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
 export function startLoops(
@@ -86,7 +89,10 @@ export function startLoops(
         const startedAt = performance.now()
         let waitMs = 'everyMs' in reconciler ? reconciler.everyMs : undefined
         try {
-          if (await reconciler.run(stop.signal)) waitMs = 0
+          const isMore = await reconciler.run(stop.signal)
+          const restMs = Math.min(REST_FACTOR * (performance.now() - startedAt), MAX_REST_MS)
+          if (isMore) waitMs = 0
+          else if (waitMs !== undefined) waitMs = Math.max(waitMs, restMs)
           failures = 0
           passes?.add({ loop: reconciler.name, outcome: 'ok' })
         } catch (error) {
