@@ -12,6 +12,8 @@ export type Architecture = 'amd64' | 'arm64'
 
 const ASK_MS = 60_000
 const DOWNLOAD_MS = 240_000
+/** Changes when `apt-get update` brings other lists. */
+const PACKAGE_LISTS = '/var/lib/apt/lists'
 
 export interface KernelPackage {
   /** Package and version. */
@@ -28,7 +30,7 @@ export async function cloudKernel(
 ): Promise<KernelPackage> {
   const kept = path.join(folder, 'packages')
   await fs.mkdir(kept, { recursive: true })
-  const newest = await newestKernel(arch, signal)
+  const newest = await newestKernel(kept, arch, signal)
   if (newest === undefined) return keptKernel(kept, arch)
   const name = `${newest.package}_${newest.version}`
   const file = path.join(kept, `${fileNameOf(name)}.deb`)
@@ -48,17 +50,30 @@ export async function cloudKernel(
   return { name, package: file }
 }
 
-async function newestKernel(
-  arch: Architecture,
-  signal: AbortSignal,
-): Promise<{ package: string; version: string } | undefined> {
+interface KernelVersion {
+  readonly package: string
+  readonly version: string
+}
+
+/** Asks apt once per state of its lists: it reads all of them, which takes over a second of CPU time. */
+async function newestKernel(kept: string, arch: Architecture, signal: AbortSignal): Promise<KernelVersion | undefined> {
+  const note = path.join(kept, 'newest')
+  const lists = await fs.stat(PACKAGE_LISTS).then(
+    ({ mtimeMs }) => String(mtimeMs),
+    () => undefined,
+  )
+  const [from, name, noted] = (await fs.readFile(note, 'utf8').catch(() => '')).trim().split(' ')
+  if (from === lists && name !== undefined && noted !== undefined) return { package: name, version: noted }
   const options = { signal, timeoutMs: ASK_MS }
-  const depends = await runProgram('apt-cache', ['depends', metaPackage(arch)], options).catch(() => '')
-  const name = /Depends: (linux-image-\S+)/.exec(depends)?.[1]
-  if (name === undefined) return undefined
-  const policy = await runProgram('apt-cache', ['policy', name], options)
-  const version = /Candidate: (\S+)/.exec(policy)?.[1]
-  return version === undefined || version === '(none)' ? undefined : { package: name, version }
+  const shown = await runProgram('apt-cache', ['show', '--no-all-versions', metaPackage(arch)], options).catch(() => '')
+  const [, found, version] = /^Depends: (linux-image-\S+) \(= (\S+)\)/m.exec(shown) ?? []
+  if (found === undefined || version === undefined) return undefined
+  if (lists !== undefined) {
+    const made = `${note}.${randomBytes(6).toString('hex')}`
+    await fs.writeFile(made, `${lists} ${found} ${version}\n`)
+    await fs.rename(made, note)
+  }
+  return { package: found, version }
 }
 
 /** Without package lists a previously downloaded package still works. */
