@@ -121,7 +121,6 @@ END
 fi
 
 [ -s /etc/dropbear/ed25519 ] || dropbearkey -t ed25519 -f /etc/dropbear/ed25519 > /dev/null 2>&1
-[ -s /etc/dropbear/ecdsa ] || dropbearkey -t ecdsa -f /etc/dropbear/ecdsa > /dev/null 2>&1
 sync
 `
 
@@ -146,7 +145,7 @@ if [ -r ${PROFILE} ]; then
   . ${PROFILE}
   pass=-e
 fi
-exec /usr/sbin/dropbear -F -E -s $pass -r /etc/dropbear/ed25519 -r /etc/dropbear/ecdsa
+exec /usr/sbin/dropbear -F -E -s $pass -r /etc/dropbear/ed25519
 `
 
 /** Without it a machine ignores its power button, and a stop waits a minute before it is cut off. */
