@@ -9,10 +9,11 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { chooseAccelerator } from '../../src/engines/qemu/accelerator.ts'
-import { EMULATED_KERNEL } from '../../src/engines/qemu/command-line.ts'
+import { smallImageArgs } from '../../src/engines/qemu/command-line.ts'
 import { ROOT_SERIAL } from '../../src/engines/qemu/small-image-root.ts'
 import { removeFolder } from './leftover.ts'
 import { run, sshOptions } from './machines.ts'
+import type { SmallImage } from '../../src/engines/qemu/small-image.ts'
 import { smallImage } from './qemu-lab.ts'
 import type { StorageLab } from './storage-lab.ts'
 import { pollDelay, waitFor } from './wait.ts'
@@ -43,8 +44,8 @@ const MEMORY_MIB = 256
 const MAX_REBOOTS = 20
 const machine =
   process.arch === 'arm64'
-    ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0', cpu: 'cortex-a76' }
-    : { program: 'qemu-system-x86_64', type: 'q35', console: 'ttyS0', cpu: 'Nehalem' }
+    ? { arch: 'arm64' as const, program: 'qemu-system-aarch64', type: 'virt', cpu: 'cortex-a76' }
+    : { arch: 'x64' as const, program: 'qemu-system-x86_64', type: 'q35', cpu: 'Nehalem' }
 
 export async function startMetalGuests(lab: StorageLab, names: readonly string[]): Promise<MetalGuests> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-guests-'))
@@ -62,7 +63,6 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
     const key = path.join(folder, 'operator')
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'operator', '-f', key])
     const image = await smallImage()
-    const kernel = chooseAccelerator('auto').name === 'kvm' ? image.kernel : (image.unpackedKernel ?? image.kernel)
     const guests = names.map((id) => {
       const tap = lab.addTap()
       const files = path.join(folder, id)
@@ -70,7 +70,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
         'etc/hostname': `${id}\n`,
         'root/.ssh/authorized_keys': fs.readFileSync(`${key}.pub`, 'utf8'),
       })
-      const started = startMachine({ files, tap, kernel, initrd })
+      const started = startMachine({ files, tap, image: { ...image, initrd } })
       running.push(started)
       return { id, address: tap.address, console: consoleOf(files), machine: started }
     })
@@ -84,8 +84,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
 interface MachineParts {
   readonly files: string
   readonly tap: { readonly name: string; readonly address: string }
-  readonly kernel: string
-  readonly initrd: string
+  readonly image: SmallImage
 }
 
 interface Machine {
@@ -133,12 +132,10 @@ function startMachine(parts: MachineParts): Machine {
   }
 }
 
-function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
+function argumentsOf({ files, tap, image }: MachineParts): string[] {
   const disk = path.join(files, 'disk.qcow2')
   execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', disk, '1G'])
-  const isFast = chooseAccelerator('auto').name === 'kvm'
-  const words = [`console=${machine.console} quiet loglevel=3 panic=10 berth.disk berth.net=${tap.address}/24`]
-  if (!isFast) words.push(`${EMULATED_KERNEL} nokaslr`)
+  const accelerator = chooseAccelerator('auto').name
   const mac = ['52:54:00', ...Array.from(randomBytes(3), (byte) => byte.toString(16).padStart(2, '0'))].join(':')
   return [
     [
@@ -152,14 +149,20 @@ function argumentsOf({ files, tap, kernel, initrd }: MachineParts): string[] {
       '-m',
       `${MEMORY_MIB}M`,
     ],
-    isFast ? ['-accel', 'kvm', '-cpu', 'host'] : ['-accel', 'tcg,thread=multi,tb-size=256', '-cpu', machine.cpu],
+    accelerator === 'kvm'
+      ? ['-accel', 'kvm', '-cpu', 'host']
+      : ['-accel', 'tcg,thread=multi,tb-size=256', '-cpu', machine.cpu],
     ['-chardev', `file,id=console,append=on,path=${consoleOf(files)}`, '-serial', 'chardev:console'],
     ['-device', 'virtio-rng-pci'],
     ['-drive', `if=none,id=root,file=${disk},format=qcow2,cache=unsafe`],
     ['-device', `virtio-blk-pci,drive=root,serial=${ROOT_SERIAL}`],
     ['-netdev', `tap,id=net,ifname=${tap.name},script=no,downscript=no`],
     ['-device', `virtio-net-pci,netdev=net,romfile=,mac=${mac}`],
-    ['-kernel', kernel, '-initrd', initrd, '-append', words.join(' ')],
+    smallImageArgs(
+      image,
+      { arch: machine.arch, accelerator },
+      `loglevel=3 panic=10 berth.disk nokaslr norandmaps berth.net=${tap.address}/24`,
+    ),
   ].flat()
 }
 
@@ -204,12 +207,14 @@ async function reach(guest: StartedGuest, key: string): Promise<MetalGuest> {
   }
   const said = (): string => (fs.existsSync(guest.console) ? fs.readFileSync(guest.console, 'utf8').slice(-1_000) : '')
   await waitFor(() => `${id} answers SSH; its console says ${said()}`, bootId, BOOT_MS)
-  const kib = Number(/^MemTotal:\s+(\d+)/m.exec(await exec('cat /proc/meminfo'))?.[1])
+  const hardware = await exec("sed -n '/^MemTotal/p' /proc/meminfo; grep -c '^processor' /proc/cpuinfo")
+  const [, kib, processors] = /^MemTotal:\s+(\d+) kB\n(\d+)\n/.exec(hardware)?.map(Number) ?? []
+  if (kib === undefined || processors === undefined) throw new Error(`unknown hardware of ${id}: ${hardware}`)
   return {
     id,
     address,
     privateKey: fs.readFileSync(key, 'utf8'),
-    processors: Number(await exec("grep -c '^processor' /proc/cpuinfo")),
+    processors,
     ramGb: Math.round((kib / 1_048_576) * 100) / 100,
     exec,
     bootId,

@@ -7,13 +7,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { smallImage } from '../../../test/harness/qemu-lab.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from '../../../test/harness/storage-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { smallImageArgs } from '../qemu/command-line.ts'
 import type { FileServer } from './file-server.ts'
 
 const { signal } = new AbortController()
 const machine =
   process.arch === 'arm64'
-    ? { program: 'qemu-system-aarch64', type: 'virt', console: 'ttyAMA0' }
-    : { program: 'qemu-system-x86_64', type: 'q35', console: 'ttyS0' }
+    ? { arch: 'arm64' as const, program: 'qemu-system-aarch64', type: 'virt' }
+    : { arch: 'x64' as const, program: 'qemu-system-x86_64', type: 'q35' }
 const hasQemu = ['/usr/bin', '/usr/local/bin'].some((at) => fs.existsSync(path.join(at, machine.program)))
 const reason = whyNoStorageLab() ?? (hasQemu ? null : `${machine.program} is missing`)
 
@@ -49,12 +50,12 @@ describe.skipIf(reason !== null)(`a kernel that mounts a volume${reason === null
 
   test('writes files with owner and mode', async () => {
     const made = await guest.run(
-      'dd if=/dev/urandom of=/mnt/v/data bs=1M count=20 && chown 1234:5678 /mnt/v/data && chmod 640 /mnt/v/data && sync && md5sum /mnt/v/data',
+      'dd if=/dev/urandom of=/mnt/v/data bs=1M count=5 && chown 1234:5678 /mnt/v/data && chmod 640 /mnt/v/data && sync && md5sum /mnt/v/data',
     )
     expect(made).toMatchObject({ code: 0 })
     const file = path.join(lab.folder, 'mnt', VOLUME, 'data')
     expect(made.said).toContain(createHash('md5').update(fs.readFileSync(file)).digest('hex'))
-    expect(fs.statSync(file)).toMatchObject({ uid: 1234, gid: 5678, mode: 0o100640, size: 20 * 1_048_576 })
+    expect(fs.statSync(file)).toMatchObject({ uid: 1234, gid: 5678, mode: 0o100640, size: 5 * 1_048_576 })
   })
 
   test('keeps an open file across a restart of the daemon', async () => {
@@ -115,21 +116,24 @@ async function startGuest(lab: StorageLab, tap: { name: string; address: string 
   const image = await smallImage()
   const initrd = withShell(image.initrd, path.join(lab.folder, 'guest'))
   // Emulated: slower, but on some machines KVM hangs early in the boot.
-  const kernelLine = `console=${machine.console} quiet loglevel=1 mitigations=off audit=0 berth.net=${tap.address}/24`
   const options = {
     machine: machine.type,
     accel: 'tcg,tb-size=256',
     cpu: 'max',
     m: '384',
     serial: 'stdio',
-    kernel: image.kernel,
-    initrd,
-    append: kernelLine,
     netdev: `tap,id=n0,ifname=${tap.name},script=no,downscript=no`,
     device: 'virtio-net-pci,netdev=n0,romfile=',
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`-${name}`, value])
   args.push('-nodefaults', '-nographic')
+  args.push(
+    ...smallImageArgs(
+      { ...image, initrd },
+      { arch: machine.arch, accelerator: 'tcg' },
+      `loglevel=1 berth.net=${tap.address}/24`,
+    ),
+  )
   const child = spawn(machine.program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
   return new ConsoleGuest(child).booted()
 }
