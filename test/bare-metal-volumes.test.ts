@@ -1,30 +1,20 @@
 /**
- * Bare-metal volumes on real NFS: hosts with their own kernel and the file server that Berth runs. First the driver
- * conformance suite, then one file followed through two rentals.
+ * Bare-metal volumes on real NFS: hosts with their own kernel and the file server that Berth runs. One file is followed
+ * through two rentals. The driver conformance suite is in bare-metal.test.ts, on hosts that start faster.
  */
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../src/base/instant.ts'
 import { nanoUsdOf, usd, type NanoUsd } from '../src/base/money.ts'
-import { sampleSpec } from '../src/engines/conformance-bench.ts'
-import { driverConformance } from '../src/engines/conformance.ts'
-import type { HostWorld } from '../src/engines/host/world.ts'
-import { metalDriver } from '../src/engines/metal/driver.ts'
-import { folderEngine } from '../src/engines/metal/volumes.ts'
-import type { FileServer } from '../src/engines/storage/file-server.ts'
-import { openGanesha } from '../src/engines/storage/ganesha.ts'
-import { postgresHostWorld } from '../src/store/host-world.ts'
 import { testDatabase } from './harness/database.ts'
-import { ownPorts, relayPorts } from './harness/own-port.ts'
-import { faultyWorld } from './harness/host-world.ts'
+import { relayPorts } from './harness/own-port.ts'
 import { chargedFor, eventTypesOf, checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { makeCustomer, type Customer } from './harness/machines.ts'
 import { startMetalGuests, type MetalGuest, type MetalGuests } from './harness/metal-guests.ts'
 import { METAL_REGION, metalEntry, priceMetal, untilState } from './harness/metal-machines.ts'
 import { whyNoQemu } from './harness/qemu-lab.ts'
-import { testServer, type TestServer, type TestServerOptions } from './harness/server.ts'
+import { testServer, type TestServer } from './harness/server.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './harness/storage-lab.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
 
@@ -63,7 +53,6 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
   let lab: StorageLab
   let guests: MetalGuests['guests']
   let server: TestServer
-  let options: TestServerOptions
   let ada: Customer
   let bob: Customer
 
@@ -74,9 +63,14 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
     undo.push(async () => (await booting).close())
     const database = await testDatabase()
     undo.push(() => database.drop())
-    const ports = { BERTH_PORT: String(ownPorts()), BERTH_RELAY_PORTS: relayPorts() }
-    options = { databaseUrl: database.url, env: { BERTH_ENGINES: 'private-cloud', ...ports } }
-    server = await testServer(options)
+    const env = {
+      BERTH_ENGINES: 'private-cloud',
+      BERTH_RELAY_PORTS: relayPorts(),
+      BERTH_STORAGE_DIR: lab.folder,
+      BERTH_STORAGE_VIP: lab.vip,
+      BERTH_STORAGE_OVERCOMMIT: String(OVERCOMMIT),
+    }
+    server = await testServer({ databaseUrl: database.url, env })
     undo.push(() => server.close())
     const keys = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-volume-keys-'))
     undo.push(() => fs.promises.rm(keys, { recursive: true }))
@@ -93,163 +87,103 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
     if (failures.length > 0) throw new AggregateError(failures, 'not everything was taken down')
   })
 
-  describe('driver conformance', () => {
-    let files: FileServer
-
-    // The test owns these objects, because it injects faults between the driver and the database.
-    beforeAll(async () => {
-      const log = { info: () => {}, warn: () => {} }
-      files = await openGanesha({ folder: lab.folder, vip: lab.vip, overcommit: OVERCOMMIT, log })
-    })
-    afterAll(() => files?.close())
-
-    driverConformance(
-      'private-cloud',
+  const untilStatus = (by: Customer, id: number, status: string): Promise<Rental> => {
+    let last: Rental | undefined
+    return waitFor(
+      () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
       async () => {
-        const world: HostWorld = postgresHostWorld(server.app.database, { from: 31_000, to: 32_000 })
-        const { driver, faults } = faultyWorld(world, (faulty) =>
-          metalDriver({ world: faulty, clock: systemClock, volumes: folderEngine(faulty, files) }),
-        )
-        const { unreachable: _unreachable, ...volumeFaults } = faults
-        let orders = 0
-        return {
-          driver,
-          spec: (overrides = {}) => {
-            orders += 1
-            return sampleSpec({
-              kind: 'bare-metal',
-              region: METAL_REGION,
-              gpuCount: 8,
-              nodes: [{ machineId: guests[orders % guests.length]?.id ?? '', gpuIndexes: [0, 1, 2, 3, 4, 5, 6, 7] }],
-              ...overrides,
-            })
-          },
-          advance: pollDelay,
-          faults: volumeFaults,
-          dispose: () => freeAll(world, files),
-        }
+        await pollDelay()
+        last = await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
+        return last?.status === status && last
       },
-      {
-        parts: ['volumes'],
-        cannot: {
-          unreachable: 'tested with the machines in bare-metal.test.ts; here it would cost another reboot',
-        },
-      },
+      SLOW_MS,
     )
+  }
+  const rent = async (by: Customer, more: object = {}): Promise<number> =>
+    (await succeed(by.call, 'POST', rentals, { ...order, ...more })).id
+  const untilRunning = async (by: Customer, id: number): Promise<Tenancy> => {
+    const { providerData } = await untilStatus(by, id, 'Running')
+    const guest = guests.find(({ address }) => address === providerData.sshNetworking[0]?.host)
+    if (guest === undefined) throw new Error('it runs on none of the guests')
+    return { id, by, guest }
+  }
+  const terminate = async ({ by, id }: Tenancy): Promise<Rental> => {
+    await succeed(by.call, 'POST', `${rentals}/terminate`, { rentalId: id })
+    return untilStatus(by, id, 'Terminated')
+  }
+  const untilEvent = (by: Customer, volumeId: number, type: string, times = 1) =>
+    waitFor(
+      `${times} times ${type}`,
+      async () => {
+        await pollDelay()
+        const types = await eventTypesOf(by.call, `volume:${volumeId}`)
+        return types.filter((one) => one === type).length === times
+      },
+      SLOW_MS,
+    )
+
+  let one: Tenancy
+  let other: Tenancy
+  let storageVolumeId: number
+  /** Mounts as the hosts list them. */
+  let source: string
+  const attach = (rentalIds: readonly number[]) =>
+    succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds })
+  /** Runs as root, which no tenant can. */
+  const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
+
+  test('mounts a volume ordered with a machine there, at full size, and nowhere else', async () => {
+    const ids = [
+      await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
+      await rent(ada),
+    ] as const
+    ;[one, other] = await Promise.all([untilRunning(ada, ids[0]), untilRunning(ada, ids[1])])
+    const [volume] = await succeed(ada.call, 'GET', volumes)
+    expect(volume).toMatchObject({ status: 'active', sizeInGb: SIZE_GB, vip: lab.vip, label: 'datasets' })
+    storageVolumeId = volume.id
+    const folder = await server.app.database.db.selectFrom('host_volume').select('id').executeTakeFirstOrThrow()
+    source = `${lab.vip}:/${folder.id}`
+
+    await untilEvent(ada, storageVolumeId, 'volume.attached')
+    expect(await mountOf(one, source)).toBe('/mnt/datasets')
+    const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
+    expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
+    await inside(one, 'echo kept > /mnt/datasets/file')
+    await mountByHand(one)
+    await one.guest.exec('umount /root/m')
+    await expect(mountByHand(other)).rejects.toThrow(REFUSED)
   })
 
-  describe('customer rentals', () => {
-    // A second server on the same database, hosts and volumes; it runs the file server itself.
-    beforeAll(async () => {
-      const { operator } = server
-      await server.close()
-      const env = {
-        ...options.env,
-        BERTH_STORAGE_DIR: lab.folder,
-        BERTH_STORAGE_VIP: lab.vip,
-        BERTH_STORAGE_OVERCOMMIT: String(OVERCOMMIT),
-      }
-      server = { ...(await testServer({ ...options, env })), operator }
-    })
+  test('unmounts and denies a detached volume; its data is there on the next machine', async () => {
+    await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
+    await untilEvent(ada, storageVolumeId, 'volume.detached')
+    expect(await mountOf(one, source)).toBe('')
+    expect(await one.guest.exec('ls /mnt')).toBe('')
+    await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+    await attach([other.id])
+    await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
+    expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
+    await expect(mountByHand(one)).rejects.toThrow(REFUSED)
+  })
 
-    const untilStatus = (by: Customer, id: number, status: string): Promise<Rental> => {
-      let last: Rental | undefined
-      return waitFor(
-        () => `rental ${id} is ${status}: ${JSON.stringify(last)}`,
-        async () => {
-          await pollDelay()
-          last = await succeed(by.call, 'GET', `/v2/alpha/on-demand/rentals/${id}`)
-          return last?.status === status && last
-        },
-        SLOW_MS,
-      )
-    }
-    const rent = async (by: Customer, more: object = {}): Promise<number> =>
-      (await succeed(by.call, 'POST', rentals, { ...order, ...more })).id
-    const untilRunning = async (by: Customer, id: number): Promise<Tenancy> => {
-      const { providerData } = await untilStatus(by, id, 'Running')
-      const guest = guests.find(({ address }) => address === providerData.sshNetworking[0]?.host)
-      if (guest === undefined) throw new Error('it runs on none of the guests')
-      return { id, by, guest }
-    }
-    const terminate = async ({ by, id }: Tenancy): Promise<Rental> => {
-      await succeed(by.call, 'POST', `${rentals}/terminate`, { rentalId: id })
-      return untilStatus(by, id, 'Terminated')
-    }
-    const untilEvent = (by: Customer, volumeId: number, type: string, times = 1) =>
-      waitFor(
-        `${times} times ${type}`,
-        async () => {
-          await pollDelay()
-          const types = await eventTypesOf(by.call, `volume:${volumeId}`)
-          return types.filter((one) => one === type).length === times
-        },
-        SLOW_MS,
-      )
+  test('mounts a volume again after a reboot; it outlives its rental, and the next tenant cannot access it', async () => {
+    await attach([one.id])
+    await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
+    // Both guests restart at the same time: one because it reboots, the other because it is being cleaned.
+    const boot = await one.guest.bootId()
+    await one.guest.exec('reboot')
+    const ended = await terminate(other)
+    await waitFor('another boot', async () => ![undefined, boot].includes(await one.guest.bootId()), SLOW_MS)
+    await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
+    expect(await inside(one, 'cat /mnt/datasets/file /mnt/datasets/more')).toBe('kept\nmore\n')
 
-    let one: Tenancy
-    let other: Tenancy
-    let storageVolumeId: number
-    /** Mounts as the hosts list them. */
-    let source: string
-    const attach = (rentalIds: readonly number[]) =>
-      succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds })
-    /** Runs as root, which no tenant can. */
-    const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
-
-    test('mounts a volume ordered with a machine there, at full size, and nowhere else', async () => {
-      const ids = [
-        await rent(ada, { storageVolume: { isNew: true, label: 'datasets', sizeInGb: SIZE_GB } }),
-        await rent(ada),
-      ] as const
-      ;[one, other] = await Promise.all([untilRunning(ada, ids[0]), untilRunning(ada, ids[1])])
-      const [volume] = await succeed(ada.call, 'GET', volumes)
-      expect(volume).toMatchObject({ status: 'active', sizeInGb: SIZE_GB, vip: lab.vip, label: 'datasets' })
-      storageVolumeId = volume.id
-      const folder = await server.app.database.db.selectFrom('host_volume').select('id').executeTakeFirstOrThrow()
-      source = `${lab.vip}:/${folder.id}`
-
-      await untilEvent(ada, storageVolumeId, 'volume.attached')
-      expect(await mountOf(one, source)).toBe('/mnt/datasets')
-      const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
-      expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
-      await inside(one, 'echo kept > /mnt/datasets/file')
-      await mountByHand(one)
-      await one.guest.exec('umount /root/m')
-      await expect(mountByHand(other)).rejects.toThrow(REFUSED)
-    })
-
-    test('unmounts and denies a detached volume; its data is there on the next machine', async () => {
-      await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
-      await untilEvent(ada, storageVolumeId, 'volume.detached')
-      expect(await mountOf(one, source)).toBe('')
-      expect(await one.guest.exec('ls /mnt')).toBe('')
-      await expect(mountByHand(one)).rejects.toThrow(REFUSED)
-      await attach([other.id])
-      await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
-      expect(await inside(other, 'cat /mnt/datasets/file && echo more > /mnt/datasets/more')).toBe('kept\n')
-      await expect(mountByHand(one)).rejects.toThrow(REFUSED)
-    })
-
-    test('mounts a volume again after a reboot; it outlives its rental, and the next tenant cannot access it', async () => {
-      await attach([one.id])
-      await untilEvent(ada, storageVolumeId, 'volume.attached', 3)
-      // Both guests restart at the same time: one because it reboots, the other because it is being cleaned.
-      const boot = await one.guest.bootId()
-      await one.guest.exec('reboot')
-      const ended = await terminate(other)
-      await waitFor('another boot', async () => ![undefined, boot].includes(await one.guest.bootId()), SLOW_MS)
-      await waitFor('the mount is back', async () => (await mountOf(one, source)) === '/mnt/datasets', SLOW_MS)
-      expect(await inside(one, 'cat /mnt/datasets/file /mnt/datasets/more')).toBe('kept\nmore\n')
-
-      expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [one.id] }])
-      const next = await untilRunning(bob, await rent(bob))
-      expect(next.guest.id).toBe(other.guest.id)
-      expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
-      await expect(mountByHand(next)).rejects.toThrow(REFUSED)
-      expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
-      expect(await checkLedgerAndEngines(server)).toEqual([])
-    })
+    expect(await succeed(ada.call, 'GET', volumes)).toMatchObject([{ status: 'active', attachedRentals: [one.id] }])
+    const next = await untilRunning(bob, await rent(bob))
+    expect(next.guest.id).toBe(other.guest.id)
+    expect(await inside(next, 'ls -A . /mnt')).toBe('.:\n.ssh\nhosts\n\n/mnt:\n')
+    await expect(mountByHand(next)).rejects.toThrow(REFUSED)
+    expect(await chargedFor(ada.call, { rentalId: other.id })).toBe(dueFor(ended))
+    expect(await checkLedgerAndEngines(server)).toEqual([])
   })
 })
 
@@ -263,19 +197,6 @@ async function inside({ by, guest }: Tenancy, command: string): Promise<string> 
 /** Mount point; empty if not mounted. */
 async function mountOf({ guest }: Tenancy, source: string): Promise<string> {
   return (await guest.exec(`awk '$1 == "${source}" && $3 == "nfs4" { print $2 }' /proc/mounts`)).trim()
-}
-
-/** Waits until the guests are clean, then removes what is left on the file server. */
-async function freeAll(world: HostWorld, files: FileServer): Promise<void> {
-  for (const { id } of await world.listWorkloads('private-cloud', '')) await world.requestDestroy(id)
-  const isFree = async (): Promise<boolean> => {
-    await pollDelay()
-    return (await world.listWorkloads('private-cloud', '')).length === 0
-  }
-  await waitFor('the guests are free', isFree, SLOW_MS)
-  const engine = folderEngine(world, files)
-  const { signal } = new AbortController()
-  for (const { externalId } of await engine.list('', signal)) await engine.destroy(externalId, signal)
 }
 
 /** From the start of the rental to the end request, computed independently of our code. */

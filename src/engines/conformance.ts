@@ -129,7 +129,6 @@ function machineTests(get: () => Bench): void {
   // One test, because a machine that runs costs seconds of CPU time on real engines.
   it('shows a running machine with its address, drops it once destroyed, and accepts further destroys', async () => {
     const bench = get()
-    const kept = await bench.create()
     const spec = bench.spec()
     const { externalId } = await bench.create(spec)
     const running = await bench.untilState(externalId, 'running')
@@ -138,6 +137,7 @@ function machineTests(get: () => Bench): void {
     expect(data.resources.gpuCount).toBe(spec.gpuCount)
     expect((data.sshNetworking ?? []).length > 0).toBe(bench.driver.traits.ssh)
     expect(running.failure).toBeUndefined()
+    const kept = await bench.create()
     await bench.driver.destroy(externalId, bench.signal)
     await bench.driver.destroy(externalId, bench.signal)
     await bench.untilAbsent(externalId)

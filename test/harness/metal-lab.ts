@@ -421,7 +421,8 @@ while :; do sleep 3600 & wait $!; done
 
 /**
  * \`mount -t nfs4\` runs this. The kernels of test machines often have no NFS client; then it is a folder of the one
- * file system that all hosts can mount: \`server:/path\` is the folder \`path\` in it, whatever the server.
+ * file system that all hosts can mount: \`server:/path\` is the folder \`path\` in it, whatever the server. It is made by
+ * the first mount.
  */
 const mountNfs = `#!/bin/sh
 set -e
@@ -430,6 +431,7 @@ hold=/run/hold.$$
 mkdir "$hold"
 mount -t ext4 /dev/shared "$hold"
 trap 'umount "$hold"; rmdir "$hold"' EXIT
+mkdir -p "$hold/\${1#*:}"
 mount --bind "$hold/\${1#*:}" "$2"
 `
 

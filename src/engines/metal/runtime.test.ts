@@ -298,7 +298,6 @@ describe.skipIf(reason !== null)(`a bare-metal host${reason === null ? '' : ` (l
 
   test('mounts and unmounts volumes, mounts them again after a reboot, and keeps their data', async () => {
     const [first, second] = [hostOf(0), hostOf(1)]
-    fs.mkdirSync(path.join(lab.sharedFolder, 'volumes/v-1'), { recursive: true })
     const runtime = runtimeOf(first)
     const plain = workloadOf('m-11', keys.public, [first])
     const source = { kind: 'nfs' as const, server: lab.bridgeAddress, path: '/volumes/v-1' }
