@@ -235,7 +235,7 @@ function machineFaultTests(get: () => Bench, itWithFault: ItWithFault): void {
     async () => {
       const bench = get()
       const { externalId } = await bench.create(bench.spec(await bench.inject('destroy-refused')))
-      await bench.untilState(externalId, 'running')
+      await bench.advance(bench.driver.listLagMs)
       await expect(bench.driver.destroy(externalId, bench.signal)).rejects.toBeInstanceOf(Error)
       expect(await bench.listedIds()).toEqual([externalId])
       await bench.retryUntilDone(() => bench.driver.destroy(externalId, bench.signal))

@@ -435,8 +435,10 @@ mkdir -p "$hold/\${1#*:}"
 mount --bind "$hold/\${1#*:}" "$2"
 `
 
+/** The default key exchange takes an SSH client 0.14 s of CPU time, this one 0.02 s. */
 const sshdConfig = `Port ${SSH_PORT}
 HostKey /etc/ssh/ssh_host_ed25519_key
+KexAlgorithms curve25519-sha256
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 UsePAM no
