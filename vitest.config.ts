@@ -18,6 +18,8 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, ...(hasClusters ? [] : clusterSuites)],
     globalSetup: ['test/harness/global-setup.ts'],
     pool: 'forks',
+    // Servers run inside of the tests, and leave much garbage.
+    execArgv: ['--max-semi-space-size=64'],
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.
     isolate: false,
     // Twice as many as a build machine has processors: many tests wait for most of their time. With six, those that
