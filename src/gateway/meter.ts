@@ -337,12 +337,12 @@ class MeterOfGateway implements Meter {
     const last = batch.at(-1)
     if (last !== undefined) this.#journal.settle(last.entry)
     this.#unsettled.splice(0, batch.length)
+    this.#costs.settle(batch.length)
+    this.#settled += batch.length
     for (const { entry, purse, cost } of batch) {
       purse?.settle(cost)
       this.#unsettledBytes -= entry.bytes
-      this.#costs.settle(entry.record.requestId)
     }
-    this.#settled += batch.length
   }
 }
 
