@@ -128,11 +128,13 @@ export async function untilServed(
   }
 }
 
-/** Each poll costs the server a few milliseconds, so there are few. */
+/** Each look costs the server and PostgreSQL a few milliseconds, so the first comes when all should be settled. */
+const LOOK_AFTER_MS = 1_800
 const LOOK_EVERY_MS = 500
 
 async function untilSettled(server: BenchServer, operatorKey: string): Promise<void> {
   const giveUpAt = performance.now() + SETTLED_WITHIN_MS
+  await pause(LOOK_AFTER_MS)
   for (;;) {
     const response = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${operatorKey}` } })
     const [, unsettled] = /^berth_meter_unsettled (\d+)$/m.exec(await response.text()) ?? []
