@@ -359,4 +359,20 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     expect(page.url()).toBe(`${browser.server.url}/`)
     await close()
   })
+
+  test('the check of every page notices faint text in either mode, also on a page that has passed', async () => {
+    const { page, visit, look, close } = await browser.open(browser.server.demoKey)
+    await visit('/ssh-keys', 'SSH keys')
+    await look('ssh-keys')
+    const paint = (light: string, dark: string) =>
+      page.evaluate(`document.querySelector('h1').style.color = 'light-dark(${light}, ${dark})'`)
+    await paint('#ccc', '#fff')
+    await expect(look('faint')).rejects.toThrow('light: color-contrast: <h1')
+    await paint('#000', '#333')
+    await expect(look('faint')).rejects.toThrow('dark: color-contrast: <h1')
+    await paint('#000', '#fff')
+    await page.evaluate(`document.querySelector('h1').after(document.createElement('button'))`)
+    await expect(look('nameless')).rejects.toThrow('button-name: <button>')
+    await close()
+  })
 })
