@@ -63,7 +63,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
           if (!entry.hadRecentInput) shifts.push({ by: entry.value, moved })
         }
       }).observe({ type: 'layout-shift', buffered: true })`
-    await Promise.all([operator, customer].map(({ page }) => page.addInitScript(watchShifts)))
+    const watching = await Promise.all([operator, customer].map(({ page }) => page.addInitScript(watchShifts)))
     const wrong: string[] = []
     const titles = new Set<string>()
     for (const path of pages) {
@@ -81,6 +81,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`every page of the console${browse
     }
     expect(wrong).toEqual([])
     expect(titles.size).toBe(pages.length)
+    await Promise.all(watching.map((script) => script.dispose()))
     await operator.close()
     await customer.close()
   })

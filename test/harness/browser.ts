@@ -7,7 +7,15 @@
  */
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core'
+import {
+  chromium,
+  type Browser,
+  type BrowserContext,
+  type ConsoleMessage,
+  type Locator,
+  type Page,
+  type Request,
+} from 'playwright-core'
 import { inject } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
 import { findContrastFaults, findStructureFaults } from './accessibility.ts'
@@ -87,12 +95,17 @@ export async function openBrowser(options: TestServerOptions = {}): Promise<Cons
     throw error
   }
   const contexts: BrowserContext[] = []
+  /** Closed pages, for the next callers: a new one starts a process and loads everything anew, a second of work. */
+  const idle: Page[] = []
   return {
     server,
-    open: async (key, size) => {
-      const opened = await openPage(await launch(), server.url, key, size)
-      contexts.push(opened.context)
-      return opened
+    open: async (key, { width = 1280, height = 800 } = {}) => {
+      const page = idle.pop() ?? (await openPage(await launch(), server.url))
+      const context = page.context()
+      if (!contexts.includes(context)) contexts.push(context)
+      await page.setViewportSize({ width, height })
+      if (key !== null) await signIn(context, key)
+      return watchedPage(page, server.url, () => idle.push(page))
     },
     close: async () => {
       try {
@@ -104,33 +117,22 @@ export async function openBrowser(options: TestServerOptions = {}): Promise<Cons
   }
 }
 
-async function openPage(
-  browser: Browser,
-  url: string,
-  key: string | null,
-  { width = 1280, height = 800 }: { width?: number; height?: number } = {},
-): Promise<ConsolePage> {
+async function openPage(browser: Browser, url: string): Promise<Page> {
   const context = await browser.newContext({
     baseURL: url,
-    viewport: { width, height },
     reducedMotion: 'reduce',
     locale: 'en-US',
     timezoneId: 'UTC',
     permissions: ['clipboard-read', 'clipboard-write'],
   })
-  try {
-    context.setDefaultTimeout(WAIT_MS)
-    if (key !== null) await signIn(context, key)
-    return watchedPage(context, await context.newPage(), url)
-  } catch (error) {
-    await context.close()
-    throw error
-  }
+  context.setDefaultTimeout(WAIT_MS)
+  return context.newPage()
 }
 
-function watchedPage(context: BrowserContext, page: Page, url: string): ConsolePage {
+function watchedPage(page: Page, url: string, giveBack: () => void): ConsolePage {
+  const context = page.context()
   let problems: string[] = []
-  watch(page, url, (text) => problems.push(text))
+  const unwatch = watch(page, url, (text) => problems.push(text))
   const faults = (): readonly string[] => {
     const reported = problems
     problems = []
@@ -156,10 +158,31 @@ function watchedPage(context: BrowserContext, page: Page, url: string): ConsoleP
     },
     close: async () => {
       const left = faults()
-      await context.close()
+      unwatch()
+      await forgetAll(page, url)
+      giveBack()
       if (left.length > 0) throw new Error(`The browser complained:\n${left.join('\n')}`)
     },
   }
+}
+
+/** Leaves a page as if it had never been used: no cookies, no stored data, no other pages beside it. */
+async function forgetAll(page: Page, url: string): Promise<void> {
+  const context = page.context()
+  await Promise.all(
+    context
+      .pages()
+      .filter((other) => other !== page)
+      .map((other) => other.close()),
+  )
+  await page.unrouteAll({ behavior: 'ignoreErrors' })
+  if (page.url().startsWith(url)) await page.evaluate('sessionStorage.clear()')
+  // No script runs there, and the process stays: another site, such as about:blank, would get a new one.
+  await page.goto('/favicon.svg')
+  await context.clearCookies()
+  const session = await context.newCDPSession(page)
+  await session.send('Storage.clearDataForOrigin', { origin: new URL(url).origin, storageTypes: 'all' })
+  await session.detach()
 }
 
 /** Performs an action confirmed by a message that disappears on its own: starts watching for it beforehand. */
@@ -175,20 +198,23 @@ async function signIn(context: BrowserContext, key: string): Promise<void> {
   if (!reply.ok()) throw new Error(`Sign-in failed: ${reply.status()} ${await reply.text()}`)
 }
 
-function watch(page: Page, url: string, report: (text: string) => void): void {
-  page.on('pageerror', (error) => report(`script: ${error.message}`))
-  page.on('console', (message) => {
+/** Reports faults until the returned function is called. */
+function watch(page: Page, url: string, report: (text: string) => void): () => void {
+  const onError = (error: Error): void => report(`script: ${error.message}`)
+  const onMessage = (message: ConsoleMessage): void => {
     if (message.type() !== 'error' && message.type() !== 'warning') return
     // An API refusal is a valid answer, but the browser logs each of them.
     if (/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) return
     // Network tests added or removed interfaces on this machine; the page has retried.
     if (message.text().includes('net::ERR_NETWORK_CHANGED')) return
     report(`console: ${message.text()}`)
-  })
-  page.on('request', (request) => {
+  }
+  const onRequest = (request: Request): void => {
     const isOwn = request.url().startsWith(url) || /^(data|blob):/.test(request.url())
     if (!isOwn) report(`a request to ${request.url()}`)
-  })
+  }
+  page.on('pageerror', onError).on('console', onMessage).on('request', onRequest)
+  return () => page.off('pageerror', onError).off('console', onMessage).off('request', onRequest)
 }
 
 async function saveScreenshot(page: Page, name: string): Promise<void> {
