@@ -41,6 +41,8 @@ interface Volume extends Resource {
 /** Kept in memory; beyond that they are read anew. */
 const MAX_SPECS = 100_000
 const MAX_NEW_SPECS = 1_000
+/** As for rentals (rental-engine.ts). */
+const MACHINES_PER_TEXT = 1_000
 
 /** As JSON, which takes less memory: the spec of a machine that runs is rarely asked for. */
 type Specs = Map<string, Pick<Machine, 'runningAt' | 'failedAt'> & { readonly json: string }>
@@ -103,10 +105,13 @@ export function postgresMockWorld(db: Db) {
     },
 
     async listMachines(tagPrefix: string, at: Instant): Promise<Machine[]> {
-      const { rows } = await sql<{ all: MachineTuple[] | null }>`
-        select json_agg(${machineTuple} order by t.created_at, t.external_id) as all
-        from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}`.execute(db)
-      const listed = rows[0]?.all ?? []
+      const { rows } = await sql<{ part: MachineTuple[] }>`
+        select json_agg(${machineTuple} order by t.created_at, t.external_id) as part
+        from (
+          select *, (row_number() over (order by created_at, external_id) - 1) / ${sql.lit(MACHINES_PER_TEXT)} as page
+          from mock.machine t where ${isUnder(tagPrefix)} and ${isThere(sql`t`, at)}
+        ) t group by page order by page`.execute(db)
+      const listed = rows.flatMap(({ part }) => part)
       const specs = await readSpecs(listed)
       // One whose spec is not there was forgotten meanwhile.
       return listed.flatMap((tuple) => {

@@ -30,29 +30,36 @@ export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): P
   return new Set(rows.map(({ driver }) => driver))
 }
 
+/** A JSON text of all would be one message of the database, and buffers for it are memory that is not given back. */
+const RENTALS_PER_TEXT = 1_000
+
 /**
- * Rentals of an engine that are not released yet, with the columns that `observe` compares. All of them in one JSON text:
+ * Rentals of an engine that are not released yet, with the columns that `observe` compares. Many of them in one JSON text:
  * reading 50,000 as rows takes the server ten times as long.
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   // The cast rounds.
-  const { rows } = await sql<{ all: LiveTuple[] | null }>`
+  const { rows } = await sql<{ part: LiveTuple[] }>`
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
-      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}) order by id) as all
-    from rental where driver = ${driver} and released_at is null`.execute(db)
-  return (rows[0]?.all ?? []).map(
-    ([id, nonce, status, external_id, incarnation, created, destroyed, missing, leased]) => ({
-      id,
-      nonce,
-      status,
-      external_id,
-      incarnation,
-      create_asked_at: created,
-      destroy_asked_at: destroyed,
-      missing_since: missing,
-      lease_until: leased,
-    }),
-  )
+      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}) order by id) as part
+    from rental where driver = ${driver} and released_at is null
+    group by id / ${sql.lit(RENTALS_PER_TEXT)} order by id / ${sql.lit(RENTALS_PER_TEXT)}`.execute(db)
+  return rows.flatMap(({ part }) => part.map(liveRowOf))
+}
+
+function liveRowOf(tuple: LiveTuple): LiveRow {
+  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased] = tuple
+  return {
+    id,
+    nonce,
+    status,
+    external_id,
+    incarnation,
+    create_asked_at: created,
+    destroy_asked_at: destroyed,
+    missing_since: missing,
+    lease_until: leased,
+  }
 }
 
 type LiveTuple = readonly [
