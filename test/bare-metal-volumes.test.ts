@@ -130,7 +130,8 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
   const attach = (rentalIds: readonly number[]) =>
     succeed(ada.call, 'POST', `${volumes}/attach`, { storageVolumeId, rentalIds })
   /** Runs as root, which no tenant can. */
-  const mountByHand = ({ guest }: Tenancy) => guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m`)
+  const mountByHand = ({ guest }: Tenancy) =>
+    guest.exec(`mkdir -p /root/m && mount -t nfs4 ${source} /root/m && umount /root/m`)
 
   test('mounts a volume ordered with a machine there, at full size, and nowhere else', async () => {
     const ids = [
@@ -146,19 +147,17 @@ describe.skipIf(reason !== null)(`bare-metal volumes${reason === null ? '' : ` (
 
     await untilEvent(ada, storageVolumeId, 'volume.attached')
     expect(await mountOf(one, source)).toBe('/mnt/datasets')
-    const sizeKib = Number(await inside(one, "df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'"))
+    const write = 'echo kept > /mnt/datasets/file'
+    const sizeKib = Number(await inside(one, `${write} && df -kP /mnt/datasets | awk 'NR > 1 { print $2 }'`))
     expect(sizeKib / 1_048_576).toBeGreaterThan(SIZE_GB * 0.95)
-    await inside(one, 'echo kept > /mnt/datasets/file')
     await mountByHand(one)
-    await one.guest.exec('umount /root/m')
     await expect(mountByHand(other)).rejects.toThrow(REFUSED)
   })
 
   test('unmounts and denies a detached volume; its data is there on the next machine', async () => {
     await succeed(ada.call, 'POST', `${volumes}/detach`, { storageVolumeId, rentalIds: [one.id] })
     await untilEvent(ada, storageVolumeId, 'volume.detached')
-    expect(await mountOf(one, source)).toBe('')
-    expect(await one.guest.exec('ls /mnt')).toBe('')
+    expect(await one.guest.exec(`grep ' nfs4 ' /proc/mounts; ls /mnt`)).toBe('')
     await expect(mountByHand(one)).rejects.toThrow(REFUSED)
     await attach([other.id])
     await untilEvent(ada, storageVolumeId, 'volume.attached', 2)
