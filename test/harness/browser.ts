@@ -6,6 +6,8 @@
  * With BERTH_SCREENSHOTS=<folder> each check saves a screenshot there.
  */
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import path from 'node:path'
 import {
   chromium,
@@ -18,7 +20,6 @@ import {
 } from 'playwright-core'
 import { inject } from 'vitest'
 import { CONSOLE_HEADER, CONSOLE_HEADER_VALUE, SESSION_PATH } from '../../src/contract/session.ts'
-import { findContrastFaults, findStructureFaults } from './accessibility.ts'
 import { testServer, type TestServer, type TestServerOptions } from './server.ts'
 
 /**
@@ -147,10 +148,12 @@ function watchedPage(page: Page, url: string, giveBack: () => void): ConsolePage
       await page.getByRole('heading', { level: 1, name: heading }).waitFor()
     },
     look: async (name) => {
-      const wrong = [...faults(), ...(await findStructureFaults(page))]
+      const wrong = [...faults()]
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme })
-        wrong.push(...(await findContrastFaults(page)).map((fault) => `${colorScheme}: ${fault}`))
+        // The dark page has the same content; only the colours differ.
+        const rules = colorScheme === 'light' ? tags : ['color-contrast']
+        wrong.push(...(await readAxe(page, rules)).map((fault) => `${colorScheme}: ${fault}`))
         await saveScreenshot(page, `${name}-${colorScheme}`)
       }
       await page.emulateMedia({ colorScheme: 'light' })
@@ -215,6 +218,37 @@ function watch(page: Page, url: string, report: (text: string) => void): () => v
   }
   page.on('pageerror', onError).on('console', onMessage).on('request', onRequest)
   return () => page.off('pageerror', onError).off('console', onMessage).off('request', onRequest)
+}
+
+let axe: Promise<string> | undefined
+const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']
+
+interface AxeFault {
+  readonly id: string
+  readonly impact: string | null
+  readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
+}
+
+/** Faults that axe rates moderate but that make pages hard to navigate. */
+const alsoCounts: ReadonlySet<string> = new Set(['landmark-unique', 'landmark-no-duplicate-main', 'heading-order'])
+
+/**
+ * Without what no rule or message here needs: fetching style sheets, selectors of every element, frames. That is a
+ * third of the time.
+ */
+const axeOptions = { resultTypes: ['violations'], preload: false, selectors: false, elementRef: false, iframes: false }
+
+/** Serious and critical faults, each with its element. */
+async function readAxe(page: Page, rules: readonly string[]): Promise<string[]> {
+  axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  if (await page.evaluate<boolean>('globalThis.axe === undefined')) await page.evaluate(`${await axe};0`)
+  // The colours of a new theme appear with the next frame.
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+  const options = JSON.stringify({ ...axeOptions, runOnly: rules })
+  const found = await page.evaluate<AxeFault[]>(`axe.run(document, ${options}).then((result) => result.violations)`)
+  return found
+    .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || alsoCounts.has(id))
+    .flatMap((fault) => fault.nodes.map((node) => `${fault.id}: ${node.html} (${node.failureSummary ?? ''})`))
 }
 
 async function saveScreenshot(page: Page, name: string): Promise<void> {
