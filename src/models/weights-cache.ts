@@ -159,7 +159,7 @@ class DiskWeightsCache implements WeightsCache {
       await untilAborted(busy, options.signal)
       options.signal.throwIfAborted()
     }
-    if (await exists(this.#at(file))) return ok(undefined)
+    // Nothing is waited for until it is noted: two machines that ask at once would both download the file.
     const download = this.#download(workloadId, file, options)
     this.#downloads.set(
       file.sha256,
@@ -177,6 +177,7 @@ class DiskWeightsCache implements WeightsCache {
     file: File,
     { report, signal, inUse }: EnsureWeights & { readonly report: (bytes: number) => void },
   ): Promise<Result<void>> {
+    if (await exists(this.#at(file))) return ok(undefined)
     const partPath = `${this.#at(file)}.part`
     const room = this.#budget.open()
     try {
