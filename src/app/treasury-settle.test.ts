@@ -195,13 +195,13 @@ describe('settling', () => {
     const actor = await openAccount(ledger, 'many', usd('10'))
     const treasury = await ledger.startTreasury()
     const holdKey = await ledger.fill(treasury, actor, usd('5'))
-    const records = Array.from({ length: 4_100 }, () => ledger.recordOf(actor, holdKey, nanoUsdOf(1_000n)))
+    const records = Array.from({ length: 8_100 }, () => ledger.recordOf(actor, holdKey, nanoUsdOf(1_000n)))
     await treasury.settle(records)
     const { rows } = await sql<{ charges: bigint }>`
       select count(*) as charges from posting where account_id = ${actor.accountId} and kind = 'charge'`.execute(
       ledger.database.db,
     )
     expect(rows[0]?.charges).toBe(2n)
-    expect((await ledger.balances(actor)).held).toBe(nanoUsdOf(usd('5') - 4_100_000n))
+    expect((await ledger.balances(actor)).held).toBe(nanoUsdOf(usd('5') - 8_100_000n))
   })
 })
