@@ -94,6 +94,9 @@ export async function crashRun(makeCloud: (clock: Clock) => CrashCloud, kills: n
       child = await start()
     }
     cloud.server.chaos = undefined
+    // With few kills, all machines may have ended before they cost anything.
+    await customer.act()
+    await waitFor('a machine that costs something', () => cloud.bills().some(({ nanoUsd }) => nanoUsd > 0n))
     const running = await customer.countRunning()
     await customer.endAll()
     await waitFor(
