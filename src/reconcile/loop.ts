@@ -33,7 +33,7 @@ export interface Loops {
 const GATHER_MS = 10
 const DUE_EVERY_MS = 1_000
 /** The pause after a pass is this many times its duration, within this limit: with many rentals a loop takes no whole core. */
-const REST_FACTOR = 3
+const REST_FACTOR = 4
 const MAX_REST_MS = 5_000
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
