@@ -3,7 +3,17 @@
  * them. BERTH_BENCH_RENTALS sets how many.
  */
 import pg from 'pg'
-import { call, cpuMs, inParallel, median, readKey, residentMb, startServer, type Bench, type BenchServer } from './harness.ts'
+import {
+  call,
+  cpuMs,
+  inParallel,
+  median,
+  readKey,
+  residentMb,
+  startServer,
+  type Bench,
+  type BenchServer,
+} from './harness.ts'
 import { openAccounts } from './fixtures.ts'
 import { copyRentals } from './rental-copies.ts'
 
