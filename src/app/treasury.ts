@@ -8,7 +8,7 @@ import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/i
 import { limits } from '../base/limits.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { within } from '../base/within.ts'
-import type { InferenceRecord, Topped, Treasury } from '../domain/purse.ts'
+import { SETTLEMENT_RECORDS, type InferenceRecord, type Topped, type Treasury } from '../domain/purse.ts'
 import { writeAudit } from '../store/audit.ts'
 import { errorCode, transact, type Database, type Tx } from '../store/database.ts'
 import {
@@ -27,8 +27,7 @@ import { findSettled, prepareSettlement, settleRequests, type ShortPurse } from 
 const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
-/** Per transaction: others of the same accounts wait while it charges. */
-const SETTLE_RECORDS = 8_000
+/** Per transaction. */
 const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
 /** A dead network must not block an account: repeated calls count once. */
@@ -98,7 +97,7 @@ function* inBatches(records: readonly InferenceRecord[]): Generator<InferenceRec
   let chars = 0
   for (const record of records) {
     const more = (record.requestBody?.length ?? 0) + (record.responseBody?.length ?? 0)
-    if (batch.length > 0 && (batch.length === SETTLE_RECORDS || chars + more > SETTLE_BODY_CHARS)) {
+    if (batch.length > 0 && (batch.length === SETTLEMENT_RECORDS || chars + more > SETTLE_BODY_CHARS)) {
       yield batch
       batch = []
       chars = 0

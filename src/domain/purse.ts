@@ -15,6 +15,9 @@ export type Topped =
   /** The account (or the key's limit) has less than `needed`. */
   | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' | 'budget' }
 
+/** The most that is settled in one transaction: others of the same accounts wait while it charges. */
+export const SETTLEMENT_RECORDS = 8_000
+
 /** Implemented over the database. A rejection means that the database is unreachable. */
 export interface Treasury {
   /** Moves up to `wanted`, and at least `needed`, from the account into this gateway's purse. */

@@ -21,12 +21,12 @@ interface Generation {
 
 export class CostIndex {
   /** Oldest first. */
-  readonly #generations: Generation[] = [newGeneration()]
+  readonly #generations: Generation[] = []
 
   add(requestId: string, cost: KnownCost): void {
     let newest = this.#generations.at(-1)
     if (newest === undefined || newest.costs.size >= GENERATION_COSTS) {
-      newest = newGeneration()
+      newest = { costs: new Map(), unsettled: 0 }
       this.#generations.push(newest)
     }
     newest.costs.set(requestId, cost)
@@ -53,8 +53,4 @@ export class CostIndex {
     const unneeded = (oldest === -1 ? this.#generations.length - 1 : oldest) - SETTLED_GENERATIONS
     if (unneeded > 0) this.#generations.splice(0, unneeded)
   }
-}
-
-function newGeneration(): Generation {
-  return { costs: new Map(), unsettled: 0 }
 }

@@ -6,7 +6,7 @@
 import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { fail, type Failure, type Result } from '../contract/result.ts'
-import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
+import { SETTLEMENT_RECORDS, type InferenceRecord, type PurseOwner, type Treasury } from '../domain/purse.ts'
 import type { Journal, JournalEntry, JournalLog } from './journal.ts'
 import { CostIndex, type KnownCost } from './meter-costs.ts'
 import type { Purse } from './purse.ts'
@@ -19,8 +19,8 @@ import { Purses, type PurseTreasury } from './purses.ts'
  */
 const SETTLE_SOON_MS = 200
 const SETTLE_EVERY_MS = 2 * SECOND_MS
-/** Batch size; half a batch is settled at once, without waiting for the timer. */
-const SETTLE_RECORDS = 8_000
+/** This many are settled at once, without waiting for the timer. */
+const MANY_RECORDS = SETTLEMENT_RECORDS / 2
 const MAINTAIN_EVERY_MS = SECOND_MS
 const BEAT_EVERY_MS = 10 * SECOND_MS
 /** While the database is down. */
@@ -180,7 +180,7 @@ class MeterOfGateway implements Meter {
     this.#unsettled.push({ entry, purse: paidBy, cost, sinceMs: performance.now() })
     this.#unsettledBytes += entry.bytes
     const waiting = this.#unsettled.length
-    if (waiting === 1 || waiting === SETTLE_RECORDS / 2) this.#hasten()
+    if (waiting === 1 || waiting === MANY_RECORDS) this.#hasten()
   }
 
   costOf(requestId: string): KnownCost | undefined {
@@ -293,7 +293,7 @@ class MeterOfGateway implements Meter {
 
   #pauseMs(): number {
     if (this.#failures > 0) return BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length) - 1] ?? SECOND_MS
-    if (this.#unsettled.length >= SETTLE_RECORDS / 2) return 0
+    if (this.#unsettled.length >= MANY_RECORDS) return 0
     if (this.#unsettled.length === 0) return Math.max(MAINTAIN_EVERY_MS, this.#settleSoonMs)
     return Math.max(this.#settleSoonMs, this.#settledAt + this.#settleEveryMs - performance.now())
   }
@@ -309,7 +309,7 @@ class MeterOfGateway implements Meter {
     try {
       // Only the records present now: later ones make a better batch of their own.
       const waiting = this.#unsettled.length
-      for (let left = waiting; left > 0; left -= SETTLE_RECORDS) await this.#settleBatch(left)
+      for (let left = waiting; left > 0; left -= SETTLEMENT_RECORDS) await this.#settleBatch(left)
       if (waiting > 0) this.#settledAt = performance.now()
       const now = this.#clock.now()
       if (isDue(this.#maintainedAt, MAINTAIN_EVERY_MS, now)) {
@@ -330,7 +330,7 @@ class MeterOfGateway implements Meter {
   }
 
   async #settleBatch(most: number): Promise<void> {
-    const batch = this.#unsettled.slice(0, Math.min(most, SETTLE_RECORDS))
+    const batch = this.#unsettled.slice(0, Math.min(most, SETTLEMENT_RECORDS))
     // Sync first: a settled record must be on disk. If the disk fails, the database is the safer place.
     await this.#journal.sync()
     await this.#treasury.settle(batch.map(({ entry }) => entry.record))
