@@ -3,18 +3,10 @@
  * them. BERTH_BENCH_RENTALS sets how many.
  */
 import pg from 'pg'
-import {
-  call,
-  cpuMs,
-  inParallel,
-  median,
-  readKey,
-  residentMb,
-  startServer,
-  type Bench,
-  type BenchServer,
-} from './harness.ts'
+import { call, cpuMs, inParallel, median, readKey, startServer, type Bench, type BenchServer } from './harness.ts'
 import { openAccounts } from './fixtures.ts'
+import { pause } from './gateway/child.ts'
+import { watchMemory } from './gateway/memory.ts'
 import { copyRentals } from './rental-copies.ts'
 
 const RENTALS = Number.parseInt(process.env.BERTH_BENCH_RENTALS ?? '5000', 10)
@@ -26,7 +18,6 @@ const WIDTH = 32
 const ORDERED = Math.min(RENTALS, 1_000)
 const SETTLE_MS = 10_000
 const WATCH_MS = 30_000
-const LOOK_EVERY_MS = 500
 
 export const rentals: Bench = {
   name: 'rentals',
@@ -61,7 +52,8 @@ export const rentals: Bench = {
       const chargedBefore = await countCharged(client)
       const idleCpuBefore = cpuMs(server.pid)
       const databaseCpuBefore = cpuMs(server.postgresPid)
-      const residents = await watchMemory(server.pid)
+      // It rises and falls with the garbage of the passes, so one look says little.
+      const { samples } = await watchMemory(server.pid, pause(WATCH_MS))
       const idleCpuMs = cpuMs(server.pid) - idleCpuBefore
       const databaseCpuMs = cpuMs(server.postgresPid) - databaseCpuBefore
       const passes = await observePasses(server, operatorKey)
@@ -73,8 +65,8 @@ export const rentals: Bench = {
         { name: 'all Running after', value: runningMs / 1_000, unit: 's' },
         { name: 'CPU of the server a rental, create to Running', value: cpuPerRentalUs, unit: 'µs' },
         { name: `full reconcile pass over ${RENTALS}`, value: passSeconds, unit: 's', against: 'to reach: ≤ 2 s' },
-        { name: 'resident memory, median', value: median(residents), unit: 'MB', against: 'to reach: ≤ 600 MB' },
-        { name: 'resident memory, highest', value: Math.max(...residents), unit: 'MB' },
+        { name: 'resident memory, median', value: median(samples), unit: 'MB', against: 'to reach: ≤ 600 MB' },
+        { name: 'resident memory, highest', value: Math.max(...samples), unit: 'MB' },
         {
           name: 'CPU while they run',
           value: (idleCpuMs / WATCH_MS) * 100,
@@ -94,16 +86,6 @@ export const rentals: Bench = {
       await server.stop()
     }
   },
-}
-
-/** It rises and falls with the garbage of the passes, so one look says little. */
-async function watchMemory(pid: number): Promise<number[]> {
-  const residents: number[] = []
-  for (const endAt = performance.now() + WATCH_MS; performance.now() < endAt;) {
-    residents.push(residentMb(pid))
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
-  }
-  return residents
 }
 
 function range(length: number): number[] {
