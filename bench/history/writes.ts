@@ -9,6 +9,7 @@ import type { InferenceRecord } from '../../src/domain/purse.ts'
 import { newRequestId } from '../../src/gateway/call.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { cpuMs, median, type BenchServer } from '../harness.ts'
+import { settleRecords } from '../../src/domain/settlement.ts'
 
 const PAYING = 50
 const BATCH = 2_000
@@ -33,12 +34,12 @@ export async function measureWrites(server: BenchServer): Promise<number> {
     }
     const batchOf = (): InferenceRecord[] =>
       Array.from({ length: BATCH }, (_, n) => recordOf(purses[n % purses.length] ?? nobody))
-    await treasury.settle(batchOf())
+    await settleRecords(treasury, batchOf())
     const perRequestUs: number[] = []
     for (let round = 0; round < ROUNDS; round += 1) {
       const batches = Array.from({ length: BATCHES_PER_ROUND }, batchOf)
       const before = cpuMs(server.postgresPid)
-      for (const batch of batches) await treasury.settle(batch)
+      for (const batch of batches) await settleRecords(treasury, batch)
       perRequestUs.push(((cpuMs(server.postgresPid) - before) * 1_000) / (BATCH * BATCHES_PER_ROUND))
     }
     return median(perRequestUs)
@@ -74,7 +75,7 @@ function recordOf(payer: Pick<InferenceRecord, 'accountId' | 'apiKeyId' | 'holdK
     reason: null,
     streamed: false,
     units: { ...noUnits, inputTokens: 200, outputTokens: 60 },
-    cost: String(COST_NANO),
+    cost: nanoUsdOf(BigInt(COST_NANO)),
     firstByteMs: 80,
     totalMs: 900,
     traceId: randomBytes(16).toString('hex'),

@@ -26,6 +26,7 @@ import { insertReplica, moveReplica } from '../store/replica.ts'
 import type { Actor } from './app.ts'
 import { readDeploymentUsage, readEconomics } from './economics.ts'
 import { defaultRules } from './provider.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 type Supplier = { readonly accountId: string; readonly platformFeeBp: number }
 
@@ -103,7 +104,7 @@ async function serve(...requests: ReadonlyArray<readonly [endedAfterMs: number, 
       totalMs,
       units,
     })
-  await treasury.settle(requests.map(record))
+  await settleRecords(treasury, requests.map(record))
 }
 
 async function countHours(): Promise<void> {

@@ -9,6 +9,7 @@ import type { RequestFilter, RequestPlace } from '../store/request-log.ts'
 import type { Actor } from './app.ts'
 import { listRequests, readRequest, type RequestEntry } from './request-log.ts'
 import { makeTreasury } from './treasury.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 let ledger: TestLedger
 let actor: Actor
@@ -37,7 +38,7 @@ beforeAll(async () => {
     )
   }
   const treasury = makeTreasury({ database: ledger.database, clock: ledger.clock, gatewayId: 'gw' })
-  await treasury.settle(records)
+  await settleRecords(treasury, records)
 })
 afterAll(() => ledger.close())
 

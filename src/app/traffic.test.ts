@@ -3,9 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAccount } from '../../test/harness/ledger.ts'
 import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { addMs, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
-import { nanoUsdOf, sumUsd, usd } from '../base/money.ts'
+import { nanoUsdOf, sumUsd, usd, zeroUsd } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import { readTraffic } from './traffic.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 const MINUTES = 5
 const chat = { inputTokens: 100, cachedTokens: 30, outputTokens: 7, pixelSteps: 0, characters: 0 }
@@ -37,11 +38,17 @@ beforeAll(async () => {
   // Minute 1 stays empty. In minute 2: 20 of one model, the slowest of which failed.
   for (let n = 1; n <= 20; n += 1)
     record(addMs(first, 2 * MINUTE_MS + n), { model: 'b', totalMs: n * 10, firstByteMs: n })
-  record(addMs(first, 3 * MINUTE_MS - 1), { model: 'b', outcome: 'failed', status: 503, totalMs: 99_999, cost: '0' })
+  record(addMs(first, 3 * MINUTE_MS - 1), {
+    model: 'b',
+    outcome: 'failed',
+    status: 503,
+    totalMs: 99_999,
+    cost: zeroUsd,
+  })
   record(addMs(first, 3 * MINUTE_MS), { model: 'b', outcome: 'cut', totalMs: 88_888 })
   record(addMs(first, 3 * MINUTE_MS), { model: 'c', outcome: 'broken', totalMs: 77_777 })
   record(addMs(first, 4 * MINUTE_MS + 29 * SECOND_MS), { model: 'voice', operation: 'speech', units: spoken })
-  await treasury.settle(records)
+  await settleRecords(treasury, records)
 })
 afterAll(() => ledger.close())
 

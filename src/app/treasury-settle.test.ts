@@ -12,6 +12,7 @@ import { openDatabase, transact } from '../store/database.ts'
 import { countMonthRequests } from '../store/invoice.ts'
 import { lockAvailable, releaseExpiredHolds } from '../store/ledger.ts'
 import type { Actor } from './app.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 let ledger: PurseLedger
 beforeAll(async () => {
@@ -40,10 +41,10 @@ describe('settling', () => {
       ledger.recordOf(actor, holdKey, usd('0.125'), { model: 'small' }),
       ledger.recordOf(actor, null, zeroUsd, { outcome: 'failed', status: 503, reason: 'engine_failed' }),
     ]
-    await treasury.settle([...records, ...records])
-    await treasury.settle(records.slice(1))
+    await settleRecords(treasury, [...records, ...records])
+    await settleRecords(treasury, records.slice(1))
     // Several at once, and in another order.
-    await Promise.all([1, 2, 3, 4].map((n) => treasury.settle(n % 2 === 0 ? records : records.toReversed())))
+    await Promise.all([1, 2, 3, 4].map((n) => settleRecords(treasury, n % 2 === 0 ? records : records.toReversed())))
 
     expect(await ledger.balances(actor)).toEqual({ available: usd('8'), held: usd('1.125'), earnings: 0n })
     const charges = await sql<{ model: string; memo: string; nano: bigint; api_key_id: string }>`
@@ -72,11 +73,11 @@ describe('settling', () => {
       { subject: holdKey, detail: { gateway: `${ledger.gatewayIds.at(-1)}`, amountUsd: '0.600000000' } },
     ])
 
-    await treasury.settle([late[0] ?? ledger.recordOf(actor, null, zeroUsd)])
+    await settleRecords(treasury, [late[0] ?? ledger.recordOf(actor, null, zeroUsd)])
     expect(await ledger.balances(actor)).toMatchObject({ available: usd('0.8'), held: 0n })
     // Most of the money has been spent since.
     await ledger.fill(await ledger.startTreasury(), actor, usd('0.7'))
-    await treasury.settle(late)
+    await settleRecords(treasury, late)
     expect(await ledger.balances(actor)).toMatchObject({ available: 0n, held: usd('0.7') })
     const [overdrawn, before] = await ledger.audits('purse.overdrawn', actor.accountId)
     expect(before?.detail).toMatchObject({ missingUsd: '0.200000000', borneByTheHouseUsd: '0.000000000' })
@@ -94,7 +95,10 @@ describe('settling', () => {
     const actor = await openAccount(ledger, 'restored', usd('1'))
     const treasury = await ledger.startTreasury()
     const holds = [`purse:lost:${actor.accountId}`, `purse:lost:${actor.accountId}:${actor.keyId}`]
-    await treasury.settle(holds.map((holdKey) => ledger.recordOf(actor, holdKey, usd('0.3'))))
+    await settleRecords(
+      treasury,
+      holds.map((holdKey) => ledger.recordOf(actor, holdKey, usd('0.3'))),
+    )
     expect(await ledger.balances(actor)).toMatchObject({ available: usd('0.4'), held: 0n })
     const purses = await ledger.database.db.selectFrom('purse').selectAll().where('hold_key', 'in', holds).execute()
     expect(new Set(purses.map((purse) => purse.api_key_id))).toEqual(new Set([actor.keyId, null]))
@@ -112,7 +116,7 @@ describe('settling', () => {
     const thief = ledger.recordOf(await openAccount(ledger, 'thief', usd('1')), holdKey, usd('0.01'))
     const unpaid = ledger.recordOf(actor, null, usd('0.01'))
     const astray = ledger.recordOf(actor, 'rental:1', usd('0.01'))
-    await treasury.settle([...good.slice(0, 4), stranger, thief, unpaid, astray, ...good.slice(4)])
+    await settleRecords(treasury, [...good.slice(0, 4), stranger, thief, unpaid, astray, ...good.slice(4)])
     expect(await ledger.balances(actor)).toMatchObject({ held: usd('0.91') })
     const audited = await ledger.audits('request.not_settled')
     expect(new Set(audited.map((row) => row.subject))).toEqual(
@@ -140,13 +144,13 @@ describe('settling', () => {
     const [one, second] = [await ledger.startTreasury(database), await ledger.startTreasury(database)]
     for (let round = 0; round < 3; round += 1) {
       const same = Array.from({ length: 1_000 }, () => ledger.recordOf(idler, null, zeroUsd))
-      await Promise.all([one.settle(same), second.settle(same.toReversed())])
+      await Promise.all([settleRecords(one, same), settleRecords(second, same.toReversed())])
     }
     for (let round = 0; round < 8; round += 1) {
       for (const [g, treasury] of treasuries.entries()) {
         const keys = holdKeys[g] ?? []
         const records = actors.map((actor, n) => ledger.recordOf(actor, keys[n] ?? null, usd('0.01')))
-        work.push(treasury.settle(round % 2 === 0 ? records : records.toReversed()))
+        work.push(settleRecords(treasury, round % 2 === 0 ? records : records.toReversed()))
         work.push(treasury.renew(round % 2 === 0 ? keys : keys.toReversed()))
         // By their names the tenth account comes before the third.
         work.push(transact(database, (tx) => lockAvailable(tx, [ids[2] ?? '', ids[10] ?? ''])))
@@ -173,7 +177,7 @@ describe('settling', () => {
     const holdKey = await ledger.fill(treasury, actor, usd('0.5'))
     const answered = ledger.recordOf(actor, holdKey, usd('0.1'))
     const failed = ledger.recordOf(actor, null, zeroUsd, { outcome: 'failed', units: noUnits })
-    await treasury.settle([answered, failed])
+    await settleRecords(treasury, [answered, failed])
     const { db } = ledger.database
     const costs = await readRequestCosts(db, actor.accountId, [answered.requestId, failed.requestId])
     expect(new Map(costs.map((one) => [one.requestId, one.cost]))).toEqual(
@@ -196,7 +200,7 @@ describe('settling', () => {
     const treasury = await ledger.startTreasury()
     const holdKey = await ledger.fill(treasury, actor, usd('5'))
     const records = Array.from({ length: 8_100 }, () => ledger.recordOf(actor, holdKey, nanoUsdOf(1_000n)))
-    await treasury.settle(records)
+    await settleRecords(treasury, records)
     const { rows } = await sql<{ charges: bigint }>`
       select count(*) as charges from posting where account_id = ${actor.accountId} and kind = 'charge'`.execute(
       ledger.database.db,

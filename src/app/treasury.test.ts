@@ -18,6 +18,7 @@ import { lockAvailable, releaseExpiredHolds } from '../store/ledger.ts'
 import { lockOrderFacts } from '../store/order.ts'
 import { topUpPurse } from '../store/purse.ts'
 import type { GatewayTreasury } from './treasury.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 let ledger: PurseLedger
 beforeAll(async () => {
@@ -91,7 +92,7 @@ describe('topping up', () => {
 
     // Spent and held money count the same; released money is available again.
     const holdKey = `purse:${ledger.gatewayIds.at(-2)}:${actor.accountId}:${actor.keyId}`
-    await one.settle([ledger.recordOf(actor, holdKey, usd('0.05'))])
+    await settleRecords(one, [ledger.recordOf(actor, holdKey, usd('0.05'))])
     expect(await ask(other, '1', '0.03')).toMatchObject({ kind: 'insufficient', why: 'key_limit' })
     await one.giveBack(holdKey, usd('0.1'))
     expect(await ask(other, '1', '0.03')).toMatchObject({ kind: 'granted', amount: usd('0.12') })
@@ -107,7 +108,7 @@ describe('topping up', () => {
     const treasury = await ledger.startTreasury()
     await ledger.limitKey(actor, { monthly: usd('1'), total: usd('1.5') })
     const holdKey = await ledger.fill(treasury, actor, usd('1'), purseOfKey(actor))
-    await treasury.settle([ledger.recordOf(actor, holdKey, usd('0.8'))])
+    await settleRecords(treasury, [ledger.recordOf(actor, holdKey, usd('0.8'))])
     expect((await treasury.topUp(purseOfKey(actor), { wanted: usd('1'), needed: usd('0.1') })).kind).toBe(
       'insufficient',
     )

@@ -8,7 +8,8 @@ import { addMs, MINUTE_MS, SECOND_MS, type Clock, type Instant } from '../base/i
 import { limits } from '../base/limits.ts'
 import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { within } from '../base/within.ts'
-import { SETTLEMENT_RECORDS, type InferenceRecord, type Topped, type Treasury } from '../domain/purse.ts'
+import type { InferenceRecord, Topped, Treasury } from '../domain/purse.ts'
+import { recordsOf, settlementsOf, type Settlement } from '../domain/settlement.ts'
 import { writeAudit } from '../store/audit.ts'
 import { errorCode, transact, type Database, type Tx } from '../store/database.ts'
 import {
@@ -21,14 +22,12 @@ import {
   topUpPurse,
   type TopUp,
 } from '../store/purse.ts'
-import { findSettled, prepareSettlement, settleRequests, type ShortPurse } from '../store/settlement.ts'
+import { findSettled, settleRequests, type ShortPurse } from '../store/settlement.ts'
 
 /** How long a purse outlives a gateway that disappears. */
 const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
 const GATEWAY_LIVES_MS = 30 * SECOND_MS
-/** Per transaction. */
-const SETTLE_BODY_CHARS = 8_388_608
 const RELEASE_BATCH = 200
 /** A dead network must not block an account: repeated calls count once. */
 const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS
@@ -60,10 +59,7 @@ export function makeTreasury(options: { database: Database; clock: Clock; gatewa
       const topped = topUpPurse(db, gatewayId, owner, { wanted, needed, now, expiresAt })
       return toppedOf(await within(ANSWER_MS, topped, LATE), expiresAt)
     },
-    settle: async (records) => {
-      for (const batch of inBatches(once(records)))
-        await within(ANSWER_MS, settleBatch(database, gatewayId, batch), LATE)
-    },
+    settle: (settlement) => within(ANSWER_MS, settleBatch(database, gatewayId, settlement), LATE),
     giveBack: async (holdKey, amount) => giveBackPurse(db, holdKey, amount, times()),
     renew: async (holdKeys) => {
       const { now, expiresAt } = times()
@@ -85,31 +81,7 @@ function toppedOf(topped: TopUp, expiresAt: Instant): Topped {
   return { kind: 'granted', holdKey: topped.hold_key, amount: topped.amount, expiresAt }
 }
 
-/** Without repetitions, in the order of their ids: two settlements of the same requests wait for each other. */
-function once(records: readonly InferenceRecord[]): InferenceRecord[] {
-  const sorted = records.toSorted((a, b) => (a.requestId < b.requestId ? -1 : a.requestId > b.requestId ? 1 : 0))
-  return sorted.filter(({ requestId }, place) => requestId !== sorted[place - 1]?.requestId)
-}
-
-/** Includes bodies: a batch is one statement. */
-function* inBatches(records: readonly InferenceRecord[]): Generator<InferenceRecord[]> {
-  let batch: InferenceRecord[] = []
-  let chars = 0
-  for (const record of records) {
-    const more = (record.requestBody?.length ?? 0) + (record.responseBody?.length ?? 0)
-    if (batch.length > 0 && (batch.length === SETTLEMENT_RECORDS || chars + more > SETTLE_BODY_CHARS)) {
-      yield batch
-      batch = []
-      chars = 0
-    }
-    batch.push(record)
-    chars += more
-  }
-  if (batch.length > 0) yield batch
-}
-
-async function settleBatch(database: Database, gatewayId: string, batch: readonly InferenceRecord[]): Promise<void> {
-  const settlement = await prepareSettlement(batch)
+async function settleBatch(database: Database, gatewayId: string, settlement: Settlement): Promise<void> {
   try {
     await transact(database, async (tx) => {
       const expiresAt = addMs(tx.clock.now(), PURSE_LIVES_MS)
@@ -119,20 +91,17 @@ async function settleBatch(database: Database, gatewayId: string, batch: readonl
   } catch (error) {
     const why = refusalOf(error)
     if (why === undefined) throw error
-    const settled = errorCode(error) === UNIQUE_VIOLATION ? await findSettled(database.db, batch) : new Set<string>()
-    if (settled.size > 0) {
-      const rest = batch.filter((record) => !settled.has(record.requestId))
-      if (rest.length > 0) await settleBatch(database, gatewayId, rest)
-      return
-    }
-    const [first] = batch
-    if (batch.length === 1 && first !== undefined) {
+    const records = recordsOf(settlement)
+    const settled = errorCode(error) === UNIQUE_VIOLATION ? await findSettled(database.db, records) : new Set<string>()
+    const rest = settled.size === 0 ? records : records.filter((record) => !settled.has(record.requestId))
+    const [first] = rest
+    if (settled.size === 0 && rest.length === 1 && first !== undefined) {
       await transact(database, (tx) => auditRejected(tx, gatewayId, first, why))
       return
     }
-    const middle = Math.ceil(batch.length / 2)
-    await settleBatch(database, gatewayId, batch.slice(0, middle))
-    await settleBatch(database, gatewayId, batch.slice(middle))
+    const middle = settled.size === 0 ? Math.ceil(rest.length / 2) : rest.length
+    for (const part of [rest.slice(0, middle), rest.slice(middle)])
+      for (const smaller of settlementsOf(part)) await settleBatch(database, gatewayId, smaller)
   }
 }
 
@@ -165,6 +134,6 @@ async function auditRejected(tx: Tx, gatewayId: string, record: InferenceRecord,
     action: 'request.not_settled',
     subject: record.requestId,
     reason: why,
-    detail: { gateway: gatewayId, record: kept },
+    detail: { gateway: gatewayId, record: { ...kept, cost: kept.cost.toString() } },
   })
 }

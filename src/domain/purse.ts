@@ -2,6 +2,7 @@
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { InferenceUnits } from './inference.ts'
+import type { Settlement } from './settlement.ts'
 
 /** The owner of a purse: the account, or one key with a spending limit. */
 export interface PurseOwner {
@@ -15,22 +16,19 @@ export type Topped =
   /** The account (or the key's limit) has less than `needed`. */
   | { readonly kind: 'insufficient'; readonly why: 'balance' | 'key_limit' | 'budget' }
 
-/** The most that is settled in one transaction: others of the same accounts wait while it charges. */
-export const SETTLEMENT_RECORDS = 8_000
-
 /** Implemented over the database. A rejection means that the database is unreachable. */
 export interface Treasury {
   /** Moves up to `wanted`, and at least `needed`, from the account into this gateway's purse. */
   topUp(owner: PurseOwner, amounts: { wanted: NanoUsd; needed: NanoUsd }): Promise<Topped>
   /** Writes costs and log, charges the purses. Each request id counts once, however often it is sent. */
-  settle(records: readonly InferenceRecord[]): Promise<void>
+  settle(settlement: Settlement): Promise<void>
   /** Returns `amount` from a purse to the account, and extends the rest. */
   giveBack(holdKey: string, amount: NanoUsd): Promise<void>
   /** Keeps purses in use from expiring. */
   renew(holdKeys: readonly string[]): Promise<Instant>
 }
 
-/** A finished request, as written to the journal and the database. JSON-safe, with money as decimal text. */
+/** A finished request, as written to the journal and the database. */
 export interface InferenceRecord {
   readonly requestId: string
   readonly accountId: string
@@ -46,8 +44,7 @@ export interface InferenceRecord {
   readonly reason: string | null
   readonly streamed: boolean
   readonly units: InferenceUnits
-  /** nano-USD as decimal text. */
-  readonly cost: string
+  readonly cost: NanoUsd
   readonly firstByteMs: number | null
   readonly totalMs: number
   readonly traceId: string

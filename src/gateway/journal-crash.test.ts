@@ -4,7 +4,15 @@ import * as fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
-import { makeFolder, names, onlySegment, openJournal, replay, writeRecords } from '../../test/harness/journal.ts'
+import {
+  appendTo,
+  makeFolder,
+  names,
+  onlySegment,
+  openJournal,
+  replay,
+  writeRecords,
+} from '../../test/harness/journal.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
 describe('damage', () => {
@@ -71,7 +79,7 @@ describe('a full disk', () => {
     await writeRecords(journal, ['before'])
     disk.isFull = true
     const seen: string[] = []
-    const append = (requestId: string) => journal.append(inferenceRecord({ requestId }), () => seen.push(requestId))
+    const append = (requestId: string) => appendTo(journal, inferenceRecord({ requestId }), () => seen.push(requestId))
     append('a')
     await waitFor('the fault', () => journal.isFailing)
     append('b')
@@ -93,8 +101,8 @@ describe('a full disk', () => {
     const { journal } = openJournal(dir, { write: writeTo })
     disk.isFull = true
     const seen: string[] = []
-    const entry = journal.append(inferenceRecord({ requestId: 'a' }), () => seen.push('a'))
-    journal.append(inferenceRecord({ requestId: 'b' }), () => seen.push('b'))
+    const entry = appendTo(journal, inferenceRecord({ requestId: 'a' }), () => seen.push('a'))
+    appendTo(journal, inferenceRecord({ requestId: 'b' }), () => seen.push('b'))
     await waitFor('the fault', () => journal.isFailing)
     journal.settle(entry)
     expect(seen).toEqual(['a'])
@@ -102,7 +110,7 @@ describe('a full disk', () => {
     await waitFor('the rest', () => seen.length === 2)
 
     disk.isFull = true
-    const last = journal.append(inferenceRecord({ requestId: 'c' }), () => seen.push('c'))
+    const last = appendTo(journal, inferenceRecord({ requestId: 'c' }), () => seen.push('c'))
     await waitFor('the fault', () => journal.isFailing)
     journal.settle(last)
     disk.isFull = false
@@ -118,6 +126,7 @@ describe('kill -9', () => {
   const writer = `
     import * as fs from 'node:fs'
     import { Journal } from '${path.resolve('src/gateway/journal.ts')}'
+    import { SettlementBatch } from '${path.resolve('src/domain/settlement.ts')}'
     import { inferenceRecord } from '${path.resolve('test/harness/ended-request.ts')}'
     const [dir, seenPath, round] = process.argv.slice(1)
     const seen = fs.openSync(seenPath, 'a')
@@ -128,7 +137,8 @@ describe('kill -9', () => {
       const size = 1 + (count * 7) % 40
       for (let n = 0; n < size; n += 1) {
         const requestId = round + '.' + (count += 1)
-        const entry = journal.append(inferenceRecord({ requestId, cost: String(count) }), () => {
+        const line = new SettlementBatch().add(inferenceRecord({ requestId, cost: BigInt(count) }))
+        const entry = journal.append(requestId, line, () => {
           fs.writeSync(seen, 'done ' + requestId + '\\n')
           if (Number(requestId.split('.')[1]) % 500 !== 0) return
           fs.writeSync(seen, 'settled ' + requestId + '\\n')

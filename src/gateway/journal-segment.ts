@@ -1,12 +1,14 @@
 /**
- * The files of the journal. A record is one line: eight hex digits of its checksum, a space, JSON. A line torn by a crash
+ * The files of the journal. A record is one line: eight hex digits of its checksum, a space, its text. A line torn by a crash
  * at the end of a file was never acknowledged and is skipped; a line in the middle with a wrong checksum is reported as
  * damaged, and reading continues after it.
  */
 import { readdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
+import { nanoUsdOf } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
+import { readRecord } from '../domain/settlement.ts'
 
 const NEW_LINE = 10
 const CHECK_CHARS = 9
@@ -75,17 +77,18 @@ export async function* readLines(path: string, from: number): AsyncGenerator<Seg
 
 function lineOf(line: Buffer, end: number): SegmentLine {
   const text = checkedText(line.toString('utf8'))
-  const record = text === undefined ? undefined : recordOf(text)
+  const record = text === undefined ? undefined : (readRecord(text) ?? readJson(text))
   return record === undefined
     ? { kind: 'damaged', text: line, end }
     : { kind: 'record', record, bytes: line.length + 1, end }
 }
 
-function recordOf(text: string): InferenceRecord | undefined {
+/** Records were JSON before version 0.2, and an upgrade may find some. */
+function readJson(text: string): InferenceRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
     const isRecord = typeof value === 'object' && value !== null && 'requestId' in value && 'cost' in value
-    return isRecord ? (value as InferenceRecord) : undefined
+    return isRecord ? { ...(value as InferenceRecord), cost: nanoUsdOf(BigInt(String(value.cost))) } : undefined
   } catch {
     return undefined
   }

@@ -7,6 +7,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import {
+  appendTo,
   makeFolder,
   names,
   onlySegment,
@@ -18,6 +19,8 @@ import {
 } from '../../test/harness/journal.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import type { JournalEntry } from './journal.ts'
+import { withChecksum } from './journal-segment.ts'
+import { nanoUsdOf } from '../base/money.ts'
 
 describe('writing', () => {
   test('writes the records of one turn with one call, then runs their continuations in order', async () => {
@@ -33,7 +36,7 @@ describe('writing', () => {
     const linesThen: number[] = []
     await new Promise<void>((resolve) => {
       for (const requestId of names(100)) {
-        journal.append(inferenceRecord({ requestId }), () => {
+        appendTo(journal, inferenceRecord({ requestId }), () => {
           seen.push(requestId)
           linesThen.push(fs.readFileSync(onlySegment(dir), 'utf8').split('\n').length - 1)
           if (seen.length === 100) resolve()
@@ -49,10 +52,10 @@ describe('writing', () => {
   test('a continuation that throws does not stop the others', async () => {
     const { journal, reported } = openJournal(makeFolder())
     await new Promise<void>((resolve) => {
-      journal.append(inferenceRecord({ requestId: 'bad' }), () => {
+      appendTo(journal, inferenceRecord({ requestId: 'bad' }), () => {
         throw new Error('a bug')
       })
-      journal.append(inferenceRecord({ requestId: 'good' }), resolve)
+      appendTo(journal, inferenceRecord({ requestId: 'good' }), resolve)
     })
     expect(reported.map((one) => one.level)).toEqual(['error'])
   })
@@ -65,21 +68,21 @@ describe('writing', () => {
     const requests = await new Promise<Array<WeakRef<object>>>((resolve) => {
       const request = { body: 'x'.repeat(1_000) }
       const append = (): void =>
-        void entries.push(journal.append(inferenceRecord({ requestId: 'a' }), () => resolve([new WeakRef(request)])))
+        void entries.push(appendTo(journal, inferenceRecord({ requestId: 'a' }), () => resolve([new WeakRef(request)])))
       append()
     })
     await waitFor('the request to be collected', () => {
       collect()
       return requests[0]?.deref() === undefined
     })
-    expect(entries.map(({ record }) => record.requestId)).toEqual(['a'])
+    expect(entries.map(({ requestId }) => requestId)).toEqual(['a'])
   })
 
   test('sync flushes everything appended before it, also during another sync', async () => {
     const dir = makeFolder()
     const { journal } = openJournal(dir)
     let done = 0
-    const append = (requestId: string) => journal.append(inferenceRecord({ requestId }), () => (done += 1))
+    const append = (requestId: string) => appendTo(journal, inferenceRecord({ requestId }), () => (done += 1))
     append('a')
     const first = journal.sync()
     append('b')
@@ -99,10 +102,12 @@ describe('replay', () => {
       requestId: 'whole',
       reason: 'naïve\n“text”',
       requestBody: 'v1.x',
-      cost: '123456',
+      firstByteMs: 12,
+      totalMs: 80,
+      cost: nanoUsdOf(123456n),
     })
     const { journal } = openJournal(dir)
-    await new Promise<void>((resolve) => void journal.append(written, resolve))
+    await new Promise<void>((resolve) => void appendTo(journal, written, resolve))
     await writeRecords(journal, names(2_500))
     await journal.close()
     const batches: number[] = []
@@ -114,6 +119,21 @@ describe('replay', () => {
     expect(found[0]).toEqual(written)
     expect(found.map((record) => record.requestId)).toEqual(['whole', ...names(2_500)])
     expect(batches).toEqual([1_000, 1_000, 501])
+  })
+
+  test('reads the JSON of earlier versions', async () => {
+    const dir = makeFolder()
+    const record = inferenceRecord({
+      requestId: 'old',
+      holdKey: 'purse:gw:acc',
+      cost: nanoUsdOf(42n),
+      requestBody: 'v1.x',
+    })
+    const text = JSON.stringify({ ...record, cost: '42' })
+    fs.writeFileSync(path.join(dir, '000000000001.log'), withChecksum(text))
+    const found = []
+    for await (const batch of openJournal(dir).journal.replay()) found.push(...batch)
+    expect(found).toEqual([record])
   })
 
   test('skips settled records, across segments, restarts and an unsettled batch', async () => {
@@ -167,7 +187,7 @@ describe('replay', () => {
 
   test('deletes settled segments', async () => {
     const dir = makeFolder()
-    const { journal } = openJournal(dir, { segmentBytes: 4_096 })
+    const { journal } = openJournal(dir, { segmentBytes: 1_024 })
     const entries: JournalEntry[] = []
     for (const id of names(40)) entries.push(...(await writeRecords(journal, [id])))
     const before = segmentsOf(dir).length

@@ -47,7 +47,7 @@ export interface JournalOptions {
 
 /** A record that is not settled yet. */
 export interface JournalEntry {
-  readonly record: InferenceRecord
+  readonly requestId: string
   readonly bytes: number
 }
 
@@ -115,10 +115,10 @@ export class Journal {
   }
 
   /** `done` runs once the record is written, together with all others of this turn of the event loop. */
-  append(record: InferenceRecord, done: () => void): JournalEntry {
+  append(requestId: string, text: string, done: () => void): JournalEntry {
     if (this.#isClosed) throw new Error('the journal is closed')
-    const line = withChecksum(JSON.stringify(record))
-    const entry: Appended = { record, bytes: Buffer.byteLength(line), line, done, segment: 0, end: 0 }
+    const line = withChecksum(text)
+    const entry: Appended = { requestId, bytes: Buffer.byteLength(line), line, done, segment: 0, end: 0 }
     this.#pending.push(entry)
     if (!this.#isFailing) this.#flushing ??= setImmediate(() => this.#flush())
     return entry
@@ -293,7 +293,7 @@ export class Journal {
     try {
       done?.()
     } catch (error) {
-      this.#log.error({ err: error, requestId: entry.record.requestId }, 'the continuation of a journal record failed')
+      this.#log.error({ err: error, requestId: entry.requestId }, 'the continuation of a journal record failed')
     }
   }
 

@@ -4,9 +4,10 @@
  * later.
  */
 import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
-import { maxUsd, minUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { maxUsd, minUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { fail, type Failure, type Result } from '../contract/result.ts'
-import { SETTLEMENT_RECORDS, type InferenceRecord, type PurseOwner, type Treasury } from '../domain/purse.ts'
+import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
+import { SETTLEMENT_RECORDS, SettlementBatch, settleRecords } from '../domain/settlement.ts'
 import type { Journal, JournalEntry, JournalLog } from './journal.ts'
 import { CostIndex, type KnownCost } from './meter-costs.ts'
 import type { Purse } from './purse.ts'
@@ -59,7 +60,7 @@ export interface Reservation {
 }
 
 /** A finished request. Its cost is capped by its reservation. */
-export type EndedCall = Omit<InferenceRecord, 'holdKey' | 'cost'> & { readonly cost: NanoUsd }
+export type EndedCall = Omit<InferenceRecord, 'holdKey'>
 
 export interface MeterFigures {
   readonly unsettled: number
@@ -96,12 +97,15 @@ export interface Meter {
   close(): Promise<void>
 }
 
+/** Requests that are settled together. */
 interface Unsettled {
-  readonly entry: JournalEntry
-  /** undefined: it cost nothing. */
-  readonly purse: Purse | undefined
-  readonly cost: NanoUsd
+  readonly batch: SettlementBatch
   readonly sinceMs: number
+  readonly spent: Map<Purse, { cost: NanoUsd; requests: number }>
+  requests: number
+  bytes: number
+  /** In the journal. */
+  last: JournalEntry
 }
 
 export function makeMeter(options: MeterOptions): Meter {
@@ -121,7 +125,11 @@ class MeterOfGateway implements Meter {
   readonly #recover: MeterOptions['recover']
   readonly #purses: Purses
   readonly #costs = new CostIndex()
-  #unsettled: Unsettled[] = []
+  /** Oldest first. */
+  readonly #batches: Unsettled[] = []
+  /** The last of them, while requests are added to it. */
+  #open: Unsettled | undefined
+  #unsettled = 0
   #unsettledBytes = 0
   #settled = 0
   #settleFailures = 0
@@ -173,14 +181,10 @@ class MeterOfGateway implements Meter {
     const cost = maxUsd(zeroUsd, minUsd(call.cost, reservation?.amount ?? zeroUsd))
     if (cost < call.cost) this.#cappedCosts += 1
     const purse = reservation === undefined ? undefined : this.#purses.end(reservation, cost)
-    const record = this.#recordOf(call, cost, purse)
-    const entry = this.#journal.append(record, done)
-    this.#costs.add(record.requestId, { accountId: record.accountId, cost })
     const paidBy = cost > 0n ? purse : undefined
-    this.#unsettled.push({ entry, purse: paidBy, cost, sinceMs: performance.now() })
-    this.#unsettledBytes += entry.bytes
-    const waiting = this.#unsettled.length
-    if (waiting === 1 || waiting === MANY_RECORDS) this.#hasten()
+    this.#record(this.#recordOf(call, cost, paidBy), paidBy, done)
+    this.#costs.add(call.requestId, { accountId: call.accountId, cost })
+    if (this.#unsettled === 1 || this.#unsettled === MANY_RECORDS) this.#hasten()
   }
 
   costOf(requestId: string): KnownCost | undefined {
@@ -188,9 +192,9 @@ class MeterOfGateway implements Meter {
   }
 
   figures(): MeterFigures {
-    const oldest = this.#unsettled[0]
+    const [oldest] = this.#batches
     return {
-      unsettled: this.#unsettled.length,
+      unsettled: this.#unsettled,
       unsettledBytes: this.#unsettledBytes,
       settleLagMs: oldest === undefined ? 0 : performance.now() - oldest.sinceMs,
       settled: this.#settled,
@@ -206,7 +210,7 @@ class MeterOfGateway implements Meter {
 
   async start(): Promise<void> {
     await this.#treasury.registerGateway()
-    for await (const batch of this.#journal.replay()) await this.#treasury.settle(batch)
+    for await (const batch of this.#journal.replay()) await settleRecords(this.#treasury, batch)
     await this.#recover?.()
     // Everything that the earlier run spent is settled; the rest of its purses goes back to the customers.
     await this.#treasury.releaseOwnPurses()
@@ -233,13 +237,13 @@ class MeterOfGateway implements Meter {
     })
     await Promise.race([this.#settleAll(), isLate])
     clearTimeout(late)
-    const records = this.#unsettled.length
+    const records = this.#unsettled
     if (records > 0) this.#log.warn({ records }, 'unsettled requests stay in the journal until the next start')
   }
 
   async #settleAll(): Promise<void> {
     await this.#passing
-    while (this.#unsettled.length > 0 && !this.#isGivingUp) {
+    while (this.#unsettled > 0 && !this.#isGivingUp) {
       await this.pass()
       if (this.#failures > 0) await new Promise((resolve) => setTimeout(resolve, BACK_OFF_MS[0]))
     }
@@ -248,16 +252,43 @@ class MeterOfGateway implements Meter {
 
   #refusal(): Failure | undefined {
     if (this.#journal.isFailing) return cannotRecord()
-    const isFull = this.#unsettled.length >= this.#unsettledRecords || this.#unsettledBytes >= MAX_UNSETTLED_BYTES
+    const isFull = this.#unsettled >= this.#unsettledRecords || this.#unsettledBytes >= MAX_UNSETTLED_BYTES
     return isFull ? cannotRecord() : undefined
   }
 
-  #recordOf(call: EndedCall, cost: NanoUsd, purse: Purse | undefined): InferenceRecord {
+  #record(record: InferenceRecord, paidBy: Purse | undefined, done: () => void): void {
+    const open = this.#open
+    const batch = open?.batch ?? new SettlementBatch()
+    const entry = this.#journal.append(record.requestId, batch.add(record), done)
+    const to = open ?? this.#openBatch(batch, entry)
+    to.last = entry
+    to.requests += 1
+    to.bytes += entry.bytes
+    this.#unsettled += 1
+    this.#unsettledBytes += entry.bytes
+    if (batch.isFull) this.#open = undefined
+    if (paidBy === undefined) return
+    const spent = to.spent.get(paidBy)
+    if (spent === undefined) to.spent.set(paidBy, { cost: record.cost, requests: 1 })
+    else {
+      spent.cost = nanoUsdOf(spent.cost + record.cost)
+      spent.requests += 1
+    }
+  }
+
+  #openBatch(batch: SettlementBatch, last: JournalEntry): Unsettled {
+    const open = { batch, sinceMs: performance.now(), spent: new Map(), requests: 0, bytes: 0, last }
+    this.#batches.push(open)
+    this.#open = open
+    return open
+  }
+
+  #recordOf(call: EndedCall, cost: NanoUsd, paidBy: Purse | undefined): InferenceRecord {
     return {
       requestId: call.requestId,
       accountId: call.accountId,
       apiKeyId: call.apiKeyId,
-      holdKey: cost > 0n ? (purse?.holdKey ?? null) : null,
+      holdKey: paidBy?.holdKey ?? null,
       operation: call.operation,
       model: call.model,
       deployment: call.deployment,
@@ -267,10 +298,9 @@ class MeterOfGateway implements Meter {
       reason: call.reason,
       streamed: call.streamed,
       units: call.units,
-      cost: cost.toString(),
-      // Whole milliseconds are what is kept, and much cheaper to write.
-      firstByteMs: call.firstByteMs === null ? null : Math.round(call.firstByteMs),
-      totalMs: Math.round(call.totalMs),
+      cost,
+      firstByteMs: call.firstByteMs,
+      totalMs: call.totalMs,
       traceId: call.traceId,
       requestBody: this.#sealed(call.requestBody),
       responseBody: this.#sealed(call.responseBody),
@@ -293,8 +323,8 @@ class MeterOfGateway implements Meter {
 
   #pauseMs(): number {
     if (this.#failures > 0) return BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length) - 1] ?? SECOND_MS
-    if (this.#unsettled.length >= MANY_RECORDS) return 0
-    if (this.#unsettled.length === 0) return Math.max(MAINTAIN_EVERY_MS, this.#settleSoonMs)
+    if (this.#unsettled >= MANY_RECORDS) return 0
+    if (this.#unsettled === 0) return Math.max(MAINTAIN_EVERY_MS, this.#settleSoonMs)
     return Math.max(this.#settleSoonMs, this.#settledAt + this.#settleEveryMs - performance.now())
   }
 
@@ -308,9 +338,9 @@ class MeterOfGateway implements Meter {
   async #pass(): Promise<void> {
     try {
       // Only the records present now: later ones make a better batch of their own.
-      const waiting = this.#unsettled.length
-      for (let left = waiting; left > 0; left -= SETTLEMENT_RECORDS) await this.#settleBatch(left)
-      if (waiting > 0) this.#settledAt = performance.now()
+      const waiting = [...this.#batches]
+      for (const batch of waiting) await this.#settle(batch)
+      if (waiting.length > 0) this.#settledAt = performance.now()
       const now = this.#clock.now()
       if (isDue(this.#maintainedAt, MAINTAIN_EVERY_MS, now)) {
         await this.#purses.maintain()
@@ -329,20 +359,20 @@ class MeterOfGateway implements Meter {
     }
   }
 
-  async #settleBatch(most: number): Promise<void> {
-    const batch = this.#unsettled.slice(0, Math.min(most, SETTLEMENT_RECORDS))
+  async #settle(oldest: Unsettled): Promise<void> {
+    const { batch, requests, bytes, last, spent } = oldest
+    // What ends from now on belongs to the next batch.
+    if (this.#open === oldest) this.#open = undefined
     // Sync first: a settled record must be on disk. If the disk fails, the database is the safer place.
     await this.#journal.sync()
-    await this.#treasury.settle(batch.map(({ entry }) => entry.record))
-    const last = batch.at(-1)
-    if (last !== undefined) this.#journal.settle(last.entry)
-    this.#unsettled.splice(0, batch.length)
-    this.#costs.settle(batch.length)
-    this.#settled += batch.length
-    for (const { entry, purse, cost } of batch) {
-      purse?.settle(cost)
-      this.#unsettledBytes -= entry.bytes
-    }
+    await this.#treasury.settle(batch.settlement)
+    this.#journal.settle(last)
+    this.#batches.shift()
+    this.#costs.settle(requests)
+    this.#settled += requests
+    this.#unsettled -= requests
+    this.#unsettledBytes -= bytes
+    for (const [purse, { cost, requests: paid }] of spent) purse.settle(cost, paid)
   }
 }
 

@@ -9,6 +9,7 @@ import { manualClock } from '../sim/clock.ts'
 import { PurseLoans, type Borrower } from './purse-loans.ts'
 import type { OpenReservation, Purse } from './purse.ts'
 import { Purses, type PurseTreasury } from './purses.ts'
+import { recordsOf, settleRecords } from '../domain/settlement.ts'
 
 const owner: PurseOwner = { accountId: 'acc', apiKeyId: null }
 const HOLD = 'hold'
@@ -40,12 +41,12 @@ function makeHouse(balance: NanoUsd) {
     },
     renew: async () => addMs(clock.now(), 10 * MINUTE_MS),
     readPurses: async () => new Map([[HOLD, ledger.held]]),
-    settle: async (records) => {
-      for (const { requestId, cost } of records) {
+    settle: async (settlement) => {
+      for (const { requestId, cost } of recordsOf(settlement)) {
         if (ledger.settled.has(requestId)) continue
         ledger.settled.add(requestId)
-        ledger.held = nanoUsdOf(ledger.held - BigInt(cost))
-        ledger.spent = nanoUsdOf(ledger.spent + BigInt(cost))
+        ledger.held = nanoUsdOf(ledger.held - cost)
+        ledger.spent = nanoUsdOf(ledger.spent + cost)
       }
     },
   }
@@ -90,7 +91,10 @@ test('whatever workers spend, settle or lose, the account can spend all it has a
       const settle = async (worker: Worker): Promise<void> => {
         const batch = worker.finished
         worker.finished = []
-        await worker.borrower.settle(batch.map(({ record }) => record))
+        await settleRecords(
+          worker.borrower,
+          batch.map(({ record }) => record),
+        )
         for (const { purse, cost } of batch) if (cost > 0n) purse.settle(cost)
       }
       for (const step of taken) {
@@ -108,13 +112,14 @@ test('whatever workers spend, settle or lose, the account can spend all it has a
           requests += 1
           used = nanoUsdOf(used + cost)
           const purse = worker.purses.end(reservation, cost)
-          const record = inferenceRecord({ requestId: `r${requests}`, holdKey: HOLD, cost: cost.toString() })
+          const record = inferenceRecord({ requestId: `r${requests}`, holdKey: HOLD, cost })
           worker.finished.push({ record, purse, cost })
         } else if (step.kind === 'settle') {
           await settle(worker)
         } else {
           // What it has finished is in its journal; what was running costs nothing.
-          await loans.settleLost(() => treasury.settle(worker.finished.map(({ record }) => record)))
+          const left = worker.finished.map(({ record }) => record)
+          await loans.settleLost(() => settleRecords(treasury, left))
           worker.borrower.close()
           workers[step.who] = hire()
           await purses.maintain()

@@ -6,7 +6,8 @@
 import { instantOf, type Instant } from '../base/instant.ts'
 import { minUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Failure } from '../contract/result.ts'
-import type { InferenceRecord, PurseOwner, Topped, Treasury } from '../domain/purse.ts'
+import type { PurseOwner, Topped, Treasury } from '../domain/purse.ts'
+import type { Settlement } from '../domain/settlement.ts'
 import { OpenReservation, type Purse } from './purse.ts'
 import type { PurseTreasury, Purses } from './purses.ts'
 
@@ -51,7 +52,7 @@ export class PurseLoans {
       renew: async (holdKeys) => this.#expiryOf(one, holdKeys),
       readPurses: async (holdKeys) =>
         new Map(holdKeys.map((holdKey) => [holdKey, one.loans.get(holdKey)?.amount ?? zeroUsd])),
-      settle: (records) => this.#settle(one, records),
+      settle: (settlement) => this.#settle(one, settlement),
       close: () => this.#end(one),
     }
   }
@@ -121,16 +122,16 @@ export class PurseLoans {
     return rest.reduce((least, next) => (next < least ? next : least), first)
   }
 
-  async #settle(one: OneBorrower, records: readonly InferenceRecord[]): Promise<void> {
+  async #settle(one: OneBorrower, settlement: Settlement): Promise<void> {
     await this.#purses.settleLoans(async () => {
-      await this.#treasury.settle(records)
-      for (const { holdKey, cost } of records) {
-        const loan = holdKey === null ? undefined : one.loans.get(holdKey)
-        if (holdKey === null || loan === undefined) continue
-        const part = minUsd(nanoUsdOf(BigInt(cost)), loan.amount)
+      await this.#treasury.settle(settlement)
+      for (const { hold, nano } of settlement.dues.values()) {
+        const loan = hold === null ? undefined : one.loans.get(hold)
+        if (hold === null || loan === undefined) continue
+        const part = minUsd(nanoUsdOf(nano), loan.amount)
         loan.amount = nanoUsdOf(loan.amount - part)
         loan.purse.settleLoan(part)
-        this.#forgetIfRepaid(one, holdKey, loan)
+        this.#forgetIfRepaid(one, hold, loan)
       }
     })
   }

@@ -129,10 +129,10 @@ export class Purse {
     this.needsRecount = true
   }
 
-  /** `cost` was charged to its hold. */
-  settle(cost: NanoUsd): void {
+  /** `cost` was charged to its hold, for so many requests. */
+  settle(cost: NanoUsd, requests = 1): void {
     this.unsettled = nanoUsdOf(this.unsettled - cost)
-    this.unsettledRequests -= 1
+    this.unsettledRequests -= requests
   }
 
   fill(granted: { holdKey: string; amount: NanoUsd; expiresAt: Instant }, now: Instant): void {

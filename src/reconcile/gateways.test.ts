@@ -6,11 +6,12 @@ import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import type { Actor } from '../app/app.ts'
 import { makeTreasury } from '../app/treasury.ts'
 import { addMs, DAY_MS, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { usd } from '../base/money.ts'
+import { nanoUsdOf, usd } from '../base/money.ts'
 import { transact } from '../store/database.ts'
 import { releaseExpiredHolds } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
 import { cleanUpGateways } from './gateways.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 let ledger: TestLedger
 let actor: Actor
@@ -34,7 +35,7 @@ test('deletes request bodies after a week, in batches', async () => {
   }
   const many = Array.from({ length: 1_200 }, () => record(start))
   const late = [record(addMs(start, 23 * DAY_MS)), record(addMs(start, 23 * DAY_MS + 1))]
-  await treasuryOf('gw1').settle([...many, ...late])
+  await settleRecords(treasuryOf('gw1'), [...many, ...late])
   const left = async () => {
     const { rows } = await sql<{ logged: bigint; texts: bigint }>`
       select (select count(*) from request) as logged, count(request) + count(response) as texts from request_body`.execute(
@@ -80,7 +81,8 @@ test('deletes an absent gateway with its empty purses, but not one with money', 
   ledger.clock.advance(MINUTE_MS)
   const holdKey = `purse:rich:${actor.accountId}`
   const ids = { requestId: 'req_back', accountId: actor.accountId, apiKeyId: actor.keyId, holdKey }
-  await rich?.settle([inferenceRecord({ ...ids, cost: '777', at: ledger.clock.now() })])
+  if (rich === undefined) throw new Error('no treasury')
+  await settleRecords(rich, [inferenceRecord({ ...ids, cost: nanoUsdOf(777n), at: ledger.clock.now() })])
   expect(await gateways()).toEqual(['rich'])
   const findings = []
   for (const check of ledgerChecks) findings.push(...(await runCheck(ledger.database.db, check, 10)).findings)

@@ -12,13 +12,14 @@ import type { Actor } from '../app/app.ts'
 import { verifyLedger } from '../app/ledger-verify.ts'
 import { makeTreasury } from '../app/treasury.ts'
 import { addMs, DAY_MS, formatInstant, instantOf, toDate, type Instant } from '../base/instant.ts'
-import { usd } from '../base/money.ts'
+import { nanoUsdOf, usd, zeroUsd } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
 import { readRequestCosts, sumUsage, type UsageGrouping } from '../store/billing.ts'
 import { countMonthRequests } from '../store/invoice.ts'
 import { migrate } from '../store/migrate.ts'
 import { findLoggedRequest } from '../store/request-log.ts'
 import { applyRetention } from './retention.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 const START = instantOf(Date.UTC(2026, 0, 15, 12))
 const retention = { requestDays: 400 }
@@ -47,7 +48,10 @@ async function settle(ledger: TestLedger, actor: Actor, records: readonly Infere
   const owner = { accountId: actor.accountId, apiKeyId: null }
   const lent = await treasury.topUp(owner, { wanted: usd('1'), needed: usd('0.001') })
   if (lent.kind !== 'granted') throw new Error(lent.kind)
-  await treasury.settle(records.map((record) => ({ ...record, holdKey: lent.holdKey })))
+  await settleRecords(
+    treasury,
+    records.map((record) => ({ ...record, holdKey: lent.holdKey })),
+  )
   await treasury.releaseOwnPurses()
 }
 
@@ -55,7 +59,7 @@ let made = 0
 function request(actor: Actor, at: Instant, more: Partial<InferenceRecord> = {}): InferenceRecord {
   made += 1
   const { accountId, keyId: apiKeyId } = actor
-  return inferenceRecord({ requestId: `req_${made}`, accountId, apiKeyId, at, cost: '700', ...more })
+  return inferenceRecord({ requestId: `req_${made}`, accountId, apiKeyId, at, cost: nanoUsdOf(700n), ...more })
 }
 
 async function usage(ledger: TestLedger, actor: Actor) {
@@ -76,10 +80,10 @@ test('keeps single costs for their retention, and their sums forever', async () 
   await pass(ledger)
   const failed = {
     units: { inputTokens: 0, cachedTokens: 0, outputTokens: 0, pixelSteps: 0, characters: 0 },
-    cost: '0',
+    cost: zeroUsd,
   }
   const old = [request(actor, START), request(actor, addMs(START, 1)), request(actor, addMs(START, 2), failed)]
-  const other = request(actor, addMs(START, DAY_MS), { model: 'model-b', cost: '5' })
+  const other = request(actor, addMs(START, DAY_MS), { model: 'model-b', cost: nanoUsdOf(5n) })
   await settle(ledger, actor, [...old, other])
   const month = { from: instantOf(Date.UTC(2026, 0, 1)), until: instantOf(Date.UTC(2026, 1, 1)) }
   const before = {
@@ -176,6 +180,7 @@ async function settleAtOnce(ledger: TestLedger, actor: Actor, records: readonly 
     inputUnits: record.units.inputTokens,
     cachedUnits: record.units.cachedTokens,
     outputUnits: record.units.outputTokens,
+    cost: record.cost.toString(),
     firstByteMs: 12,
     totalMs: 80,
   }))

@@ -12,7 +12,7 @@ import { makeTreasury } from '../app/treasury.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { engineName, type EngineName } from '../contract/model.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { Treasury } from '../domain/purse.ts'
 import type { Catalog } from '../gateway/catalog.ts'
 import { makeDispatcher, type RunningDispatcher } from '../gateway/dispatch.ts'
 import { watchRequests } from '../gateway/gateway-metrics.ts'
@@ -45,7 +45,7 @@ export interface Inference {
   readonly meter: Meter
   readonly journal: Journal
   readonly places: GatewayPlaces
-  readonly settle: (records: readonly InferenceRecord[]) => Promise<void>
+  readonly settle: Treasury['settle']
   /** The complete catalog. */
   readonly catalog: () => Catalog
   readonly modelStatus: ModelStatus
@@ -73,7 +73,7 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   const treasury = makeTreasury({ database: app.database, clock: app.clock, gatewayId })
   const journal = new Journal({ dir: path.join(dataDir, 'journal'), log })
   closing.push(() => journal.close())
-  const settle: Inference['settle'] = (records) => treasury.settle(records)
+  const settle: Inference['settle'] = (settlement) => treasury.settle(settlement)
   const meter = makeMeter({
     treasury,
     journal,

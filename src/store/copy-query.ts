@@ -22,7 +22,7 @@ export function runCopy(client: pg.ClientBase, text: string, rows: readonly stri
     })
     const send = async (connection: CopyConnection): Promise<void> => {
       for (let at = 0; at < rows.length; at += ROWS_PER_TURN) {
-        connection.sendCopyFromChunk(Buffer.from(rows.slice(at, at + ROWS_PER_TURN).join('')))
+        connection.sendCopyFromChunk(Buffer.from(`${rows.slice(at, at + ROWS_PER_TURN).join('\n')}\n`))
         await setImmediate()
         // The server has refused a row, or is gone.
         if (hasEnded) return

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, toDate } from '../base/instant.ts'
-import { usd, type NanoUsd } from '../base/money.ts'
+import { nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import {
   breakRental,
   buy,
@@ -26,6 +26,7 @@ import { insertProviderAccount } from './provider-account.ts'
 import { listOpenPurchases, openPurchase, settlePurchase } from './purchase.ts'
 import { moveRental } from './rental.ts'
 import { saveCreditLine } from './standing.ts'
+import { settleRecords } from '../domain/settlement.ts'
 
 let ledger: TestLedger
 /** Rentals by outcome, the volume, and some meters. */
@@ -159,19 +160,26 @@ async function settleRequests({ accountId, keyId }: Actor): Promise<void> {
   const { clock, database } = ledger
   const treasury = makeTreasury({ database, clock, gatewayId: 'gw' })
   const { accountId: brokeId, keyId: brokeKey } = await openAccount(ledger, 'broke', usd('0.5'))
-  const record = (requestId: string, owner: string, apiKeyId: string, cost: string) =>
-    inferenceRecord({ requestId, accountId: owner, apiKeyId, holdKey: `purse:gw:${owner}`, cost, at: clock.now() })
+  const record = (requestId: string, owner: string, apiKeyId: string, nano: bigint) =>
+    inferenceRecord({
+      requestId,
+      accountId: owner,
+      apiKeyId,
+      holdKey: `purse:gw:${owner}`,
+      cost: nanoUsdOf(nano),
+      at: clock.now(),
+    })
   for (const owner of [accountId, brokeId]) {
     await treasury.topUp({ accountId: owner, apiKeyId: null }, { wanted: usd('0.5'), needed: usd('0.5') })
   }
   await treasury.topUp({ accountId, apiKeyId: keyId }, { wanted: usd('0.1'), needed: usd('0.1') })
-  await treasury.settle([record('r1', accountId, keyId, '1000'), record('r2', accountId, keyId, '234')])
+  await settleRecords(treasury, [record('r1', accountId, keyId, 1000n), record('r2', accountId, keyId, 234n)])
   clock.advance(11 * MINUTE_MS)
   await transact(database, (tx) => releaseExpiredHolds(tx, 10))
   await transact(database, (tx) =>
     placeHold(tx, { postingKey: 'spent', holdKey: 'spent', accountId: brokeId, amount: usd('0.5'), memo: 'Elsewhere' }),
   )
-  await treasury.settle([record('r3', accountId, keyId, '5000'), record('r4', brokeId, brokeKey, '777')])
+  await settleRecords(treasury, [record('r3', accountId, keyId, 5000n), record('r4', brokeId, brokeKey, 777n)])
   await treasury.topUp({ accountId, apiKeyId: null }, { wanted: usd('0.2'), needed: usd('0.2') })
 }
 

@@ -1,7 +1,7 @@
 /** Completed inference requests, for tests of their records. */
 import { sql } from 'kysely'
 import { formatDay, instantOf, toDate } from '../../src/base/instant.ts'
-import { nanoUsdOf, type NanoUsd } from '../../src/base/money.ts'
+import { zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import type { InferenceRecord } from '../../src/domain/purse.ts'
 import type { Db } from '../../src/store/database.ts'
 
@@ -19,7 +19,7 @@ export function inferenceRecord(more: Partial<InferenceRecord> & { readonly requ
     reason: null,
     streamed: false,
     units: { inputTokens: 10, cachedTokens: 4, outputTokens: 20, pixelSteps: 0, characters: 0 },
-    cost: '0',
+    cost: zeroUsd,
     firstByteMs: 12.5,
     totalMs: 80.25,
     traceId: '0123456789abcdef0123456789abcdef',
@@ -40,7 +40,7 @@ export async function writeRequest(db: Db, more: Partial<InferenceRecord> & { re
     input_units: BigInt(units.inputTokens),
     cached_units: BigInt(units.cachedTokens),
     output_units: BigInt(units.outputTokens),
-    cost_nano: nanoUsdOf(BigInt(record.cost)),
+    cost_nano: record.cost,
   }
   await db
     .insertInto('request')

@@ -5,6 +5,8 @@ import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import { Journal, type JournalEntry, type JournalOptions } from '../../src/gateway/journal.ts'
 import { inferenceRecord } from './ended-request.ts'
+import type { InferenceRecord } from '../../src/domain/purse.ts'
+import { SettlementBatch } from '../../src/domain/settlement.ts'
 
 export function makeFolder(): string {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-journal-'))
@@ -31,6 +33,11 @@ export function openJournal(
   return { journal, reported }
 }
 
+/** As the meter does. */
+export function appendTo(journal: Journal, record: InferenceRecord, done: () => void): JournalEntry {
+  return journal.append(record.requestId, new SettlementBatch().add(record), done)
+}
+
 export async function writeRecords(journal: Journal, ids: readonly string[]): Promise<JournalEntry[]> {
   let left = ids.length
   const entries: JournalEntry[] = []
@@ -38,7 +45,7 @@ export async function writeRecords(journal: Journal, ids: readonly string[]): Pr
     if (left === 0) resolve()
     for (const requestId of ids) {
       entries.push(
-        journal.append(inferenceRecord({ requestId }), () => {
+        appendTo(journal, inferenceRecord({ requestId }), () => {
           left -= 1
           if (left === 0) resolve()
         }),

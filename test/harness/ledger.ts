@@ -302,7 +302,7 @@ export async function infer(
     apiKeyId: keyId ?? '',
     model,
     at,
-    cost: cost.toString(),
+    cost,
   })
 }
 

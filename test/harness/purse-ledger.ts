@@ -59,7 +59,7 @@ export async function openPurseLedger(): Promise<PurseLedger> {
         apiKeyId: actor.keyId,
         holdKey,
         at: clock.now(),
-        cost: cost.toString(),
+        cost,
         ...more,
       })
     },

@@ -8,6 +8,7 @@ import { LIST_LAG_MS, checkLedgerAndEngines, startJourney, succeed, type Journey
 import type { Reply } from '../harness/exchange.ts'
 import type { Call } from '../harness/server.ts'
 import { forgetRequests, writeRequest } from '../harness/ended-request.ts'
+import { nanoUsdOf } from '../../src/base/money.ts'
 
 const onDemand = '/v2/alpha/on-demand'
 /** The required fields of each table. */
@@ -59,7 +60,12 @@ describe('v2', () => {
 
   test('POST /v2/usage/request-cost', async () => {
     const { db } = journey.app.database
-    await writeRequest(db, { requestId: 'req_one', accountId: ada.id, at: journey.clock.now(), cost: '1234567' })
+    await writeRequest(db, {
+      requestId: 'req_one',
+      accountId: ada.id,
+      at: journey.clock.now(),
+      cost: nanoUsdOf(1234567n),
+    })
     const ask = (requestIds: string[]) => ada.call('POST', '/v2/usage/request-cost', { requestIds })
     expect((await ask(['req_none', 'req_one'])).body).toEqual({
       requests: [{ requestId: 'req_one', costNanoUsd: 1_234_567 }],

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, instantOf } from '../../base/instant.ts'
-import { usd } from '../../base/money.ts'
+import { nanoUsdOf, usd } from '../../base/money.ts'
 import type { Actor } from '../../app/app.ts'
 import { api } from '../../contract/api.ts'
 import { buy, openAccount, openTestLedger, settle, startRental, type TestLedger } from '../../../test/harness/ledger.ts'
@@ -117,7 +117,7 @@ test('usage and request costs', async () => {
   expect(await call('getUsageSummary', { query: { by: 'key' } })).toMatchObject({
     value: { totalUsd: '1.500000000', rows: [{ group: actor.keyId, costUsd: '1.500000000', requests: 0 }] },
   })
-  const one = { requestId: 'one', accountId: actor.accountId, at: ledger.clock.now(), cost: '42' }
+  const one = { requestId: 'one', accountId: actor.accountId, at: ledger.clock.now(), cost: nanoUsdOf(42n) }
   await writeRequest(ledger.database.db, one)
   expect(await call('getRequestCost', { body: { requestIds: ['one', 'two'] } })).toEqual({
     ok: true,

@@ -19,6 +19,7 @@ import { serve, type RunningServer } from '../serve.ts'
 import { readSettings } from '../settings.ts'
 import { modelHandlers } from './model.ts'
 import { writeRequest } from '../../../test/harness/ended-request.ts'
+import { nanoUsdOf } from '../../base/money.ts'
 
 let database: TestDatabase
 let folder: string
@@ -140,7 +141,12 @@ describe('a model', () => {
   test('can be deleted after use; the cost of its requests stays', async () => {
     await create('owner/earned')
     const { db } = server.app.database
-    await writeRequest(db, { requestId: 'req_earned', accountId: 'operator', model: 'owner/earned', cost: '5' })
+    await writeRequest(db, {
+      requestId: 'req_earned',
+      accountId: 'operator',
+      model: 'owner/earned',
+      cost: nanoUsdOf(5n),
+    })
     await succeed(operator, 'DELETE', called('owner/earned'))
     const kept = await db.selectFrom('request').select('model').where('request_id', '=', 'req_earned').execute()
     expect(kept).toEqual([{ model: 'owner/earned' }])

@@ -14,6 +14,7 @@ import { encodeCursor } from '../cursor.ts'
 import { requestLogHandlers as handlers } from './request-log.ts'
 import { writeRequest } from '../../../test/harness/ended-request.ts'
 import { noUnits } from '../../domain/inference.ts'
+import { nanoUsdOf } from '../../base/money.ts'
 
 let fixture: IdentityTest
 let account: TestAccount
@@ -42,7 +43,7 @@ async function log(
     outcome: more.outcome ?? 'answered',
     streamed: true,
     units: { ...noUnits, inputTokens: 12, cachedTokens: 2, outputTokens: 30 },
-    cost: '1500',
+    cost: nanoUsdOf(1500n),
     firstByteMs: 5,
     totalMs: 80,
     traceId: 'a'.repeat(32),

@@ -5,6 +5,7 @@ import { openPurseLedger, type PurseLedger } from '../../../test/harness/purse-l
 import { usd } from '../../base/money.ts'
 import { api } from '../../contract/api.ts'
 import { trafficHandlers } from './traffic.ts'
+import { settleRecords } from '../../domain/settlement.ts'
 
 let ledger: PurseLedger
 beforeAll(async () => {
@@ -16,7 +17,7 @@ test('traffic matches the contract', async () => {
   const actor = await openAccount(ledger, 'caller', usd('1'))
   const treasury = await ledger.startTreasury()
   const holdKey = await ledger.fill(treasury, actor, usd('0.5'))
-  await treasury.settle([ledger.recordOf(actor, holdKey, usd('0.000000123'))])
+  await settleRecords(treasury, [ledger.recordOf(actor, holdKey, usd('0.000000123'))])
   const asked = { operation: 'getTraffic', actor, params: undefined, body: undefined } as const
   const found = await trafficHandlers.getTraffic(ledger.app, {
     ...asked,

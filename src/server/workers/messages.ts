@@ -2,7 +2,8 @@
 import type { Instant } from '../../base/instant.ts'
 import type { NanoUsd } from '../../base/money.ts'
 import type { BodyBudgetOptions } from '../../domain/body-budget.ts'
-import type { InferenceRecord, PurseOwner, Topped } from '../../domain/purse.ts'
+import type { PurseOwner, Topped } from '../../domain/purse.ts'
+import type { Settlement } from '../../domain/settlement.ts'
 import type { Caller } from '../../gateway/call.ts'
 import type { Catalog } from '../../gateway/catalog.ts'
 import type { DispatcherStats } from '../../gateway/dispatch.ts'
@@ -36,7 +37,7 @@ export type ChangedKeys = { readonly kind: 'keyId' | 'accountId'; readonly id: s
 export interface ServerFunctions {
   readonly introduce: (authorization: string) => Promise<KnownCaller | undefined>
   readonly topUp: (owner: PurseOwner, amounts: { needed: NanoUsd; wanted: NanoUsd }) => Promise<Topped>
-  readonly settle: (records: readonly InferenceRecord[]) => Promise<void>
+  readonly settle: (settlement: Settlement) => Promise<void>
   readonly giveBack: (holdKey: string, amount: NanoUsd) => Promise<void>
   readonly renew: (holdKeys: readonly string[]) => Promise<Instant>
   readonly readPurses: (holdKeys: readonly string[]) => Promise<ReadonlyMap<string, NanoUsd>>

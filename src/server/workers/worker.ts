@@ -153,7 +153,7 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
 function treasuryOf(server: Server): Parameters<typeof makeMeter>[0]['treasury'] {
   return {
     topUp: (owner, amounts) => server.call('topUp', owner, amounts),
-    settle: (records) => server.call('settle', records),
+    settle: (settlement) => server.call('settle', settlement),
     giveBack: (holdKey, amount) => server.call('giveBack', holdKey, amount),
     renew: (holdKeys) => server.call('renew', holdKeys),
     readPurses: (holdKeys) => server.call('readPurses', holdKeys),

@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import type { Instant } from '../../base/instant.ts'
 import { within } from '../../base/within.ts'
-import type { InferenceRecord } from '../../domain/purse.ts'
+import type { Treasury } from '../../domain/purse.ts'
+import { settleRecords } from '../../domain/settlement.ts'
 import type { Catalog } from '../../gateway/catalog.ts'
 import type { DispatcherStats } from '../../gateway/dispatch.ts'
 import { Journal } from '../../gateway/journal.ts'
@@ -46,7 +47,7 @@ export interface WorkersOptions {
   readonly dataDir: string
   readonly log: Logger
   readonly meter: Meter
-  readonly settle: (records: readonly InferenceRecord[]) => Promise<void>
+  readonly settle: Treasury['settle']
   readonly rates: RateLimiter
   readonly places: GatewayPlaces
   readonly authenticator: Authenticator
@@ -90,7 +91,7 @@ async function recover(dir: string, { settle, log }: Pick<WorkersOptions, 'settl
   const folder = await takeFolder(dir)
   try {
     const journal = new Journal({ dir: folder.dir, log })
-    for await (const batch of journal.replay()) await settle(batch)
+    for await (const batch of journal.replay()) await settleRecords({ settle }, batch)
     await journal.close()
   } finally {
     await folder.release()
@@ -253,7 +254,7 @@ class Pool implements Workers {
     const ours: ServerFunctions = {
       introduce: (authorization) => authenticator.inferenceCaller(authorization),
       topUp: (owner, amounts) => loans.topUp(owner, amounts),
-      settle: (records) => loans.settle(records),
+      settle: (settlement) => loans.settle(settlement),
       giveBack: (holdKey, amount) => loans.giveBack(holdKey, amount),
       renew: (holdKeys) => loans.renew(holdKeys),
       readPurses: (holdKeys) => loans.readPurses(holdKeys),
