@@ -27,7 +27,9 @@ const readBuffer = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES)
 class Run {
   readonly job: LoadJob
   readonly request: Buffer
-  readonly #startedAt = performance.now()
+  #startedAt = performance.now()
+  /** Of an open loop: once all connections are open. */
+  #isStarted = false
   readonly #latencies: number[] = []
   readonly #firstBytes: number[] = []
   readonly #faultTexts: string[] = []
@@ -62,9 +64,13 @@ class Run {
     if (dueAt !== undefined) connection.send(dueAt)
     else if (this.mayGoOn(0)) this.#free.push(connection)
     else connection.leave()
+    if (this.#isStarted || this.#free.length < this.job.connections) return
+    this.#isStarted = true
+    this.#startedAt = performance.now()
   }
 
   #startDue(rate: number): void {
+    if (!this.#isStarted) return
     if (!this.mayGoOn(0)) {
       for (const connection of this.#free.splice(0)) connection.leave()
       return

@@ -90,6 +90,21 @@ test('a batch gives its requests back, whatever they contain', () => {
   )
 })
 
+test('a batch knows the cost of its requests while it grows', () => {
+  fc.assert(
+    fc.property(requests, (records) => {
+      const batch = new SettlementBatch()
+      for (const [place, record] of records.entries()) {
+        batch.add(record)
+        if (place % 3 !== 0) continue
+        const { requestId, accountId, cost } = records[place >> 1] ?? record
+        expect(batch.costOf(requestId)).toEqual({ accountId, cost })
+      }
+      expect(batch.costOf('req_none')).toBeUndefined()
+    }),
+  )
+})
+
 test('the sums of a batch are those of its requests', () => {
   fc.assert(
     fc.property(requests, (records) => {

@@ -45,6 +45,8 @@ export interface Due {
   first: string
 }
 
+export type KnownCost = Pick<InferenceRecord, 'accountId' | 'cost'>
+
 /** Plain data: workers send it to their server. */
 export interface Settlement {
   /** In the order in which the requests ended, without bodies. */
@@ -65,6 +67,8 @@ export class SettlementBatch {
   #shared = ''
   #day: DaySum | undefined
   #due: Due | undefined
+  /** Lines by the id of their request, as far as somebody has asked. */
+  #lines: Map<string, string> | undefined
 
   get isFull(): boolean {
     return this.settlement.lines.length >= SETTLEMENT_RECORDS || this.#bodyChars >= SETTLEMENT_BODY_CHARS
@@ -89,6 +93,18 @@ export class SettlementBatch {
     this.#bodyChars += bodies.length
     this.settlement.bodies.push(`${copyField(record.requestId)}\t${at}\t${bodies}`)
     return `${line}\t${bodies}`
+  }
+
+  costOf(requestId: string): KnownCost | undefined {
+    const { lines } = this.settlement
+    const known = (this.#lines ??= new Map())
+    for (let place = known.size; place < lines.length; place += 1) {
+      const line = lines[place] ?? ''
+      known.set(requestIdOf(line), line)
+    }
+    const line = known.get(requestId)
+    const record = line === undefined ? undefined : readRecord(line)
+    return record === undefined ? undefined : { accountId: record.accountId, cost: record.cost }
   }
 
   #count(day: DaySum, record: InferenceRecord): void {
@@ -162,8 +178,7 @@ export function recordsOf({ lines, bodies }: Settlement): InferenceRecord[] {
     bodies.map((row) => [row.slice(0, row.indexOf('\t')), row.split('\t').slice(2).join('\t')]),
   )
   return lines.flatMap((line) => {
-    const [, requestId = ''] = line.split('\t', 2)
-    const body = bodiesById.get(requestId)
+    const body = bodiesById.get(requestIdOf(line))
     return readRecord(body === undefined ? line : `${line}\t${body}`) ?? []
   })
 }
@@ -198,6 +213,11 @@ export function readRecord(line: string): InferenceRecord | undefined {
     requestBody: fields[19] ?? null,
     responseBody: fields[20] ?? null,
   }
+}
+
+function requestIdOf(line: string): string {
+  const start = line.indexOf('\t') + 1
+  return line.slice(start, line.indexOf('\t', start))
 }
 
 function lineOf(record: InferenceRecord, shared: string, at: string): string {

@@ -7,9 +7,8 @@ import { SECOND_MS, type Clock, type Instant } from '../base/instant.ts'
 import { maxUsd, minUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import { fail, type Failure, type Result } from '../contract/result.ts'
 import type { InferenceRecord, PurseOwner, Treasury } from '../domain/purse.ts'
-import { SETTLEMENT_RECORDS, SettlementBatch, settleRecords } from '../domain/settlement.ts'
+import { SETTLEMENT_RECORDS, SettlementBatch, settleRecords, type KnownCost } from '../domain/settlement.ts'
 import type { Journal, JournalEntry, JournalLog } from './journal.ts'
-import { CostIndex, type KnownCost } from './meter-costs.ts'
 import type { Purse } from './purse.ts'
 import { PurseLoans, type Returned } from './purse-loans.ts'
 import { Purses, type PurseTreasury } from './purses.ts'
@@ -84,7 +83,7 @@ export interface Meter {
   cancel(reservation: Reservation): void
   /** `done` runs when a crash of the process can no longer lose the record: then the client may see the end. */
   finish(reservation: Reservation | undefined, call: EndedCall, done: () => void): void
-  /** undefined: not known here; ask the database. */
+  /** Of a request that is not settled yet. undefined: ask the database. */
   costOf(requestId: string): KnownCost | undefined
   figures(): MeterFigures
   /** In a worker: what no request uses of a purse, given up at once. */
@@ -124,7 +123,6 @@ class MeterOfGateway implements Meter {
   readonly #unsettledRecords: number
   readonly #recover: MeterOptions['recover']
   readonly #purses: Purses
-  readonly #costs = new CostIndex()
   /** Oldest first. */
   readonly #batches: Unsettled[] = []
   /** The last of them, while requests are added to it. */
@@ -183,12 +181,15 @@ class MeterOfGateway implements Meter {
     const purse = reservation === undefined ? undefined : this.#purses.end(reservation, cost)
     const paidBy = cost > 0n ? purse : undefined
     this.#record(this.#recordOf(call, cost, paidBy), paidBy, done)
-    this.#costs.add(call.requestId, { accountId: call.accountId, cost })
     if (this.#unsettled === 1 || this.#unsettled === MANY_RECORDS) this.#hasten()
   }
 
   costOf(requestId: string): KnownCost | undefined {
-    return this.#costs.get(requestId)
+    for (const { batch } of this.#batches) {
+      const known = batch.costOf(requestId)
+      if (known !== undefined) return known
+    }
+    return undefined
   }
 
   figures(): MeterFigures {
@@ -368,7 +369,6 @@ class MeterOfGateway implements Meter {
     await this.#treasury.settle(batch.settlement)
     this.#journal.settle(last)
     this.#batches.shift()
-    this.#costs.settle(requests)
     this.#settled += requests
     this.#unsettled -= requests
     this.#unsettledBytes -= bytes
