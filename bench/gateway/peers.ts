@@ -14,6 +14,7 @@ import type { Stage } from './stage.ts'
 
 const BERTH_24 = `${BERTH}, ${NODE_24}`
 const PLAIN_24 = `${PLAIN_PROXY}, ${NODE_24}`
+const PEER_ROUNDS = 3
 
 export interface Peers {
   readonly sides: readonly Side[]
@@ -27,7 +28,7 @@ export interface Peers {
 export async function startPeers(stage: Stage, model: BenchModel): Promise<Peers> {
   const { upstreamPort: port, name } = model
   const found = [await startPortkey(port), await startLiteLlm(port, name), await startGoProxy(port)]
-  const sides = found.filter((one) => 'port' in one)
+  const sides: Side[] = found.flatMap((one) => ('port' in one ? [{ ...one, rounds: PEER_ROUNDS }] : []))
   for (const side of sides) await stage.add(Promise.resolve(side))
   const missing = found.filter((one) => 'missing' in one)
   const node = await findNode24()

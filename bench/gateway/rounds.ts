@@ -8,7 +8,8 @@ import { pause } from './child.ts'
 import type { LoadGenerator, LoadJob } from './load.ts'
 import type { Side } from './side.ts'
 
-export const ROUNDS = 3
+/** Many short ones: the speed of a shared machine changes from second to second, and sides next to each other share it. */
+export const ROUNDS = 7
 const ROUND_MS = 3_000
 const WARM_UP_MS = 1_000
 /** Before the first round: code that is compiled once it is hot takes many requests to be so. */
@@ -55,7 +56,7 @@ export async function compareSides({
     const turn = round % sides.length
     for (const side of [...sides.slice(turn), ...sides.slice(0, turn)]) {
       const of = measured.get(side.name)
-      if (of === undefined) continue
+      if (of === undefined || round >= (side.rounds ?? ROUNDS)) continue
       const { port, host, headers } = side
       const job = { ...jobOf(side), port, headers, ...(host === undefined ? {} : { host }) }
       await load.run({ ...job, durationMs: round === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS })
@@ -90,7 +91,8 @@ async function waitUntilIdle(side: Side): Promise<void> {
   await side.rest?.()
 }
 
-/** Ratios of two sides, round by round. */
+/** Ratios of two sides, for the rounds of both. */
 export function ratiosOf(one: Measured, other: Measured): number[] {
-  return one.cpuUs.map((value, round) => value / (other.cpuUs[round] ?? Number.NaN))
+  const rounds = Math.min(one.cpuUs.length, other.cpuUs.length)
+  return one.cpuUs.slice(0, rounds).map((value, round) => value / (other.cpuUs[round] ?? Number.NaN))
 }

@@ -8,6 +8,8 @@ export interface Side {
   /** The process whose CPU counts, with its children. undefined: there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>
+  /** Fewer rounds than the others, for a side that is far off. */
+  readonly rounds?: number
   /** Waits until deferred work is done too, because it is part of the cost. */
   rest?(): Promise<void>
   stop(): Promise<void>
@@ -23,7 +25,7 @@ export const FLOOR = 'peer floor: direct to the upstream'
 
 /** No proxy at all: the baseline. */
 export function directSide(port: number): Side {
-  return { name: FLOOR, port, pid: undefined, headers: plainHeaders, stop: async () => {} }
+  return { name: FLOOR, port, pid: undefined, headers: plainHeaders, rounds: 3, stop: async () => {} }
 }
 
 /** Every request on every side has a key, which a proxy must at least forward. */

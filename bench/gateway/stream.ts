@@ -100,7 +100,7 @@ export const gatewayStream: Bench = {
 }
 
 function addedFirstByte(berth: Measured | undefined, floor: Measured | undefined): Figure {
-  const added = (berth?.firstByteMs ?? []).map((value, round) => value - (floor?.firstByteMs[round] ?? Number.NaN))
+  const added = (floor?.firstByteMs ?? []).map((value, round) => (berth?.firstByteMs[round] ?? Number.NaN) - value)
   return {
     name: 'Berth: added to the first token, median',
     value: median(added),
