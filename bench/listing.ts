@@ -6,9 +6,9 @@ import { fetchBytes, median, startServer, type Bench } from './harness.ts'
 import { fillMachines } from './fixtures.ts'
 
 const MACHINES = 100_000
-const ROUNDS = 60
+const ROUNDS = 200
 /** Before those that count: a server is measured as it runs, not as it starts. */
-const WARM_UP = 60
+const WARM_UP = 400
 
 const cases = [
   {
