@@ -4,7 +4,8 @@ import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { DAY_MS, formatDay, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../base/money.ts'
 import type { InferenceRecord } from './purse.ts'
-import { readRecord, recordsOf, rowOf, SettlementBatch, settlementsOf, type Settlement } from './settlement.ts'
+import { rowsOf } from './row-bytes.ts'
+import { readRecord, recordsOf, SettlementBatch, settlementsOf, type Settlement } from './settlement.ts'
 
 /** With what separates fields and lines, and what stands for null. */
 const text = fc.oneof(
@@ -85,7 +86,7 @@ test('a batch gives its requests back, whatever they contain', () => {
     fc.property(requests, (records) => {
       const { settlement } = collect(records)
       expect(recordsOf(settlement)).toEqual(records.map(kept))
-      expect(settlement.lines.map((line) => rowOf(line).split('\t').length)).toEqual(records.map(() => 18))
+      expect(rowsOf(settlement.rows).map((row) => row.split('\t').length)).toEqual(records.map(() => 18))
     }),
   )
 })

@@ -1,10 +1,10 @@
 /**
- * Finished requests on their way to the database. While requests end, a batch collects one line of text for each and the
- * sums that are charged; settling it copies the lines into a table and charges the sums. So a request is written once,
- * for the journal and for the database, and what waits are a few large texts instead of many objects, which the garbage
- * collector would copy again and again.
+ * Finished requests on their way to the database. While requests end, a batch collects a row of text for each and the
+ * sums that are charged; settling it copies the rows into a table and charges the sums. So a request is written once, for
+ * the journal and for the database, and what waits are bytes instead of objects, which the garbage collector would copy
+ * again and again.
  *
- * A line has the key of the hold, the columns of the table, and the bodies if there are any, as fields of COPY.
+ * A line of the journal has the key of the hold, the row, and the bodies if there are any, as fields of COPY.
  */
 import { COPY_NULL, copyField, readCopyField } from '../base/copy-text.ts'
 import { formatInstant, parseInstant } from '../base/instant.ts'
@@ -12,6 +12,7 @@ import { MAX_INT32 } from '../base/limits.ts'
 import { nanoUsdOf } from '../base/money.ts'
 import { noUnits } from './inference.ts'
 import type { InferenceRecord, Treasury } from './purse.ts'
+import { RowBytes, rowsOf } from './row-bytes.ts'
 
 /** The most that is settled in one transaction. */
 export const SETTLEMENT_RECORDS = 8_000
@@ -49,17 +50,23 @@ export type KnownCost = Pick<InferenceRecord, 'accountId' | 'cost'>
 
 /** Plain data: workers send it to their server. */
 export interface Settlement {
-  /** In the order in which the requests ended, without bodies. */
-  readonly lines: string[]
+  /** In the order in which the requests ended. */
+  readonly rows: readonly Uint8Array[]
+  /** The key of the hold of each. */
+  readonly holds: ReadonlyArray<string | null>
   /** Rows of the bodies, where there are any. */
-  readonly bodies: string[]
-  readonly days: Map<string, DaySum>
-  readonly dues: Map<string, Due>
+  readonly bodies: readonly string[]
+  readonly days: ReadonlyMap<string, DaySum>
+  readonly dues: ReadonlyMap<string, Due>
 }
 
 /** Collects requests. Most have the account, key, model and day of the one before. */
 export class SettlementBatch {
-  readonly settlement: Settlement = { lines: [], bodies: [], days: new Map(), dues: new Map() }
+  readonly #rows = new RowBytes()
+  readonly #holds: Array<string | null> = []
+  readonly #bodies: string[] = []
+  readonly #days = new Map<string, DaySum>()
+  readonly #dues = new Map<string, Due>()
   #bodyChars = 0
   #last: InferenceRecord | undefined
   #at = ''
@@ -67,11 +74,16 @@ export class SettlementBatch {
   #shared = ''
   #day: DaySum | undefined
   #due: Due | undefined
-  /** Lines by the id of their request, as far as somebody has asked. */
-  #lines: Map<string, string> | undefined
+  /** Rows by the ids of their requests, for those who ask, and how many pieces of rows are in it completely. */
+  readonly #known = new Map<string, string>()
+  #piecesKnown = 0
+
+  get settlement(): Settlement {
+    return { rows: this.#rows.pieces(), holds: this.#holds, bodies: this.#bodies, days: this.#days, dues: this.#dues }
+  }
 
   get isFull(): boolean {
-    return this.settlement.lines.length >= SETTLEMENT_RECORDS || this.#bodyChars >= SETTLEMENT_BODY_CHARS
+    return this.#holds.length >= SETTLEMENT_RECORDS || this.#bodyChars >= SETTLEMENT_BODY_CHARS
   }
 
   /** Returns the line for the journal. */
@@ -85,25 +97,25 @@ export class SettlementBatch {
     if (!isAlike || record.holdKey !== last.holdKey) this.#due = undefined
     this.#last = record
     this.#count(this.#day, record)
-    const line = lineOf(record, this.#shared, at)
-    this.settlement.lines.push(line)
+    const row = rowOf(record, this.#shared, at)
+    this.#rows.add(row)
+    this.#holds.push(record.holdKey)
+    const line = `${copyField(record.holdKey)}\t${row}`
     const { requestBody, responseBody } = record
     if (requestBody === null && responseBody === null) return line
     const bodies = `${copyField(requestBody)}\t${copyField(responseBody)}`
     this.#bodyChars += bodies.length
-    this.settlement.bodies.push(`${copyField(record.requestId)}\t${at}\t${bodies}`)
+    this.#bodies.push(`${copyField(record.requestId)}\t${at}\t${bodies}`)
     return `${line}\t${bodies}`
   }
 
   costOf(requestId: string): KnownCost | undefined {
-    const { lines } = this.settlement
-    const known = (this.#lines ??= new Map())
-    for (let place = known.size; place < lines.length; place += 1) {
-      const line = lines[place] ?? ''
-      known.set(requestIdOf(line), line)
-    }
-    const line = known.get(requestId)
-    const record = line === undefined ? undefined : readRecord(line)
+    const pieces = this.#rows.pieces()
+    for (const row of rowsOf(pieces.slice(this.#piecesKnown))) this.#known.set(requestIdOf(row), row)
+    // The last one may grow.
+    this.#piecesKnown = Math.max(0, pieces.length - 1)
+    const row = this.#known.get(copyField(requestId))
+    const record = row === undefined ? undefined : readRecord(`${COPY_NULL}\t${row}`)
     return record === undefined ? undefined : { accountId: record.accountId, cost: record.cost }
   }
 
@@ -126,20 +138,20 @@ export class SettlementBatch {
   #dayOf({ accountId: account, apiKeyId, model }: InferenceRecord): DaySum {
     const day = this.#at.slice(0, 10)
     const name = `${account} ${day} ${apiKeyId} ${model}`
-    const known = this.settlement.days.get(name)
+    const known = this.#days.get(name)
     if (known !== undefined) return known
     const nothing = { requests: 0, answered: 0, nano: 0n, input: 0, cached: 0, output: 0 }
     const sum: DaySum = { account, day, api_key: apiKeyId, model, ...nothing }
-    this.settlement.days.set(name, sum)
+    this.#days.set(name, sum)
     return sum
   }
 
   #dueOf({ requestId, accountId: account, apiKeyId, model, holdKey: hold }: InferenceRecord): Due {
     const name = `${hold} ${account} ${apiKeyId} ${model}`
-    const known = this.settlement.dues.get(name)
+    const known = this.#dues.get(name)
     if (known !== undefined) return known
     const due: Due = { hold, account, api_key: apiKeyId, model, nano: 0n, requests: 0, first: requestId }
-    this.settlement.dues.set(name, due)
+    this.#dues.set(name, due)
     return due
   }
 }
@@ -164,21 +176,17 @@ export function* settlementsOf(records: readonly InferenceRecord[]): Generator<S
     }
     batch.add(record)
   }
-  if (batch.settlement.lines.length > 0) yield batch.settlement
-}
-
-/** The columns of the table, for COPY. */
-export function rowOf(line: string): string {
-  return line.slice(line.indexOf('\t') + 1)
+  if (records.length > 0) yield batch.settlement
 }
 
 /** The records of a batch, with the bodies of those that have them. */
-export function recordsOf({ lines, bodies }: Settlement): InferenceRecord[] {
+export function recordsOf({ rows, holds, bodies }: Settlement): InferenceRecord[] {
   const bodiesById = new Map(
     bodies.map((row) => [row.slice(0, row.indexOf('\t')), row.split('\t').slice(2).join('\t')]),
   )
-  return lines.flatMap((line) => {
-    const body = bodiesById.get(requestIdOf(line))
+  return rowsOf(rows).flatMap((row, place) => {
+    const body = bodiesById.get(requestIdOf(row))
+    const line = `${copyField(holds[place] ?? null)}\t${row}`
     return readRecord(body === undefined ? line : `${line}\t${body}`) ?? []
   })
 }
@@ -215,15 +223,14 @@ export function readRecord(line: string): InferenceRecord | undefined {
   }
 }
 
-function requestIdOf(line: string): string {
-  const start = line.indexOf('\t') + 1
-  return line.slice(start, line.indexOf('\t', start))
+function requestIdOf(row: string): string {
+  return row.slice(0, row.indexOf('\t'))
 }
 
-function lineOf(record: InferenceRecord, shared: string, at: string): string {
-  const { holdKey, firstByteMs, cost } = record
+function rowOf(record: InferenceRecord, shared: string, at: string): string {
+  const { firstByteMs, cost } = record
   return (
-    `${copyField(holdKey)}\t${copyField(record.requestId)}\t${shared}\t${at}\t${record.status}\t${record.outcome}\t` +
+    `${copyField(record.requestId)}\t${shared}\t${at}\t${record.status}\t${record.outcome}\t` +
     `${copyField(record.reason)}\t${record.streamed}\t${inputOf(record)}\t${record.units.cachedTokens}\t` +
     `${outputOf(record)}\t${cost}\t${firstByteMs === null ? COPY_NULL : wholeMs(firstByteMs)}\t` +
     `${wholeMs(record.totalMs)}\t${copyField(record.traceId)}`

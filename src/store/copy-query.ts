@@ -2,17 +2,14 @@
 import { setImmediate } from 'node:timers/promises'
 import pg from 'pg'
 
-/** Rows that are encoded between two turns of the event loop: thousands at once would delay the answers of others. */
-const ROWS_PER_TURN = 256
-
 /** What pg gives a query when the server is ready for its rows; missing in its types. */
 interface CopyConnection {
-  sendCopyFromChunk(chunk: Buffer): void
+  sendCopyFromChunk(chunk: Uint8Array): void
   endCopyFrom(): void
 }
 
 /** Runs a COPY on a connection of pg, whose own queries have no source. */
-export function runCopy(client: pg.ClientBase, text: string, rows: readonly string[]): Promise<{ rows: [] }> {
+export function runCopy(client: pg.ClientBase, text: string, pieces: readonly Uint8Array[]): Promise<{ rows: [] }> {
   return new Promise((resolve, reject) => {
     let hasEnded = false
     const query = new pg.Query(text, undefined, (error: Error | null | undefined) => {
@@ -21,8 +18,9 @@ export function runCopy(client: pg.ClientBase, text: string, rows: readonly stri
       else reject(error)
     })
     const send = async (connection: CopyConnection): Promise<void> => {
-      for (let at = 0; at < rows.length; at += ROWS_PER_TURN) {
-        connection.sendCopyFromChunk(Buffer.from(`${rows.slice(at, at + ROWS_PER_TURN).join('\n')}\n`))
+      for (const piece of pieces) {
+        connection.sendCopyFromChunk(piece)
+        // All at once would delay the answers of others.
         await setImmediate()
         // The server has refused a row, or is gone.
         if (hasEnded) return

@@ -2,13 +2,16 @@
 import { CompiledQuery } from 'kysely'
 import type { Db } from './database.ts'
 
-/** Writes all rows (base/copy-text.ts) or none. An error of the database has its code, as of any statement. */
+/**
+ * Writes all rows (base/copy-text.ts), or none. Each piece has whole rows and is sent in a turn of its own of the event
+ * loop. An error of the database has its code, as of any statement.
+ */
 export async function copyRows(
   db: Db,
   table: string,
   columns: readonly string[],
-  rows: readonly string[],
+  pieces: readonly Uint8Array[],
 ): Promise<void> {
-  if (rows.length === 0) return
-  await db.executeQuery(CompiledQuery.raw(`copy ${table} (${columns.join(', ')}) from stdin`, [rows]))
+  if (pieces.length === 0) return
+  await db.executeQuery(CompiledQuery.raw(`copy ${table} (${columns.join(', ')}) from stdin`, [pieces]))
 }

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { formatInstant, toDate, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { InferenceRecord } from '../domain/purse.ts'
-import { rowOf, type DaySum, type Due, type Settlement } from '../domain/settlement.ts'
+import type { DaySum, Due, Settlement } from '../domain/settlement.ts'
 import { copyRows } from './copy.ts'
 import type { Db, Tx } from './database.ts'
 
@@ -19,7 +19,7 @@ export interface ShortPurse {
   readonly borne_nano: NanoUsd
 }
 
-/** In the order of a line (domain/settlement.ts), after the hold. */
+/** In the order of a row (domain/settlement.ts). */
 const requestColumns =
   'request_id account_id api_key_id operation model deployment at status outcome reason streamed input_units cached_units output_units cost_nano first_byte_ms total_ms trace_id'.split(
     ' ',
@@ -30,11 +30,12 @@ const bodyColumns = ['request_id', 'at', 'request', 'response']
 export async function settleRequests(
   tx: Tx,
   gatewayId: string,
-  { lines, bodies, days, dues }: Settlement,
+  { rows, bodies, days, dues }: Settlement,
   expiresAt: Instant,
 ): Promise<ShortPurse[]> {
-  await copyRows(tx.db, 'request', requestColumns, lines.map(rowOf))
-  await copyRows(tx.db, 'request_body', bodyColumns, bodies)
+  await copyRows(tx.db, 'request', requestColumns, rows)
+  const bodyRows = bodies.map((row) => Buffer.from(`${row}\n`))
+  await copyRows(tx.db, 'request_body', bodyColumns, bodyRows)
   const short = await sql<ShortPurse>`
     select * from charge_requests(${gatewayId}, ${toDate(tx.clock.now())}, ${toDate(expiresAt)},
       ${asJson(days.values())}::jsonb, ${asJson(dues.values())}::jsonb)`.execute(tx.db)

@@ -1,0 +1,34 @@
+/** Rows for COPY as bytes outside of the heap, where the garbage collector does not copy them while they wait. */
+
+const CHUNK_BYTES = 65_536
+/** Of a character in UTF-8. */
+const MAX_CHAR_BYTES = 3
+const NEW_LINE = 10
+
+export class RowBytes {
+  readonly #full: Buffer[] = []
+  #chunk: Buffer = Buffer.alloc(0)
+  #used = 0
+
+  /** A row has no newline in it. */
+  add(row: string): void {
+    const most = MAX_CHAR_BYTES * row.length + 1
+    if (this.#chunk.length - this.#used < most) {
+      if (this.#used > 0) this.#full.push(this.#chunk.subarray(0, this.#used))
+      this.#chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, most))
+      this.#used = 0
+    }
+    this.#used += this.#chunk.write(row, this.#used)
+    this.#chunk[this.#used] = NEW_LINE
+    this.#used += 1
+  }
+
+  /** Each has whole rows. */
+  pieces(): Uint8Array[] {
+    return this.#used === 0 ? [...this.#full] : [...this.#full, this.#chunk.subarray(0, this.#used)]
+  }
+}
+
+export function rowsOf(pieces: readonly Uint8Array[]): string[] {
+  return pieces.flatMap((piece) => Buffer.from(piece).toString().split('\n').slice(0, -1))
+}
