@@ -60,11 +60,16 @@ export function watchProcess(child: ChildProcess, name: string): { pid: number; 
     child.once('error', () => resolve())
   })
   if (pid === undefined) throw new Error(`${name} cannot be started`)
-  const endWithUs = (): boolean => child.kill('SIGKILL')
-  process.once('exit', endWithUs)
-  void ended.then(() => process.off('exit', endWithUs))
+  running.add(child)
+  void ended.then(() => running.delete(child))
   return { pid, ended }
 }
+
+/** They end with the bench. */
+const running = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
 
 /** SIGTERM first, then SIGKILL. */
 export async function stopProcess(child: ChildProcess, ended: Promise<void>, signal: NodeJS.Signals): Promise<void> {

@@ -35,6 +35,7 @@ export interface Comparison {
   /** The request, apart from address, key and duration. */
   readonly jobOf: (side: Side) => Omit<LoadJob, 'port' | 'headers' | 'durationMs'>
   readonly roundMs?: number
+  readonly beforeRound?: () => Promise<void>
   /** Additional processes (name and pid) by side name, whose CPU is reported separately. */
   readonly beside?: ReadonlyMap<string, Readonly<Record<string, number>>>
 }
@@ -44,6 +45,7 @@ export async function compareSides({
   load,
   jobOf,
   roundMs = ROUND_MS,
+  beforeRound,
   beside,
 }: Comparison): Promise<Map<string, Measured>> {
   const measured = new Map<string, Measured>()
@@ -54,6 +56,7 @@ export async function compareSides({
   }
   for (let round = 0; round < ROUNDS; round += 1) {
     const turn = round % sides.length
+    await beforeRound?.()
     for (const side of [...sides.slice(turn), ...sides.slice(0, turn)]) {
       const of = measured.get(side.name)
       if (of === undefined || round >= (side.rounds ?? ROUNDS)) continue
