@@ -14,7 +14,7 @@ import {
 } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, shareOf, usd, type NanoUsd } from '../base/money.ts'
 import { settingsOf } from '../contract/managed-deployment.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import { initialScaling } from '../domain/scaling.ts'
 import { transact } from '../store/database.ts'
 import { countReplicaHour, hoursToCount } from '../store/economics.ts'

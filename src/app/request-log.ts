@@ -2,7 +2,7 @@
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import {
   findLoggedRequest,
   listLoggedRequests,

@@ -4,7 +4,7 @@ import { openAccount } from '../../test/harness/ledger.ts'
 import { openPurseLedger, type PurseLedger } from '../../test/harness/purse-ledger.ts'
 import { addMs, instantOf, MINUTE_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, zeroUsd } from '../base/money.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import { readTraffic } from './traffic.ts'
 import { settleRecords } from '../domain/settlement.ts'
 

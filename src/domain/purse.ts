@@ -1,7 +1,6 @@
 /** Money in a gateway: purses that it spends from in memory, and the interface that records spending. */
 import type { Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
-import type { InferenceUnits } from './inference.ts'
 import type { Settlement } from './settlement.ts'
 
 /** The owner of a purse: the account, or one key with a spending limit. */
@@ -26,28 +25,4 @@ export interface Treasury {
   giveBack(holdKey: string, amount: NanoUsd): Promise<void>
   /** Keeps purses in use from expiring. */
   renew(holdKeys: readonly string[]): Promise<Instant>
-}
-
-/** A finished request, as written to the journal and the database. */
-export interface InferenceRecord {
-  readonly requestId: string
-  readonly accountId: string
-  readonly apiKeyId: string
-  /** null: it cost nothing. */
-  readonly holdKey: string | null
-  readonly operation: string
-  readonly model: string
-  readonly deployment: string | null
-  readonly at: Instant
-  readonly status: number
-  readonly outcome: 'answered' | 'cut' | 'broken' | 'failed'
-  readonly reason: string | null
-  readonly streamed: boolean
-  readonly units: InferenceUnits
-  readonly cost: NanoUsd
-  readonly firstByteMs: number | null
-  readonly totalMs: number
-  readonly traceId: string
-  readonly requestBody: string | null
-  readonly responseBody: string | null
 }

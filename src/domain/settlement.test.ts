@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { inferenceRecord } from '../../test/harness/ended-request.ts'
 import { DAY_MS, formatDay, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../base/money.ts'
-import type { InferenceRecord } from './purse.ts'
+import type { InferenceRecord } from './inference-record.ts'
 import { rowsOf } from './row-bytes.ts'
 import { readRecord, recordsOf, SettlementBatch, settlementsOf, type Settlement } from './settlement.ts'
 

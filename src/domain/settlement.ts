@@ -11,7 +11,7 @@ import { formatInstant, parseInstant } from '../base/instant.ts'
 import { MAX_INT32 } from '../base/limits.ts'
 import { nanoUsdOf } from '../base/money.ts'
 import { noUnits } from './inference.ts'
-import type { InferenceRecord, Treasury } from './purse.ts'
+import type { InferenceRecord } from './inference-record.ts'
 import { RowBytes, rowsOf } from './row-bytes.ts'
 
 /** The most that is settled in one transaction. */
@@ -158,7 +158,7 @@ export class SettlementBatch {
 
 /** Settles what was read from a journal. */
 export async function settleRecords(
-  treasury: Pick<Treasury, 'settle'>,
+  treasury: { settle(settlement: Settlement): Promise<void> },
   records: readonly InferenceRecord[],
 ): Promise<void> {
   for (const settlement of settlementsOf(records)) await treasury.settle(settlement)

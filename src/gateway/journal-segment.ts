@@ -7,7 +7,7 @@ import { readdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { nanoUsdOf } from '../base/money.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import { readRecord } from '../domain/settlement.ts'
 
 const NEW_LINE = 10

@@ -10,7 +10,7 @@
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import { isBehind, JournalMark, type Place } from './journal-mark.ts'
 import { listSegments, readLines, segmentName, withChecksum } from './journal-segment.ts'
 

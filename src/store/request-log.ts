@@ -4,7 +4,7 @@
  */
 import { sql, type Selectable } from 'kysely'
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import { spanOf } from './billing.ts'
 import { at, transact, type Database, type Db } from './database.ts'
 import type { Tables } from './tables.ts'

@@ -1,5 +1,5 @@
 /** The tables of inference requests and their sums (schema/0044_requests.sql) as types; see tables.ts. */
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import type { At, Nano, OrNull } from './column.ts'
 
 export interface RequestTables {

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { formatInstant, toDate, type Instant } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
-import type { InferenceRecord } from '../domain/purse.ts'
+import type { InferenceRecord } from '../domain/inference-record.ts'
 import type { DaySum, Due, Settlement } from '../domain/settlement.ts'
 import { copyRows } from './copy.ts'
 import type { Db, Tx } from './database.ts'

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import { Journal, type JournalEntry, type JournalOptions } from '../../src/gateway/journal.ts'
 import { inferenceRecord } from './ended-request.ts'
-import type { InferenceRecord } from '../../src/domain/purse.ts'
+import type { InferenceRecord } from '../../src/domain/inference-record.ts'
 import { SettlementBatch } from '../../src/domain/settlement.ts'
 
 export function makeFolder(): string {
