@@ -57,14 +57,18 @@ async function installKeys(): Promise<void> {
 
 /** Unused keys are swept twice a minute; tests do not wait for that. */
 async function sweepWhenEnded(): Promise<void> {
+  const { database } = cli.server.app
   await waitFor('the machine to end', () => {
     const left = sim.leftovers()
     return left.length > 0 && left.every((one) => one.startsWith('key'))
   })
-  await waitFor('an empty account', () => {
-    cli.server.app.database.onCommit(new Set(['reap']))
-    return sim.leftovers().length === 0
+  await waitFor('the rental to be released', async () => {
+    const { rows } = await database.pool.query('select 1 from rental where released_at is null')
+    return rows.length === 0
   })
+  // Once: each sweep asks the cloud for lists, whose calls are paced.
+  database.onCommit(new Set(['reap']))
+  await waitFor('an empty account', () => sim.leftovers().length === 0)
 }
 
 async function expectNothingLeft(): Promise<void> {
