@@ -28,7 +28,7 @@ const QUIET_MODEL = 'bench-quiet'
 const NGINX = 'nginx'
 const WARM_UP_MS = 3_000
 /** Streams are slow, so there are fewer of them to average CPU ticks over. */
-const ROUND_MS = 10_000
+const ROUND_MS = 4_000
 
 export const gatewayStream: Bench = {
   name: 'gateway-stream',
