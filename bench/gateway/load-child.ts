@@ -70,11 +70,11 @@ class Run {
   }
 
   #startDue(rate: number): void {
-    if (!this.#isStarted) return
     if (!this.mayGoOn(0)) {
       for (const connection of this.#free.splice(0)) connection.leave()
       return
     }
+    if (!this.#isStarted) return
     const wanted = ((performance.now() - this.#startedAt) * rate) / 1_000
     for (; this.#started < wanted; this.#started += 1) {
       const dueAt = this.#startedAt + (this.#started * 1_000) / rate

@@ -9,12 +9,11 @@ import { findNode24, NODE_24 } from './node24.ts'
 import { PLAIN_PROXY, startPlainProxy } from './plain-proxy.ts'
 import { startPortkey } from './portkey.ts'
 import type { Measured } from './rounds.ts'
-import type { MissingSide, Side } from './side.ts'
+import { DISTANT_ROUNDS, type MissingSide, type Side } from './side.ts'
 import type { Stage } from './stage.ts'
 
 const BERTH_24 = `${BERTH}, ${NODE_24}`
 const PLAIN_24 = `${PLAIN_PROXY}, ${NODE_24}`
-const PEER_ROUNDS = 3
 
 export interface Peers {
   readonly sides: readonly Side[]
@@ -28,7 +27,7 @@ export interface Peers {
 export async function startPeers(stage: Stage, model: BenchModel): Promise<Peers> {
   const { upstreamPort: port, name } = model
   const found = [await startPortkey(port), await startLiteLlm(port, name), await startGoProxy(port)]
-  const sides: Side[] = found.flatMap((one) => ('port' in one ? [{ ...one, rounds: PEER_ROUNDS }] : []))
+  const sides: Side[] = found.flatMap((one) => ('port' in one ? [{ ...one, rounds: DISTANT_ROUNDS }] : []))
   for (const side of sides) await stage.add(Promise.resolve(side))
   const missing = found.filter((one) => 'missing' in one)
   const node = await findNode24()

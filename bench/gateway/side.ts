@@ -8,7 +8,7 @@ export interface Side {
   /** The process whose CPU counts, with its children. undefined: there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** Fewer rounds than the others, for a side that is far off. */
+  /** Fewer than the others have. */
   readonly rounds?: number
   /** Waits until deferred work is done too, because it is part of the cost. */
   rest?(): Promise<void>
@@ -21,11 +21,14 @@ export interface MissingSide {
   readonly missing: string
 }
 
+/** For a side that is far off. */
+export const DISTANT_ROUNDS = 3
+
 export const FLOOR = 'peer floor: direct to the upstream'
 
 /** No proxy at all: the baseline. */
 export function directSide(port: number): Side {
-  return { name: FLOOR, port, pid: undefined, headers: plainHeaders, rounds: 3, stop: async () => {} }
+  return { name: FLOOR, port, pid: undefined, headers: plainHeaders, rounds: DISTANT_ROUNDS, stop: async () => {} }
 }
 
 /** Every request on every side has a key, which a proxy must at least forward. */

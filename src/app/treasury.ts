@@ -10,7 +10,7 @@ import { formatUsd, type NanoUsd } from '../base/money.ts'
 import { within } from '../base/within.ts'
 import type { InferenceRecord } from '../domain/inference-record.ts'
 import type { Topped, Treasury } from '../domain/purse.ts'
-import { recordsOf, settlementsOf, type Settlement } from '../domain/settlement.ts'
+import { recordsOf, settleRecords, type Settlement } from '../domain/settlement.ts'
 import { writeAudit } from '../store/audit.ts'
 import { errorCode, transact, type Database, type Tx } from '../store/database.ts'
 import {
@@ -94,15 +94,15 @@ async function settleBatch(database: Database, gatewayId: string, settlement: Se
     if (why === undefined) throw error
     const records = recordsOf(settlement)
     const settled = errorCode(error) === UNIQUE_VIOLATION ? await findSettled(database.db, records) : new Set<string>()
-    const rest = settled.size === 0 ? records : records.filter((record) => !settled.has(record.requestId))
-    const [first] = rest
-    if (settled.size === 0 && rest.length === 1 && first !== undefined) {
-      await transact(database, (tx) => auditRejected(tx, gatewayId, first, why))
-      return
-    }
-    const middle = settled.size === 0 ? Math.ceil(rest.length / 2) : rest.length
-    for (const part of [rest.slice(0, middle), rest.slice(middle)])
-      for (const smaller of settlementsOf(part)) await settleBatch(database, gatewayId, smaller)
+    const again = (some: readonly InferenceRecord[]): Promise<void> =>
+      settleRecords({ settle: (smaller) => settleBatch(database, gatewayId, smaller) }, some)
+    if (settled.size > 0) return again(records.filter((record) => !settled.has(record.requestId)))
+    const [first] = records
+    if (records.length === 1 && first !== undefined)
+      return transact(database, (tx) => auditRejected(tx, gatewayId, first, why))
+    const middle = Math.ceil(records.length / 2)
+    await again(records.slice(0, middle))
+    await again(records.slice(middle))
   }
 }
 

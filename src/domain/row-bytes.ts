@@ -24,11 +24,11 @@ export class RowBytes {
   }
 
   /** Each has whole rows. */
-  pieces(): Uint8Array[] {
+  pieces(): Buffer[] {
     return this.#used === 0 ? [...this.#full] : [...this.#full, this.#chunk.subarray(0, this.#used)]
   }
 }
 
-export function rowsOf(pieces: readonly Uint8Array[]): string[] {
-  return pieces.flatMap((piece) => Buffer.from(piece).toString().split('\n').slice(0, -1))
+export function rowsOf(pieces: readonly Buffer[]): string[] {
+  return pieces.flatMap((piece) => piece.toString().split('\n').slice(0, -1))
 }

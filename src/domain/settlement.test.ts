@@ -5,7 +5,7 @@ import { DAY_MS, formatDay, instantOf } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd } from '../base/money.ts'
 import type { InferenceRecord } from './inference-record.ts'
 import { rowsOf } from './row-bytes.ts'
-import { readRecord, recordsOf, SettlementBatch, settlementsOf, type Settlement } from './settlement.ts'
+import { readRecord, recordsOf, SettlementBatch, settleRecords, type Settlement } from './settlement.ts'
 
 /** With what separates fields and lines, and what stands for null. */
 const text = fc.oneof(
@@ -136,9 +136,10 @@ test('the sums of a batch are those of its requests', () => {
   )
 })
 
-test('what a journal repeats is settled once, in the order of the ids', () => {
+test('what a journal repeats is settled once, in the order of the ids', async () => {
   const records = ['c', 'a', 'b', 'a'].map((requestId) => inferenceRecord({ requestId, cost: zeroUsd }))
-  const settled = [...settlementsOf(records)].flatMap(recordsOf)
+  const settled: InferenceRecord[] = []
+  await settleRecords({ settle: async (settlement) => void settled.push(...recordsOf(settlement)) }, records)
   expect(settled.map(({ requestId }) => requestId)).toEqual(['a', 'b', 'c'])
 })
 

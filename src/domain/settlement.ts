@@ -51,7 +51,7 @@ export type KnownCost = Pick<InferenceRecord, 'accountId' | 'cost'>
 /** Plain data: workers send it to their server. */
 export interface Settlement {
   /** In the order in which the requests ended. */
-  readonly rows: readonly Uint8Array[]
+  readonly rows: readonly Buffer[]
   /** The key of the hold of each. */
   readonly holds: ReadonlyArray<string | null>
   /** Rows of the bodies, where there are any. */
@@ -82,8 +82,12 @@ export class SettlementBatch {
     return { rows: this.#rows.pieces(), holds: this.#holds, bodies: this.#bodies, days: this.#days, dues: this.#dues }
   }
 
+  get requests(): number {
+    return this.#holds.length
+  }
+
   get isFull(): boolean {
-    return this.#holds.length >= SETTLEMENT_RECORDS || this.#bodyChars >= SETTLEMENT_BODY_CHARS
+    return this.requests >= SETTLEMENT_RECORDS || this.#bodyChars >= SETTLEMENT_BODY_CHARS
   }
 
   /** Returns the line for the journal. */
@@ -110,13 +114,17 @@ export class SettlementBatch {
   }
 
   costOf(requestId: string): KnownCost | undefined {
-    const pieces = this.#rows.pieces()
-    for (const row of rowsOf(pieces.slice(this.#piecesKnown))) this.#known.set(requestIdOf(row), row)
-    // The last one may grow.
-    this.#piecesKnown = Math.max(0, pieces.length - 1)
+    if (this.#known.size < this.requests) this.#learn()
     const row = this.#known.get(copyField(requestId))
     const record = row === undefined ? undefined : readRecord(`${COPY_NULL}\t${row}`)
     return record === undefined ? undefined : { accountId: record.accountId, cost: record.cost }
+  }
+
+  #learn(): void {
+    const pieces = this.#rows.pieces()
+    for (const row of rowsOf(pieces.slice(this.#piecesKnown))) this.#known.set(requestIdOf(row), row)
+    // The last one may grow.
+    this.#piecesKnown = pieces.length - 1
   }
 
   #count(day: DaySum, record: InferenceRecord): void {
@@ -165,7 +173,7 @@ export async function settleRecords(
 }
 
 /** In the order of their ids, each once: two settlements of the same requests wait for each other. */
-export function* settlementsOf(records: readonly InferenceRecord[]): Generator<Settlement> {
+function* settlementsOf(records: readonly InferenceRecord[]): Generator<Settlement> {
   let batch = new SettlementBatch()
   const sorted = records.toSorted((a, b) => (a.requestId < b.requestId ? -1 : a.requestId > b.requestId ? 1 : 0))
   for (const [place, record] of sorted.entries()) {
@@ -184,10 +192,12 @@ export function recordsOf({ rows, holds, bodies }: Settlement): InferenceRecord[
   const bodiesById = new Map(
     bodies.map((row) => [row.slice(0, row.indexOf('\t')), row.split('\t').slice(2).join('\t')]),
   )
-  return rowsOf(rows).flatMap((row, place) => {
+  return rowsOf(rows).map((row, place) => {
     const body = bodiesById.get(requestIdOf(row))
     const line = `${copyField(holds[place] ?? null)}\t${row}`
-    return readRecord(body === undefined ? line : `${line}\t${body}`) ?? []
+    const record = readRecord(body === undefined ? line : `${line}\t${body}`)
+    if (record === undefined) throw new Error(`not the row of a request: ${row}`)
+    return record
   })
 }
 

@@ -1,7 +1,7 @@
 /**
- * The files of the journal. A record is one line: eight hex digits of its checksum, a space, its text. A line torn by a crash
- * at the end of a file was never acknowledged and is skipped; a line in the middle with a wrong checksum is reported as
- * damaged, and reading continues after it.
+ * The files of the journal. A record is one line: eight hex digits of its checksum, a space, its text
+ * (domain/settlement.ts). A line torn by a crash at the end of a file was never acknowledged and is skipped; a line in the
+ * middle with a wrong checksum is reported as damaged, and reading continues after it.
  */
 import { readdirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -83,7 +83,7 @@ function lineOf(line: Buffer, end: number): SegmentLine {
     : { kind: 'record', record, bytes: line.length + 1, end }
 }
 
-/** Records were JSON before version 0.2, and an upgrade may find some. */
+/** Records were JSON once, and an upgraded server may find some. */
 function readJson(text: string): InferenceRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -102,7 +102,6 @@ interface Unsettled {
   readonly batch: SettlementBatch
   readonly sinceMs: number
   readonly spent: Map<Purse, { cost: NanoUsd; requests: number }>
-  requests: number
   bytes: number
   /** In the journal. */
   last: JournalEntry
@@ -264,7 +263,6 @@ class MeterOfGateway implements Meter {
     const entry = this.#journal.append(record.requestId, batch.add(record), done)
     const to = open ?? this.#openBatch(batch, entry)
     to.last = entry
-    to.requests += 1
     to.bytes += entry.bytes
     this.#unsettled += 1
     this.#unsettledBytes += entry.bytes
@@ -279,7 +277,7 @@ class MeterOfGateway implements Meter {
   }
 
   #openBatch(batch: SettlementBatch, last: JournalEntry): Unsettled {
-    const open = { batch, sinceMs: performance.now(), spent: new Map(), requests: 0, bytes: 0, last }
+    const open = { batch, sinceMs: performance.now(), spent: new Map(), bytes: 0, last }
     this.#batches.push(open)
     this.#open = open
     return open
@@ -362,7 +360,8 @@ class MeterOfGateway implements Meter {
   }
 
   async #settle(oldest: Unsettled): Promise<void> {
-    const { batch, requests, bytes, last, spent } = oldest
+    const { batch, bytes, last, spent } = oldest
+    const { requests } = batch
     // What ends from now on belongs to the next batch.
     if (this.#open === oldest) this.#open = undefined
     // Sync first: a settled record must be on disk. If the disk fails, the database is the safer place.

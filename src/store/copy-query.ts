@@ -4,12 +4,12 @@ import pg from 'pg'
 
 /** What pg gives a query when the server is ready for its rows; missing in its types. */
 interface CopyConnection {
-  sendCopyFromChunk(chunk: Uint8Array): void
+  sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void
 }
 
 /** Runs a COPY on a connection of pg, whose own queries have no source. */
-export function runCopy(client: pg.ClientBase, text: string, pieces: readonly Uint8Array[]): Promise<{ rows: [] }> {
+export function runCopy(client: pg.ClientBase, text: string, pieces: readonly Buffer[]): Promise<{ rows: [] }> {
   return new Promise((resolve, reject) => {
     let hasEnded = false
     const query = new pg.Query(text, undefined, (error: Error | null | undefined) => {

@@ -10,7 +10,7 @@ export async function copyRows(
   db: Db,
   table: string,
   columns: readonly string[],
-  pieces: readonly Uint8Array[],
+  pieces: readonly Buffer[],
 ): Promise<void> {
   if (pieces.length === 0) return
   await db.executeQuery(CompiledQuery.raw(`copy ${table} (${columns.join(', ')}) from stdin`, [pieces]))

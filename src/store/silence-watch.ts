@@ -110,7 +110,7 @@ export class WatchedClient {
 
   /** The rows of a COPY come as its only parameter. */
   #run(text: string, values: unknown[]): Promise<unknown> {
-    if (text.startsWith('copy ')) return runCopy(this.#client, text, values[0] as Uint8Array[])
+    if (text.startsWith('copy ')) return runCopy(this.#client, text, values[0] as Buffer[])
     const run = this.#client.query.bind(this.#client) as Query
     const name = PREPARED.exec(text)?.[1]
     return run(name === undefined ? { text, values } : { text, values, name })
