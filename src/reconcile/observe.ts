@@ -49,7 +49,7 @@ export function observe(app: App, onMassLoss: (driver: string, missing: number) 
     name: 'observe',
     everyMs: EVERY_MS,
     run: async (signal) => {
-      const used = passes % UNUSED_PASSES === 0 ? undefined : await findUsedDrivers(app.database.db, driverIds(app))
+      const used = passes % UNUSED_PASSES === 0 ? undefined : await findUsedDrivers(app.database.steady, driverIds(app))
       passes += 1
       const drivers = [...app.drivers.values()].filter(({ id }) => used?.has(id) ?? true)
       const results = await Promise.allSettled(

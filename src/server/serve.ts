@@ -268,7 +268,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
           {
             metrics,
             readDue: (loops) =>
-              readDue(app.database.db, { now: app.clock.now(), drivers: [...app.drivers.keys()] }, loops),
+              readDue(app.database.steady, { now: app.clock.now(), drivers: [...app.drivers.keys()] }, loops),
             onError: (loop, error) => log.error({ loop, err: error }, 'reconciler failed; it will run again'),
           },
         )

@@ -29,6 +29,11 @@ export interface Tx {
 
 export interface Database {
   readonly db: Db
+  /**
+   * One connection, opened when it is first used, for prepared statements that run every second. It plans each of them
+   * once; a connection of the pool does so six times, as PostgreSQL compares plans for five sets of values first.
+   */
+  readonly steady: Db
   readonly pool: pg.Pool
   readonly clock: Clock
   /** Changes made by other servers. */
@@ -51,10 +56,30 @@ export function openDatabase(options: {
   name?: string
   log?: Log
 }): Database {
+  const silence = new SilenceWatch()
+  const kyselyOf = (one: pg.Pool): Db =>
+    new Kysely<Tables>({ dialect: new PostgresDialect({ pool: watchedPool(one, silence) }) })
+  const pool = openPool(options, options.poolSize ?? 20)
+  const db = kyselyOf(pool)
+  const steadyPool = openPool(options, 1)
+  // It fails only where the connection does, and then the statement that it was opened for fails too.
+  steadyPool.on('connect', (client) => client.query('set plan_cache_mode = force_generic_plan', () => {}))
+  const steady = kyselyOf(steadyPool)
+  const notifications = new Notifications({ url: options.url, log: options.log ?? { warn: () => {} } })
+  silence.follow(() => notifications.answers())
+  const close = async (): Promise<void> => {
+    silence.close()
+    await notifications.close()
+    await Promise.all([db.destroy(), steady.destroy()])
+  }
+  return { db, steady, pool, clock: options.clock, notifications, silence, onCommit: () => {}, close }
+}
+
+function openPool({ url, name = 'berth' }: { url: string; name?: string }, max: number): pg.Pool {
   const pool = new pg.Pool({
-    connectionString: options.url,
-    max: options.poolSize ?? 20,
-    application_name: options.name ?? 'berth',
+    connectionString: url,
+    max,
+    application_name: name,
     connectionTimeoutMillis: 10_000,
     // A new connection costs PostgreSQL 50 ms until it has planned what runs every second, so few are closed.
     idleTimeoutMillis: 600_000,
@@ -69,16 +94,7 @@ export function openDatabase(options: {
   pool.on('error', () => {})
   // A connection that breaks in use rejects its query; its error event without a listener would end the process too.
   pool.on('connect', (client) => client.on('error', () => {}))
-  const notifications = new Notifications({ url: options.url, log: options.log ?? { warn: () => {} } })
-  const silence = new SilenceWatch()
-  silence.follow(() => notifications.answers())
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: watchedPool(pool, silence) }) })
-  const close = async (): Promise<void> => {
-    silence.close()
-    await notifications.close()
-    await db.destroy()
-  }
-  return { db, pool, clock: options.clock, notifications, silence, onCommit: () => {}, close }
+  return pool
 }
 
 function watchedPool(pool: pg.Pool, silence: SilenceWatch): PostgresPool {

@@ -1,6 +1,6 @@
 /**
  * Asks for all loops at once whether they have work. Most seconds have none, so this is what an idle server costs: one
- * statement, planned once per connection.
+ * statement, planned once.
  */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, type Instant } from '../base/instant.ts'
@@ -17,7 +17,7 @@ export interface Asked {
 /** SQL that is true while there is work. */
 export type DueWork = (asked: Asked) => RawBuilder<boolean>
 
-/** The names of those that have work. */
+/** The names of those that have work. `db` is the steady connection: a plan for unknown values is as good as any here. */
 export async function readDue(
   db: Db,
   { now, drivers }: { now: Instant; drivers: readonly ProviderId[] },
@@ -25,9 +25,8 @@ export async function readDue(
 ): Promise<string[]> {
   const asked: Asked = { now: sql`(select now from asked)`, drivers: sql`(select drivers from asked)::text[]` }
   const names = [...loops].map(([name, due]) => sql`case when ${due(asked)} then ${sql.lit(name)} end`)
-  // A plan for values that it does not know is as good as any here. Where PostgreSQL sees them, it makes a new one each time.
   const { rows } = await sql<{ names: string[] }>`${prepareAs('due_work')}
-    with asked as materialized (select ${toDate(now)}::timestamptz as now, ${drivers}::text[] as drivers)
+    with asked as (select ${toDate(now)}::timestamptz as now, ${drivers}::text[] as drivers)
     select array_remove(array[${sql.join(names)}]::text[], null) as names`.execute(db)
   return rows[0]?.names ?? []
 }

@@ -47,6 +47,7 @@ export function SupplyPage() {
       intro="The machines you offer. A new price applies to new rentals; current rentals keep theirs."
       actions={join}
     >
+      <CheckField label="Show machines that left" checked={left} onChange={(event) => setLeft(event.target.checked)} />
       <PagedTable
         label="Machines"
         call="listSupply"
@@ -64,7 +65,6 @@ export function SupplyPage() {
           </Empty>
         }
       />
-      <CheckField label="Show machines that left" checked={left} onChange={(event) => setLeft(event.target.checked)} />
       {dialog.shown}
     </Page>
   )

@@ -216,7 +216,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     ]
     for (const [i, output] of outputs.entries()) {
       await runtime.start(workloadOf('entry', { image, program: programOf(programs[i] ?? {}) }), silent, forever)
-      const log = await waitFor('its output', async () => (await lab.docker('logs', 'berth-entry')).trim())
+      const log = await waitFor('its output', async () => (await lab.docker('logs', 'berth-entry')).trim() || undefined)
       expect(log).toBe(output)
       await runtime.stop('entry', forever)
     }
