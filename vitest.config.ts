@@ -22,9 +22,9 @@ export default defineConfig({
     execArgv: ['--max-semi-space-size=64'],
     // Test files share the modules of their worker: reading and running them anew for each file is a tenth of the work.
     isolate: false,
-    // Twice as many as a build machine has processors: many tests wait for most of their time. With six, those that
-    // need a model to be slow, or a host to be quick, failed.
-    maxWorkers: countsCpu ? 1 : 4,
+    // More than a build machine has processors: many tests wait for most of their time. With six, those that need a model to
+    // be slow, or a host to be quick, failed.
+    maxWorkers: countsCpu ? 1 : 5,
     sequence: { sequencer: LongestFirst },
     // A limit for what hangs; a busy machine is slow, not broken.
     testTimeout: 120_000,

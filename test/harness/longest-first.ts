@@ -2,7 +2,7 @@
  * The order of the test files: those that take half a minute or more start first, so that none runs alone at the end while
  * the other workers are idle. Browser tests come last, when no test creates networks any more: browsers abort all
  * requests when a network interface comes or goes. The others fill the gap, engine tests first, because they create
- * networks too.
+ * networks too, or run beside the browsers.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -88,17 +88,35 @@ const browsers = [
   'test/console/playground-snippet.test.ts',
 ]
 const makesNetworks = /\/src\/(engines|cli\/agent)|\/test\/(host-|virtual|bare-|journeys\/)/
+/** Tests that mostly wait, without networks: they run beside browsers, which use whole CPUs. */
+const waits = /\/src\/(cli|server)\//
+const WAITING_PER_BROWSER = 4
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const placeOf = ({ moduleId }: TestSpecification): number => {
-      const find = (names: readonly string[]): number => names.findIndex((name) => moduleId.endsWith(`/${name}`))
-      if (find(long) !== -1) return find(long)
-      const [engines, rest, browser] = [long.length, long.length + 1, long.length + 2]
-      if (!moduleId.includes('/test/console/')) return makesNetworks.test(moduleId) ? engines : rest
-      const at = find(browsers)
-      return browser + (at === -1 ? browsers.length : at)
-    }
-    return (await super.sort(files)).toSorted((one, other) => placeOf(one) - placeOf(other))
+    const groups = { long: [], engines: [], rest: [], browsers: [], waiting: [] } as Record<Group, TestSpecification[]>
+    for (const file of await super.sort(files)) groups[groupOf(file)].push(file)
+    const inOrder = (names: readonly string[], group: TestSpecification[]): TestSpecification[] =>
+      group.toSorted((one, other) => placeIn(names, one) - placeIn(names, other))
+    const beside = inOrder(browsers, groups.browsers).flatMap((one) => [
+      one,
+      ...groups.waiting.splice(0, WAITING_PER_BROWSER),
+    ])
+    return [...inOrder(long, groups.long), ...groups.engines, ...groups.rest, ...beside, ...groups.waiting]
   }
+}
+
+type Group = 'long' | 'engines' | 'rest' | 'browsers' | 'waiting'
+
+function groupOf(file: TestSpecification): Group {
+  if (placeIn(long, file) < long.length) return 'long'
+  if (file.moduleId.includes('/test/console/')) return 'browsers'
+  if (makesNetworks.test(file.moduleId)) return 'engines'
+  return waits.test(file.moduleId) ? 'waiting' : 'rest'
+}
+
+/** The number of names if it is none of them. */
+function placeIn(names: readonly string[], { moduleId }: TestSpecification): number {
+  const at = names.findIndex((name) => moduleId.endsWith(`/${name}`))
+  return at === -1 ? names.length : at
 }
