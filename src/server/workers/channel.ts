@@ -29,23 +29,39 @@ export interface ChannelOptions<Ours> {
   readonly line: Line
   readonly ours: Ours
   readonly onSocket: (socket: Socket, bytes: Buffer) => void
+  /** The other process has exited. */
+  readonly onEnd?: () => void
 }
+
+/** A connection as the event loop knows it. Closing it twice is harmless. */
+interface Handle {
+  readStop(): number
+  close(): void
+}
+
+const LOOK_MS = 100
 
 export function openChannel<Theirs extends Functions<Theirs>, Ours extends Functions<Ours>>({
   line,
   ours,
   onSocket,
+  onEnd,
 }: ChannelOptions<Ours>): Channel<Theirs> {
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>()
   /** Connections that Node holds back until the other side has confirmed those before them. */
-  const leaving = new Set<Socket>()
+  const leaving = new Map<Socket, Handle | undefined>()
+  /** The last one sent, which is open here until it is confirmed. */
+  let sent: Handle | undefined
   let calls = 0
   const gone = (): Error => new Error('the other process has exited')
   const send = (message: Message, socket?: Socket): void => {
     // A failure shows as the exit of the other process.
     if (!line.connected) return void socket?.destroy()
-    if (socket !== undefined) leaving.add(socket)
-    line.send(message, socket, { keepOpen: false }, () => void (socket !== undefined && leaving.delete(socket)))
+    const handle = socket === undefined ? undefined : handleOf(socket)
+    if (socket !== undefined) leaving.set(socket, handle)
+    line.send(message, socket, { keepOpen: false }, () => {
+      if (socket !== undefined && leaving.delete(socket)) sent = handle
+    })
   }
   const run = (name: string, args: readonly unknown[]): unknown => {
     const found = Object.hasOwn(ours, name) ? ours[name as keyof Ours] : undefined
@@ -72,13 +88,27 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       else one?.resolve(message.value as never)
     }
   })
-  line.on('disconnect', () => {
+  let isOver = false
+  const end = (): void => {
+    if (isOver) return
+    isOver = true
+    clearInterval(looking)
     for (const { reject } of waiting.values()) reject(gone())
     waiting.clear()
     // Nobody will get them, and their clients would wait forever.
-    for (const socket of leaving) socket.destroy()
+    for (const [socket, handle] of leaving) {
+      socket.destroy()
+      handle?.close()
+    }
     leaving.clear()
-  })
+    sent?.close()
+    onEnd?.()
+  }
+  line.on('disconnect', end)
+  // Node does not emit it, and leaves the last connection open, if the other process exits before it has confirmed that.
+  const looking = setInterval(() => {
+    if (!line.connected) end()
+  }, LOOK_MS).unref()
   return {
     call: (name, ...args) =>
       new Promise((resolve, reject) => {
@@ -106,10 +136,14 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
  * drops those bytes; only the handle itself can be stopped, since a paused stream still fills its buffer.
  */
 function stopReading(socket: Socket, bytes: Buffer): Buffer {
-  const { _handle: handle } = socket as Socket & { _handle?: { readStop(): number } | null }
-  handle?.readStop()
+  handleOf(socket)?.readStop()
   const all = [bytes]
   for (let piece = socket.read() as Buffer | null; piece !== null; piece = socket.read() as Buffer | null)
     all.push(piece)
   return all.length === 1 ? bytes : Buffer.concat(all)
+}
+
+function handleOf(socket: Socket): Handle | undefined {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null }
+  return handle ?? undefined
 }

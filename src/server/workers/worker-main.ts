@@ -34,9 +34,9 @@ const server = openChannel<ServerFunctions, WorkerFunctions>({
   line: process as unknown as Pick<ChildProcess, 'send' | 'on' | 'connected'>,
   ours,
   onSocket: (socket, bytes) => worker().take(socket, bytes),
+  // Without its server it has no money and cannot settle; what it has finished is in its journal.
+  onEnd: () => process.exit(1),
 })
 
-// Without its server it has no money and cannot settle; what it has finished is in its journal.
-process.on('disconnect', () => process.exit(1))
 // A signal to the process group is for the server, which then stops its workers.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
