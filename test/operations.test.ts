@@ -119,10 +119,11 @@ it('exports the documented metrics in Prometheus format, with counters that only
     expect(answer.headers.get('content-type')).toContain('version=0.0.4')
     return parseMetrics(await answer.text())
   }
-  await waitFor(
-    'the first recount',
-    async () => ((await scrape()).value('berth_ledger_check_timestamp_seconds') ?? 0) > 0,
-  )
+  const late = ['berth_ledger_check_timestamp_seconds', 'berth_event_loop_lag_seconds_count']
+  await waitFor('the first recount and the first measured lag', async () => {
+    const seen = await scrape()
+    return late.every((name) => (seen.value(name) ?? 0) > 0)
+  })
   const first = await scrape()
   await server.operator('GET', '/v2/operator/ledger/verify')
   const second = await scrape()
