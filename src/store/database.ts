@@ -81,7 +81,7 @@ function openPool({ url, name = 'berth' }: { url: string; name?: string }, max: 
     max,
     application_name: name,
     connectionTimeoutMillis: 10_000,
-    // A new connection costs PostgreSQL 50 ms until it has planned what runs every second, so few are closed.
+    // A new connection begins with empty caches and no plans, so few are closed.
     idleTimeoutMillis: 600_000,
     statement_timeout: limits.statementTimeoutMs,
     // On a dead network the statement timeout does not help; TCP keep-alive ends the connection.
@@ -181,8 +181,8 @@ function isRetryable(error: unknown): boolean {
 }
 
 /**
- * At the start of a statement: PostgreSQL plans it once per connection, under this name, which the text must be the only
- * one to have.
+ * At the start of a statement: PostgreSQL keeps a plan for it on each connection, under this name, which the text must be
+ * the only one to have.
  */
 export function prepareAs(name: string): RawBuilder<unknown> {
   return sql.raw(`/* prepared as ${name} */`)

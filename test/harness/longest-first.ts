@@ -98,11 +98,13 @@ export class LongestFirst extends BaseSequencer {
     for (const file of await super.sort(files)) groups[groupOf(file)].push(file)
     const inOrder = (names: readonly string[], group: TestSpecification[]): TestSpecification[] =>
       group.toSorted((one, other) => placeIn(names, one) - placeIn(names, other))
-    const beside = inOrder(browsers, groups.browsers).flatMap((one) => [
-      one,
-      ...groups.waiting.splice(0, WAITING_PER_BROWSER),
+    const { engines, rest, waiting } = groups
+    const end = groups.browsers.length * WAITING_PER_BROWSER
+    const beside = inOrder(browsers, groups.browsers).flatMap((browser, place) => [
+      browser,
+      ...waiting.slice(place * WAITING_PER_BROWSER, (place + 1) * WAITING_PER_BROWSER),
     ])
-    return [...inOrder(long, groups.long), ...groups.engines, ...groups.rest, ...beside, ...groups.waiting]
+    return [...inOrder(long, groups.long), ...engines, ...rest, ...beside, ...waiting.slice(end)]
   }
 }
 

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openChannel, type Line } from './channel.ts'
 
 interface Peer {
@@ -35,6 +35,7 @@ async function stoppedProcess(): Promise<ChildProcess> {
   const program = 'process.on("message", () => {}); process.send("started")'
   const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
   const child = spawn(process.execPath, ['-e', program], { stdio: [...stdio], serialization: 'advanced' })
+  onTestFinished(() => void child.kill('SIGKILL'))
   await once(child, 'message')
   child.kill('SIGSTOP')
   return child

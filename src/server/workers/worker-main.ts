@@ -1,6 +1,5 @@
 /** The program of a worker, started by its server (workers.ts). It ends with the server. */
-import type { ChildProcess } from 'node:child_process'
-import { openChannel } from './channel.ts'
+import { openChannel, type Line } from './channel.ts'
 import type { ServerFunctions, WorkerFunctions } from './messages.ts'
 import { startWorker, type RunningWorker } from './worker.ts'
 
@@ -31,7 +30,7 @@ const ours: WorkerFunctions = {
 }
 
 const server = openChannel<ServerFunctions, WorkerFunctions>({
-  line: process as unknown as Pick<ChildProcess, 'send' | 'on' | 'connected'>,
+  line: process as unknown as Line,
   ours,
   onSocket: (socket, bytes) => worker().take(socket, bytes),
   // Without its server it has no money and cannot settle; what it has finished is in its journal.
