@@ -1,9 +1,11 @@
 /**
  * Runs the reconcilers. A reconciler takes no input: it reads the database, finds what is due and acts, so it does not
  * matter why or how often it is woken, and a missed wake-up costs only a delay. Each runs when woken, and either on a
- * timer or when it has work, which one statement a second asks for all loops; never twice at once on one server. Several
- * servers share the work by leases on rows and turns of loops (store/lease.ts).
+ * timer or when it has work, which one statement asks for all loops; never twice at once on one server. Several servers
+ * share the work by leases on rows and turns of loops (store/lease.ts).
  */
+import { setTimeout as delay } from 'node:timers/promises'
+import { addMs, type Clock, type Instant } from '../base/instant.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { DueWork } from '../store/due-work.ts'
 
@@ -26,12 +28,18 @@ interface Pass {
 
 export interface Loops {
   wake(name: string): void
+  /** Something was written to the database: there may be work sooner than expected. */
+  noteChange(): void
   /** Resolves when the passes in progress have ended. */
   stop(): Promise<void>
 }
 
 const GATHER_MS = 10
+/** At a start, loops make their first passes one after another, or this far apart: at once, each would open a connection. */
+const FIRST_PASSES_APART_MS = 50
 const DUE_EVERY_MS = 1_000
+/** If no work comes due by itself in this time, it is asked for again only after that, or when something was written. */
+const LOOK_AHEAD_MS = 5_000
 /** The pause after a pass is this many times its duration, within this limit: with many rentals a loop takes no whole core. */
 const REST_FACTOR = 4
 const MAX_REST_MS = 5_000
@@ -40,8 +48,9 @@ const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 export function startLoops(
   reconcilers: readonly Reconciler[],
   tools: {
-    /** Which loops have work (store/due-work.ts). */
-    readDue: (loops: ReadonlyMap<string, DueWork>) => Promise<readonly string[]>
+    clock: Clock
+    /** Which loops have work at an instant (store/due-work.ts). */
+    readDue: (loops: ReadonlyMap<string, DueWork>, at: Instant) => Promise<readonly string[]>
     onError: (name: string, error: unknown) => void
     metrics?: Metrics
   },
@@ -53,20 +62,43 @@ export function startLoops(
     [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
   )
   const stop = new AbortController()
+  const stopped = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
   const wakers = new Map<string, () => void>()
   /** Loops that wait for work, and not for their turn after an error. */
   const idle = new Set<string>()
   const wake = (name: string): void => wakers.get(name)?.()
   const due = new Map(reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due] as const] : [])))
+  /** Until `lookAheadAt` no work comes due by itself, and nothing has been written since that was read. */
+  let isQuiet = false
+  let lookAheadAt = tools.clock.now()
+  let changes = 0
+  const noteChange = (): void => {
+    changes += 1
+    isQuiet = false
+  }
   const askAll: TimedReconciler = {
     name: 'due-work',
     everyMs: DUE_EVERY_MS,
     run: async () => {
-      for (const name of await tools.readDue(due)) if (idle.has(name)) wake(name)
+      const now = tools.clock.now()
+      if (now >= lookAheadAt) {
+        const changesBefore = changes
+        const next = addMs(now, LOOK_AHEAD_MS)
+        const coming = await tools.readDue(due, next)
+        lookAheadAt = next
+        isQuiet = coming.length === 0 && changes === changesBefore
+      }
+      if (isQuiet) return false
+      for (const name of await tools.readDue(due, now)) if (idle.has(name)) wake(name)
       return false
     },
   }
+  let turn: Promise<unknown> = Promise.resolve()
   const running = [askAll, ...reconcilers].map((reconciler) => {
+    const ownTurn = turn
+    let endTurn = () => {}
+    const ended = new Promise<void>((resolve) => (endTurn = resolve))
+    turn = Promise.race([ended, ownTurn.then(() => Promise.race([stopped, delay(FIRST_PASSES_APART_MS)]))])
     let woken = false
     let wakeUp = () => {}
     wakers.set(reconciler.name, () => {
@@ -84,6 +116,7 @@ export function startLoops(
       })
     return (async () => {
       let failures = 0
+      await ownTurn
       while (!stop.signal.aborted) {
         woken = false
         const startedAt = performance.now()
@@ -103,6 +136,8 @@ export function startLoops(
           tools.onError(reconciler.name, error)
         }
         seconds?.observe((performance.now() - startedAt) / 1_000, { loop: reconciler.name })
+        if ('due' in reconciler) noteChange()
+        endTurn()
         if (waitMs === undefined) idle.add(reconciler.name)
         if (waitMs !== 0) await pause(waitMs)
         idle.delete(reconciler.name)
@@ -112,7 +147,11 @@ export function startLoops(
     })()
   })
   return {
-    wake,
+    wake: (name) => {
+      noteChange()
+      wake(name)
+    },
+    noteChange,
     stop: async () => {
       stop.abort()
       for (const wakeUp of wakers.values()) wakeUp()

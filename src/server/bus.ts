@@ -1,6 +1,6 @@
 /**
  * Wake-ups between servers: after a commit, the loops and streams of all servers should look at the database soon. A
- * wake-up carries no data and may be lost, since every loop also runs on a timer. Notifications are batched and sent
+ * wake-up carries no data and may be lost, since every loop also looks for work by itself. Notifications are batched and sent
  * outside the transactions, which keeps PostgreSQL's single notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
@@ -16,7 +16,13 @@ export interface Bus {
   close(): void
 }
 
-export function openBus(options: { database: Database; log: Log; onWake: (name: string) => void }): Bus {
+export function openBus(options: {
+  database: Database
+  log: Log
+  onWake: (name: string) => void
+  /** Wake-ups of other servers may have been lost. */
+  onGap: () => void
+}): Bus {
   let gathered = new Set<string>()
   let timer: NodeJS.Timeout | undefined
   const listener = options.database.notifications.listen({
@@ -24,7 +30,7 @@ export function openBus(options: { database: Database; log: Log; onWake: (name: 
     onNotification: (payload) => {
       for (const name of payload.split(',')) if (name !== '') options.onWake(name)
     },
-    onGap: () => {},
+    onGap: options.onGap,
   })
 
   const flush = (): void => {
@@ -38,6 +44,7 @@ export function openBus(options: { database: Database; log: Log; onWake: (name: 
 
   return {
     publish: (wake) => {
+      if (wake.size === 0) return
       for (const name of wake) {
         options.onWake(name)
         gathered.add(name)

@@ -267,8 +267,8 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
           ],
           {
             metrics,
-            readDue: (loops) =>
-              readDue(app.database.steady, { now: app.clock.now(), drivers: [...app.drivers.keys()] }, loops),
+            clock: app.clock,
+            readDue: (loops, at) => readDue(app.database.steady, { at, drivers: [...app.drivers.keys()] }, loops),
             onError: (loop, error) => log.error({ loop, err: error }, 'reconciler failed; it will run again'),
           },
         )
@@ -283,9 +283,13 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
       else if (name.startsWith(PORT_WAKE)) ports.forget(Number(name.slice(PORT_WAKE.length)))
       else loops?.wake(name)
     },
+    onGap: () => loops?.noteChange(),
   })
   closing.push(async () => bus.close())
-  app.database.onCommit = (wake) => bus.publish(wake)
+  app.database.onCommit = (wake) => {
+    loops?.noteChange()
+    bus.publish(wake)
+  }
   watchGauges(app, metrics)
   const resources = watchResources(app, metrics, { dataDir, volumeDir: settings.storage?.dir })
   closing.push(async () => resources.stop())

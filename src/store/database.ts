@@ -130,7 +130,7 @@ export async function transact<T>(database: Database, work: (tx: Tx) => Promise<
         await writeEvents(tx)
         return { value: result, wake: tx.wake }
       })
-      if (wake.size > 0) database.onCommit(wake)
+      database.onCommit(wake)
       return value
     } catch (error) {
       if (error instanceof RolledBack) return error.failure as T

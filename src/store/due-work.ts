@@ -1,5 +1,5 @@
 /**
- * Asks for all loops at once whether they have work. Most seconds have none, so this is what an idle server costs: one
+ * Asks for all loops at once whether they have work. Mostly they have none, so this is what an idle server costs: one
  * statement, planned once.
  */
 import { sql, type RawBuilder } from 'kysely'
@@ -20,13 +20,13 @@ export type DueWork = (asked: Asked) => RawBuilder<boolean>
 /** The names of those that have work. `db` is the steady connection: a plan for unknown values is as good as any here. */
 export async function readDue(
   db: Db,
-  { now, drivers }: { now: Instant; drivers: readonly ProviderId[] },
+  asked: { at: Instant; drivers: readonly ProviderId[] },
   loops: ReadonlyMap<string, DueWork>,
 ): Promise<string[]> {
-  const asked: Asked = { now: sql`(select now from asked)`, drivers: sql`(select drivers from asked)::text[]` }
-  const names = [...loops].map(([name, due]) => sql`case when ${due(asked)} then ${sql.lit(name)} end`)
+  const values: Asked = { now: sql`(select now from asked)`, drivers: sql`(select drivers from asked)::text[]` }
+  const names = [...loops].map(([name, due]) => sql`case when ${due(values)} then ${sql.lit(name)} end`)
   const { rows } = await sql<{ names: string[] }>`${prepareAs('due_work')}
-    with asked as (select ${toDate(now)}::timestamptz as now, ${drivers}::text[] as drivers)
+    with asked as (select ${toDate(asked.at)}::timestamptz as now, ${asked.drivers}::text[] as drivers)
     select array_remove(array[${sql.join(names)}]::text[], null) as names`.execute(db)
   return rows[0]?.names ?? []
 }

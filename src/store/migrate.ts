@@ -11,6 +11,7 @@ const MAX_NAMED = 5
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()
+  let isReusable = false
   try {
     await refuseOldServer(client)
     await client.query('set statement_timeout = 0')
@@ -38,10 +39,13 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
     // first start. An upgrade keeps what it has finished.
     const steps = applied.size === 0 && missing.length > 0 ? [missing] : missing.map((one) => [one])
     for (const step of steps) await apply(client, step)
+    await client.query('reset statement_timeout')
+    await client.query('select pg_advisory_unlock($1)', [LOCK])
+    isReusable = true
     return missing.map(({ name }) => name)
   } finally {
-    // Ends the session, and with it the lock and the settings.
-    client.release(true)
+    // After an error the session ends, and with it the lock and the settings.
+    client.release(!isReusable)
   }
 }
 

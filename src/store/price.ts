@@ -1,5 +1,5 @@
 /** The price book. */
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { toDate } from '../base/instant.ts'
 import type { NanoUsd } from '../base/money.ts'
 import type { GpuType, NetworkType } from '../contract/shared.ts'
@@ -79,19 +79,16 @@ export async function listAllReserveOptions(
 export async function saveGpuPrices(tx: Tx, prices: readonly OwnGpuPrice[]): Promise<void> {
   if (prices.length === 0) return
   tx.wake.add(CAPACITY_WAKE)
-  const updated_at = toDate(tx.clock.now())
-  await tx.db
-    .insertInto('gpu_price')
-    .values(prices.map((price) => ({ ...price, updated_at })))
-    .onConflict((conflict) =>
-      conflict.columns(['machine_type', 'region', 'gpu_type', 'network_type', 'gpu_count']).doUpdateSet((e) => ({
-        nano_per_gpu_hour: e.ref('excluded.nano_per_gpu_hour'),
-        enabled: e.ref('excluded.enabled'),
-        provider_account_id: null,
-        updated_at,
-      })),
-    )
-    .execute()
+  await sql`
+    insert into gpu_price (machine_type, region, gpu_type, network_type, gpu_count, nano_per_gpu_hour, enabled, updated_at)
+    select *, ${toDate(tx.clock.now())}::timestamptz
+    from unnest(${prices.map((price) => price.machine_type)}::text[], ${prices.map((price) => price.region)}::text[],
+      ${prices.map((price) => price.gpu_type)}::text[], ${prices.map((price) => price.network_type)}::text[],
+      ${prices.map((price) => price.gpu_count)}::integer[], ${prices.map((price) => price.nano_per_gpu_hour)}::bigint[],
+      ${prices.map((price) => price.enabled)}::boolean[])
+    on conflict (machine_type, region, gpu_type, network_type, gpu_count) do update set
+      nano_per_gpu_hour = excluded.nano_per_gpu_hour, enabled = excluded.enabled, provider_account_id = null,
+      updated_at = excluded.updated_at`.execute(tx.db)
   await writeAskingPrices(tx, undefined)
 }
 
