@@ -11,24 +11,31 @@ import type { Driver, EngineVolume, VolumeEngine } from '../engines/driver.ts'
 import { transact, type Tx } from '../store/database.ts'
 import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
 import { closeMeter, findOpenSegment } from '../store/segment.ts'
-import { detach, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
+import { detach, findVolumeDrivers, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
 import { saveVolumeUse } from '../store/volume-growth.ts'
 import { attempt, noteFailure, volumeTask } from './attempt.ts'
+import { driverIds } from './drivers.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 import { recordPurchases } from './purchases.ts'
 import { resumeMeter } from './volumes.ts'
 
 const LOOP = 'observe-volumes'
 const EVERY_MS = 5_000
+/** Engines without volumes are listed in every so many passes. */
+const UNUSED_PASSES = 6
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 
 export function observeVolumes(app: App): Reconciler {
+  let passes = 0
   return {
     name: LOOP,
     everyMs: EVERY_MS,
     run: async (signal) => {
-      const drivers = [...app.drivers.values()]
+      const isOfAll = passes % UNUSED_PASSES === 0
+      passes += 1
+      const used = isOfAll ? undefined : await findVolumeDrivers(app.database.steady, driverIds(app))
+      const drivers = [...app.drivers.values()].filter(({ id }) => used?.has(id) ?? true)
       await eachOf(drivers, drivers.length, (driver) =>
         driver.volumes === undefined ? Promise.resolve() : observeDriver(app, driver, driver.volumes, signal),
       )

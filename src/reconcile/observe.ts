@@ -30,7 +30,7 @@ import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type
 
 const EVERY_MS = 2_000
 /** Engines without rentals are listed in every so many passes: to know that they can be reached, and what they cost. */
-const UNUSED_PASSES = 5
+const UNUSED_PASSES = 15
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 /** If more machines than this share (and number) are missing at once, the list is suspected to be wrong. */

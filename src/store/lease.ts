@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql, type RawBuilder, type Selectable, type Updateable } from 'kysely'
 import { addMs, toDate, toDateOrNull, type Instant } from '../base/instant.ts'
-import { at, type Db } from './database.ts'
+import { at, prepareAs, type Db } from './database.ts'
 import type { Tables } from './tables.ts'
 
 interface Keys {
@@ -14,7 +14,6 @@ interface Keys {
   attachment: { readonly volume_id: number; readonly rental_id: number }
   webhook_delivery: { readonly id: string }
   mail: { readonly id: string }
-  loop: { readonly name: string }
 }
 
 type LeasedTable = keyof Keys
@@ -25,7 +24,6 @@ const keyColumns: { readonly [Table in LeasedTable]: ReadonlyArray<keyof Keys[Ta
   attachment: ['volume_id', 'rental_id'],
   webhook_delivery: ['id'],
   mail: ['id'],
-  loop: ['name'],
 }
 
 export interface Leased<Row> {
@@ -40,7 +38,7 @@ export interface LeaseOptions {
 }
 
 /** Leases up to `limit` rows that are due and match `where` (SQL on alias `t`), and returns them whole. */
-export async function leaseDue<Table extends Exclude<LeasedTable, 'loop'>>(
+export async function leaseDue<Table extends LeasedTable>(
   db: Db,
   table: Table,
   where: RawBuilder<unknown>,
@@ -63,11 +61,7 @@ export async function leaseDue<Table extends Exclude<LeasedTable, 'loop'>>(
 }
 
 /** Whether `leaseDue` would find a row. */
-export function hasDue(
-  table: Exclude<LeasedTable, 'loop'>,
-  where: RawBuilder<unknown>,
-  now: RawBuilder<Instant>,
-): RawBuilder<boolean> {
+export function hasDue(table: LeasedTable, where: RawBuilder<unknown>, now: RawBuilder<Instant>): RawBuilder<boolean> {
   return sql`exists (select from ${sql.table(table)} t where ${isDue(where, now)})`
 }
 
@@ -127,7 +121,7 @@ export async function takeTurn(
 ): Promise<string | undefined> {
   const token = randomUUID()
   const now = toDate(options.now)
-  const taken = await sql<{ name: string }>`
+  const taken = await sql<{ name: string }>`${prepareAs('take_turn')}
     insert into loop (name, lease_token, lease_until)
     values (${name}, ${token}, ${toDate(addMs(options.now, options.leaseMs))})
     on conflict (name) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until
@@ -155,11 +149,14 @@ export async function prolongTurn(
 
 /** `doneAt`: when a good turn began; leave it out for one that failed. */
 export async function endTurn(db: Db, name: string, token: string, doneAt?: Instant): Promise<void> {
-  await releaseLease(db, 'loop', { name }, token, doneAt === undefined ? {} : { done_at: toDate(doneAt) })
+  await sql`${prepareAs('end_turn')}
+    update loop set lease_token = null, lease_until = null, done_at = coalesce(${toDateOrNull(doneAt ?? null)}, done_at)
+    where name = ${name} and lease_token = ${token}`.execute(db)
 }
 
 /** When the last good turn of a loop began. null: there was none yet. */
 export async function readDoneAt(db: Db, name: string): Promise<Instant | null> {
-  const row = await db.selectFrom('loop').select('done_at').where('name', '=', name).executeTakeFirst()
-  return row?.done_at ?? null
+  const { rows } = await sql<{ done_at: Instant | null }>`${prepareAs('done_at')}
+    select done_at from loop where name = ${name}`.execute(db)
+  return rows[0]?.done_at ?? null
 }

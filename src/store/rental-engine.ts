@@ -38,7 +38,7 @@ const RENTALS_PER_TEXT = 1_000
  * reading 50,000 as rows takes the server ten times as long.
  */
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
-  const { rows } = await sql<{ part: LiveTuple[] }>`
+  const { rows } = await sql<{ part: LiveTuple[] }>`${prepareAs('unreleased_rentals')}
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
       ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}) order by id) as part
     from rental where driver = ${driver} and released_at is null

@@ -5,7 +5,7 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { Mount, RentalKind } from '../domain/rental.ts'
 import { volumeMoves, type VolumeState } from '../domain/volume.ts'
-import type { Db, Tx } from './database.ts'
+import { prepareAs, type Db, type Tx } from './database.ts'
 import type { Asked, DueWork } from './due-work.ts'
 import { hasDue, leaseDue, noLease, type Leased, type LeaseOptions } from './lease.ts'
 import type { Tables } from './tables.ts'
@@ -85,6 +85,14 @@ export async function lockPromisedGb(tx: Tx, driver: ProviderId, since: Instant)
       + coalesce((select sum(v.grow_to_gb - v.size_gb) from volume v
         where v.driver = ${driver} and v.grow_to_gb is not null), 0))::integer as gb`.execute(tx.db)
   return rows.rows[0]?.gb ?? 0
+}
+
+/** Those of `drivers` that have volumes which are not deleted yet. */
+export async function findVolumeDrivers(db: Db, drivers: readonly ProviderId[]): Promise<Set<ProviderId>> {
+  const { rows } = await sql<{ driver: ProviderId }>`${prepareAs('volume_drivers')}
+    select driver from unnest(${drivers}::text[]) driver where exists (select from volume v where v.driver = driver.driver
+      and v.state in ('creating', 'active', 'suspended', 'unknown', 'deleting'))`.execute(db)
+  return new Set(rows.map(({ driver }) => driver))
 }
 
 /** Volumes that the engine should list. */
