@@ -16,6 +16,7 @@ const long = [
   'test/install.test.ts',
   'test/bad-input.test.ts',
   'test/image-generation.test.ts',
+  'src/cli/provider-smoke.test.ts',
   'test/journeys/bare-metal-host.test.ts',
   'test/cloud-crash.test.ts',
   'src/engines/image/main.test.ts',
