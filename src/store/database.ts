@@ -70,7 +70,8 @@ export function openDatabase(options: {
   const close = async (): Promise<void> => {
     silence.close()
     await notifications.close()
-    await Promise.all([db.destroy(), steady.destroy()])
+    // Kysely's own `destroy` does nothing until it has run a statement, and others use the pool directly.
+    await Promise.all([pool.end(), steadyPool.end()])
   }
   return { db, steady, pool, clock: options.clock, notifications, silence, onCommit: () => {}, close }
 }
