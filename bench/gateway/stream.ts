@@ -89,18 +89,8 @@ export const gatewayStream: Bench = {
           ...sideFigures(one, 'stream'),
           figureOf(`${one.side.name}: first token, median`, one.firstByteMs, 'ms'),
         ]),
-        ...[of(BERTH), busy.get(BERTH)].flatMap((one, at) =>
-          one === undefined
-            ? []
-            : [
-                figureOf(
-                  `Berth: CPU of PostgreSQL a stream, ${at === 0 ? STREAMS : BUSY_STREAMS} at a time`,
-                  one.besideUs['PostgreSQL'] ?? [],
-                  'µs',
-                  `${median(one.rates).toFixed(0)} streams a second; to reach: ≤ 15 µs`,
-                ),
-              ],
-        ),
+        postgresFigure(STREAMS, of(BERTH)),
+        postgresFigure(BUSY_STREAMS, busy.get(BERTH)),
         {
           name: 'Berth: streams in the ledger, each charged once',
           value: inLedger,
@@ -110,6 +100,12 @@ export const gatewayStream: Bench = {
       ]
       return [...figures, ...peerFigures(peers, measured, 'stream')]
     }),
+}
+
+function postgresFigure(streams: number, berth: Measured | undefined): Figure {
+  const name = `Berth: CPU of PostgreSQL a stream, ${streams} at a time`
+  const rate = median(berth?.rates ?? []).toFixed(0)
+  return figureOf(name, berth?.besideUs['PostgreSQL'] ?? [], 'µs', `${rate} streams a second; to reach: ≤ 15 µs`)
 }
 
 function addedFirstByte(berth: Measured | undefined, floor: Measured | undefined): Figure {

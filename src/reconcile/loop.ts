@@ -45,15 +45,15 @@ const REST_FACTOR = 4
 const MAX_REST_MS = 5_000
 const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
+interface Asking {
+  readonly clock: Clock
+  /** Which loops have work at an instant (store/due-work.ts). */
+  readonly readDue: (loops: ReadonlyMap<string, DueWork>, at: Instant) => Promise<readonly string[]>
+}
+
 export function startLoops(
   reconcilers: readonly Reconciler[],
-  tools: {
-    clock: Clock
-    /** Which loops have work at an instant (store/due-work.ts). */
-    readDue: (loops: ReadonlyMap<string, DueWork>, at: Instant) => Promise<readonly string[]>
-    onError: (name: string, error: unknown) => void
-    metrics?: Metrics
-  },
+  tools: Asking & { onError: (name: string, error: unknown) => void; metrics?: Metrics },
 ): Loops {
   const passes = tools.metrics?.counter('berth_reconcile_passes_total', 'Reconciler passes, by loop and outcome')
   const seconds = tools.metrics?.histogram(
@@ -68,31 +68,9 @@ export function startLoops(
   const idle = new Set<string>()
   const wake = (name: string): void => wakers.get(name)?.()
   const due = new Map(reconcilers.flatMap((one) => ('due' in one ? [[one.name, one.due] as const] : [])))
-  /** Until `lookAheadAt` no work comes due by itself, and nothing has been written since that was read. */
-  let isQuiet = false
-  let lookAheadAt = tools.clock.now()
-  let changes = 0
-  const noteChange = (): void => {
-    changes += 1
-    isQuiet = false
-  }
-  const askAll: TimedReconciler = {
-    name: 'due-work',
-    everyMs: DUE_EVERY_MS,
-    run: async () => {
-      const now = tools.clock.now()
-      if (now >= lookAheadAt) {
-        const changesBefore = changes
-        const next = addMs(now, LOOK_AHEAD_MS)
-        const coming = await tools.readDue(due, next)
-        lookAheadAt = next
-        isQuiet = coming.length === 0 && changes === changesBefore
-      }
-      if (isQuiet) return false
-      for (const name of await tools.readDue(due, now)) if (idle.has(name)) wake(name)
-      return false
-    },
-  }
+  const { askAll, noteChange } = askForWork(tools, due, (name) => {
+    if (idle.has(name)) wake(name)
+  })
   let turn: Promise<unknown> = Promise.resolve()
   const running = [askAll, ...reconcilers].map((reconciler) => {
     const ownTurn = turn
@@ -158,6 +136,35 @@ export function startLoops(
       await Promise.all(running)
     },
   }
+}
+
+/** The loop that wakes the others when they have work. */
+function askForWork(
+  { clock, readDue }: Asking,
+  due: ReadonlyMap<string, DueWork>,
+  wake: (name: string) => void,
+): { askAll: TimedReconciler; noteChange: () => void } {
+  /** Until `lookAheadAt` no work comes due by itself, and nothing has been written since that was read. */
+  let isQuiet = false
+  let lookAheadAt = clock.now()
+  let changes = 0
+  const run = async (): Promise<boolean> => {
+    const now = clock.now()
+    if (now >= lookAheadAt) {
+      const changesBefore = changes
+      const next = addMs(now, LOOK_AHEAD_MS)
+      const coming = await readDue(due, next)
+      lookAheadAt = next
+      isQuiet = coming.length === 0 && changes === changesBefore
+    }
+    if (!isQuiet) for (const name of await readDue(due, now)) wake(name)
+    return false
+  }
+  const noteChange = (): void => {
+    changes += 1
+    isQuiet = false
+  }
+  return { askAll: { name: 'due-work', everyMs: DUE_EVERY_MS, run }, noteChange }
 }
 
 /** Runs `work` on all items, `width` at a time; errors are thrown after the last item. */

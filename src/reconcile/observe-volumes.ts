@@ -14,7 +14,7 @@ import { closeMeter, findOpenSegment } from '../store/segment.ts'
 import { detach, findVolumeDrivers, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
 import { saveVolumeUse } from '../store/volume-growth.ts'
 import { attempt, noteFailure, volumeTask } from './attempt.ts'
-import { driverIds } from './drivers.ts'
+import { driversToList } from './drivers.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 import { recordPurchases } from './purchases.ts'
 import { resumeMeter } from './volumes.ts'
@@ -27,15 +27,12 @@ const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
 
 export function observeVolumes(app: App): Reconciler {
-  let passes = 0
+  const driversNow = driversToList(app, UNUSED_PASSES, findVolumeDrivers)
   return {
     name: LOOP,
     everyMs: EVERY_MS,
     run: async (signal) => {
-      const isOfAll = passes % UNUSED_PASSES === 0
-      passes += 1
-      const used = isOfAll ? undefined : await findVolumeDrivers(app.database.steady, driverIds(app))
-      const drivers = [...app.drivers.values()].filter(({ id }) => used?.has(id) ?? true)
+      const drivers = await driversNow()
       await eachOf(drivers, drivers.length, (driver) =>
         driver.volumes === undefined ? Promise.resolve() : observeDriver(app, driver, driver.volumes, signal),
       )

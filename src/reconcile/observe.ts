@@ -23,13 +23,13 @@ import { findUsedDrivers, listUnreleased, type LiveRow } from '../store/rental-e
 import { lockRental, moveRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
 import { startsFree } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
-import { driverIds } from './drivers.ts'
+import { driversToList } from './drivers.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
 import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
 
 const EVERY_MS = 2_000
-/** Engines without rentals are listed in every so many passes: to know that they can be reached, and what they cost. */
+/** Engines without rentals are listed in every so many passes. */
 const UNUSED_PASSES = 15
 const WIDTH = 8
 const LEASE_SLACK_MS = 15_000
@@ -44,14 +44,12 @@ const ABSENT_AT_END_MS = 10 * MINUTE_MS
 
 export function observe(app: App, onMassLoss: (driver: string, missing: number) => void = () => {}): Reconciler {
   const suspectLists = new Map<string, number>()
-  let passes = 0
+  const driversNow = driversToList(app, UNUSED_PASSES, findUsedDrivers)
   return {
     name: 'observe',
     everyMs: EVERY_MS,
     run: async (signal) => {
-      const used = passes % UNUSED_PASSES === 0 ? undefined : await findUsedDrivers(app.database.steady, driverIds(app))
-      passes += 1
-      const drivers = [...app.drivers.values()].filter(({ id }) => used?.has(id) ?? true)
+      const drivers = await driversNow()
       const results = await Promise.allSettled(
         drivers.map((driver) => observeDriver(app, driver, suspectLists, onMassLoss, signal)),
       )

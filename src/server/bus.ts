@@ -1,7 +1,7 @@
 /**
  * Wake-ups between servers: after a commit, the loops and streams of all servers should look at the database soon. A
- * wake-up carries no data and may be lost, since every loop also looks for work by itself. Notifications are batched and sent
- * outside the transactions, which keeps PostgreSQL's single notification queue out of their commits.
+ * wake-up carries no data and may be lost, since every loop also looks for work by itself. Notifications are batched and
+ * sent outside the transactions, which keeps PostgreSQL's single notification queue out of their commits.
  */
 import type { Database } from '../store/database.ts'
 import { notify, type Log } from '../store/listener.ts'

@@ -11,7 +11,6 @@ const MAX_NAMED = 5
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()
-  let isReusable = false
   try {
     await refuseOldServer(client)
     await client.query('set statement_timeout = 0')
@@ -41,11 +40,12 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
     for (const step of steps) await apply(client, step)
     await client.query('reset statement_timeout')
     await client.query('select pg_advisory_unlock($1)', [LOCK])
-    isReusable = true
+    client.release()
     return missing.map(({ name }) => name)
-  } finally {
-    // After an error the session ends, and with it the lock and the settings.
-    client.release(!isReusable)
+  } catch (error) {
+    // Ends the session, and with it the lock and the settings.
+    client.release(true)
+    throw error
   }
 }
 
