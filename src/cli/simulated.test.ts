@@ -106,18 +106,20 @@ test('a failed start shows the reason of its event', async () => {
 
 test('ssh times out on a machine that does not answer', async () => {
   const { key, id } = await cli.server.account({ usd: '100' })
-  // The database now has it as a real machine, at an address without a listener.
   await cli.berth(['rent', '--kind', 'container', '--gpu', '3090', '--label', 'real', '--yes', '--key', key])
   const { db } = cli.server.app.database
   const { spec } = await db.selectFrom('rental').select('spec').where('account_id', '=', id).executeTakeFirstOrThrow()
-  await db
-    .updateTable('machine')
-    .set({ simulation: null })
-    .where('id', '=', spec.nodes[0]?.machineId ?? '')
-    .execute()
-  const child = spawn(process.execPath, [cli.program, 'ssh', 'real', '--key', key], {
-    env: cli.environment({ PATH: programs }),
+  await waitFor('ssh to be asked', async () => {
+    // The database has it as a real machine, at an address without a listener, until the next inventory.
+    await db
+      .updateTable('machine')
+      .set({ simulation: null })
+      .where('id', '=', spec.nodes[0]?.machineId ?? '')
+      .execute()
+    const child = spawn(process.execPath, [cli.program, 'ssh', 'real', '--key', key], {
+      env: cli.environment({ PATH: programs }),
+    })
+    return (await new Promise((resolve) => child.once('close', resolve))) === 0
   })
-  expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0)
   expect(await readFile(path.join(programs, 'asked'), 'utf8')).toMatch(/^ConnectTimeout=\d+$/m)
 })

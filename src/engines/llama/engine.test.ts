@@ -37,7 +37,9 @@ describe('an engine with four sequences', () => {
 
   test('does not evaluate the first turn of a conversation again', async () => {
     const first = [{ role: 'user', content: 'The first of two questions' }]
-    const body = { max_tokens: 30, logit_bias: endless }
+    // Bytes that are no characters would not survive as text.
+    const noBytes = Object.fromEntries(Array.from({ length: 128 }, (_, n) => [128 + n, -100]))
+    const body = { max_tokens: 30, logit_bias: { ...endless, ...noBytes } }
     const turn = await engine.chat({ ...body, messages: first })
     await Promise.all([1, 2].map((seed) => engine.chat({ seed, max_tokens: 10 })))
     const answer = { role: 'assistant', content: turn.choices[0]?.message.content }
