@@ -1,7 +1,13 @@
-/** Builds the programs of the test clusters while other tests run; see test/harness/kube-programs.ts. */
-import { kubePrograms, whyNoKubernetes } from '../test/harness/kube-programs.ts'
+/** Builds programs that tests need from Go modules, before they are needed; see test/harness/go-build.ts. */
+import { goProgram } from '../test/harness/go-build.ts'
+import { kubePrograms } from '../test/harness/kube-programs.ts'
+import { s3Program } from '../test/harness/s3-server.ts'
 
 // The compiler ends with this process, however it ends.
 process.once('SIGTERM', () => process.exit(1))
-// Where no cluster can run, its tests say so.
-if (whyNoKubernetes() === undefined) void kubePrograms()
+// Without Go, the tests that need one of them say so.
+if (goProgram() !== undefined) {
+  await s3Program()
+  // Packages that a cluster needs too may be installed at this moment; without root it can't run.
+  if (process.env['BERTH_TEST_KUBERNETES'] !== 'false' && process.getuid?.() === 0) await kubePrograms()
+}

@@ -17,14 +17,16 @@ const MAX_RETRIED_FILES = 10
  */
 
 /**
- * Runs the parts one after the other and counts them together. A check runs beside them; one that fails is one failure.
+ * Runs the parts one after the other and counts them together, once everything is `ready`. A check runs beside all that;
+ * one that fails is one failure.
  *
  * @param {string} root
  * @param {ReadonlyArray<{ filters: string[], env?: Record<string, string> }>} parts
- * @param {{ env?: Record<string, string | undefined>, check?: Check }} options
+ * @param {{ env?: Record<string, string | undefined>, check?: Check, ready?: Promise<void> }} options
  */
-export async function runTests(root, parts, { env = process.env, check } = {}) {
+export async function runTests(root, parts, { env = process.env, check, ready } = {}) {
   const checking = check === undefined ? undefined : runCheck(root, check, env)
+  await ready
   const runs = []
   for (const part of parts) {
     const { results, how, ok } = await runVitest(root, part.filters, { ...env, ...part.env })
@@ -125,7 +127,7 @@ async function runVitest(root, filters, env) {
  * @param {{ env: Record<string, string | undefined>, onOutput?: (text: string) => void }} options
  * @returns {Promise<{ ok: boolean, how: string }>}
  */
-function run(root, program, args, { env, onOutput }) {
+export function run(root, program, args, { env, onOutput }) {
   const isScript = /\.[cm]?js$/.test(program)
   const child = spawn(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
     cwd: root,

@@ -5,7 +5,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { runTests } from './run-tests.mjs'
+import { run, runTests } from './run-tests.mjs'
 
 const qemu =
   process.arch === 'arm64'
@@ -74,8 +74,13 @@ process.exitCode = await main(process.argv.slice(2))
 async function main(filters) {
   // Ctrl-C reaches the child too; it stops by itself and this process reports the result.
   process.on('SIGINT', () => {})
-  installNeeds()
-  if (filters.length > 0) return runTests(root, [{ filters }])
+  const ready = installNeeds()
+  if (filters.length > 0) return runTests(root, [{ filters }], { ready })
+  // They take the time in which packages are installed and other tests wait.
+  const building = spawn(process.execPath, ['--import', 'tsx', 'scripts/build-lab.ts'], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
   // Checks use one processor at a time, and most tests wait for something: side by side both take less time.
   const check = {
     name: 'npm run check',
@@ -83,25 +88,18 @@ async function main(filters) {
     args: ['run', '--silent', 'check'],
   }
   const most = { filters, env: { BERTH_TEST_KUBERNETES: 'false' } }
-  if (!hasClusters) {
-    process.stdout.write('BERTH_TEST_KUBERNETES=false leaves the Kubernetes suites out.\n')
-    return runTests(root, [most], { check })
-  }
-  // Starting now, it takes the time in which other tests wait.
-  const building = spawn(process.execPath, ['--import', 'tsx', 'scripts/build-kubernetes.ts'], {
-    cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
+  if (!hasClusters) process.stdout.write('BERTH_TEST_KUBERNETES=false leaves the Kubernetes suites out.\n')
+  // By themselves at the end: they create networks, which disturbs browsers.
+  const parts = hasClusters ? [most, { filters: [CLUSTER_SUITES] }] : [most]
   try {
-    // By themselves at the end: they create networks, which disturbs browsers.
-    return await runTests(root, [most, { filters: [CLUSTER_SUITES] }], { check })
+    return await runTests(root, parts, { check, ready })
   } finally {
     building.kill()
   }
 }
 
 /** As root on Debian, installs what is missing; elsewhere, lists it, and the tests that need it are skipped. */
-function installNeeds() {
+async function installNeeds() {
   const missing = needs.filter(({ command }) => spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0)
   if (missing.length === 0) return
   const packages = missing.flatMap((one) => [one.package, ...(beside.get(one.package) ?? [])])
@@ -110,6 +108,9 @@ function installNeeds() {
     return void process.stdout.write(`Install: ${packages.join(' ')}\n`)
   }
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  spawnSync('apt-get', ['update', '-q'], { stdio: 'inherit', env })
-  spawnSync('apt-get', ['install', '-qy', '--no-install-recommends', ...packages], { stdio: 'inherit', env })
+  for (const args of [
+    ['update', '-q'],
+    ['install', '-qy', '--no-install-recommends', ...packages],
+  ])
+    await run(root, 'apt-get', args, { env })
 }

@@ -2,14 +2,12 @@
  * The programs of a Kubernetes cluster, built from their Go modules: no distribution packages them. They are kept by
  * version in a folder outside the checkout, so only the first run builds, for about ten minutes of one processor.
  */
-import { execFile, spawn } from 'node:child_process'
-import { accessSync, constants, existsSync } from 'node:fs'
-import { copyFile, link, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { copyFile, link, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { systemClock } from '../../src/base/instant.ts'
-import { waitFor } from './wait.ts'
+import { buildOnce, cacheFolder, cheapBuild, go, goProgram, isProgram } from './go-build.ts'
 
 const VERSION = 'v1.36.3'
 /** The libraries of a release have versions of their own. */
@@ -21,10 +19,6 @@ const installed = ['etcd', 'containerd', 'ctr', 'runc', 'openssl', 'ip', 'nft', 
 const folders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 export const CNI_FOLDER = '/usr/lib/cni'
 const cniPlugins = ['bridge', 'host-local', 'loopback']
-const BUILD_MS = 60 * 60_000
-/** A builder touches its lock this often; an older lock was left by one that was killed. */
-const LOCK_BEAT_MS = 5_000
-const LOCK_DEAD_MS = 60_000
 
 /** The reason no cluster can run here; undefined if one can. */
 export function whyNoKubernetes(): string | undefined {
@@ -37,37 +31,15 @@ export function whyNoKubernetes(): string | undefined {
   return undefined
 }
 
-/** The folder with the programs, built if necessary by one of the processes that ask. */
+/** The folder with the programs, built if necessary. */
 export async function kubePrograms(): Promise<string> {
   const folder = programFolder()
-  const lock = `${folder}.lock`
-  await mkdir(path.dirname(folder), { recursive: true })
-  await waitFor(
-    `Kubernetes ${VERSION} to be built`,
-    async () => {
-      if (isBuilt()) return true
-      if (!(await takeLock(lock))) return false
-      const beat = setInterval(() => void writeFile(path.join(lock, 'beat'), ''), LOCK_BEAT_MS)
-      try {
-        if (!isBuilt()) await build(folder)
-      } finally {
-        clearInterval(beat)
-        await rm(lock, { recursive: true, force: true })
-      }
-      return true
-    },
-    BUILD_MS,
-  )
+  await buildOnce(`Kubernetes ${VERSION}`, folder, isBuilt, build)
   return folder
 }
 
 export function programAt(program: string): string | undefined {
   return folders.map((folder) => path.join(folder, program)).find(isProgram)
-}
-
-/** Built programs, outside the checkout. */
-export function cacheFolder(): string {
-  return path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'berth')
 }
 
 function programFolder(): string {
@@ -78,39 +50,14 @@ function isBuilt(): boolean {
   return built.every((program) => existsSync(path.join(programFolder(), program)))
 }
 
-export function goProgram(): string | undefined {
-  return [...(process.env['PATH'] ?? '').split(':'), '/usr/local/go/bin']
-    .map((folder) => path.join(folder, 'go'))
-    .find(isProgram)
-}
-
-async function takeLock(lock: string): Promise<boolean> {
-  try {
-    await mkdir(lock)
-    return true
-  } catch {
-    const beat = await stat(path.join(lock, 'beat')).catch(() => stat(lock).catch(() => undefined))
-    if (beat !== undefined && systemClock.now() - beat.mtimeMs > LOCK_DEAD_MS)
-      await rm(lock, { recursive: true, force: true })
-    return false
-  }
-}
-
-async function build(folder: string): Promise<void> {
-  const work = await mkdtemp(path.join(path.dirname(folder), 'build-'))
-  try {
-    process.stderr.write(`Building Kubernetes ${VERSION} into ${folder}; this takes some minutes, once.\n`)
-    await writeModule(work)
-    const out = path.join(work, 'kubernetes')
-    await go(work, ['build', '-mod=mod', ...cheapBuild, '-ldflags', versionFlags(), '-o', out, '.'])
-    await mkdir(folder, { recursive: true })
-    for (const program of built) {
-      const named = path.join(work, program)
-      await link(out, named)
-      await rename(named, path.join(folder, program))
-    }
-  } finally {
-    await rm(work, { recursive: true, force: true })
+async function build(work: string, folder: string): Promise<void> {
+  await writeModule(work)
+  const out = path.join(work, 'kubernetes')
+  await go(work, ['build', '-mod=mod', ...cheapBuild, '-ldflags', versionFlags(), '-o', out, '.'])
+  for (const program of built) {
+    const named = path.join(work, program)
+    await link(out, named)
+    await rename(named, path.join(folder, program))
   }
 }
 
@@ -147,50 +94,6 @@ function versionFlags(): string {
     `-X ${at}.gitMinor=${minor}`,
     `-X ${at}.gitTreeState=clean`,
   ].join(' ')
-}
-
-/**
- * Without inlining and debug information a large package takes half of the compiler's time. Go's own packages, whose
- * speed all others depend on, keep inlining.
- */
-export const cheapBuild: readonly string[] = [
-  '-trimpath',
-  '-p=2',
-  '-gcflags=all=-l -dwarf=false',
-  '-gcflags=std=-dwarf=false',
-]
-
-/** Garbage collection was a fifth of the compiler's time. The largest package needs 0.8 GB without. */
-const compilerEnv = { GOGC: 'off', GOMEMLIMIT: '2GiB' }
-
-/** Nicely: tests that need no cluster go on meanwhile. */
-export function go(work: string, args: readonly string[]): Promise<string> {
-  const program = goProgram() ?? 'go'
-  const fixed = { CGO_ENABLED: '0', GOTOOLCHAIN: 'local', GOFLAGS: '-buildvcs=false' }
-  const env = { ...process.env, ...compilerEnv, ...fixed }
-  return new Promise((resolve, reject) => {
-    const child = spawn('nice', ['-n', '5', program, ...args], { cwd: work, env, stdio: ['ignore', 'pipe', 'pipe'] })
-    let out = ''
-    let error = ''
-    child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
-    child.stderr.on('data', (chunk: Buffer) => (error = (error + chunk.toString()).slice(-20_000)))
-    const stop = (): void => void child.kill()
-    process.once('exit', stop)
-    child.once('close', () => process.off('exit', stop))
-    child.once('error', reject)
-    child.once('exit', (code) =>
-      code === 0 ? resolve(out) : reject(new Error(`go ${args[0] ?? ''} ended with ${code}:\n${error}`)),
-    )
-  })
-}
-
-function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 export const execProgram = promisify(execFile)

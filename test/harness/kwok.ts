@@ -4,12 +4,12 @@
  */
 import { setMaxListeners } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { anyObject, nodeObject, type NodeObject } from '../../src/engines/kubernetes/objects.ts'
+import { buildOnce, cacheFolder, go } from './go-build.ts'
 import type { KubeCluster } from './kube-cluster.ts'
 import { flagsOf, startKubeDaemon, type KubeDaemon } from './kube-daemon.ts'
-import { cacheFolder, go } from './kube-programs.ts'
 import { waitFor } from './wait.ts'
 
 const MODULE = 'sigs.k8s.io/kwok'
@@ -95,22 +95,18 @@ function nodeOf(name: string, product: string): object {
 /** The program, and one file with its stages. */
 async function kwokFolder(): Promise<string> {
   const folder = path.join(cacheFolder(), `kwok-${VERSION}-${process.arch}`)
-  if (existsSync(folder)) return folder
-  await mkdir(cacheFolder(), { recursive: true })
-  const work = await mkdtemp(path.join(cacheFolder(), 'build-'))
-  try {
-    process.stderr.write(`Building kwok ${VERSION} into ${folder}; this takes some minutes, once.\n`)
-    await writeFile(path.join(work, 'go.mod'), 'module berth.test/kwok\n\ngo 1.26.0\n')
-    await go(work, ['get', `${MODULE}/cmd/kwok@${VERSION}`])
-    const made = path.join(work, 'made')
-    await mkdir(made)
-    await go(work, ['build', '-mod=mod', '-trimpath', '-ldflags', '-s -w', '-o', `${made}/`, `${MODULE}/cmd/kwok`])
-    const { Dir } = JSON.parse(await go(work, ['mod', 'download', '-json', `${MODULE}@${VERSION}`])) as { Dir: string }
-    const stages = STAGES.map((name) => readFile(path.join(Dir, 'kustomize', 'stage', `${name}.yaml`), 'utf8'))
-    await writeFile(path.join(made, 'stages.yaml'), (await Promise.all(stages)).join('\n---\n'))
-    await rename(made, folder)
-    return folder
-  } finally {
-    await rm(work, { recursive: true, force: true })
-  }
+  await buildOnce(`kwok ${VERSION}`, folder, () => existsSync(path.join(folder, 'kwok')), build)
+  return folder
+}
+
+async function build(work: string, folder: string): Promise<void> {
+  await writeFile(path.join(work, 'go.mod'), 'module berth.test/kwok\n\ngo 1.26.0\n')
+  await go(work, ['get', `${MODULE}/cmd/kwok@${VERSION}`])
+  const program = path.join(work, 'kwok')
+  await go(work, ['build', '-mod=mod', '-trimpath', '-ldflags', '-s -w', '-o', program, `${MODULE}/cmd/kwok`])
+  const { Dir } = JSON.parse(await go(work, ['mod', 'download', '-json', `${MODULE}@${VERSION}`])) as { Dir: string }
+  const stages = STAGES.map((name) => readFile(path.join(Dir, 'kustomize', 'stage', `${name}.yaml`), 'utf8'))
+  await writeFile(path.join(folder, 'stages.yaml'), (await Promise.all(stages)).join('\n---\n'))
+  // Last: with it, everything is there.
+  await rename(program, path.join(folder, 'kwok'))
 }

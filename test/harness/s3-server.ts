@@ -1,15 +1,15 @@
 /**
  * A real S3 server: versitygw, which checks signatures as S3 does. It is built from its Go modules and kept outside the
- * checkout, so only the first run builds: about 50 s of one processor after Kubernetes, whose build of Go's own packages
- * it shares, and 80 s without.
+ * checkout, so only the first run builds, for about 80 s of one processor.
  */
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readFile, rename, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { objectUrl, type ObjectStore } from '../../src/base/object-store.ts'
-import { cacheFolder, cheapBuild, execProgram, go, goProgram } from './kube-programs.ts'
+import { buildOnce, cacheFolder, cheapBuild, go, goProgram } from './go-build.ts'
 import { removeFolder } from './leftover.ts'
 import { ownPorts } from './own-port.ts'
 import { waitFor } from './wait.ts'
@@ -30,7 +30,7 @@ export function whyNoS3Server(): string | undefined {
 }
 
 export async function startS3Server(): Promise<S3Server> {
-  const program = await builtProgram()
+  const program = await s3Program()
   const folder = await mkdtemp(path.join(os.tmpdir(), 'berth-s3-'))
   const root = path.join(folder, 'root')
   await mkdir(root)
@@ -51,7 +51,7 @@ export async function startS3Server(): Promise<S3Server> {
   const curl = (...args: string[]): Promise<unknown> => {
     const signed = ['--aws-sigv4', `aws:amz:${store.region}:s3`, '--user', `${store.accessKey}:${store.secretKey}`]
     const unsigned = ['-H', 'x-amz-content-sha256: UNSIGNED-PAYLOAD']
-    return execProgram('curl', ['--fail', '--silent', '--show-error', ...signed, ...unsigned, ...args])
+    return promisify(execFile)('curl', ['--fail', '--silent', '--show-error', ...signed, ...unsigned, ...args])
   }
   const close = async (): Promise<void> => {
     child.kill('SIGTERM')
@@ -93,26 +93,23 @@ function programFile(): string {
 /** Without optimisations, which nobody waits for here. */
 const unoptimised = cheapBuild.map((flag) => flag.replace('all=-l', 'all=-N -l'))
 
-async function builtProgram(): Promise<string> {
+/** The program, built if necessary. */
+export async function s3Program(): Promise<string> {
   const file = programFile()
-  if (existsSync(file)) return file
-  await mkdir(path.dirname(file), { recursive: true })
-  const work = await mkdtemp(path.join(cacheFolder(), 'build-'))
-  try {
-    process.stderr.write(`Building an S3 server into ${file}; this takes a minute or two, once.\n`)
-    await writeFile(path.join(work, 'go.mod'), 'module berth.test/s3\n\ngo 1.25.0\n')
-    const described = await go(work, ['mod', 'download', '-json', `${MODULE}@${VERSION}`])
-    const { GoMod } = JSON.parse(described) as { GoMod: string }
-    const required = (await readFile(GoMod, 'utf8')).split('\n').filter((line) => /^\t\S+ v\S+/.test(line))
-    const lines = ['module berth.test/s3', 'go 1.25.0', `require ${MODULE} ${VERSION}`]
-    const text = [...lines, ...required.map((line) => `require ${line.trim()}`), ''].join('\n')
-    await writeFile(path.join(work, 'go.mod'), text)
-    await copyFile(path.join(import.meta.dirname, 's3-main.go'), path.join(work, 'main.go'))
-    const out = path.join(work, 's3-server')
-    await go(work, ['build', '-mod=mod', ...unoptimised, '-ldflags', '-s -w', '-o', out, '.'])
-    await rename(out, file)
-    return file
-  } finally {
-    await rm(work, { recursive: true, force: true })
-  }
+  await buildOnce(`the S3 server versitygw ${VERSION}`, path.dirname(file), () => existsSync(file), build)
+  return file
+}
+
+async function build(work: string): Promise<void> {
+  await writeFile(path.join(work, 'go.mod'), 'module berth.test/s3\n\ngo 1.25.0\n')
+  const described = await go(work, ['mod', 'download', '-json', `${MODULE}@${VERSION}`])
+  const { GoMod } = JSON.parse(described) as { GoMod: string }
+  const required = (await readFile(GoMod, 'utf8')).split('\n').filter((line) => /^\t\S+ v\S+/.test(line))
+  const lines = ['module berth.test/s3', 'go 1.25.0', `require ${MODULE} ${VERSION}`]
+  const text = [...lines, ...required.map((line) => `require ${line.trim()}`), ''].join('\n')
+  await writeFile(path.join(work, 'go.mod'), text)
+  await copyFile(path.join(import.meta.dirname, 's3-main.go'), path.join(work, 'main.go'))
+  const out = path.join(work, 's3-server')
+  await go(work, ['build', '-mod=mod', ...unoptimised, '-ldflags', '-s -w', '-o', out, '.'])
+  await rename(out, programFile())
 }
