@@ -85,6 +85,13 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
         'PodDisruptionBudget',
         'PodDisruptionBudget',
       ])
+      // The node's proxy learns of ready pods a moment later.
+      await waitFor('the Service to answer', () =>
+        fetch(`${lab.url}/healthz`).then(
+          ({ ok }) => ok,
+          () => false,
+        ),
+      )
       server = remoteServer(lab.url, await operatorKey())
       ada = await makeCustomer(server, path.join(folder, 'key'))
     },
@@ -114,6 +121,22 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
     expect((await server.anonymous('GET', '/metrics')).status).toBe(401)
   })
 
+  /** The ports of a server that a pod can connect to. */
+  async function reachedFrom(namespace: string, pod: string): Promise<number[]> {
+    const address = (await lab.get('pods')).find(({ metadata }) => metadata.name === 'berth-server-0')?.status.podIP
+    const tries = 'for port in 8420 8421; do nc -w 2 "$0" $port </dev/null >/dev/null 2>&1 && echo $port; done; true'
+    const out = await lab.kubectl(['-n', namespace, 'exec', pod, '--', 'sh', '-c', tries, address])
+    return out.split('\n').flatMap((line) => (line === '' ? [] : [Number.parseInt(line, 10)]))
+  }
+
+  test('pods of others reach its API and not the port between servers', async () => {
+    const { name, tag } = lab.cluster.registry.images.busybox
+    await lab.kubectl(['run', 'stranger', `--image=${name}:${tag}`, '--command', '--', 'sleep', '1000'])
+    await lab.kubectl(['wait', '--for=condition=Ready', 'pod/stranger', '--timeout=60s'])
+    expect(await reachedFrom('default', 'stranger')).toEqual([8_420])
+    await lab.kubectl(['delete', 'pod', 'stranger', '--grace-period=1'])
+  })
+
   test('rents out the cluster that it runs in, with the rights of the chart', async () => {
     const node = { id: machineIdOf('here', lab.cluster.node.name) }
     const command = ['/bin/sh', '-c', 'echo up; sleep 100000']
@@ -127,6 +150,8 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
     )
     expect(tenants).toHaveLength(1)
     expect(tenants[0].status.phase).toBe('Running')
+    const { namespace, name: pod } = tenants[0].metadata
+    expect(await reachedFrom(namespace, pod)).toEqual([])
     await terminate(ada, name)
     await untilGone(ada, name)
     const asBerth = ['--as', `system:serviceaccount:${NAMESPACE}:${RELEASE}`, '--dry-run=server']

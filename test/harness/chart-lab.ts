@@ -1,6 +1,6 @@
 /**
  * Berth installed with its chart on a real cluster: its own image, imported into the node, and a PostgreSQL outside the
- * cluster. The namespace enforces the Pod Security level `restricted`.
+ * cluster. NetworkPolicies are enforced, and the namespace enforces the Pod Security level `restricted`.
  */
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -60,6 +60,7 @@ export async function startChartLab(): Promise<ChartLab> {
     undo.push(() => database.drop())
     const [image, cluster] = await Promise.all([testImage(), startKubeCluster({ hasServices: true })])
     undo.push(() => cluster.close())
+    await cluster.enforcePolicies()
     const forward = await forwardDatabase(cluster.network.bridgeAddress, database.url)
     undo.push(async () => forward.close())
     await cluster.node.importImage(image.file)

@@ -17,6 +17,7 @@ import { flagsOf, startKubeDaemon } from './kube-daemon.ts'
 import { kubeconfigOf, makeKubeKeys, type KubeKeys } from './kube-keys.ts'
 import { startKubeNode, type KubeNode } from './kube-node.ts'
 import { startKubeProxy } from './kube-proxy.ts'
+import { enforcePolicies } from './kube-policies.ts'
 import { kubePrograms, programAt } from './kube-programs.ts'
 import { ownPorts } from './own-port.ts'
 import { startRegistryLab, type RegistryLab } from './registry-lab.ts'
@@ -37,6 +38,8 @@ export interface KubeCluster {
   /** A kubeconfig with a token of Berth's service account in a file. */
   berthConfig(options?: { server?: string }): Promise<{ kubeconfig: string; tokenFile: string }>
   newToken(): Promise<string>
+  /** From now on; without it, the network stores NetworkPolicies and does not enforce them. */
+  enforcePolicies(): Promise<void>
   close(): Promise<void>
 }
 
@@ -122,6 +125,10 @@ export async function startKubeCluster(options: KubeClusterOptions = {}): Promis
       network,
       registry,
       newToken,
+      enforcePolicies: async () => {
+        const enforcer = await enforcePolicies(admin, host)
+        undo.push(() => enforcer.stop())
+      },
       berthConfig: async (options = {}) => {
         const stem = path.join(folder, `berth-${(configs += 1)}`)
         const tokenFile = `${stem}.token`

@@ -256,23 +256,25 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
         nodes: [{ name: cluster.node.name, machineId: node.id, onSale: true, reason: null, gpusTotal: 4 }],
       },
     ])
-    const full = `${image.name}:${image.tag}`
-    const { ok, checks } = await succeed(server.operator, 'POST', '/v2/operator/clusters/lab/check', { image: full })
-    // The network of this cluster stores policies and does not enforce them.
-    expect([ok, checks.map((one: { check: string; result: string }) => [one.check, one.result])]).toEqual([
-      false,
-      [
-        ['pod_security', 'enforced'],
-        ['quota', 'enforced'],
-        ['network_policy', 'not_enforced'],
-        ['secrets', 'enforced'],
-        ['storage', 'available'],
-        ['weights_cache', 'available'],
-        ['pod_metrics', 'not_available'],
-        ['gpu_metrics', 'not_available'],
-        ['virtual_machines', 'not_available'],
-      ],
-    ])
+    const check = async (): Promise<[boolean, Array<[string, string]>]> => {
+      const body = { image: `${image.name}:${image.tag}` }
+      const { ok, checks } = await succeed(server.operator, 'POST', '/v2/operator/clusters/lab/check', body)
+      return [ok, checks.map((one: { check: string; result: string }) => [one.check, one.result])]
+    }
+    const results = (network: 'enforced' | 'not_enforced'): Array<[string, string]> => [
+      ['pod_security', 'enforced'],
+      ['quota', 'enforced'],
+      ['network_policy', network],
+      ['secrets', 'enforced'],
+      ['storage', 'available'],
+      ['weights_cache', 'available'],
+      ['pod_metrics', 'not_available'],
+      ['gpu_metrics', 'not_available'],
+      ['virtual_machines', 'not_available'],
+    ]
+    expect(await check()).toEqual([false, results('not_enforced')])
+    await cluster.enforcePolicies()
+    expect(await check()).toEqual([true, results('enforced')])
   })
 
   test('GPUs that others use in the cluster are not sold', async () => {
