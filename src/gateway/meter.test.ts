@@ -193,6 +193,21 @@ describe('running and closing', () => {
     expect(await ledger.findings()).toEqual([])
   })
 
+  test('maintains its purses more often than it settles', async () => {
+    const actor = await openAccount(ledger, 'maintained', usd('10'))
+    const { meter, gatewayId } = await startGateway(ledger, { settleSoonMs: 1, settleEveryMs: 600_000 })
+    await serve(ledger, meter, actor, usd('0.02'), usd('0.01'))
+    await waitFor('the first settlement', () => meter.figures().settled === 1)
+    await serve(ledger, meter, actor, usd('0.02'), usd('0.01'))
+    ledger.clock.advance(11 * SECOND_MS)
+    const now = ledger.clock.now()
+    await waitFor('a sign of life', async () => {
+      const gateway = ledger.database.db.selectFrom('gateway').select('seen_at').where('id', '=', gatewayId)
+      return (await gateway.executeTakeFirstOrThrow()).seen_at === now
+    })
+    expect(meter.figures()).toMatchObject({ settled: 1, unsettled: 1 })
+  })
+
   test('close settles the rest and gives everything back', async () => {
     const actor = await openAccount(ledger, 'closing', usd('10'))
     const { meter } = await startGateway(ledger)

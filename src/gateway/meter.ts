@@ -220,10 +220,7 @@ class MeterOfGateway implements Meter {
   }
 
   pass(): Promise<void> {
-    this.#passing ??= this.#pass().finally(() => {
-      this.#passing = undefined
-    })
-    return this.#passing
+    return this.#passOnce(true)
   }
 
   async close(): Promise<void> {
@@ -317,15 +314,31 @@ class MeterOfGateway implements Meter {
     this.#dueAt = performance.now() + afterMs
     this.#timer = setTimeout(() => {
       this.#dueAt = Infinity
-      void this.pass().then(() => this.#plan(this.#pauseMs()))
+      // A timer may be early by a moment.
+      const settles = this.#failures > 0 || this.#settleInMs() < 2
+      void this.#passOnce(settles).then(() => this.#plan(this.#pauseMs()))
     }, afterMs)
+  }
+
+  #passOnce(settles: boolean): Promise<void> {
+    // What ends from now on makes a better batch of its own.
+    this.#passing ??= this.#pass(settles ? [...this.#batches] : []).finally(() => {
+      this.#passing = undefined
+    })
+    return this.#passing
   }
 
   #pauseMs(): number {
     if (this.#failures > 0) return BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length) - 1] ?? SECOND_MS
+    return Math.min(MAINTAIN_EVERY_MS, Math.max(0, this.#settleInMs()))
+  }
+
+  /** Until requests are to be settled. */
+  #settleInMs(): number {
+    const [oldest] = this.#batches
+    if (oldest === undefined) return Infinity
     if (this.#unsettled >= MANY_RECORDS) return 0
-    if (this.#unsettled === 0) return Math.max(MAINTAIN_EVERY_MS, this.#settleSoonMs)
-    return Math.max(this.#settleSoonMs, this.#settledAt + this.#settleEveryMs - performance.now())
+    return Math.max(oldest.sinceMs + this.#settleSoonMs, this.#settledAt + this.#settleEveryMs) - performance.now()
   }
 
   /** More waits than when the next pass was planned: it may be due earlier, unless one is running. */
@@ -335,10 +348,8 @@ class MeterOfGateway implements Meter {
     if (performance.now() + afterMs < this.#dueAt) this.#plan(afterMs)
   }
 
-  async #pass(): Promise<void> {
+  async #pass(waiting: readonly Unsettled[]): Promise<void> {
     try {
-      // Only the records present now: later ones make a better batch of their own.
-      const waiting = [...this.#batches]
       for (const batch of waiting) await this.#settle(batch)
       if (waiting.length > 0) this.#settledAt = performance.now()
       const now = this.#clock.now()
