@@ -79,7 +79,7 @@ export function expireStates(app: App): Reconciler {
         [RentalState, (typeof stateLimits)[keyof typeof stateLimits]]
       >) {
         const since = addMs(app.clock.now(), -limit.ms)
-        const ids = await listOverdue(app.database.db, status, since, BATCH)
+        const ids = await listOverdue(app.database.steady, status, since, BATCH)
         await eachOf(ids, WIDTH, (id) =>
           transact(app.database, async (tx) => {
             const rental = await lockRental(tx, id)

@@ -10,7 +10,7 @@ import type { Desired, HostReport } from '../contract/agent.ts'
 import type { HostAddress, HostState } from '../domain/host.ts'
 import type { EngineSpec } from '../domain/rental.ts'
 import { programOf } from '../domain/workload.ts'
-import type { Db, Tx } from './database.ts'
+import { prepareAs, type Db, type Tx } from './database.ts'
 import type { WorkloadWant } from './host-tables.ts'
 import { saveVolumeReport } from './host-volume-report.ts'
 import type { Tables } from './tables.ts'
@@ -26,15 +26,17 @@ export async function findHost(db: Db, id: string): Promise<HostRow | undefined>
   return db.selectFrom('host').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-export async function listHosts(
-  db: Db,
-  query: { driver?: HostRow['driver']; supplierId?: string; after?: string; limit: number },
-): Promise<HostRow[]> {
-  let select = db.selectFrom('host').selectAll()
-  if (query.driver !== undefined) select = select.where('driver', '=', query.driver)
-  if (query.supplierId !== undefined) select = select.where('supplier_id', '=', query.supplierId)
-  if (query.after !== undefined) select = select.where('id', '>', query.after)
-  return select.orderBy('id').limit(query.limit).execute()
+export type MetalHostRow = Pick<
+  HostRow,
+  'id' | 'state' | 'state_reason' | 'generation' | 'address' | 'offer' | 'access'
+>
+
+/** Bare metal, read every moment. */
+export async function listMetalHosts(db: Db, limit: number): Promise<MetalHostRow[]> {
+  const { rows } = await sql<MetalHostRow>`${prepareAs('metal_hosts')}
+    select id, state, state_reason, generation, address, offer, access from host
+    where driver = 'private-cloud' order by id limit ${limit}`.execute(db)
+  return rows
 }
 
 /** From now on only reports of this connection count. A connection alone proves nothing about workloads. */

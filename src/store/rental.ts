@@ -8,7 +8,7 @@ import type { IdleRule } from '../contract/workload.ts'
 import type { RentalState } from '../contract/rental.ts'
 import { statesBefore, type EngineSpec, type RentalKind } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
-import { at, type Db, type Tx } from './database.ts'
+import { at, prepareAs, type Db, type Tx } from './database.ts'
 import type { DueWork } from './due-work.ts'
 import type { Tables } from './tables.ts'
 
@@ -298,16 +298,10 @@ function ending(now: RawBuilder<Instant>): RawBuilder<unknown> {
 
 /** Rentals in the status since before `since` that are not flagged yet. */
 export async function listOverdue(db: Db, status: RentalState, since: Instant, limit: number): Promise<number[]> {
-  const rows = await db
-    .selectFrom('rental')
-    .select('id')
-    .where('status', '=', status)
-    .where('released_at', 'is', null)
-    .where('stuck_at', 'is', null)
-    .where('status_since', '<=', at(since))
-    .orderBy('id')
-    .limit(limit)
-    .execute()
+  const { rows } = await sql<{ id: number }>`${prepareAs('overdue_rentals')}
+    select id from rental
+    where status = ${status} and released_at is null and stuck_at is null and status_since <= ${at(since)}
+    order by id limit ${limit}`.execute(db)
   return rows.map((row) => row.id)
 }
 
