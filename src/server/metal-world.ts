@@ -50,7 +50,7 @@ export function metalWorld(app: Pick<App, 'database' | 'clock' | 'vault' | 'inst
   const { db } = database
   return {
     async listMetalHosts() {
-      const rows = await listMetalHosts(database.steady, MAX_HOSTS)
+      const rows = await listMetalHosts(database.steady, 'private-cloud', MAX_HOSTS)
       const taken = await listTenanted(
         db,
         rows.map(({ id }) => id),

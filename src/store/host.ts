@@ -31,11 +31,11 @@ export type MetalHostRow = Pick<
   'id' | 'state' | 'state_reason' | 'generation' | 'address' | 'offer' | 'access'
 >
 
-/** Bare metal, read every moment. */
-export async function listMetalHosts(db: Db, limit: number): Promise<MetalHostRow[]> {
+/** Read every moment. */
+export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: number): Promise<MetalHostRow[]> {
   const { rows } = await sql<MetalHostRow>`${prepareAs('metal_hosts')}
     select id, state, state_reason, generation, address, offer, access from host
-    where driver = 'private-cloud' order by id limit ${limit}`.execute(db)
+    where driver = ${driver} order by id limit ${limit}`.execute(db)
   return rows
 }
 

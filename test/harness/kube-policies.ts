@@ -2,7 +2,6 @@
  * Enforces NetworkPolicies on the node of a test cluster, whose network plugin does not: the policies of all namespaces
  * become rules of nftables. It knows as much of the API as Berth's policies use, and fails on everything else.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import type { KubernetesApi } from '../../src/engines/kubernetes/api.ts'
 import type { NetworkHost } from './host-network.ts'
@@ -56,13 +55,12 @@ export interface PolicyEnforcer {
 }
 
 export async function enforcePolicies(admin: KubernetesApi, host: NetworkHost): Promise<PolicyEnforcer> {
-  const stopping = new AbortController()
   const inNetwork = async (args: readonly string[], input = ''): Promise<void> => {
     const ending = execProgram('nsenter', [`--net=/run/netns/${host.netns}`, ...args])
     ending.child.stdin?.end(input)
     await ending
   }
-  // Pods of one node share a bridge, and what crosses only the bridge has no other rules.
+  // Pods of one node share a bridge, and what stays on it passes no rules otherwise.
   await inNetwork(['sh', '-c', 'echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables'])
   let current = ''
   const enforce = async (): Promise<void> => {
@@ -72,20 +70,20 @@ export async function enforcePolicies(admin: KubernetesApi, host: NetworkHost): 
   }
   await enforce()
   let failure: unknown
-  const running = (async () => {
-    while (!stopping.signal.aborted) {
-      await pause(EVERY_MS, undefined, { signal: stopping.signal }).catch(() => {})
-      // The API server may be away for a moment; tests do that.
-      await enforce().then(
+  let enforcing: Promise<void> | undefined
+  const timer = setInterval(() => {
+    // The API server may be away for a moment; tests do that.
+    enforcing ??= enforce()
+      .then(
         () => (failure = undefined),
         (error: unknown) => (failure = error),
       )
-    }
-  })()
+      .then(() => (enforcing = undefined))
+  }, EVERY_MS)
   return {
     stop: async () => {
-      stopping.abort()
-      await running
+      clearInterval(timer)
+      await enforcing
       await inNetwork(['nft', 'delete', 'table', ...TABLE.split(' ')])
       if (failure !== undefined) throw failure
     },
