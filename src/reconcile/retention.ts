@@ -1,7 +1,7 @@
 /**
  * Applies retention to the tables that grow with every inference request and every sample of a rental: creates the
  * partitions of the coming days and weeks, and drops old ones when all of them is past retention. One partition of
- * requests per pass, so that no pass takes long.
+ * requests per pass, so that no pass takes long. Also closes terms that nothing has to read again.
  */
 import type { App } from '../app/app.ts'
 import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental-metrics.ts'
@@ -9,6 +9,7 @@ import { addMs, DAY_MS, MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Retention } from '../domain/retention.ts'
 import { deleteOutcomes } from '../store/offer-outcome.ts'
+import { closeTerms } from '../store/rental.ts'
 import { deleteRentalLogs } from '../store/rental-log.ts'
 import { keepMetricPartitions } from '../store/rental-sample.ts'
 import { dropRequestPartition, makeRequestPartitions } from '../store/request-log.ts'
@@ -16,6 +17,8 @@ import type { Reconciler } from './loop.ts'
 
 /** What became of orders at offers of other clouds. */
 const OUTCOME_DAYS = 7
+/** Closed per pass. */
+const TERMS = 1_000
 
 export function applyRetention(app: App, retention: Retention, dropped: (partition: string) => void): Reconciler {
   return {
@@ -31,7 +34,8 @@ export function applyRetention(app: App, retention: Retention, dropped: (partiti
       await keepMetricPartitions(database, now, kept)
       await deleteOutcomes(database.db, addMs(now, -OUTCOME_DAYS * DAY_MS))
       await deleteRentalLogs(database.db, addMs(now, -limits.lastLogMs))
-      return gone !== null
+      const closed = await closeTerms(database.db, now, TERMS)
+      return gone !== null || closed === TERMS
     },
   }
 }

@@ -290,10 +290,22 @@ function ending(now: RawBuilder<Instant>): RawBuilder<unknown> {
     select id from rental where status = 'Running' and stop_at <= ${now}
     union
     select r.id from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at <= ${now}
+    where t.reservation_ends_at <= ${now} and not t.closed
       -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
       and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
       and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`
+}
+
+/** Of the past terms those that cannot expire any more, so that nothing reads them again. Returns how many. */
+export async function closeTerms(db: Db, now: Instant, limit: number): Promise<number> {
+  const closed = await sql`
+    update term set closed = true where (rental_id, n) in (
+      select t.rental_id, t.n from term t join rental r on r.id = t.rental_id
+      where t.reservation_ends_at <= ${at(now)} and not t.closed
+        and (r.status in ('Failed', 'Terminating', 'Terminated')
+          or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n))
+      order by t.reservation_ends_at limit ${limit})`.execute(db)
+  return Number(closed.numAffectedRows ?? 0n)
 }
 
 /** Rentals in the status since before `since` that are not flagged yet. */

@@ -260,6 +260,7 @@ export interface Tables
     discount_percentage: ColumnType<string | null, number | null | undefined, number | null>
     original_cost_nano: NanoOrNull
     warned_days: OrNull<number>
+    closed: ColumnType<boolean, boolean | undefined, boolean>
   }
   segment: {
     id: GeneratedAlways<bigint>

@@ -17,7 +17,7 @@ export async function listEndingTerms(db: Db, now: Instant, limit: number): Prom
   const found = await sql<EndingTerm>`
     select t.rental_id as "rentalId", t.n, t.reservation_ends_at as "endsAt", t.warned_days as "warnedDays"
     from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at > ${at(now)} and t.reservation_ends_at <= ${at(longest)}
+    where t.reservation_ends_at > ${at(now)} and t.reservation_ends_at <= ${at(longest)} and not t.closed
       and r.status not in ('Failed', 'Terminating', 'Terminated')
       and (t.warned_days is null or exists (
         select 1 from unnest(${[...termWarningDays]}::integer[]) as warning (days)

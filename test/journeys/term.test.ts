@@ -119,6 +119,30 @@ describe('a reserved term', () => {
     const span = Date.parse(endsAt) - Date.parse(rental.startedAt)
     expect(await chargedFor(ada.call, { rentalId: rental.id })).toBe(costOfSpan(RESERVED, span))
   })
+
+  test('is closed once it is past and cannot expire any more', async () => {
+    const ada = await journey.account({ usd: '9000' })
+    const converted = await journey.rentVirtualMachine(ada.call, reserved)
+    const ended = await journey.rentVirtualMachine(ada.call, reserved)
+    await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: ended.id })
+    await journey.advance(31 * DAY_MS)
+    const current = await journey.rentVirtualMachine(ada.call, reserved)
+    await journey.pass()
+    const terms = await journey.app.database.db
+      .selectFrom('term')
+      .select(['rental_id', 'n', 'closed'])
+      .where('rental_id', 'in', [converted.id, ended.id, current.id])
+      .orderBy('rental_id')
+      .orderBy('n')
+      .execute()
+    expect(terms.map(({ rental_id: id, n, closed }) => [id, n, closed])).toEqual([
+      [converted.id, 1, true],
+      [converted.id, 2, false],
+      [ended.id, 1, true],
+      [current.id, 1, false],
+    ])
+    for (const { id } of [converted, current]) await succeed(ada.call, 'POST', `${path}/terminate`, { rentalId: id })
+  })
 })
 
 describe('a machine that its engine no longer lists', () => {
