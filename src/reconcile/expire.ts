@@ -22,7 +22,6 @@ import {
   updateRental,
   type Rental,
 } from '../store/rental.ts'
-import type { RentalState } from '../contract/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 100
@@ -74,26 +73,22 @@ export function expireStates(app: App): Reconciler {
     name: 'expire-states',
     everyMs: 15 * SECOND_MS,
     run: async () => {
-      let more = false
-      for (const [status, limit] of Object.entries(stateLimits) as Array<
-        [RentalState, (typeof stateLimits)[keyof typeof stateLimits]]
-      >) {
-        const since = addMs(app.clock.now(), -limit.ms)
-        const ids = await listOverdue(app.database.steady, status, since, BATCH)
-        await eachOf(ids, WIDTH, (id) =>
-          transact(app.database, async (tx) => {
-            const rental = await lockRental(tx, id)
-            if (rental === undefined || rental.status !== status) return
-            // A lost machine fails for the reason that it was lost for.
-            if (limit.past === 'fail') await failRental(tx, rental, rental.status_reason ?? limit.reason)
-            else if (limit.past === 'stop')
-              await beginStop(app, tx, rental, { reason: limit.reason, event: 'rental.start_failed' })
-            else await flagStuck(tx, rental, limit.reason)
-          }),
-        )
-        more ||= ids.length === BATCH
-      }
-      return more
+      const now = app.clock.now()
+      const states = Object.keys(stateLimits) as Array<keyof typeof stateLimits>
+      const since = states.map((state) => [state, addMs(now, -stateLimits[state].ms)] as const)
+      const overdue = await listOverdue(app.database.steady, since, BATCH)
+      await eachOf(overdue, WIDTH, ({ id, status }) =>
+        transact(app.database, async (tx) => {
+          const rental = await lockRental(tx, id)
+          if (rental === undefined || rental.status !== status) return
+          const { past, reason } = stateLimits[status]
+          // A lost machine fails for the reason that it was lost for.
+          if (past === 'fail') await failRental(tx, rental, rental.status_reason ?? reason)
+          else if (past === 'stop') await beginStop(app, tx, rental, { reason, event: 'rental.start_failed' })
+          else await flagStuck(tx, rental, reason)
+        }),
+      )
+      return overdue.length === BATCH
     },
   }
 }

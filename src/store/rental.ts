@@ -274,26 +274,36 @@ function toUpdate(change: RentalColumns) {
 
 /** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
 export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
-  const rows = await sql<{ id: number }>`${ending(at(now))} order by id limit ${limit}`.execute(db)
+  const { own, stop, term } = endings(at(now))
+  const rows = await sql<{ id: number }>`
+    select r.id ${own} union select r.id ${stop} union select r.id ${term} order by id limit ${limit}`.execute(db)
   return rows.rows.map((row) => row.id)
 }
 
-/** Whether `listEnding` would find a rental. */
-export const hasEnding: DueWork = ({ now }) => sql`exists (${ending(now)})`
+/**
+ * Whether `listEnding` would find a rental. The order makes PostgreSQL look into the indexes of these times, where next
+ * to none is past; it cannot know that for a time that it is given later, and read all living rentals.
+ */
+export const hasEnding: DueWork = ({ now }) => {
+  const { own, stop, term } = endings(now)
+  return sql`coalesce(
+    (select true ${own} order by r.auto_terminate_at limit 1),
+    (select true ${stop} order by r.stop_at limit 1),
+    (select true ${term} order by t.reservation_ends_at limit 1), false)`
+}
 
-function ending(now: RawBuilder<Instant>): RawBuilder<unknown> {
-  return sql`
-    select id from rental
-    where status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
-      and auto_terminate_at <= ${now}
-    union
-    select id from rental where status = 'Running' and stop_at <= ${now}
-    union
-    select r.id from term t join rental r on r.id = t.rental_id
-    where t.reservation_ends_at <= ${now} and not t.closed
-      -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
-      and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
-      and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`
+function endings(now: RawBuilder<Instant>): Record<'own' | 'stop' | 'term', RawBuilder<unknown>> {
+  return {
+    own: sql`from rental r
+      where r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
+        and r.auto_terminate_at <= ${now}`,
+    stop: sql`from rental r where r.status = 'Running' and r.stop_at <= ${now}`,
+    term: sql`from term t join rental r on r.id = t.rental_id
+      where t.reservation_ends_at <= ${now} and not t.closed
+        -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
+        and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
+        and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`,
+  }
 }
 
 /** Of the past terms those that cannot expire any more, so that nothing reads them again. Returns how many. */
@@ -308,13 +318,24 @@ export async function closeTerms(db: Db, now: Instant, limit: number): Promise<n
   return Number(closed.numAffectedRows ?? 0n)
 }
 
-/** Rentals in the status since before `since` that are not flagged yet. */
-export async function listOverdue(db: Db, status: RentalState, since: Instant, limit: number): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`${prepareAs('overdue_rentals')}
-    select id from rental
-    where status = ${status} and released_at is null and stuck_at is null and status_since <= ${at(since)}
-    order by id limit ${limit}`.execute(db)
-  return rows.map((row) => row.id)
+export interface OverdueRental<State> {
+  readonly id: number
+  readonly status: State
+}
+
+/** Rentals that have been in one of the states since before its time, and are not flagged yet. */
+export async function listOverdue<State extends RentalState>(
+  db: Db,
+  since: ReadonlyArray<readonly [state: State, before: Instant]>,
+  limit: number,
+): Promise<Array<OverdueRental<State>>> {
+  const states = since.map(([state, before]) => sql`(status = ${sql.lit(state)} and status_since <= ${at(before)})`)
+  const names = since.map(([state]) => sql.lit(state))
+  const { rows } = await sql<OverdueRental<State>>`${prepareAs('overdue_rentals')}
+    select id, status from rental
+    where status in (${sql.join(names)}) and released_at is null and stuck_at is null and (${sql.join(states, sql` or `)})
+    order by status_since limit ${limit}`.execute(db)
+  return rows
 }
 
 export interface AuditRow {
