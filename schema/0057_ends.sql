@@ -1,12 +1,6 @@
 -- Reserved terms of the past are many after years, and few of them are the current term of a living rental: only those can
--- expire. The others are closed, and left out of the index by which `expire-terms` finds its work, every few seconds.
+-- expire. The `retention` loop closes the others, and the index by which `expire-terms` finds its work leaves them out.
 alter table term add column closed boolean not null default false;
-
-update term t set closed = true from rental r
-where r.id = t.rental_id and t.reservation_ends_at <= now()
-  and (r.status in ('Failed', 'Terminating', 'Terminated')
-    or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n));
-
 drop index term_by_end;
 create index term_open_by_end on term (reservation_ends_at) where reservation_ends_at is not null and not closed;
 

@@ -108,9 +108,6 @@ async function installNeeds() {
     return void process.stdout.write(`Install: ${packages.join(' ')}\n`)
   }
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  for (const args of [
-    ['update', '-q'],
-    ['install', '-qy', '--no-install-recommends', ...packages],
-  ])
-    await run(root, 'apt-get', args, { env })
+  await run(root, 'apt-get', ['update', '-q'], { env })
+  await run(root, 'apt-get', ['install', '-qy', '--no-install-recommends', ...packages], { env })
 }

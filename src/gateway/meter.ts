@@ -23,6 +23,8 @@ const SETTLE_EVERY_MS = 2 * SECOND_MS
 /** This many are settled at once, without waiting for the timer. */
 const MANY_RECORDS = SETTLEMENT_RECORDS / 2
 const MAINTAIN_EVERY_MS = SECOND_MS
+/** How much sooner than planned a timer may run. */
+const TIMER_EARLY_MS = 2
 const BEAT_EVERY_MS = 10 * SECOND_MS
 /** While the database is down. */
 const BACK_OFF_MS = [200, 500, 1_000, 2_000, 5_000] as const
@@ -314,8 +316,7 @@ class MeterOfGateway implements Meter {
     this.#dueAt = performance.now() + afterMs
     this.#timer = setTimeout(() => {
       this.#dueAt = Infinity
-      // A timer may be early by a moment.
-      const settles = this.#failures > 0 || this.#settleInMs() < 2
+      const settles = this.#failures > 0 || this.#settleInMs() < TIMER_EARLY_MS
       void this.#passOnce(settles).then(() => this.#plan(this.#pauseMs()))
     }, afterMs)
   }

@@ -31,7 +31,7 @@ export type MetalHostRow = Pick<
   'id' | 'state' | 'state_reason' | 'generation' | 'address' | 'offer' | 'access'
 >
 
-/** Read every moment. */
+/** Read every moment. It names its columns: a prepared `*` would fail once a migration adds one. */
 export async function listMetalHosts(db: Db, driver: HostRow['driver'], limit: number): Promise<MetalHostRow[]> {
   const { rows } = await sql<MetalHostRow>`${prepareAs('metal_hosts')}
     select id, state, state_reason, generation, address, offer, access from host

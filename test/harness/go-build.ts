@@ -1,7 +1,7 @@
 /** Programs built from Go modules, kept in a folder outside the checkout, so that only the first run builds. */
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { systemClock } from '../../src/base/instant.ts'
@@ -19,18 +19,7 @@ export async function buildOnce(
   isBuilt: () => boolean,
   build: (work: string, folder: string) => Promise<void>,
 ): Promise<void> {
-  const lock = `${folder}.lock`
-  const locked = async (): Promise<void> => {
-    if (isBuilt()) return
-    process.stderr.write(`Building ${name} into ${folder}; this takes some minutes, once.\n`)
-    const work = await mkdtemp(path.join(cacheFolder(), 'build-'))
-    try {
-      await mkdir(folder, { recursive: true })
-      await build(work, folder)
-    } finally {
-      await rm(work, { recursive: true, force: true })
-    }
-  }
+  const [lock, work] = [`${folder}.lock`, `${folder}.work`]
   await mkdir(cacheFolder(), { recursive: true })
   await waitFor(
     `${name} to be built`,
@@ -39,10 +28,15 @@ export async function buildOnce(
       if (!(await takeLock(lock))) return false
       const beat = setInterval(() => void writeFile(path.join(lock, 'beat'), ''), LOCK_BEAT_MS)
       try {
-        await locked()
+        if (isBuilt()) return true
+        process.stderr.write(`Building ${name} into ${folder}; this takes some minutes, once.\n`)
+        // One that was killed may have left it.
+        await rm(work, { recursive: true, force: true })
+        for (const needed of [work, folder]) await mkdir(needed, { recursive: true })
+        await build(work, folder)
       } finally {
         clearInterval(beat)
-        await rm(lock, { recursive: true, force: true })
+        for (const left of [work, lock]) await rm(left, { recursive: true, force: true })
       }
       return true
     },

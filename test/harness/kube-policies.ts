@@ -9,6 +9,7 @@ import { execProgram } from './kube-programs.ts'
 
 const EVERY_MS = 200
 const TABLE = 'inet policies'
+const signal = new AbortController().signal
 
 const labels = z.record(z.string(), z.string())
 const selector = z.strictObject({ matchLabels: labels.default({}) })
@@ -43,9 +44,11 @@ type Policy = z.output<typeof policyObject>
 type Peer = z.output<typeof peer>
 type Port = z.output<typeof port>
 
+type Labels = Readonly<Record<string, string>>
+
 interface Pod {
   readonly namespace: string
-  readonly labels: Readonly<Record<string, string>>
+  readonly labels: Labels
   readonly address: string
 }
 
@@ -91,7 +94,6 @@ export async function enforcePolicies(admin: KubernetesApi, host: NetworkHost): 
 }
 
 async function readRules(admin: KubernetesApi): Promise<string> {
-  const { signal } = new AbortController()
   const { items: policies } = await admin.list('/apis/networking.k8s.io/v1/networkpolicies', policyObject, { signal })
   const { items: namespaces } = await admin.list('/api/v1/namespaces', namespaceObject, { signal })
   const { items } = await admin.list('/api/v1/pods', podObject, { signal })
@@ -104,11 +106,7 @@ async function readRules(admin: KubernetesApi): Promise<string> {
 }
 
 /** As a file of nft that replaces the whole table. */
-function rulesOf(
-  policies: readonly Policy[],
-  pods: readonly Pod[],
-  namespaces: ReadonlyMap<string, Readonly<Record<string, string>>>,
-): string {
+function rulesOf(policies: readonly Policy[], pods: readonly Pod[], namespaces: ReadonlyMap<string, Labels>): string {
   const chains: string[] = []
   const closed = { Egress: new Map<string, string>(), Ingress: new Map<string, string>() }
   for (const pod of pods) {
@@ -177,7 +175,7 @@ function selectedPods(
   { podSelector, namespaceSelector }: Peer,
   own: string,
   pods: readonly Pod[],
-  namespaces: ReadonlyMap<string, Readonly<Record<string, string>>>,
+  namespaces: ReadonlyMap<string, Labels>,
 ): string[] {
   return pods
     .filter(({ namespace, labels }) => {
@@ -190,6 +188,6 @@ function selectedPods(
     .map(({ address }) => address)
 }
 
-function hasLabels(labels: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean {
+function hasLabels(labels: Labels, wanted: Labels): boolean {
   return Object.entries(wanted).every(([name, value]) => labels[name] === value)
 }
