@@ -123,10 +123,10 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     for (const { node, rentalId } of ready(found)) {
       const host = hosts.find((one) => one.id === node)
       if (host === undefined || host.id === lostId || slowed.has(rentalId)) continue
-      const names = await host.docker.docker('ps', '--filter', 'label=berth.weights', '--format', '{{.Names}}')
-      const name = names.split('\n').find((one) => one.includes(`-${rentalId}-`))
-      if (name === undefined) continue
-      await host.docker.docker('update', '--cpus', SLOW_CPUS, name)
+      const containers = await host.docker.docker('ps', '--format', '{{.Label "berth.tag"}} {{.ID}}')
+      const [, container] = new RegExp(`-${rentalId}-\\w+ (\\w+)$`, 'm').exec(containers) ?? []
+      if (container === undefined) continue
+      await host.docker.docker('update', '--cpus', SLOW_CPUS, container)
       slowed.add(rentalId)
     }
     return found
@@ -243,6 +243,7 @@ describe.skipIf(why !== undefined)(`models on rented GPUs${skipped}`, () => {
     const one = load(1)
     const more = load(5)
     const grown = await untilShown('three replicas', (found) => ready(found).length === 3)
+    expect(slowed).toEqual(new Set(ready(grown).map(({ rentalId }) => rentalId)))
     const [first, second] = hosts as [ContainerHost, ContainerHost]
     expect(new Set(ready(grown).map(({ node }) => node))).toEqual(new Set([first.id, second.id]))
     // Gone from the server: replicas that replace others start from the copy of their host.
