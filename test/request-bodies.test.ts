@@ -11,7 +11,7 @@ import { startServerLab, type ServerLab } from './harness/server-lab.ts'
 import { waitFor } from './harness/wait.ts'
 
 const MB = 1_000_000
-const CONNECTIONS = 400
+const CONNECTIONS = 100
 const BUDGET_MB = 96
 const ACCOUNT_MB = 64
 const SLACK_BYTES = 64 * MB
