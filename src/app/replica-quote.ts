@@ -29,7 +29,7 @@ export async function quoteReplica(
   const { count } = spec.gpus
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   let outcome: Result<ReplicaQuote> = fail('no_capacity', { gpus: gpusText(spec), where: 'on the marketplace' })
-  for (const machine of await listCandidates(db, spec, [])) {
+  for (const machine of await listCandidates(db, spec)) {
     if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
     const memory = { gpuCount: count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
     const tooLarge = whyTooLarge(model, spec.recipe, memory)

@@ -9,6 +9,7 @@ import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
+import { rankForReplica } from '../domain/replica-rank.ts'
 import type { ReplicaEnd } from '../domain/serving.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
@@ -17,7 +18,7 @@ import { listCheapest, type ListedMachine } from '../store/listed-machine.ts'
 import { readHouseMoney, spendHouseMoney } from '../store/house-money.ts'
 import { readVersion, updateManaged, type ManagedDeployment } from '../store/managed-deployment.ts'
 import { lockRental, type Rental } from '../store/rental.ts'
-import { insertReplica, moveReplica, type Replica } from '../store/replica.ts'
+import { insertReplica, listPastStarts, moveReplica, type Replica } from '../store/replica.ts'
 import { findOpenSegment } from '../store/segment.ts'
 import type { Actor, App } from './app.ts'
 import { recordDeploymentEvent } from './deployment-event.ts'
@@ -33,10 +34,7 @@ const MAX_ATTEMPTS = 16
 const BYTES_PER_MIB = 1_048_576
 const KEY_BYTES = 24
 
-/**
- * Orders a replica of a locked deployment on the cheapest machine that fits, at equal price on the one with the fewest
- * replicas of it. `others`: its replicas that live already.
- */
+/** Orders a replica of a locked deployment on the best machine that fits. `others`: its replicas that live already. */
 export async function startReplica(
   app: App,
   tx: Tx,
@@ -54,11 +52,17 @@ export async function startReplica(
   const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
   const isWaiting = !deployment.in_place && others.some((one) => one.version !== version)
   let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : fail('no_capacity', wanted)
+  let beyondBudget: Result<Rental> | undefined
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
-  for (const machine of await listCandidates(tx.db, spec, others)) {
+  const past = await listPastStarts(tx.db, deployment.id, version)
+  const rank = { occupied: others.map(({ node }) => node), past, now: tx.clock.now() }
+  for (const machine of await listCandidates(tx.db, spec, rank)) {
     if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
     const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
-    if (left !== null && cost > left) return fail('hourly_budget', { costPerHour: cost, left })
+    if (left !== null && cost > left) {
+      beyondBudget ??= fail('hourly_budget', { costPerHour: cost, left })
+      continue
+    }
     const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
     const tooLarge = whyTooLarge(deployment.model, spec.recipe, memory)
     if (tooLarge !== undefined) {
@@ -73,7 +77,7 @@ export async function startReplica(
     // Another machine may have a larger disk.
     if (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large') return outcome
   }
-  return outcome
+  return beyondBudget ?? outcome
 }
 
 /** The name of its model. A private one starts with the account, like that of the deployment. */
@@ -117,11 +121,11 @@ function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[])
   return nanoUsdOf(spent >= budget ? 0n : budget - spent)
 }
 
-/** Machines that a replica would be ordered on, in this order. */
+/** Machines that a replica would be ordered on, in this order. `rank`: undefined for one of a new deployment. */
 export async function listCandidates(
   db: Db,
   spec: DeploymentSpec,
-  others: readonly Replica[],
+  rank?: Parameters<typeof rankForReplica>[1],
 ): Promise<ListedMachine[]> {
   const { gpus, recipe } = spec
   const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
@@ -129,6 +133,7 @@ export async function listCandidates(
   const wanted = {
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
+    preferred: rank?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
     ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
     ...(gpus.region === undefined ? {} : { region: gpus.region }),
     ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
@@ -136,12 +141,7 @@ export async function listCandidates(
   const fitting = await listCheapest(db, { ...wanted, minRamMib: Math.max(asked, needed) })
   // If nothing is large enough, the largest reason is the arithmetic of one that is not.
   const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(db, wanted)
-  const onMachine = (id: string): number => others.filter(({ node }) => node === id).length
-  const price = (one: ListedMachine): bigint => one.price_nano_per_gpu_hour ?? 0n
-  return machines.toSorted((a, b) => {
-    if (price(a) !== price(b)) return price(a) < price(b) ? -1 : 1
-    return onMachine(a.id) - onMachine(b.id)
-  })
+  return rank === undefined ? machines : rankForReplica(machines, rank)
 }
 
 export function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {

@@ -107,7 +107,7 @@ function prepareShape(conditions: Conditions): RawBuilder<unknown> {
   return prepareAs(name)
 }
 
-/** Machines on sale with enough free GPUs, cheapest first. */
+/** Machines on sale with enough free GPUs, cheapest first, and at equal price the preferred ones. */
 export async function listCheapest(
   db: Db,
   wanted: {
@@ -123,6 +123,7 @@ export async function listCheapest(
     region?: string | undefined
     host?: string | undefined
     cluster?: string | undefined
+    preferred?: readonly string[]
   },
 ): Promise<ListedMachine[]> {
   const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
@@ -143,6 +144,7 @@ export async function listCheapest(
   return select
     .where('price_nano_per_gpu_hour', 'is not', null)
     .orderBy('price_nano_per_gpu_hour')
+    .orderBy(sql`id = any (${wanted.preferred ?? []}::text[])`, 'desc')
     .orderBy('id')
     .limit(wanted.limit)
     .execute()

@@ -6,7 +6,8 @@ import type { ReplicaState } from '../contract/managed-deployment.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
 import type { FreeSpan } from '../domain/free-start.ts'
-import type { ReplicaEndpoint } from '../domain/serving.ts'
+import type { PastStarts } from '../domain/replica-rank.ts'
+import type { ReplicaEnd, ReplicaEndpoint } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import { SERVE_WAKE } from './managed-deployment.ts'
 import type { ReplicaLoads } from './serving-tables.ts'
@@ -55,6 +56,25 @@ export async function listReplicas(db: Db, deploymentIds: readonly string[], end
       and (p.state <> 'ended' or p.ended_at >= ${since}::timestamptz)
     order by p.created_at desc, p.id`.execute(db)
   return rows.rows
+}
+
+/** Only those are looked at, the newest of a deployment. */
+const MAX_PAST = 100
+/** Of replicas that were ended on purpose. */
+const PLANNED_ENDS: readonly ReplicaEnd[] = ['not_needed', 'replaced', 'deleted']
+
+/** By machine, of replicas that ended. */
+export async function listPastStarts(db: Db, deploymentId: string, version: number): Promise<PastStarts[]> {
+  const { rows } = await sql<PastStarts>`
+    select r.spec #>> '{nodes,0,machineId}' as "machineId", max(p.ready_at) as "servedAt",
+      max(p.created_at) filter (where p.version = ${version} and p.ready_at is null
+        and p.reason <> all (${PLANNED_ENDS}::text[])) as "failedAt"
+    from (select * from replica where deployment_id = ${deploymentId} and state = 'ended'
+      order by created_at desc limit ${MAX_PAST}) p
+    join rental r on r.id = p.rental_id
+    where r.spec #>> '{nodes,0,machineId}' is not null
+    group by 1`.execute(db)
+  return rows
 }
 
 export async function insertReplica(
