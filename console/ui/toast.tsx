@@ -1,4 +1,4 @@
-/** Short confirmations, announced to screen readers, that disappear on their own. */
+/** Short confirmations, announced to screen readers, that disappear on their own. Above the bars at the end of a page. */
 import { useSyncExternalStore } from 'react'
 import { cx } from './class.ts'
 
@@ -39,7 +39,7 @@ export function Toasts() {
     <div
       role="status"
       aria-live="polite"
-      className="pointer-events-none fixed inset-x-0 bottom-4 z-50 flex flex-col items-center gap-2 px-4"
+      className="pointer-events-none fixed inset-x-0 bottom-16 z-50 flex flex-col items-center gap-2 px-4"
     >
       {shown.map((one) => (
         <p
