@@ -45,16 +45,16 @@ export function CopyLine({ text, label }: { text: string; label: string }) {
 
 export function CodeBlock({ code, label }: { code: string; label: string }) {
   return (
-    <div className="relative">
+    <div className="flex items-start gap-2">
       <pre
         aria-label={label}
         tabIndex={0}
         role="region"
-        className="max-h-96 overflow-auto rounded-md border border-line bg-sunken p-3 pr-24 font-mono text-sm"
+        className="max-h-96 min-w-0 flex-1 overflow-auto rounded-md border border-line bg-sunken p-3 font-mono text-sm"
       >
         {code}
       </pre>
-      <CopyButton text={code} className="absolute top-2 right-2" />
+      <CopyButton text={code} />
     </div>
   )
 }
