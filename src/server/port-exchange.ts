@@ -97,12 +97,17 @@ export class Exchange {
   }
 
   #respond(answer: IncomingMessage): void {
-    this.isAnswered = true
     const { statusCode = 502, statusMessage = '' } = answer
     const target = this.incoming.response()
     target.sendDate = false
     const message = /^[\x20-\x7e]+$/.test(statusMessage) ? statusMessage : undefined
-    target.writeHead(statusCode, message, headersForClient(answer.rawHeaders))
+    try {
+      target.writeHead(statusCode, message, headersForClient(answer.rawHeaders))
+    } catch {
+      // Node reads heads that it refuses to write, such as one with the status 099.
+      return this.cut(fail('port_speaks_no_http', { port: this.#ends.port }))
+    }
+    this.isAnswered = true
     // An event stream may begin long before its first event.
     target.flushHeaders()
     this.#ends.answered(statusCode)

@@ -1,6 +1,7 @@
 /** The promises: what the application sends and receives through its HTTP port is what it would without a proxy. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { PRIVATE, PUBLIC, RAW, startPortLab, type PortLab } from '../../test/harness/port-lab.ts'
@@ -229,6 +230,24 @@ describe('without an answer from the application', () => {
     lab.connect = (stream) => void stream.write('SSH-2.0-OpenSSH_9.2\r\n')
     const answer = await lab.send({}, PUBLIC)
     expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+  })
+
+  // Node's client accepts them, and its server refuses to write them.
+  test.each(['000', '099'])('the status %s ends that request alone', async (status) => {
+    lab.connect = (stream) => void stream.end(`HTTP/1.1 ${status} x\r\nContent-Length: 0\r\n\r\n`)
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+  })
+
+  test('a host without room for another stream is told apart at once', async () => {
+    const link = lab.links.get('host-1')
+    if (link === undefined) throw new Error('no link')
+    const streams: Duplex[] = []
+    do streams.push(link.open({ kind: 'port', workloadId: 'w', port: PUBLIC }).on('error', () => {}))
+    while (streams.at(-1)?.destroyed === false)
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([503, 'too_many_port_connections'])
+    for (const stream of streams) stream.destroy()
   })
 
   test('the wait is limited', async () => {

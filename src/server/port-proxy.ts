@@ -207,9 +207,15 @@ class Ports {
     if (typeof release === 'string') {
       return this.#refuse(visit, fail('too_many_port_connections', { retryAfterMs: 1_000 }))
     }
+    const stream = link.open({ kind: 'port', workloadId, port })
+    if (stream.destroyed) {
+      stream.on('error', () => {})
+      release()
+      return this.#refuse(visit, fail('too_many_port_connections', { retryAfterMs: 1_000 }))
+    }
     const exchange = new Exchange(visit, {
       port,
-      stream: link.open({ kind: 'port', workloadId, port }),
+      stream,
       refuse: (failure) => this.#refuse(visit, failure),
       answered: this.#count,
       closed: () => {
