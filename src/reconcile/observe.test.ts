@@ -127,37 +127,40 @@ test('a reserved machine that was down at the end of its term comes back on dema
   }
 })
 
-test('a running machine listed as starting is Unknown until it runs, and billed until it was last listed running', async () => {
-  const actor = await openAccount(ledger, 'again', usd('1000'))
-  const [back, ended] = [
-    await startRental(ledger, actor, { pricePerHour: PRICE }),
-    await startRental(ledger, actor, { pricePerHour: PRICE }),
-  ]
-  const rental = async (id: number) => {
-    const found = await findRental(ledger.database.db, id)
-    if (found === undefined) throw new Error('no such rental')
-    return found
-  }
-  const tags = await Promise.all([back, ended].map(async (id) => rentalTag(ledger.app, await rental(id))))
-  let state: EngineMachine['state'] = 'running'
-  const app = engineShowing(() => tags.map((tag) => ({ externalId: tag, tag, state })))
-  const look = async (afterMs: number): Promise<void> => {
-    ledger.clock.advance(afterMs)
-    await observe(app).run(new AbortController().signal)
-  }
-  await look(10 * MINUTE_MS)
-  state = 'starting'
-  await look(MINUTE_MS)
-  expect([(await rental(back)).status, (await rental(ended)).status]).toEqual(['Unknown', 'Unknown'])
-  await look(MINUTE_MS)
-  await endRental(ledger, ended)
-  state = 'running'
-  await look(MINUTE_MS)
-  expect((await rental(back)).status).toBe('Running')
-  const { settled_nano: paid } = await ledger.database.db
-    .selectFrom('segment')
-    .select('settled_nano')
-    .where('rental_id', '=', ended)
-    .executeTakeFirstOrThrow()
-  expect(paid).toBe(costOfSpan(PRICE, 10 * MINUTE_MS))
-})
+test.each(['starting', 'stopping'] as const)(
+  'a running machine listed as %s is Unknown until it runs, and billed until it was last listed running',
+  async (meanwhile) => {
+    const actor = await openAccount(ledger, meanwhile, usd('1000'))
+    const [back, ended] = [
+      await startRental(ledger, actor, { pricePerHour: PRICE }),
+      await startRental(ledger, actor, { pricePerHour: PRICE }),
+    ]
+    const rental = async (id: number) => {
+      const found = await findRental(ledger.database.db, id)
+      if (found === undefined) throw new Error('no such rental')
+      return found
+    }
+    const tags = await Promise.all([back, ended].map(async (id) => rentalTag(ledger.app, await rental(id))))
+    let state: EngineMachine['state'] = 'running'
+    const app = engineShowing(() => tags.map((tag) => ({ externalId: tag, tag, state })))
+    const look = async (afterMs: number): Promise<void> => {
+      ledger.clock.advance(afterMs)
+      await observe(app).run(new AbortController().signal)
+    }
+    await look(10 * MINUTE_MS)
+    state = meanwhile
+    await look(MINUTE_MS)
+    expect([(await rental(back)).status, (await rental(ended)).status]).toEqual(['Unknown', 'Unknown'])
+    await look(MINUTE_MS)
+    await endRental(ledger, ended)
+    state = 'running'
+    await look(MINUTE_MS)
+    expect((await rental(back)).status).toBe('Running')
+    const { settled_nano: paid } = await ledger.database.db
+      .selectFrom('segment')
+      .select('settled_nano')
+      .where('rental_id', '=', ended)
+      .executeTakeFirstOrThrow()
+    expect(paid).toBe(costOfSpan(PRICE, 10 * MINUTE_MS))
+  },
+)

@@ -144,8 +144,10 @@ function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], 
       const seenAt = machine.seenAt === undefined ? {} : { seenAt: machine.seenAt }
       return { kind: 'lost', id, ...seenAt, reason: machine.failure }
     }
-    // Stopped because its host or the engine restarted. Whether it comes back is not known yet.
-    if (row.status === 'Running' && machine.state === 'starting') return { kind: 'lost', id }
+    // Its host or the engine restarted, or somebody else ends it. Whether it comes back is not known yet.
+    if (row.status === 'Running' && (machine.state === 'starting' || machine.state === 'stopping')) {
+      return { kind: 'lost', id }
+    }
     if (row.external_id === null) return { kind: 'adopt', id, machine }
     // It restarted between two lists, so the downtime is too short to leave out of the bill.
     if (row.status === 'Running' && machine.state === 'running' && hasRestarted(row, machine)) {
