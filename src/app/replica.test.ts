@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { succeed } from '../../test/harness/journey.ts'
 import { testServer, type Call, type TestServer } from '../../test/harness/server.ts'
 import { addMs, systemClock, type Clock } from '../base/instant.ts'
+import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { ReplicaEnd } from '../domain/serving.ts'
 import { transact } from '../store/database.ts'
 import { lockManaged } from '../store/managed-deployment.ts'
@@ -44,7 +45,10 @@ async function start(): Promise<Replica> {
 }
 
 /** Ends it, after it has been ready or not. */
-async function end({ id: replicaId }: Replica, how: { isReady: boolean; why: ReplicaEnd }): Promise<void> {
+async function end(
+  { id: replicaId }: Replica,
+  how: { isReady: boolean; why: ReplicaEnd | RentalOutcome },
+): Promise<void> {
   await transact(server.app.database, async (tx) => {
     if (how.isReady) await moveReplica(tx, replicaId, ['starting'], { state: 'ready', reason: null })
     await moveReplica(tx, replicaId, ['starting', 'ready'], { state: 'ended', reason: how.why })
@@ -60,24 +64,25 @@ test('one that failed to start is tried elsewhere; one that served is started th
   // Another replica lives there now.
   const second = await start()
   expect(second.node).toBe(unused.node)
-  await end(second, { isReady: false, why: 'start_timed_out' })
+  // Right after its first answer.
+  await end(second, { isReady: true, why: 'process_exited' })
   const third = await start()
   expect([served.node, second.node]).not.toContain(third.node)
-  // Ended on purpose, which says nothing about the machine.
-  await end(third, { isReady: false, why: 'not_needed' })
+  // Which says nothing about the machine.
+  await end(third, { isReady: false, why: 'registry_refused' })
   expect((await start()).node).toBe(third.node)
   passedMs += 31 * 60_000
   expect((await start()).node).toBe(second.node)
 })
 
-test('a machine that failed is used if the budget allows no other', async () => {
+test('a machine that failed is used if the budget allows no other, although that comes first', async () => {
   await deploy('two', { model: 'H100' })
   const { db } = server.app.database
   const cheap = await start()
-  await end(cheap, { isReady: false, why: 'rental_ended' })
+  await end(cheap, { isReady: true, why: 'contact_lost' })
   await db
     .updateTable('machine')
-    .set({ price_nano_per_gpu_hour: 3_000_000_000n })
+    .set({ price_nano_per_gpu_hour: 2_100_000_000n })
     .where('offering', '=', 'marketplace')
     .where('id', '<>', cheap.node ?? '')
     .execute()

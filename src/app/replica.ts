@@ -9,7 +9,7 @@ import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import type { InstanceOrder } from '../domain/order.ts'
 import { replicaOf, type ReplicaContainer } from '../domain/recipe.ts'
-import { rankForReplica } from '../domain/replica-rank.ts'
+import { AVOIDED_FACTOR, avoidedMachines, rankForReplica, type ReplicaRank } from '../domain/replica-rank.ts'
 import type { ReplicaEnd } from '../domain/serving.ts'
 import { pricePerHour } from '../domain/term.ts'
 import { hasDownloads } from '../engines/driver.ts'
@@ -122,11 +122,7 @@ function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[])
 }
 
 /** Machines that a replica would be ordered on, in this order. `rank`: undefined for one of a new deployment. */
-export async function listCandidates(
-  db: Db,
-  spec: DeploymentSpec,
-  rank?: Parameters<typeof rankForReplica>[1],
-): Promise<ListedMachine[]> {
+export async function listCandidates(db: Db, spec: DeploymentSpec, rank?: ReplicaRank): Promise<ListedMachine[]> {
   const { gpus, recipe } = spec
   const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
   const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
@@ -134,6 +130,7 @@ export async function listCandidates(
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
     preferred: rank?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
+    avoided: { ids: rank === undefined ? [] : avoidedMachines(rank), factor: AVOIDED_FACTOR },
     ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
     ...(gpus.region === undefined ? {} : { region: gpus.region }),
     ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),

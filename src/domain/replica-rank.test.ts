@@ -29,14 +29,17 @@ test('at equal price, one with fewer replicas, then the one that served last', (
   expect(rank(past, ['c', 'c', 'b', 'cheap'])).toEqual(['cheap', 'a', 'b', 'c'])
 })
 
-test('one on which the version failed is last for half an hour, unless it has served since', () => {
-  const failed = (failedAt: number, servedAt: number | null = null): PastStarts => ({
-    machineId: 'cheap',
+test('one that failed counts as 50% more expensive for half an hour, unless it has served since', () => {
+  const failed = (machineId: string, failedAt: number, servedAt: number | null = null): PastStarts => ({
+    machineId,
     servedAt: servedAt === null ? null : ago(servedAt),
     failedAt: ago(failedAt),
   })
-  expect(rank([failed(29)])).toEqual(['a', 'b', 'c', 'cheap'])
-  expect(rank([failed(29, 60)])).toEqual(['a', 'b', 'c', 'cheap'])
-  expect(rank([failed(29, 5)])[0]).toBe('cheap')
-  expect(rank([failed(31)])[0]).toBe('cheap')
+  // 0.30 becomes 0.45, 0.40 becomes 0.60.
+  expect(rank([failed('cheap', 29)])).toEqual(['a', 'b', 'c', 'cheap'])
+  expect(rank([failed('cheap', 29, 60)])).toEqual(['a', 'b', 'c', 'cheap'])
+  expect(rank([failed('cheap', 29, 5)])[0]).toBe('cheap')
+  expect(rank([failed('cheap', 31)])[0]).toBe('cheap')
+  expect(rank(['a', 'b', 'c'].map((id) => failed(id, 1)))).toEqual(['cheap', 'a', 'b', 'c'])
+  expect(rank([failed('a', 1), failed('cheap', 1)])).toEqual(['b', 'c', 'cheap', 'a'])
 })

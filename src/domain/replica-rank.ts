@@ -1,17 +1,24 @@
 /**
  * The order in which machines are tried for a replica: cheapest first, then spread, then those that have served the
- * deployment, because they are likely to have its image and weights.
+ * deployment, because they are likely to have its image and weights. One that failed lately counts as more expensive.
  */
 import { addMs, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { compareUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { compareUsd, nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 
 /** What earlier replicas of a deployment on a machine came to. */
 export interface PastStarts {
   readonly machineId: string
-  /** When one last answered. null: none did. */
+  /** When one last became ready that did not fail. null: none did. */
   readonly servedAt: Instant | null
-  /** When the last one of this version that failed before its first answer was ordered. null: none did. */
+  /** When the last one that failed was ordered. null: none did. */
   readonly failedAt: Instant | null
+}
+
+export interface ReplicaRank {
+  /** The machines of living replicas, each as often as it has one. */
+  readonly occupied: ReadonlyArray<string | null>
+  readonly past: readonly PastStarts[]
+  readonly now: Instant
 }
 
 export interface ReplicaMachine {
@@ -19,31 +26,36 @@ export interface ReplicaMachine {
   readonly price_nano_per_gpu_hour: NanoUsd | null
 }
 
-const unknown = { servedAt: null, failedAt: null }
-
-/** A machine may be at fault for a failed start, so for so long others are tried before it, even if they cost more. */
+/** For so long after a failed start. */
 const AVOIDED_MS = 30 * MINUTE_MS
+/** Limits what others may cost more: a failure may also be the fault of the version, or be made on purpose. */
+export const AVOIDED_FACTOR = 1.5
 
-/** `occupied`: the machines of living replicas, each as often as it has one. */
-export function rankForReplica<T extends ReplicaMachine>(
-  machines: readonly T[],
-  { occupied, past, now }: { occupied: ReadonlyArray<string | null>; past: readonly PastStarts[]; now: Instant },
-): T[] {
+/** Machines that may be at fault for a failed start. */
+export function avoidedMachines({ past, now }: Pick<ReplicaRank, 'past' | 'now'>): string[] {
+  return past
+    .filter(({ servedAt, failedAt }) => failedAt !== null && failedAt > (servedAt ?? 0))
+    .filter(({ failedAt }) => addMs(failedAt ?? now, AVOIDED_MS) > now)
+    .map(({ machineId }) => machineId)
+}
+
+export function rankForReplica<T extends ReplicaMachine>(machines: readonly T[], rank: ReplicaRank): T[] {
+  const avoided = avoidedMachines(rank)
   const ranked = machines.map((machine) => {
-    const { servedAt, failedAt } = past.find(({ machineId }) => machineId === machine.id) ?? unknown
-    const isAvoided = failedAt !== null && failedAt > (servedAt ?? 0) && addMs(failedAt, AVOIDED_MS) > now
+    const price = machine.price_nano_per_gpu_hour ?? zeroUsd
+    const isAvoided = avoided.includes(machine.id)
     return {
       machine,
+      price: isAvoided ? nanoUsdOf((price * BigInt(AVOIDED_FACTOR * 10)) / 10n) : price,
       avoided: isAvoided ? 1 : 0,
-      price: machine.price_nano_per_gpu_hour ?? zeroUsd,
-      replicas: occupied.filter((id) => id === machine.id).length,
-      servedAt: servedAt ?? 0,
+      replicas: rank.occupied.filter((id) => id === machine.id).length,
+      servedAt: rank.past.find(({ machineId }) => machineId === machine.id)?.servedAt ?? 0,
     }
   })
   return ranked
     .toSorted(
       (a, b) =>
-        a.avoided - b.avoided || compareUsd(a.price, b.price) || a.replicas - b.replicas || b.servedAt - a.servedAt,
+        compareUsd(a.price, b.price) || a.avoided - b.avoided || a.replicas - b.replicas || b.servedAt - a.servedAt,
     )
     .map(({ machine }) => machine)
 }

@@ -124,8 +124,11 @@ export async function listCheapest(
     host?: string | undefined
     cluster?: string | undefined
     preferred?: readonly string[]
+    /** Machines that count as so much more expensive. */
+    avoided?: { readonly ids: readonly string[]; readonly factor: number }
   },
 ): Promise<ListedMachine[]> {
+  const { avoided = { ids: [], factor: 1 } } = wanted
   const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
   const listed = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
   let select = db.selectFrom('machine').select(listedColumns).where(allOf(listed))
@@ -143,7 +146,9 @@ export async function listCheapest(
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
   return select
     .where('price_nano_per_gpu_hour', 'is not', null)
-    .orderBy('price_nano_per_gpu_hour')
+    .orderBy(
+      sql`price_nano_per_gpu_hour * case when id = any (${avoided.ids}::text[]) then ${avoided.factor}::float8 else 1 end`,
+    )
     .orderBy(sql`id = any (${wanted.preferred ?? []}::text[])`, 'desc')
     .orderBy('id')
     .limit(wanted.limit)

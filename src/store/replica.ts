@@ -5,9 +5,10 @@ import type { NanoUsd } from '../base/money.ts'
 import type { ReplicaState } from '../contract/managed-deployment.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
 import type { RentalState } from '../contract/rental.ts'
+import type { RentalOutcome } from '../contract/rental-outcome.ts'
 import type { FreeSpan } from '../domain/free-start.ts'
 import type { PastStarts } from '../domain/replica-rank.ts'
-import type { ReplicaEnd, ReplicaEndpoint } from '../domain/serving.ts'
+import { PROVEN_MS, type ReplicaEnd, type ReplicaEndpoint } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import { SERVE_WAKE } from './managed-deployment.ts'
 import type { ReplicaLoads } from './serving-tables.ts'
@@ -60,19 +61,29 @@ export async function listReplicas(db: Db, deploymentIds: readonly string[], end
 
 /** Only those are looked at, the newest of a deployment. */
 const MAX_PAST = 100
-/** Of replicas that were ended on purpose. */
-const PLANNED_ENDS: readonly ReplicaEnd[] = ['not_needed', 'replaced', 'deleted']
+/** Early ends that a machine may be at fault for. Others are faults of the version or the account, or are planned. */
+const MACHINE_FAULTS: ReadonlyArray<ReplicaEnd | RentalOutcome> = [
+  'start_timed_out',
+  'machine_lost',
+  'engine_failure',
+  'process_exited',
+  'out_of_memory',
+  'no_capacity',
+]
 
-/** By machine, of replicas that ended. */
+/** By machine, of replicas that ended. One of this version that ended soon after its first answer failed, too. */
 export async function listPastStarts(db: Db, deploymentId: string, version: number): Promise<PastStarts[]> {
   const { rows } = await sql<PastStarts>`
-    select r.spec #>> '{nodes,0,machineId}' as "machineId", max(p.ready_at) as "servedAt",
-      max(p.created_at) filter (where p.version = ${version} and p.ready_at is null
-        and p.reason <> all (${PLANNED_ENDS}::text[])) as "failedAt"
-    from (select * from replica where deployment_id = ${deploymentId} and state = 'ended'
-      order by created_at desc limit ${MAX_PAST}) p
-    join rental r on r.id = p.rental_id
-    where r.spec #>> '{nodes,0,machineId}' is not null
+    select "machineId", max(ready_at) filter (where not has_failed) as "servedAt",
+      max(created_at) filter (where has_failed) as "failedAt"
+    from (
+      select r.spec #>> '{nodes,0,machineId}' as "machineId", p.ready_at, p.created_at,
+        p.reason = 'contact_lost' or (p.reason = any (${MACHINE_FAULTS}::text[]) and p.version = ${version}
+          and (p.ready_at is null or p.ended_at < p.ready_at + ${PROVEN_MS}::float8 * interval '1 ms')) as has_failed
+      from (select * from replica where deployment_id = ${deploymentId} and state = 'ended'
+        order by created_at desc limit ${MAX_PAST}) p
+      join rental r on r.id = p.rental_id) ended
+    where "machineId" is not null
     group by 1`.execute(db)
   return rows
 }
