@@ -138,6 +138,13 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
       publicUrl: 'https://gpu.example.com',
       relay: { publicHost: 'relay.example.com' },
     })
+    // Else the ingress would be the client of all requests, and https would be unknown.
+    expect(settingsOf(gateway)['BERTH_TRUST_PROXY']).toBe('1')
+    const twice = template({ ...everything, settings: { BERTH_TRUST_PROXY: '2' } })
+    expect(settingsOf(only(twice, 'StatefulSet', 'prod-berth-gateway'))['BERTH_TRUST_PROXY']).toBe('2')
+    expect(settingsOf(only(template(secrets), 'StatefulSet', 'prod-berth-server'))).not.toHaveProperty(
+      'BERTH_TRUST_PROXY',
+    )
     expect(servedBy(objects)).toEqual(['prod-berth-gateway'])
     const component = 'app.kubernetes.io/component'
     const relay = only(objects, 'Service', 'prod-berth-relay').spec

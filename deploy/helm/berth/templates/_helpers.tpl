@@ -128,6 +128,10 @@ spec:
             {{- end }}
             {{- if .Values.ingress.enabled }}
             - { name: BERTH_PUBLIC_URL, value: "https://{{ .Values.ingress.host }}" }
+            {{- if not (hasKey .Values.settings "BERTH_TRUST_PROXY") }}
+            # Who asks, and that they came by https, is what the ingress says.
+            - { name: BERTH_TRUST_PROXY, value: "1" }
+            {{- end }}
             {{- with .Values.ingress.appsDomain }}
             - { name: BERTH_APPS_DOMAIN, value: {{ . | quote }} }
             {{- end }}
