@@ -38,20 +38,28 @@ export const ownMachine: Target<OwnMachine> = {
 }
 
 export function pickOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine {
+  const found = matchOwn(machines, wanted)
+  if (found === undefined) throw noMachine(wanted)
+  return found
+}
+
+/** undefined: none of them. Throws if several have the label. */
+export function matchOwn(machines: readonly OwnMachine[], wanted: string): OwnMachine | undefined {
   const exact = machines.find(({ name, id }) => name === wanted || id === wanted)
   if (exact !== undefined) return exact
   const labelled = machines.filter(({ label }) => label === wanted)
-  const [only] = labelled
-  if (only === undefined) throw noMachine(wanted)
   if (labelled.length > 1) {
     const names = labelled.map(({ name }) => name).join(', ')
     throw new CliError(exitCodes.usage, `Several machines have the label ${wanted}.`, [`Name one of: ${names}`])
   }
-  return only
+  return labelled[0]
 }
 
 export function noMachine(name: string): CliError {
-  return new CliError(exitCodes.failed, `There is no machine ${name}.`, ['To list them: berth ls'])
+  return new CliError(exitCodes.failed, `There is no machine ${name}.`, [
+    'To list them: berth ls',
+    'To list ended ones: berth ls --ended',
+  ])
 }
 
 /** Details of one machine that the lists of both APIs leave out. */

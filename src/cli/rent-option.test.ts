@@ -1,6 +1,7 @@
 /** Templates, variables and secrets of an order, and orders like another. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { waitFor } from '../../test/harness/wait.ts'
 
 let cli: CliTest
 let key: string
@@ -39,4 +40,42 @@ test('orders from a template with variables and secrets, and another like it; ex
   expect(await json('export', 'lab-2', '--template')).toMatchObject({ args: ['start', '--port 1'] })
   expect((await berth('export', 'lab-2', '--curl')).out).toContain('/v1/marketplace/instances/create')
   await json('terminate', 'lab', 'lab-2', '--yes')
+})
+
+test.each([
+  ['container', '4090', 'createInstance'],
+  ['vm', 'h100', 'createVirtualMachineRental'],
+])('an ended machine of kind %s is found by id, name and label', async (kind, gpu, operation) => {
+  const label = `late ${kind}`
+  const order = ['rent', '--kind', kind, '--gpu', gpu, '--count', '1', '--label', label, '--yes']
+  const { name } = await json(...order)
+  const { rentalId } = await json('show', name)
+  expect((await berth('show', String(rentalId))).out).toMatch(/^Price +\$/m)
+  await json('terminate', label, '--yes')
+  for (const handle of [String(rentalId), name, label]) {
+    await waitFor('it to have ended', async () => (await json('show', handle)).state === 'Terminated')
+    expect(await json('show', handle)).toMatchObject({ rentalId, name, label })
+    expect(await json('export', handle)).toMatchObject({ operation })
+    const again = await json('rent', '--like', handle, '--label', 'again', '--yes')
+    expect(again).toMatchObject({ kind, status: 'Running' })
+    await json('terminate', again.name, '--yes')
+  }
+  // The living one comes first, then the one that ended last.
+  const other = await json(...order)
+  expect(await json('show', label)).toMatchObject({ name: other.name, state: 'Running' })
+  await json('terminate', label, '--yes')
+  expect(await json('show', label)).toMatchObject({ name: other.name })
+})
+
+test('a machine that never was: the hint names both lists', async () => {
+  for (const args of [
+    ['show', '999'],
+    ['export', 'nobody'],
+    ['rent', '--like', 'nobody', '--yes'],
+  ]) {
+    const { code, error } = await berth(...args)
+    expect(code).toBe(1)
+    expect(error).toContain(`There is no machine ${args.find((word) => /^(999|nobody)$/.test(word))}.`)
+    expect(error).toContain('berth ls --ended')
+  }
 })

@@ -3,23 +3,19 @@ import { parseInstant, systemClock } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { formatUsdForPeople, sumUsd } from '../base/money.ts'
 import type { Client } from '../client/client.ts'
-import { ApiError } from '../client/error.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { gpuLabel, gpusLabel } from '../view/gpu.ts'
 import { hourlyPrice, money } from '../view/money.ts'
 import { count } from '../view/number.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
-import { rentalReasonSentence, shortRentalKinds } from '../view/rental.ts'
+import { rentalReasonSentence } from '../view/rental.ts'
 import { age, span, utcTime } from '../view/time.ts'
 import type { RentalKind } from '../domain/rental.ts'
+import { anyMachine, findAny, namedIn } from './any-machine.ts'
 import { parseWhole } from './flag.ts'
 import {
-  listOwn,
   loginFacts,
   machinesOf,
-  NAME_HELP,
-  noMachine,
-  pickOwn,
   portFacts,
   readDetail,
   readLists,
@@ -75,13 +71,14 @@ export const rows: readonly Row[] = [
   }),
   custom('show', 'show a machine: status, cost, how to log in', {
     who: 'customer',
-    args: { '<name>': NAME_HELP },
+    args: { '<name>': anyMachine.help },
     canWatch: REFRESH_S,
     examples: ['berth show web', 'berth show web --json'],
     run: (call) =>
       watch(call, async () => {
-        const { machine, detail } = await findAny(call.client, String(call.args[0]))
-        return { onWire: detail, content: describeMachine(machine, detail) }
+        const found = await findAny(call.client, String(call.args[0]))
+        const detail = await readDetail(call.client, found)
+        return { onWire: detail, content: describeMachine(found.living, detail) }
       }),
   }),
 ]
@@ -181,14 +178,14 @@ function gpuOf(detail: MachineDetail): string {
   return 'machine' in detail ? gpuLabel(detail.machine.gpuModel) : detail.gpuType.toUpperCase()
 }
 
-function endedOf({ subject, at, data }: EventRecord): Ended {
-  const { kind, name, label, reason } = data
-  const called = typeof label === 'string' && label !== '' ? label : name
+function endedOf(event: EventRecord): Ended {
+  const { id, kind, name, label } = namedIn(event)
+  const { reason } = event.data
   return {
-    id: subject.id,
-    kind: typeof kind === 'string' && Object.hasOwn(shortRentalKinds, kind) ? (kind as RentalKind) : 'virtual-machine',
-    name: typeof called === 'string' ? called : subject.id,
-    endedAt: at,
+    id,
+    kind,
+    name: label ?? name,
+    endedAt: event.at,
     reason: typeof reason === 'string' ? rentalReasonSentence(reason).replace(/\.$/, '') : '',
   }
 }
@@ -207,28 +204,6 @@ function billedSpan({ startedAt, terminateRequestedAt }: MachineDetail): string 
   const start = startedAt === null ? undefined : parseInstant(startedAt)
   const end = terminateRequestedAt === null ? undefined : parseInstant(terminateRequestedAt)
   return start === undefined || end === undefined ? 'never ran' : span(Math.max(0, end - start))
-}
-
-interface Found {
-  /** undefined: it has ended, and is in no list. */
-  readonly machine: OwnMachine | undefined
-  readonly detail: MachineDetail
-}
-
-/** Ended machines are found by id, or by the name of an instance. */
-async function findAny(client: Client, wanted: string): Promise<Found> {
-  try {
-    const machine = pickOwn(await listOwn(client), wanted)
-    return { machine, detail: await readDetail(client, machine) }
-  } catch (error) {
-    if (!(error instanceof CliError) || !/^[\w-]+$/.test(wanted)) throw error
-  }
-  try {
-    const kind = /^\d{1,9}$/.test(wanted) ? 'virtual-machine' : 'container'
-    return { machine: undefined, detail: await readDetail(client, { kind, id: wanted }) }
-  } catch (error) {
-    throw error instanceof ApiError && error.status === 404 ? noMachine(wanted) : error
-  }
 }
 
 function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail): Content[] {

@@ -1,9 +1,8 @@
 /** `berth templates`, and `berth export`: a rental as an order, a request or a template. */
 import type { Reply } from '../client/client.ts'
 import { orderAsCommand, orderAsCurl, portText } from '../view/ordered.ts'
-import type { OwnMachine } from '../view/own-machine.ts'
+import { anyMachine, type AnyMachine } from './any-machine.ts'
 import { readJsonFile } from './json-file.ts'
-import { ownMachine } from './own-machine.ts'
 import { act, list, show, withBody } from './row.ts'
 import { targetOf } from './target.ts'
 import type { Call, Input, Row } from './row-type.ts'
@@ -80,12 +79,12 @@ export const rows: readonly Row[] = [
     confirm: ({ found }) => `Delete the template ${found.name}?`,
     done: (_, { found }) => `Deleted ${found.name}. Rentals made with it continue.`,
   }),
-  show<'getRentalOrder', { template?: true; curl?: true; command?: true }, OwnMachine>(
+  show<'getRentalOrder', { template?: true; curl?: true; command?: true }, AnyMachine>(
     'export',
     'getRentalOrder',
     'print the order that makes a machine like this one, as JSON',
     {
-      target: ownMachine,
+      target: anyMachine,
       options: {
         '--command': { help: 'print a berth rent command instead', conflicts: ['curl', 'template'] },
         '--curl': { help: 'print a request for the API instead', conflicts: ['template'] },
