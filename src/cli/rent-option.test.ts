@@ -1,4 +1,6 @@
 /** Templates, variables and secrets of an order, and orders like another. */
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
@@ -78,4 +80,13 @@ test('a machine that never was: the hint names both lists', async () => {
     expect(error).toContain(`There is no machine ${args.find((word) => /^(999|nobody)$/.test(word))}.`)
     expect(error).toContain('berth ls --ended')
   }
+})
+
+test('a bad --env-file: the message has its name and line, not its content', async () => {
+  const file = path.join(cli.folder, 'bad.env')
+  await writeFile(file, '# comment\nMODE=lab\n\ns3cret-without-a-name\n')
+  const { code, out, error } = await berth('rent', '--gpu', '4090', '--env-file', file, '--yes')
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(error).toContain(`Line 4 of ${file} is not NAME=value.`)
+  expect(error).not.toContain('s3cret')
 })

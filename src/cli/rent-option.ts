@@ -66,7 +66,7 @@ function collect(text: string, before: unknown): string[] {
 
 export function workloadFields(shell: Shell, flags: WorkloadFlags): WorkloadFields {
   const env = {
-    ...(flags.envFile === undefined ? {} : pairs(readText(shell, flags.envFile).split(/\r?\n/), '--env-file', true)),
+    ...(flags.envFile === undefined ? {} : readEnvFile(shell, flags.envFile)),
     ...pairs(flags.env ?? [], '--env'),
     ...Object.fromEntries((flags.secretEnv ?? []).map((name) => [name, `{{ secrets.${name} }}`])),
   }
@@ -95,16 +95,35 @@ function bad(flag: string, text: string, example: string): CliError {
   return new CliError(exitCodes.usage, `${flag} ${text} is not valid.`, [`Example: ${flag} ${example}`])
 }
 
-/** Of a file, empty lines and comments are skipped. */
-function pairs(lines: readonly string[], flag: string, isFile = false): Record<string, string> {
-  const given = isFile ? lines.filter((line) => line.trim() !== '' && !line.trim().startsWith('#')) : lines
+function pairs(texts: readonly string[], flag: string): Record<string, string> {
   return Object.fromEntries(
-    given.map((line) => {
-      const at = line.indexOf('=')
-      if (at < 1) throw bad(flag, line, 'NAME=value')
-      return [line.slice(0, at), line.slice(at + 1)]
+    texts.map((text) => {
+      const pair = pairOf(text)
+      if (pair === undefined) throw bad(flag, text, 'NAME=value')
+      return pair
     }),
   )
+}
+
+/** Skips empty lines and comments. A line may hold a secret: messages have its number only. */
+function readEnvFile(shell: Shell, file: string): Record<string, string> {
+  const lines = readText(shell, file).split(/\r?\n/)
+  return Object.fromEntries(
+    lines.flatMap((line, at) => {
+      if (line.trim() === '' || line.trim().startsWith('#')) return []
+      const pair = pairOf(line)
+      if (pair !== undefined) return [pair]
+      const name = file === '-' ? 'standard input' : file
+      throw new CliError(exitCodes.usage, `Line ${at + 1} of ${name} is not NAME=value.`, [
+        '--env-file reads one NAME=value per line.',
+      ])
+    }),
+  )
+}
+
+function pairOf(text: string): [name: string, value: string] | undefined {
+  const at = text.indexOf('=')
+  return at < 1 ? undefined : [text.slice(0, at), text.slice(at + 1)]
 }
 
 function readText(shell: Shell, file: string): string {
