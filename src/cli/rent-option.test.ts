@@ -90,3 +90,11 @@ test('a bad --env-file: the message has its name and line, not its content', asy
   expect(error).toContain(`Line 4 of ${file} is not NAME=value.`)
   expect(error).not.toContain('s3cret')
 })
+
+test('the idle rule is part of the order summary and of berth show', async () => {
+  const rented = await berth('rent', '--gpu', '4090', '--idle', '30', '--label', 'idler', '--yes')
+  expect({ code: rented.code, error: rented.error }).toEqual({ code: 0, error: '' })
+  expect(rented.out).toMatch(/^Idle +stop after 30 minutes$/m)
+  expect((await berth('show', 'idler')).out).toMatch(/^Idle +stop after 30 minutes$/m)
+  await json('terminate', 'idler', '--yes')
+})

@@ -3,6 +3,7 @@ import { timeText } from '../contract/shared.ts'
 import type { Client } from '../client/client.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
+import { count } from '../view/number.ts'
 import { parseWhole } from './flag.ts'
 import { parseJson } from './json-file.ts'
 import { addPort } from './port.ts'
@@ -55,7 +56,7 @@ export const workloadOptions: Options = {
   },
   '--registry <id>': 'containers: registry login, as shown by berth registries ls',
   '--restart <policy>': 'containers: never, always, on-failure or on-failure:RETRIES',
-  '--idle <minutes:action>': 'notify, stop or terminate after this many idle minutes, such as 30:stop',
+  '--idle <minutes:action>': 'notify, stop or terminate after this many idle minutes, such as 30:notify; 30 is 30:stop',
   '--stop-at <time>': 'stop it at this time (ISO 8601); its disk is kept',
   '--metadata <name=value...>': { help: 'your own metadata, stored with it', parse: collect },
 }
@@ -189,6 +190,11 @@ function idleOf(text: string): NonNullable<WorkloadFields['idle']> {
   if (parsed?.[1] === undefined) throw bad('--idle', text, '30:stop')
   const action = parsed[2] as 'notify' | 'stop' | 'terminate' | undefined
   return { afterMinutes: Number.parseInt(parsed[1], 10), ...(action === undefined ? {} : { action }) }
+}
+
+/** `stop after 30 minutes` */
+export function idleText({ afterMinutes, action = 'stop' }: NonNullable<WorkloadFields['idle']>): string {
+  return `${action} after ${count(afterMinutes, 'minute')}`
 }
 
 function timeOf(text: string): string {

@@ -20,7 +20,7 @@ import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
 import { readLike } from './rent-like.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
-import { withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
+import { idleText, withVolumeIds, workloadFields, workloadOptions, type WorkloadFlags } from './rent-option.ts'
 import { placeOrder, waitUntilRunning, type Order, type OrderOptions } from './rent-order.ts'
 import { custom } from './row.ts'
 import { tableOf } from './record.ts'
@@ -222,6 +222,7 @@ const kindNames = { container: 'a container', vm: 'a virtual machine', metal: 'b
 
 function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | undefined): Content[] {
   const { offer, gpuCount, endsAt, spendingLimit, term, pricePerHour: price } = order
+  const { idle, stopAt } = order.workload
   const perDay = nanoUsdOf(price * 24n)
   return [
     ['Rent', bold(`${gpuCount} ${offer.gpu} as ${kindNames[offer.kind]} in ${offer.region}`)],
@@ -233,6 +234,8 @@ function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | un
     ['Early end', term === undefined ? undefined : earlyEndRule(term)],
     ['Balance', balance === undefined ? 'not visible to this API key' : balanceLine(balance, order)],
     ['Terminates', endsAt === undefined ? undefined : `at ${utcTime(endsAt)}`],
+    ['Stops', stopAt === undefined ? undefined : `at ${utcTime(stopAt)}`],
+    ['Idle', idle && idleText(idle)],
     ['Spending limit', spendingLimit === undefined ? undefined : formatUsdForPeople(usd(spendingLimit))],
     '',
   ]

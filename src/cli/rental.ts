@@ -25,6 +25,7 @@ import {
 } from './own-machine.ts'
 import { sameCommand } from './page.ts'
 import { factsOf, tableOf, type Columns } from './record.ts'
+import { idleText } from './rent-option.ts'
 import { custom } from './row.ts'
 import type { Content } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -228,6 +229,7 @@ function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail)
       'terminatedAt:Ended',
       'autoTerminateAt:Terminates',
       'stopAt:Stops',
+      { Idle: ({ idle }) => idle && idleText(idle) },
       'startRequestedAt:Waits for GPUs since',
       {
         'While stopped': ({ stoppedCostPerHourUsd: price }) => (price === null ? undefined : hourlyPrice(price)),
