@@ -90,18 +90,25 @@ export function portFacts({ ports }: MachineDetail): Fact[] {
 }
 
 /** How to log in, where anybody can. */
-export function loginFacts(machine: OwnMachine | undefined, { simulated }: MachineDetail): Fact[] {
+export async function loginFacts(
+  client: Client,
+  machine: OwnMachine | undefined,
+  { simulated }: MachineDetail,
+): Promise<Fact[]> {
   if (machine?.ssh === undefined || simulated === 'machine') return []
   return [
-    ['Log in', bold(`berth ssh ${typedName(machine)}`)],
+    ['Log in', bold(`berth ssh ${await typedName(client, machine)}`)],
     ['Or', sshText(machine)],
   ]
 }
 
-/** A name that can be pasted into a shell as it stands: a label may hold anything. */
-export function typedName(machine: OwnMachine): string {
-  const name = displayName(machine)
-  return /^[\w.-]+$/.test(name) ? name : machine.name
+/** The label if it names only this machine and can be pasted into a shell as it stands, else the name. */
+export async function typedName(client: Client, machine: OwnMachine): Promise<string> {
+  const { name, id } = machine
+  const label = displayName(machine)
+  if (label === name || !/^[\w.-]+$/.test(label)) return name
+  const others = (await listOwn(client)).filter((one) => one.id !== id)
+  return others.some((one) => [one.id, one.name, one.label].includes(label)) ? name : label
 }
 
 export function sshText({ ssh }: OwnMachine): string {

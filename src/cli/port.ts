@@ -42,7 +42,7 @@ export const rows: readonly Row[] = [
           content:
             ports.length === 0
               ? ['It has no ports besides SSH.', 'Ports are part of the order: berth rent --port 8888/http']
-              : [tableOf(ports, columns), '', ...openHint(call.found, ports)],
+              : [tableOf(ports, columns), '', ...(await openHint(call.client, call.found, ports))],
         }
       }),
   }),
@@ -119,16 +119,17 @@ export function addPort(text: string, before: unknown): WorkloadPortInput[] {
   return [...((before as WorkloadPortInput[] | undefined) ?? []), one]
 }
 
-function openHint(machine: OwnMachine, ports: readonly PortRecord[]): string[] {
+async function openHint(client: Client, machine: OwnMachine, ports: readonly PortRecord[]): Promise<string[]> {
   const http = ports.find(({ protocol, url }) => protocol === 'http' && url !== null)
-  return http === undefined ? [] : [`To open one in the browser: berth open ${typedName(machine)} ${http.port}`]
+  if (http === undefined) return []
+  return [`To open one in the browser: berth open ${await typedName(client, machine)} ${http.port}`]
 }
 
 async function onlyHttpPort(client: Client, machine: OwnMachine): Promise<number> {
   const { ports } = await readDetail(client, machine)
   const [only, ...others] = ports.filter(({ protocol }) => protocol === 'http')
   if (only !== undefined && others.length === 0) return only.port
-  const name = typedName(machine)
+  const name = await typedName(client, machine)
   if (only === undefined) {
     throw new CliError(exitCodes.failed, `${name} has no HTTP port.`, [
       'HTTP ports are part of the order: berth rent --port 8888/http',

@@ -122,6 +122,19 @@ describe('rent', () => {
     expect((await berth('terminate', 'nobody', '--yes')).error).toContain('There is no machine nobody.')
   })
 
+  test('a label of two machines: follow-up commands have the name', async () => {
+    const order = ['rent', '--kind', 'container', '--gpu', '4090', '--count', '1', '--label', 'twin', '--yes']
+    const terminateLine = async (): Promise<string[]> => {
+      const line = /^Terminate +berth (terminate \S+)$/m.exec((await berth(...order)).out)
+      return (line?.[1] ?? '').split(' ')
+    }
+    expect(await terminateLine()).toEqual(['terminate', 'twin'])
+    const second = await terminateLine()
+    expect(second).toEqual(['terminate', expect.not.stringContaining('twin')])
+    expect(await berth(...second, '--yes')).toMatchObject({ code: 0 })
+    await json('terminate', 'twin', '--yes')
+  })
+
   test('a container has ports without an image', async () => {
     const rented = await json('rent', '--kind', 'container', '--port', '8080', '--label', 'ports', '--yes')
     expect(rented.rental.portMappings).toEqual([expect.objectContaining({ protocol: 'tcp' })])

@@ -296,15 +296,17 @@ async function follow(session: Session, order: Order, id: string, wait: boolean)
     portMappings: detail.portMappings,
     rental: raw,
   }
+  const login = await loginFacts(client, machine, detail)
+  const typed = await typedName(client, machine)
   screen.show(told, () =>
     wait
       ? [
           '',
           ['Name', name === machine.name ? name : `${name} (${machine.name})`],
-          ...loginFacts(machine, detail),
+          ...login,
           ['Note', note],
           ...portFacts(detail),
-          ['Terminate', `berth terminate ${typedName(machine)}`],
+          ['Terminate', `berth terminate ${typed}`],
         ]
       : [`Ordered ${name}. To see when it runs: berth ls`, note === undefined ? undefined : `Note: ${note}.`],
   )

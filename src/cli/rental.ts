@@ -79,7 +79,7 @@ export const rows: readonly Row[] = [
       watch(call, async () => {
         const found = await findAny(call.client, String(call.args[0]))
         const detail = await readDetail(call.client, found)
-        return { onWire: detail, content: describeMachine(found.living, detail) }
+        return { onWire: detail, content: await describeMachine(call.client, found.living, detail) }
       }),
   }),
 ]
@@ -207,7 +207,11 @@ function billedSpan({ startedAt, terminateRequestedAt }: MachineDetail): string 
   return start === undefined || end === undefined ? 'never ran' : span(Math.max(0, end - start))
 }
 
-function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail): Content[] {
+async function describeMachine(
+  client: Client,
+  machine: OwnMachine | undefined,
+  detail: MachineDetail,
+): Promise<Content[]> {
   return [
     ...factsOf(detail, [
       {
@@ -236,7 +240,7 @@ function describeMachine(machine: OwnMachine | undefined, detail: MachineDetail)
       },
       'spendingLimitUsd',
     ]),
-    ...loginFacts(machine, detail),
+    ...(await loginFacts(client, machine, detail)),
     ...portFacts(detail),
   ]
 }
