@@ -55,9 +55,10 @@ export function makeHostLinks(sources: readonly LinkSource[] = []): HostLinks {
   const changed = (): void => {
     for (const listener of listeners) listener()
   }
+  // An agent whose host has the name of such a machine must not get its streams.
   const get = (hostId: string): HostLink | undefined =>
-    links.get(hostId) ??
     sources.map((source) => source.get(hostId)).find((link) => link !== undefined) ??
+    links.get(hostId) ??
     remote?.link(hostId)
   const sourceIds = (): string[] => sources.flatMap((source) => [...source.ids()])
   return {

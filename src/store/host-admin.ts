@@ -77,12 +77,15 @@ export async function lockHost(tx: Tx, where: { id: string } | { publicKey: stri
     : select.where('public_key', '=', where.publicKey).executeTakeFirst()
 }
 
-/** Hosts and machines share names: a host becomes the machine of its name. */
+/**
+ * Hosts and machines share names: a host becomes the machine of its name. Names that begin with a cluster of an engine are
+ * for its machines, also those that it does not have yet.
+ */
 export async function isNameTaken(db: Db, id: string): Promise<boolean> {
   const found = await sql<{ taken: boolean }>`
-    select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id}) as taken`.execute(
-    db,
-  )
+    select exists (select 1 from host where id = ${id}) or exists (select 1 from machine where id = ${id})
+      or exists (select 1 from machine m where starts_with(${id}, m.cluster_name || '-') and m.status <> 'node_lost'
+        and not exists (select 1 from host where host.id = m.id)) as taken`.execute(db)
   return found.rows[0]?.taken === true
 }
 

@@ -176,6 +176,8 @@ describe('a machine that joins', () => {
     await joined({ token, publicKey, name: 'pier-3' })
     expect(fieldsOf(await join({ token, name: 'pier-3' }))).toEqual([400, 'name_taken', 'name'])
     expect(fieldsOf(await join({ token, name: 'mock-iad-h100-01' }))).toEqual([400, 'name_taken', 'name'])
+    // A machine that the engine does not have yet.
+    expect(fieldsOf(await join({ token, name: 'mock-iad-h100-99' }))).toEqual([400, 'name_taken', 'name'])
     const theirs = await tokenOf(bob.call, { uses: 5 })
     expect(fieldsOf(await join({ token: theirs, publicKey }))).toEqual([400, 'key_taken', 'publicKey'])
     expect(fieldsOf(await join({ token, publicKey: `${'A'.repeat(42)}B` }))).toEqual([
