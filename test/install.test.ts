@@ -255,7 +255,7 @@ describe('the archives', () => {
     const stop = new AbortController()
     const get = () => fetch(`${server.url}/agent/${build}/${platforms.at(-1)}.tar.gz`, { signal: stop.signal })
     // Nobody reads these.
-    const open = await Promise.all(Array.from({ length: limits.agentDownloads }, get))
+    const open = await Promise.all(Array.from({ length: limits.agentDownloadsEach }, get))
     expect(open.map(({ status }) => status)).toEqual(open.map(() => 200))
     const refused = await get()
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '60'])

@@ -78,7 +78,9 @@ export const limits = {
   concurrentCompressions: 2,
   /** One agent with its own Node, compressed. */
   agentBundleBytes: 60_000_000,
-  agentDownloads: 16,
+  agentDownloads: 64,
+  /** Of them, for one host or address. */
+  agentDownloadsEach: 8,
   agentDownloadMs: 15 * 60_000,
   models: 1_000,
   /** Managed deployments of one account. */

@@ -24,6 +24,7 @@ import { findWeightsFile } from '../store/workload.ts'
 import { isSignedBy } from './agent-sockets.ts'
 import { send } from './answer.ts'
 import { errorText } from './data-folder.ts'
+import { freeOnClose, makeDownloadPlaces } from './download-places.ts'
 import { requestFailurePage } from './error-page.ts'
 import { findPodFile, isPod } from './pod-download.ts'
 import type { Settings } from './settings.ts'
@@ -54,7 +55,7 @@ type Found =
   | { readonly kind: 'elsewhere'; readonly url: string }
 
 export function addAgentFiles(server: FastifyInstance, options: AgentFilesOptions): void {
-  const sender = makeSender()
+  const places = makeDownloadPlaces({ all: limits.agentDownloads, each: limits.agentDownloadsEach })
   const images = makeEngineImages({
     folder: path.join(options.dataDir, 'engine-image'),
     programDir: options.settings.engineDir ?? path.dirname(fileURLToPath(import.meta.url)),
@@ -83,12 +84,12 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     const { tag, sha256, bytes } = image.value
     return { tag, sha256, bytes }
   })
-  route(`${ENGINE_IMAGE_PATH}/:tag`, async (_, request, reply) => {
+  route(`${ENGINE_IMAGE_PATH}/:tag`, async (hostId, request, reply) => {
     const image = await openImage()
     if (!image.ok) return refuse(reply, image)
     const { tag } = request.params as { tag: string }
     if (tag !== image.value.tag) return refuse(reply, fail('no_such_download'))
-    return sender(request, reply, image.value)
+    return sendFile(request, reply, image.value, places.take(hostId))
   })
   const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
   server.get(`${WEIGHTS_PATH}/:workloadId/:sha256`, weightsRoute, async (request, reply) => {
@@ -96,16 +97,18 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     const { app } = options
     const { authorization } = request.headers
     let file: WeightsFile | undefined
+    let client = workloadId
     if (isPod(authorization)) file = await findPodFile(app, authorization, { tag: workloadId, sha256 })
     else {
       const host = await readHost(app, request)
       if (!host.ok) return refuse(reply, host)
+      client = host.value
       file = await findWeightsFile(app.database.db, { hostId: host.value, workloadId, sha256 })
     }
     const found = file === undefined ? fail('no_such_download') : await locate(options, file)
     if (!found.ok) return refuse(reply, found)
     if (found.value.kind === 'elsewhere') return reply.redirect(found.value.url, 307)
-    return sender(request, reply, found.value)
+    return sendFile(request, reply, found.value, places.take(client))
   })
 }
 
@@ -159,28 +162,25 @@ async function locateHere(
   return ok({ kind: 'file', file: place, bytes, sha256 })
 }
 
-/** Sends a file from where the host's copy ends. */
-function makeSender() {
-  let downloads = 0
-  return (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { file, bytes, sha256 }: Omit<EngineImage, 'tag'>,
-  ): FastifyReply => {
-    if (downloads >= limits.agentDownloads) return refuse(reply, fail('too_many_downloads', { retryAfterMs: RETRY_MS }))
-    const { range, 'if-range': version } = request.headers
-    const tag = `"${sha256}"`
-    const [, text] = /^bytes=(\d{1,15})-$/.exec(range ?? '') ?? []
-    const from = text === undefined || (version !== undefined && version !== tag) ? 0 : Number(text)
-    reply.header('ETag', tag).header('Accept-Ranges', 'bytes').type('application/octet-stream')
-    if (from > 0 && from >= bytes) return reply.code(416).header('Content-Range', `bytes */${bytes}`).send()
-    downloads += 1
-    // A host that stops reading would keep its place forever; a slow one may take its time.
-    reply.raw.setTimeout(limits.weightsIdleMs, () => reply.raw.destroy())
-    reply.raw.once('close', () => (downloads -= 1))
-    if (from > 0) reply.code(206).header('Content-Range', `bytes ${from}-${bytes - 1}/${bytes}`)
-    return reply.header('Content-Length', bytes - from).send(fs.createReadStream(file, { start: from }))
-  }
+/** Sends a file from where the host's copy ends. `release`: undefined if there is no place for another download. */
+function sendFile(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { file, bytes, sha256 }: Omit<EngineImage, 'tag'>,
+  release: (() => void) | undefined,
+): FastifyReply {
+  if (release === undefined) return refuse(reply, fail('too_many_downloads', { retryAfterMs: RETRY_MS }))
+  freeOnClose(reply.raw, release)
+  const { range, 'if-range': version } = request.headers
+  const tag = `"${sha256}"`
+  const [, text] = /^bytes=(\d{1,15})-$/.exec(range ?? '') ?? []
+  const from = text === undefined || (version !== undefined && version !== tag) ? 0 : Number(text)
+  reply.header('ETag', tag).header('Accept-Ranges', 'bytes').type('application/octet-stream')
+  if (from > 0 && from >= bytes) return reply.code(416).header('Content-Range', `bytes */${bytes}`).send()
+  // A host that stops reading would keep its place forever; a slow one may take its time.
+  reply.raw.setTimeout(limits.weightsIdleMs, () => reply.raw.destroy())
+  if (from > 0) reply.code(206).header('Content-Range', `bytes ${from}-${bytes - 1}/${bytes}`)
+  return reply.header('Content-Length', bytes - from).send(fs.createReadStream(file, { start: from }))
 }
 
 function refuse(reply: FastifyReply, failure: Failure): FastifyReply {

@@ -10,6 +10,7 @@ import { fail, type Failure } from '../contract/result.ts'
 import { tooMany } from './access.ts'
 import type { AgentBundles } from './agent-bundle.ts'
 import { baseUrlOf, send } from './answer.ts'
+import { freeOnClose, makeDownloadPlaces } from './download-places.ts'
 import { requestFailurePage } from './error-page.ts'
 import { renderInstallScript } from './install-script.ts'
 import type { RateLimiter } from './rate-limit.ts'
@@ -24,7 +25,7 @@ const ARCHIVE = /^(?<platform>[a-z0-9-]{1,40})\.tar\.gz(?<isChecksum>\.sha256)?$
 
 export function addInstallRoutes(server: FastifyInstance, options: InstallOptions): void {
   const { bundles } = options
-  let downloads = 0
+  const places = makeDownloadPlaces({ all: limits.agentDownloads, each: limits.agentDownloadsEach })
 
   server.get('/install.sh', async (request, reply) => {
     const release = bundles.release()
@@ -46,12 +47,12 @@ export function addInstallRoutes(server: FastifyInstance, options: InstallOption
     const archive = platform === undefined ? undefined : await bundles.archive(build, platform)
     if (archive === undefined) return refuse(reply, fail('agent_version_not_found'))
     if (isChecksum !== undefined) return reply.type('text/plain; charset=utf-8').send(`${archive.sha256}\n`)
-    if (downloads >= limits.agentDownloads) return refuse(reply, fail('too_many_downloads', { retryAfterMs: 60_000 }))
-    downloads += 1
+    const release = places.take(request.ip)
+    if (release === undefined) return refuse(reply, fail('too_many_downloads', { retryAfterMs: 60_000 }))
     // A client that stops reading would keep its place forever.
     const late = setTimeout(() => reply.raw.destroy(), limits.agentDownloadMs)
-    reply.raw.once('close', () => {
-      downloads -= 1
+    freeOnClose(reply.raw, () => {
+      release()
       clearTimeout(late)
     })
     return reply
