@@ -3,7 +3,7 @@ import { instantOf } from '../src/base/instant.ts'
 import { usd } from '../src/base/money.ts'
 import { accessReasons } from '../src/contract/reason-access.ts'
 import { accountReasons } from '../src/contract/reason-account.ts'
-import type { FailureKind, ReasonEntry } from '../src/contract/reason-entry.ts'
+import { textOf, type FailureKind, type ReasonEntry } from '../src/contract/reason-entry.ts'
 import { modelReasons } from '../src/contract/reason-model.ts'
 import { portReasons } from '../src/contract/reason-port.ts'
 import { rentalReasons } from '../src/contract/reason-rental.ts'
@@ -73,7 +73,7 @@ const samples: {
   term_not_offered: { days: 7, offered: [30, 90, 365] },
   option_not_supported: { option: 'command', kind: 'virtual-machine' },
   disk_too_large: { diskGb: 500, maxGb: 200 },
-  secret_not_found: { name: 'HF_TOKEN' },
+  secret_not_found: { name: 'HF_TOKEN', isReference: true },
   template_not_found: { id: 'tpl_jupyter' },
   template_param_missing: { param: 'HF_TOKEN' },
   gpu_too_small: { neededGb: 80, gpuGb: 24 },
@@ -142,7 +142,7 @@ const samples: {
   model_does_not_fit: {
     model: 'owner/model',
     need: '19.0 GiB (14.2 GiB of weights × 1.2 + 2 GiB)',
-    have: '14.4 GiB (1 × 16.0 GiB, of which the engine uses 90 %)',
+    have: '14.4 GiB (1 × 16.0 GiB, of which the engine uses 90%)',
   },
   model_not_allowed: { model: 'owner/model' },
   wrong_model_kind: { model: 'owner/model', kind: 'image' },
@@ -174,10 +174,9 @@ const statuses: Readonly<Record<FailureKind, string>> = {
 }
 
 function rowOf(reason: string, entry: ReasonEntry): string {
-  const details = (samples as Readonly<Record<string, unknown>>)[reason] ?? {}
-  const sentence = typeof entry.sentence === 'string' ? entry.sentence : entry.sentence(details as never)
+  const details = (samples as Readonly<Record<string, object>>)[reason] ?? {}
   const status = entry.status ?? statuses[entry.kind]
-  return `| \`${reason}\` | ${status} | ${sentence} | ${entry.next ?? ''} |`
+  return `| \`${reason}\` | ${status} | ${textOf(entry.sentence, details)} | ${textOf(entry.next ?? '', details)} |`
     .replaceAll('<', '&lt;')
     .replace(/ {2,}\|$/, ' |')
 }

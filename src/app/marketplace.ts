@@ -110,7 +110,7 @@ export function planInstance(
   if (!spec.ok) return spec
   const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
   if (!hasDisk(machine.disk_gb_per_gpu, gpuCount, whole, options.workload.diskGb)) {
-    return fail('no_capacity', { ...wanted, where: `${wanted.where}, where stopped rentals have the disk space` })
+    return fail('no_capacity', { ...wanted, where: `${wanted.where}, where stopped rentals use the disk space,` })
   }
   if (spec.value.ports.length > MAX_PORTS) return failField(['ports'], 'too_many_ports', { max: MAX_PORTS })
   const term: OrderTerm = {
@@ -143,7 +143,7 @@ export async function createCheapestInstance(
   const volumes = await lockOrderVolumes(app, tx, actor, 'container', order.volumes ?? [])
   if (!volumes.ok) return volumes
   const { place: only } = volumes.value
-  const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, where the storage volume is`
+  const where = only?.host === undefined ? 'on the marketplace' : `on ${only.host}, which has the storage volume,`
   // A host or cluster outside of the regions for storage has volumes at the price of any of them.
   const at = only?.host === undefined && only?.cluster === undefined ? only : { ...only, region: undefined }
   let outcome: Result<Rental> = fail('no_capacity', { gpus: `${gpuCount} × ${gpuModel}`, where })

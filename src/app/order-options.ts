@@ -89,7 +89,7 @@ async function refuseSecrets(
   const known = new Set((await findSecrets(tx.db, actor.accountId, names)).map(({ name }) => name))
   for (const { field, text } of secretTexts(workload)) {
     const name = secretsIn(text).find((one) => !known.has(one))
-    if (name !== undefined) return failField(field, 'secret_not_found', { name })
+    if (name !== undefined) return failField(field, 'secret_not_found', { name, isReference: true })
   }
   return undefined
 }

@@ -98,7 +98,7 @@ async function orderFromBook(
     pays: perGpuHour(term.costPerHour, gpuCount),
   }
   const at = account === undefined ? `in ${region}` : `in ${region} at ${account}`
-  const where = place?.host === undefined ? at : `on ${place.host}, where the storage volume is`
+  const where = place?.host === undefined ? at : `on ${place.host}, which has the storage volume,`
   const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
   const common = {
     kind,

@@ -17,7 +17,7 @@ export const rows: readonly Row[] = [
     hint: 'In an order: {{ secrets.NAME }}, or berth rent --secret-env NAME',
   }),
   act('secrets set', 'setSecret', 'create a secret or replace its value; asks for it, or reads standard input', {
-    args: { '<name>': 'letters, digits, underscores and hyphens' },
+    args: { '<name>': 'letters, digits, _ and -, starting with a letter or _' },
     only: [],
     prepare: async (call) => withBody(call.input, { value: await readHidden(call, 'Value') }),
     examples: ['berth secrets set HF_TOKEN', 'berth secrets set HF_TOKEN < token.txt'],

@@ -11,8 +11,16 @@ const shortfalls = {
   payout: (usd: string) => `The unpaid earnings do not cover ${usd}.`,
 } as const
 
+const moneySteps = {
+  first_hour: 'Add money to the account, or choose a cheaper option.',
+  term: 'Add money to the account, or choose a cheaper option.',
+  request: 'Add money to the account, or choose a cheaper option.',
+  withdrawal: 'Choose a smaller amount.',
+  payout: 'Choose a smaller amount.',
+} as const satisfies Record<keyof typeof shortfalls, string>
+
 const rangeFaults = {
-  format: () => 'This is not a valid date.',
+  format: () => 'Not a valid date.',
   order: () => 'The first day is after the last day.',
   length: (maxDays: number) => `The range is longer than ${maxDays} days.`,
 } as const
@@ -74,7 +82,7 @@ export const accountReasons = {
   insufficient_balance: insufficientBalance(
     ({ amount, purpose }: { readonly amount: NanoUsd; readonly purpose: keyof typeof shortfalls }) =>
       shortfalls[purpose](formatUsdForPeople(amount)),
-    'Add money to the account, or choose a smaller amount.',
+    ({ purpose }) => moneySteps[purpose],
   ),
   key_spending_limit: insufficientBalance(
     ({ amount, left }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
@@ -94,8 +102,8 @@ export const accountReasons = {
   budget_not_found: notFound('There is no such budget in this account.'),
   budget_scope_value: invalid(({ scope }: { readonly scope: 'account' | 'key' | 'label' }) =>
     scope === 'account'
-      ? 'A budget of the whole account has no scopeValue.'
-      : `A budget of a ${scope} needs the ${scope} as scopeValue.`,
+      ? 'A budget for the whole account has no scopeValue.'
+      : `Set scopeValue to the ${scope} this budget applies to.`,
   ),
   statement_too_long: invalid(
     ({ maxLines }: { readonly maxLines: number }) => `The statement has more than ${maxLines} lines.`,
@@ -106,7 +114,7 @@ export const accountReasons = {
     'Set BERTH_SMTP_URL and BERTH_MAIL_FROM, and restart the server.',
   ),
   mail_refused: invalid(
-    ({ message }: { readonly message: string }) => `The mail server did not take the message: ${message}.`,
+    ({ message }: { readonly message: string }) => `The mail server rejected the message: ${message}.`,
     'Check BERTH_SMTP_URL, BERTH_MAIL_FROM and the address.',
   ),
   nothing_to_change: invalid('The request contains no changes.'),
@@ -119,6 +127,7 @@ export const accountReasons = {
     'Transfer its machines to the operator and pay out its earnings first.',
   ),
   bad_fee: invalid('A fee can have at most two decimals.'),
+  bad_amount: invalid('Not a valid amount.', 'Use USD, such as 12.50.'),
   zero_amount: invalid('The amount must not be zero.'),
   refund_too_large: invalid(
     ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdExactly(max)} can be refunded.`,

@@ -18,14 +18,14 @@ export type Sentence = string | ((details: never) => string)
 export interface ReasonEntry<S extends Sentence = Sentence> {
   readonly kind: FailureKind
   readonly sentence: S
-  /** The next step for the reader. */
-  readonly next: string | undefined
+  /** The next step for the reader; a function of the same details if it depends on them. */
+  readonly next: string | S | undefined
   /** Set if the HTTP status does not follow from the kind. */
   readonly status?: number
 }
 
 function entriesOf(kind: FailureKind) {
-  return <S extends Sentence>(sentence: S, next?: string): ReasonEntry<S> => ({ kind, sentence, next })
+  return <S extends Sentence>(sentence: S, next?: string | NoInfer<S>): ReasonEntry<S> => ({ kind, sentence, next })
 }
 
 export const invalid = entriesOf('invalid')
@@ -37,6 +37,10 @@ export const notFound = entriesOf('not_found')
 export const conflict = entriesOf('conflict')
 export const rateLimited = entriesOf('rate_limited')
 export const unavailable = entriesOf('unavailable')
+
+export function textOf(text: Sentence, details: object): string {
+  return typeof text === 'string' ? text : text(details as never)
+}
 
 /** For a reason whose sentence is known only where it occurs: an engine's message, or a checker's finding. */
 export function asGiven({ message }: { readonly message: string }): string {

@@ -1,5 +1,5 @@
 /** Reasons about models, deployments and inference requests. */
-import { formatUsd, type NanoUsd } from '../base/money.ts'
+import { formatUsdExactly, type NanoUsd } from '../base/money.ts'
 import {
   asGiven,
   conflict,
@@ -57,7 +57,7 @@ export const modelReasons = {
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
     ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>
-      `Another replica costs $${formatUsd(costPerHour)} per hour, and the hourly budget has $${formatUsd(left)} left.`,
+      `Another replica costs ${formatUsdExactly(costPerHour)} per hour, but the hourly budget has only ${formatUsdExactly(left)} left.`,
     'Raise the hourly budget, or choose cheaper GPUs.',
   ),
   too_many_deployments: forbidden(
@@ -76,7 +76,7 @@ export const modelReasons = {
   recipe_option: invalid(({ recipe, option, fault }: RecipeOption) => {
     switch (fault) {
       case 'missing':
-        return `The recipe ${recipe} needs ${option}.`
+        return `The recipe ${recipe} needs ${option === 'image' ? 'an image' : option}.`
       case 'unsupported':
         return `The recipe ${recipe} does not support ${option}.`
       case 'conflict':
@@ -93,7 +93,7 @@ export const modelReasons = {
   }),
   model_does_not_fit: noCapacity(
     ({ model, need, have }: { readonly model: string; readonly need: string; readonly have: string }) =>
-      `The model ${model} does not fit: it needs ${need}, and there are ${have}.`,
+      `The model ${model} does not fit: it needs ${need}, but only ${have} is available.`,
     'Use more or larger GPUs, or a smaller or quantised model.',
   ),
 

@@ -11,14 +11,14 @@ export const portReasons = {
   app_not_running: {
     ...unavailable(
       ({ name, status }: { readonly name: string; readonly status: string }) => `${name} is ${status}, not Running.`,
-      'Start it, or wait until it runs.',
+      'Start it, or wait until it is running.',
     ),
     status: 503,
   },
   port_not_answering: {
     ...unavailable(
       ({ port }: Port) => `Nothing answers on port ${port} of the machine.`,
-      'Start the application, and let it listen on 0.0.0.0 rather than on 127.0.0.1.',
+      'Start the application, and make sure it listens on 0.0.0.0, not 127.0.0.1.',
     ),
     status: 502,
   },

@@ -1,4 +1,5 @@
 /** Reasons about orders, rentals, instances and storage volumes. */
+import { counted } from '../base/counted.ts'
 import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
 import { conflict, invalid, noCapacity, notFound, unavailable } from './reason-entry.ts'
 
@@ -27,15 +28,20 @@ const kindPlurals: Readonly<Record<string, string>> = {
   'bare-metal': 'bare metal',
 }
 
+/** `rental 17`, `rentals 17, 18` */
+function rentalsText(ids: readonly number[]): string {
+  return `${ids.length === 1 ? 'rental' : 'rentals'} ${ids.join(', ')}`
+}
+
 export const rentalReasons = {
   no_capacity: noCapacity(
     ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
-      `There are not enough free GPUs: ${gpus} ${where}.`,
+      `Not enough free GPUs ${where} for ${gpus}.`,
     'Choose another option, or try again later.',
   ),
   no_spare_gpus: noCapacity(
     ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
-      `The rollout needs spare GPUs, and there are not enough: ${gpus} ${where}. The old version keeps serving.`,
+      `The rollout needs spare GPUs, but not enough are free ${where} for ${gpus}. The old version keeps serving.`,
     'Wait for free GPUs, or roll out in place, which ends an old replica first.',
   ),
   option_not_offered: invalid(
@@ -57,9 +63,8 @@ export const rentalReasons = {
   ),
   no_ssh_key: invalid('The account has no SSH key, so nobody could log in.', 'Add an SSH key first.'),
   end_in_the_past: invalid('The time must be in the future.'),
-  bad_time: invalid('This is not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
+  bad_time: invalid('Not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
   empty_time_range: invalid('The start must be before the end, and in the past.'),
-  bad_amount: invalid('This is not a valid amount.', 'Use USD, such as "2.50".'),
   discount_not_granted: invalid(({ fault }: { readonly fault: DiscountFault }) => describeDiscountFault(fault)),
   term_period_missing: invalid('`termPeriodDays` is required for a reserved rental.'),
   term_not_offered: invalid(
@@ -76,7 +81,7 @@ export const rentalReasons = {
       `\`${option}\` is not available for ${kindPlurals[kind] ?? kind}.`,
   ),
   idle_not_measured: invalid(
-    'Machines of this kind do not report whether they are used, so an idle rule could never act.',
+    'Machines of this kind do not report whether they are in use, so an idle rule would never trigger.',
     'Leave out `idle`. An end time or a spending limit ends the rental as well.',
   ),
   disk_too_large: invalid(
@@ -85,12 +90,11 @@ export const rentalReasons = {
     'Choose a smaller disk or attach a volume.',
   ),
   secret_not_found: notFound(
-    ({ name }: { readonly name: string }) => `Secret ${name} not found.`,
-    'Create it first, or correct the reference.',
+    ({ name }: { readonly name: string; readonly isReference?: boolean }) => `Secret ${name} not found.`,
+    ({ isReference }) => (isReference === true ? 'Create it first, or correct the reference.' : 'Check the name.'),
   ),
   secret_in_use: conflict(
-    ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
-      `The secret is used by rental ${rentalIds.join(', ')}.`,
+    ({ rentalIds }: { readonly rentalIds: readonly number[] }) => `The secret is used by ${rentalsText(rentalIds)}.`,
     'Terminate the rentals first, or replace the value of the secret instead.',
   ),
   template_not_found: notFound(({ id }: { readonly id: string }) => `Template ${id} not found.`),
@@ -105,7 +109,7 @@ export const rentalReasons = {
   registry_credential_not_found: notFound('Registry login not found.'),
   registry_credential_in_use: conflict(
     ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
-      `The registry login is used by rental ${rentalIds.join(', ')}.`,
+      `The registry login is used by ${rentalsText(rentalIds)}.`,
     'Terminate the rentals first.',
   ),
   rental_not_found: notFound('Rental not found.'),
@@ -122,7 +126,7 @@ export const rentalReasons = {
   ),
   cannot_reboot: conflict(
     ({ rentalId }: { readonly rentalId: number }) => `The engine of rental ${rentalId} cannot reboot it.`,
-    'Reboot it from the inside.',
+    'Reboot it from within the machine.',
   ),
   reserved_not_stoppable: conflict(
     'A reserved rental cannot be stopped: its GPUs are paid for until the term ends.',
@@ -130,10 +134,13 @@ export const rentalReasons = {
   ),
   no_gpu_on_host: noCapacity(
     ({ gpus, free }: { readonly gpus: number; readonly free: number }) =>
-      `The host of this rental has ${free} free GPUs; it needs ${gpus}. Its disk is kept.`,
+      `The host of this rental has ${counted(free, 'free GPU')}; it needs ${gpus}. Its disk is kept.`,
     'Start it with `ifNoGpu: "wait"` to start it as soon as they are free, try again later, or terminate it and rent elsewhere.',
   ),
-  rental_not_running: invalid(({ rentalId, status }: RentalState) => `Rental ${rentalId} is already ${status}.`),
+  rental_not_running: invalid(
+    ({ rentalId, status }: RentalState) =>
+      `Rental ${rentalId} is ${status}, so no storage volume can be attached to it.`,
+  ),
   simulated_machine: conflict(
     ({ lacks }: { readonly lacks: keyof typeof simulatedLacks }) => simulatedLacks[lacks],
     'Rent a machine that is not simulated.',
@@ -147,7 +154,7 @@ export const rentalReasons = {
   ),
   volume_attached: conflict(
     ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
-      `The storage volume is attached to rental ${rentalIds.join(', ')}.`,
+      `The storage volume is attached to ${rentalsText(rentalIds)}.`,
     'Detach it first; a container has to be terminated.',
   ),
   not_attached: invalid(
@@ -195,7 +202,7 @@ export const rentalReasons = {
   ),
   volume_in_use: invalid(
     ({ id, rentalIds }: { readonly id: number; readonly rentalIds: readonly number[] }) =>
-      `Storage volume ${id} is attached to rental ${rentalIds.join(', ')}.`,
+      `Storage volume ${id} is attached to ${rentalsText(rentalIds)}.`,
     'Only containers can share it, and only if all of them mount it read-only.',
   ),
   volume_repeated: invalid(({ id }: { readonly id: number }) => `Storage volume ${id} is listed twice.`),

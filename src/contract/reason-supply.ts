@@ -1,4 +1,5 @@
 /** Reasons about machines, hosts, suppliers and the price book. */
+import { counted } from '../base/counted.ts'
 import { asGiven, conflict, forbidden, invalid, notFound, unauthenticated, unavailable } from './reason-entry.ts'
 
 export const supplyReasons = {
@@ -6,7 +7,7 @@ export const supplyReasons = {
   machine_not_ready: invalid(
     ({ status }: { readonly status: string }) => `The machine is not ready (status: ${status}).`,
   ),
-  no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${gpus} GPUs.`),
+  no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${counted(gpus, 'GPU')}.`),
   priced_by_the_book: invalid(
     'The price of this machine is set in the price book.',
     'Only marketplace machines have their own price.',
@@ -15,7 +16,10 @@ export const supplyReasons = {
   supplier_not_found: invalid('Supplier not found.'),
   not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to set a platform fee for it.'),
 
-  agent_not_built: unavailable('This server has no agent to hand out.', 'Its operator builds one with npm run build.'),
+  agent_not_built: unavailable(
+    'This server does not provide the agent.',
+    'The operator can build it with `npm run build`.',
+  ),
   agent_version_not_found: notFound(
     'This server does not have that version of the agent for that platform.',
     'Run the install command again.',
@@ -25,9 +29,9 @@ export const supplyReasons = {
     'This download is for hosts of this server.',
     'Check that the clock of the host is right and that it has joined this server.',
   ),
-  no_such_download: notFound('This host has no use for that file.'),
+  no_such_download: notFound('This file is not available to this host.'),
   engine_image_unavailable: unavailable(
-    ({ cause }: { readonly cause: string }) => `This server cannot make the image of its engines: ${cause}.`,
+    ({ cause }: { readonly cause: string }) => `This server cannot build the engine image: ${cause}.`,
   ),
   no_object_store: invalid('The weights are in an object store, but none is configured.', 'Set BERTH_S3_URL.'),
   no_model_store: unavailable('This server has no model store.', 'Turn on BERTH_LOCAL_ENGINES.'),
@@ -36,7 +40,7 @@ export const supplyReasons = {
   ),
   weights_differ: conflict(
     ({ file, model }: { readonly file: string; readonly model: string }) =>
-      `The file ${file} of the model ${model} on this server is not the one that the weights name.`,
+      `The file ${file} of the model ${model} on this server does not match the file listed in the weights.`,
   ),
   join_token_not_found: notFound('Join token not found.'),
   join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
@@ -93,7 +97,6 @@ export const supplyReasons = {
     'See the documentation of the cloud in docs/clouds.md.',
   ),
   bad_provider_url: invalid(asGiven),
-  bad_amount: invalid('This is not an amount in USD.', 'Write it with digits and a point, such as 12.50.'),
   cluster_not_found: notFound(
     ({ name }: { readonly name: string }) => `There is no cluster named ${name}.`,
     'List clusters with `berth operator clusters ls`.',

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { renderErrorReference } from '../../scripts/error-reference.ts'
 import { listFiles } from '../../test/tidy/source.ts'
@@ -8,6 +9,15 @@ import { reasons } from './reasons.ts'
 const entries = Object.entries<ReasonEntry>(reasons)
 
 describe('the table of reasons', () => {
+  test('names no reason twice: a later table would overwrite the entry of an earlier one', async () => {
+    const files = listFiles(['src/contract'], /\/reason-(?!entry)[a-z]+\.ts$/)
+    const tables = await Promise.all(
+      files.map(async (file) => Object.values((await import(path.resolve(file))) as Record<string, object>)),
+    )
+    const names = tables.flat().flatMap((table) => Object.keys(table))
+    expect(names.toSorted()).toEqual(Object.keys(reasons).toSorted())
+  })
+
   test('contains no reason that the code does not use', () => {
     const code = listFiles(['src'], /\.ts$/)
       .filter((file) => !/\.test\.ts$|^src\/contract\/reason/.test(file))

@@ -62,7 +62,7 @@ export const rentalOutcomes = {
     sentence: 'It used more disk space than it has.',
     next: 'Start it and delete files at once, or rent a machine with more disk space.',
   },
-  powered_off: { sentence: 'It was powered off from the inside.', next: startAgain },
+  powered_off: { sentence: 'It was powered off from within the machine.', next: startAgain },
   crashed: { sentence: 'Its operating system crashed.', next: rentAgain },
   boot_timed_out: { sentence: 'It did not boot in time.', next: rentAgain },
   boot_failed: { sentence: 'It could not boot.', next: rentElsewhere },

@@ -3,7 +3,7 @@
  * an exception. The reason gives a failure its class and its text (contract/reasons.ts).
  */
 import type { Issue } from '../base/issue.ts'
-import type { FailureKind, ReasonEntry } from './reason-entry.ts'
+import { textOf, type FailureKind, type ReasonEntry } from './reason-entry.ts'
 import { reasons, type Reason } from './reasons.ts'
 
 export interface Failure {
@@ -51,11 +51,11 @@ type Given<R extends Reason> = object extends DetailsOf<R> ? [details?: DetailsO
 export function fail<R extends Reason>(reason: R, ...[details]: Given<R>): Failure {
   const { field, retryAfterMs, failureKind } = (details ?? {}) as FailureOptions
   const entry: ReasonEntry = reasons[reason]
-  const sentence = typeof entry.sentence === 'string' ? entry.sentence : entry.sentence((details ?? {}) as never)
+  const sentence = textOf(entry.sentence, details ?? {})
   return {
     ok: false,
     kind: failureKind ?? entry.kind,
-    message: entry.next === undefined ? sentence : `${sentence} ${entry.next}`,
+    message: entry.next === undefined ? sentence : `${sentence} ${textOf(entry.next, details ?? {})}`,
     reason,
     ...(field === undefined ? {} : { issues: [{ code: reason, path: field, message: sentence }] }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

@@ -44,7 +44,10 @@ const machinePath = z
 
 export const secretName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_-]{0,99}$/, 'Must be letters, digits, underscores and hyphens, at most 100')
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_-]{0,99}$/,
+    'Must start with a letter or underscore and have only letters, digits, underscores and hyphens, at most 100 characters',
+  )
 
 const file = z.strictObject({
   path: machinePath,

@@ -60,7 +60,7 @@ function haveBytes({ of, usable }: MemoryNeed, { gpuCount, gpuRamMib, ramGb }: R
 function haveText(need: MemoryNeed, memory: ReplicaMemory): string {
   const have = gib(haveBytes(need, memory))
   if (need.of === 'machine') return `${have} of memory`
-  const share = need.usable === 1 ? '' : `, of which the engine uses ${need.usable * 100} %`
+  const share = need.usable === 1 ? '' : `, of which the engine uses ${need.usable * 100}%`
   return `${have} (${memory.gpuCount} × ${gib(memory.gpuRamMib * (GIB / 1_024))}${share})`
 }
 

@@ -2,6 +2,7 @@
  * Validates a host's offer. A host reports its own data, which goes into the tables that everyone rents from: values that
  * do not fit them, or that nobody could order, are rejected on arrival.
  */
+import { counted } from '../base/counted.ts'
 import { MAX_INT32 } from '../base/limits.ts'
 import { parseUsd, usd } from '../base/money.ts'
 import type { HostOffer } from '../contract/agent.ts'
@@ -42,7 +43,8 @@ function findPriceFault(text: string | null, isMarketplace: boolean): OfferFault
 function findGpuFault(offer: HostOffer): OfferFault | undefined {
   const { gpusSick, gpusTotal, gpuRamMib, networkType, ethernetVariant } = offer
   if (gpuRamMib > MAX_INT32) return fault('gpuRamMib', 'This is more than any GPU has.')
-  if (gpusSick.some((index) => index >= gpusTotal)) return fault('gpusSick', `The machine has only ${gpusTotal} GPUs.`)
+  if (gpusSick.some((index) => index >= gpusTotal))
+    return fault('gpusSick', `The machine has only ${counted(gpusTotal, 'GPU')}.`)
   if (new Set(gpusSick).size < gpusSick.length) return fault('gpusSick', 'A GPU is listed twice.')
   if (networkType !== 'ethernet' && ethernetVariant !== null)
     return fault('ethernetVariant', 'Only Ethernet has a variant.')

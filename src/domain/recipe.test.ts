@@ -129,7 +129,7 @@ describe('the memory of a model', () => {
     const small = { gpuCount: 1, gpuRamMib: 16_384, ramGb: 64 }
     const refused = whyTooLarge('house/seven', order, small)
     expect(refused).toMatchObject({ ok: false, reason: 'model_does_not_fit', kind: 'no_capacity' })
-    for (const number of ['18.8 GiB', '14.0 GiB', '1.2', '2 GiB', '14.4 GiB', '1 × 16.0 GiB', '90 %']) {
+    for (const number of ['18.8 GiB', '14.0 GiB', '1.2', '2 GiB', '14.4 GiB', '1 × 16.0 GiB', '90%']) {
       expect(refused?.message).toContain(number)
     }
     expect(whyTooLarge('house/seven', order, { ...small, gpuCount: 2 })).toBeUndefined()

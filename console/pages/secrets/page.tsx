@@ -110,7 +110,7 @@ function SetDialog({ name, onClose }: { name?: string; onClose: () => void }) {
               label="Name"
               placeholder="HF_TOKEN"
               spellCheck={false}
-              hint="Letters, digits, underscores and hyphens"
+              hint="Letters, digits, underscores and hyphens, starting with a letter or underscore"
               {...form.text('name')}
             />
           )}
