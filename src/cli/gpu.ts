@@ -1,7 +1,8 @@
 /** `berth gpus`: everything that can be rented, in one table. */
 import { count } from '../view/number.ts'
 import { formatUsd, formatUsdForPeople } from '../base/money.ts'
-import { isFree, isMatch, offerFilters, placeOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
+import { isFree, offerFilters, placeOf, readOffers, type Offer } from './offer.ts'
+import { isMatch, type OfferFilter } from './offer-filter.ts'
 import { custom } from './row.ts'
 import { tableOf, type Columns } from './record.ts'
 import { toned, type Content } from './screen.ts'

@@ -4,7 +4,7 @@ import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../ba
 import type { Client, Reply } from '../client/client.ts'
 import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
-import { gpuLabel, isGpuMatch } from '../view/gpu.ts'
+import { gpuLabel } from '../view/gpu.ts'
 import { parseWhole } from './flag.ts'
 import type { Options } from './row-type.ts'
 
@@ -30,14 +30,6 @@ export interface Offer {
   readonly network: NetworkType | undefined
 }
 
-export interface OfferFilter {
-  readonly gpu?: string
-  readonly region?: string
-  readonly count?: number
-  readonly maxPrice?: NanoUsd
-  readonly kind?: OfferKind
-}
-
 const MAX_GPUS = 4_096
 /** Pages of the marketplace, of 10,000 machines each. */
 const MAX_PAGES = 20
@@ -55,16 +47,6 @@ export async function readOffers(client: Client): Promise<Offer[]> {
   const [machines, options] = await Promise.all([listMachines(client), client.call('listRentalOptions')])
   const offers = [...machines.map(offerOfMachine), ...options.filter(({ enabled }) => enabled).map(offerOfOption)]
   return offers.toSorted(cheapestFirst)
-}
-
-export function isMatch(offer: Offer, filter: OfferFilter): boolean {
-  const { gpu, region, count, maxPrice, kind } = filter
-  if (gpu !== undefined && !isGpuMatch(offer.gpu, gpu)) return false
-  if (region !== undefined && offer.region !== region) return false
-  if (kind !== undefined && offer.kind !== kind) return false
-  if (maxPrice !== undefined && offer.pricePerGpu > maxPrice) return false
-  if (count === undefined) return true
-  return offer.kind === 'container' ? offer.gpuCount >= count : offer.gpuCount === count
 }
 
 export function isFree({ free }: Offer): boolean {

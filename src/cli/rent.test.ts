@@ -230,6 +230,21 @@ describe('rent', () => {
     await json('terminate', name, '--yes')
   })
 
+  test.each([
+    [['--gpu', 'z9000'], 'No GPU is called z9000.'],
+    [['--machine', 'nowhere'], 'There is no marketplace machine nowhere.'],
+    [['--kind', 'metal', '--gpu', '4090'], 'Matching machines are of kind container.'],
+    [['--gpu', '4090', '--region', 'moon'], 'Matching machines are in '],
+    [['--kind', 'container', '--network', 'infiniband'], 'No matching machine has InfiniBand.'],
+    [['--kind', 'vm', '--count', '3'], 'Matching virtual machines come with 1, 2, 4 or 8 GPUs.'],
+    [['--kind', 'container', '--count', '100'], 'Matching containers have at most 8 GPUs.'],
+    [['--gpu', 'b200', '--count', '100'], 'Matching bare metal comes with 8 GPUs.'],
+    [['--gpu', '4090', '--max-price', '0.01'], 'The cheapest matching machine costs $0.35 per GPU-hour.'],
+  ])('%j: says which option leaves nothing to rent', async (args, told) => {
+    const { code, error } = await berth('rent', ...args, '--yes')
+    expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining(told) })
+  })
+
   test('requests a large reservation', async () => {
     expect((await berth('reserve', '512')).out).toContain('512 GPUs')
     expect((await berth('reserve', 'many')).code).toBe(2)
@@ -252,7 +267,7 @@ describe('rent', () => {
   test.each([
     [['--gpu', 'h100'], 2, 'This needs a confirmation, and there is no terminal.\n  To confirm in advance, add --yes'],
     [['--yes'], 2, 'Choose what to rent with'],
-    [['--gpu', 'abacus', '--yes'], 1, 'To include rented ones: berth gpus --all'],
+    [['--gpu', 'abacus', '--yes'], 1, 'To see what you can rent: berth gpus'],
     [['--kind', 'vm', '--image', 'debian', '--yes'], 2, '--image is for containers, and this offer is a vm.'],
     [['--kind', 'vm', '--volume', '1', '--yes'], 2, '--volume is for bare metal'],
     [['--kind', 'metal', '--port', '80', '--yes'], 2, '--port is not for bare metal'],

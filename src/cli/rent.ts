@@ -6,7 +6,6 @@ import { span, utcTime } from '../view/time.ts'
 import { formatUsd, formatUsdForPeople, maxUsd, nanoUsdOf, usd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Client, Reply } from '../client/client.ts'
 import { ApiError } from '../client/error.ts'
-import type { NetworkType } from '../contract/shared.ts'
 import { earlyEndRule } from '../domain/commitment.ts'
 import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
@@ -14,7 +13,8 @@ import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { withCheckHint } from './failure.ts'
 import { parseWhole } from './flag.ts'
 import { offerColumns } from './gpu.ts'
-import { isFree, isMatch, offerFilters, placeOf, priceOf, readOffers, type Offer, type OfferFilter } from './offer.ts'
+import { isFree, offerFilters, placeOf, priceOf, readOffers, type Offer } from './offer.ts'
+import { isMatch, noneFree, type OfferFilter } from './offer-filter.ts'
 import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
 import { askFor, confirm } from './question.ts'
 import { parseHours, timeAfter } from './rental-change.ts'
@@ -34,8 +34,6 @@ const MAX_DAYS = 3_660
 
 interface RentOptions extends OfferFilter, OrderOptions, WorkloadFlags {
   readonly like?: string
-  readonly machine?: string
-  readonly network?: NetworkType
   readonly days?: number
   readonly terminateAfterTerm?: true
   readonly hours?: number
@@ -116,7 +114,7 @@ async function completeOptions(client: Client, shell: Shell, given: RentOptions)
 }
 
 async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
-  const { machine, network, hours, yes, count, gpu, kind } = options
+  const { machine, hours, yes, count, gpu, kind } = options
   const asks = yes === true ? undefined : shell.person
   if (asks === undefined && machine === undefined && gpu === undefined && kind === undefined) {
     throw new CliError(exitCodes.usage, 'Choose what to rent with --gpu, --kind or --machine.', [
@@ -125,17 +123,9 @@ async function chooseOrder(session: Session, shell: Shell, options: Completed): 
     ])
   }
   const all = await readOffers(session.client)
-  const offers = all.filter(
-    (offer) =>
-      isFree(offer) &&
-      isMatch(offer, options) &&
-      (machine === undefined || offer.machine?.node === machine) &&
-      (network === undefined || offer.network === network),
-  )
+  const offers = all.filter((offer) => isFree(offer) && isMatch(offer, options))
   const [cheapest] = offers
-  if (cheapest === undefined) {
-    throw new CliError(exitCodes.failed, 'No free machine matches.', ['To include rented ones: berth gpus --all'])
-  }
+  if (cheapest === undefined) throw noneFree(all, options)
   const offer =
     asks === undefined || offers.length === 1 ? cheapest : await chooseOffer(session.screen, shell, asks, offers)
   const gpuCount = await chooseCount(asks, offer, count)
