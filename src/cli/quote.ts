@@ -50,6 +50,6 @@ export const rows: readonly Row[] = [
       note: 'anything else that the operator should know',
     },
     examples: ['berth reserve 512'],
-    done: ({ message }) => message,
+    done: ({ message }) => `${message}.`,
   }),
 ]

@@ -246,7 +246,12 @@ describe('rent', () => {
   })
 
   test('requests a large reservation', async () => {
-    expect((await berth('reserve', '512')).out).toContain('512 GPUs')
+    expect((await berth('reserve', '512')).out).toMatch(/ 512 GPUs .*operator\.$/m)
+    const days = (from: string, until: string) => berth('reserve', '512', '--from', from, '--until', until)
+    expect(await days('2026-12-01', '2026-12-01')).toMatchObject({ code: 0 })
+    const refused = await days('2026-12-10', '2026-12-01')
+    expect(refused).toMatchObject({ out: '', error: expect.stringContaining('until: Must not be before from') })
+    expect(refused.code).toBe(1)
     expect((await berth('reserve', 'many')).code).toBe(2)
   })
 

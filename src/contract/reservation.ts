@@ -12,4 +12,8 @@ export const reservationRequest = z
     contact: z.string().trim().min(1).max(limits.nameChars).optional().describe('E-mail address or phone number'),
     note: z.string().trim().min(1).max(limits.reasonChars).optional(),
   })
+  .refine(({ from, until }) => from === undefined || until === undefined || Date.parse(until) >= Date.parse(from), {
+    path: ['until'],
+    message: 'Must not be before from',
+  })
   .meta({ id: 'RequestReservation' })
