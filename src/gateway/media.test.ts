@@ -12,10 +12,11 @@ import type { Fault } from '../sim/model-server-fault.ts'
 import type { ModelServer } from '../sim/model-server.ts'
 import type { Rates } from './admission.ts'
 import { newRequestId, type Caller } from './call.ts'
-import type { Catalog } from './catalog.ts'
+import type { Catalog, Protocol } from './catalog.ts'
 import type { MediaProgress } from './event-body.ts'
 import { Gateway } from './gateway.ts'
-import { imageWork, type ImageBody } from './media-work.ts'
+import type { MediaWork } from './media.ts'
+import { embeddingWork, imageWork, type ImageBody } from './media-work.ts'
 import type { EndedCall, Meter } from './meter.ts'
 import { GatewayPlaces } from './places.ts'
 
@@ -32,6 +33,7 @@ const rates: Rates = { tryTake: () => plenty, take: async () => plenty, giveBack
 const pixelStep = usd('0.001')
 
 let engine: ModelServer
+let dispatcher: ReturnType<typeof startDispatcher>
 let gateway: Gateway
 let catalog: Catalog
 let meter: Meter
@@ -42,7 +44,7 @@ let accounts = 0
 beforeEach(async () => {
   engine = await startEngine()
   const base = modelOn([deploymentOn(engine, { id: 'local:p', protocol: 'embedded', concurrency: 1 })], 'p')
-  const dispatcher = startDispatcher(base)
+  dispatcher = startDispatcher(base)
   const served = { ...base, kind: 'image' as const, prices: { ...base.prices, pixelStep } }
   catalog = new Map([['p', served]])
   ended = []
@@ -82,7 +84,10 @@ interface Run {
 
 function paint(more: Partial<ImageBody> = {}, isStream = true): Run {
   const body = { model_name: 'p', prompt: 'a ship', width: 16, height: 8, steps: 5, cfg_scale: 5, seed: 3, ...more }
-  const work = imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' })
+  return run(imageWork(body, { named: new Set(Object.keys(body)), modelField: 'model_name' }), isStream)
+}
+
+function run(work: MediaWork, isStream: boolean): Run {
   const reported: MediaProgress[] = []
   const leaving = new AbortController()
   const requestId = newRequestId(ledger.clock.now())
@@ -142,6 +147,19 @@ test.each([
   await result
   expect(meter.costOf(id)?.cost).toBe(0n)
   await waitFor('the engine to be stopped', () => engine.requests[0]?.abortedAt !== undefined)
+})
+
+test('a chat model embeds on a server of others, and not on our own engine', async () => {
+  const embed = (protocol: Protocol) => {
+    const model = modelOn([deploymentOn(engine, { id: 'local:p', protocol, concurrency: 1 })], 'p')
+    catalog = new Map([['p', model]])
+    dispatcher.setCatalog(catalog)
+    return run(embeddingWork({ model: 'p', input: 'a ship' }), false).result
+  }
+  expect(await embed('chat')).toMatchObject({ ok: true })
+  expect(engine.requests).toHaveLength(1)
+  expect(await embed('embedded')).toMatchObject({ ok: false, kind: 'invalid', reason: 'wrong_model_kind' })
+  expect(engine.requests).toHaveLength(1)
 })
 
 describe('an engine that', () => {

@@ -93,8 +93,8 @@ export class MediaGateway {
     )
     if (refused !== undefined) return refused
     if (model === undefined) return fail('no_deployment', { model: work.modelName ?? work.kind })
-    const unfit = refuseKind(model, work) ?? refuseAll(model, work)
-    if (unfit !== undefined) return unfit
+    const unable = refuseKind(model, work) ?? refuseAll(model, work)
+    if (unable !== undefined) return unable
     const worst = costOf(model.prices, work.most)
     const tokens = work.most.inputTokens + work.most.outputTokens
     const admitted = await this.#ports.admission.admit({ caller, tokens, worst, countKey: false })
@@ -135,7 +135,7 @@ export class MediaGateway {
           }),
           prefixes: [],
           session: headers.session,
-          accepts: (deployment) => work.unfit(deployment) === undefined,
+          accepts: (deployment) => unfit(model, work, deployment) === undefined,
         },
         {
           maxBytes: MAX_ANSWER_BYTES,
@@ -281,11 +281,21 @@ const nothing = {
 function refuseKind(model: ServedModel, work: MediaWork): Failure | undefined {
   // Chat servers may also embed.
   if (model.kind === work.kind || (work.kind === 'embedding' && model.kind === 'chat')) return undefined
-  return failField([work.modelField], 'wrong_model_kind', { model: model.name, kind: model.kind })
+  return wrongKind(model, work)
 }
 
 /** If no engine of the model can do it, the first one's reason is the answer. */
 function refuseAll(model: ServedModel, work: MediaWork): Failure | undefined {
-  const reasons = model.deployments.map((deployment) => work.unfit(deployment))
+  const reasons = model.deployments.map((deployment) => unfit(model, work, deployment))
   return reasons.length > 0 && reasons.every((reason) => reason !== undefined) ? reasons[0] : undefined
+}
+
+/** Unlike other chat servers, our own engine never embeds. */
+function unfit(model: ServedModel, work: MediaWork, deployment: Deployment): Failure | undefined {
+  const isForeign = model.kind !== work.kind && deployment.protocol === 'embedded'
+  return isForeign ? wrongKind(model, work) : work.unfit(deployment)
+}
+
+function wrongKind({ name, kind }: ServedModel, { modelField }: MediaWork): Failure {
+  return failField([modelField], 'wrong_model_kind', { model: name, kind })
 }
