@@ -16,6 +16,8 @@ export type FlagSpec =
   | {
       readonly text: string
       readonly parse?: (text: string) => unknown
+      /** Shorter names of its choices. Those of the contract are accepted too, and not shown. */
+      readonly shortNames?: Readonly<Record<string, string>>
       /** The flag that sets a boolean to false. */
       readonly off?: string
       /** A span such as 24h lies in the past. */
@@ -45,9 +47,10 @@ function flagOf({ path, kind, list, choices }: Field): string {
 
 /** The options of one field: two for a boolean that can be set to false. */
 export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = ''): Option[] {
-  const { text, parse, off, isPast = false } = typeof spec === 'string' ? { text: spec } : spec
+  const { text, parse, shortNames, off, isPast = false } = typeof spec === 'string' ? { text: spec } : spec
   const { flag = flagOf(field), help } = splitText(text)
-  const option = new Option(flag, helpOf(help === undefined ? field : { ...field, description: help }))
+  const shown = shortNames === undefined ? field : withShortNames(field, shortNames)
+  const option = new Option(flag, helpOf(help === undefined ? shown : { ...shown, description: help }))
   if (field.required === true && field.default === undefined) option.makeOptionMandatory()
   if (field.kind === 'boolean') {
     if (off === undefined) return [option]
@@ -55,13 +58,36 @@ export function optionsOf(field: Field, spec: Exclude<FlagSpec, false> = ''): Op
     const opposite = new Option(offFlag, offHelp)
     return [option.conflicts(opposite.attributeName()), opposite]
   }
-  const read = parse ?? parserOf(field, isPast)
+  const read =
+    parse ?? (shortNames === undefined ? parserOf(field, isPast) : parseNamed(field.choices ?? [], shortNames))
   const isVariadic = field.list === true && parse === undefined
   option.argParser((text: string, before: unknown) =>
     isVariadic ? [...(Array.isArray(before) ? (before as unknown[]) : []), read(text)] : read(text),
   )
-  if (field.choices !== undefined && parse === undefined) option.argChoices = [...field.choices]
+  if (shown.choices !== undefined && parse === undefined) option.argChoices = [...shown.choices]
   return [option]
+}
+
+function withShortNames(field: Field, shortNames: Readonly<Record<string, string>>): Field {
+  const { choices = [], default: usual } = field
+  return {
+    ...field,
+    choices: choices.map((choice) => shortNames[choice] ?? choice),
+    ...(usual === undefined ? {} : { default: shortNames[String(usual)] ?? usual }),
+  }
+}
+
+/** Reads a choice by its own name or by its short one. */
+export function parseNamed<T extends string>(
+  choices: readonly T[],
+  shortNames: Readonly<Record<string, string>>,
+): (text: string) => T {
+  return (text) => {
+    const chosen = choices.find((choice) => choice === text || shortNames[choice] === text)
+    if (chosen !== undefined) return chosen
+    const names = choices.map((choice) => shortNames[choice] ?? choice)
+    throw new InvalidArgumentError(`Allowed choices are ${names.join(', ')}.`)
+  }
 }
 
 function splitText(text: string): { flag?: string; help?: string } {
@@ -93,20 +119,13 @@ function readerOf(field: Field, isPast: boolean): (text: string) => unknown {
     pattern = part === 'params' ? PATH_VALUE : undefined,
     hint = 'Not a valid value',
   } = field
-  if (choices !== undefined) return choiceReader(choices)
+  if (choices !== undefined) return parseNamed(choices, {})
   if (kind === 'integer' || kind === 'number') return numberReader(field)
   if (kind === 'time') return (text) => readTime(text, isPast)
   return (text) => {
     if (text.trim() === '') throw new InvalidArgumentError('Must not be empty.')
     if (pattern === undefined || new RegExp(pattern).test(text)) return text
     throw new InvalidArgumentError(`${hint.replace(/\.$/, '')}.`)
-  }
-}
-
-function choiceReader(choices: readonly string[]): (text: string) => string {
-  return (text) => {
-    if (choices.includes(text)) return text
-    throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.`)
   }
 }
 

@@ -5,7 +5,8 @@ import type { Client, Reply } from '../client/client.ts'
 import type { NetworkType, Simulation } from '../contract/shared.ts'
 import { simulationIn } from '../contract/simulated.ts'
 import { gpuLabel } from '../view/gpu.ts'
-import { parseWhole } from './flag.ts'
+import { shortRentalKinds } from '../view/rental.ts'
+import { parseNamed, parseWhole } from './flag.ts'
 import type { Options } from './row-type.ts'
 
 const kinds = ['container', 'vm', 'metal'] as const
@@ -34,12 +35,14 @@ const MAX_GPUS = 4_096
 /** Pages of the marketplace, of 10,000 machines each. */
 const MAX_PAGES = 20
 
+const parseKind = parseNamed(['container', 'virtual-machine', 'bare-metal'], shortRentalKinds)
+
 export const offerFilters: Options = {
   '--gpu <model>': 'GPU model or part of it, such as h100 or 4090',
   '--region <region>': 'only this region',
   '--count <n>': { help: 'number of GPUs', parse: parseWhole(1, MAX_GPUS) },
   '--max-price <usd>': { help: 'highest price per GPU-hour', parse: parsePrice },
-  '--kind <kind>': { help: 'kind of machine', choices: kinds },
+  '--kind <kind>': { help: 'kind of machine', choices: kinds, parse: (text) => shortRentalKinds[parseKind(text)] },
 }
 
 /** The cheapest GPU first. */

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidArgumentError } from 'commander'
 import type { CallInput, Reply } from '../client/client.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import { gpuLabel, shortGpuLabel } from '../view/gpu.ts'
 import { gpuHourPrice, money } from '../view/money.ts'
 import { count } from '../view/number.ts'
@@ -215,7 +216,7 @@ const placementRow = act(
   'show where an order would be placed, or why it cannot be',
   {
     flags: {
-      machineType: '--kind <kind>  kind of machine',
+      machineType: { text: '--kind <kind>  kind of machine', shortNames: shortRentalKinds },
       region: 'region',
       gpuType: '--gpu <type>  GPU type',
       gpuCount: '--count <n>  number of GPUs',

@@ -1,5 +1,6 @@
 /** `berth quote` and `berth reserve`: prices of an order that is not placed, and orders that are placed by people. */
 import { hourlyPrice } from '../view/money.ts'
+import { shortRentalKinds } from '../view/rental.ts'
 import { tableOf } from './record.ts'
 import { act, show } from './row.ts'
 import type { Row } from './row-type.ts'
@@ -7,7 +8,7 @@ import type { Row } from './row-type.ts'
 export const rows: readonly Row[] = [
   show('quote', 'quoteRental', 'show what a virtual machine or bare metal would cost', {
     flags: {
-      rentalType: '--kind <kind>  kind of machine',
+      rentalType: { text: '--kind <kind>  kind of machine', shortNames: shortRentalKinds },
       region: 'region, as shown by berth gpus',
       gpuType: '--gpu <type>  GPU type',
       networkType: '--network <type>  network between machines',

@@ -64,6 +64,15 @@ describe('gpus', () => {
     expect(some.length).toBeLessThan(all.length)
   })
 
+  test('--kind takes the names of the API too, and quote takes the short ones', async () => {
+    expect(await json('gpus', '--kind', 'virtual-machine')).toEqual(await json('gpus', '--kind', 'vm'))
+    const quote = (kind: string) =>
+      json('quote', '--kind', kind, '--gpu', 'h100', '--region', 'us-central-1', '--count', '8')
+    expect(await quote('metal')).toEqual(await quote('bare-metal'))
+    expect((await berth('quote', '--kind', 'boat')).error).toContain('Allowed choices are ')
+    expect((await berth('quote', '--help')).out).toMatch(/--kind <kind> .*vm.*metal.*default: vm/s)
+  })
+
   test('prints what to do when nothing matches', async () => {
     expect(await berth('gpus', '--gpu', 'abacus')).toMatchObject({
       code: 0,
