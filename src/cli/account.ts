@@ -87,8 +87,9 @@ const memberRows: readonly Row[] = [
     examples: ['berth members role second@example.com owner'],
     done: ({ email, role }) => `${email} is now ${roleNoun(role)}.`,
   }),
-  act('members rm', 'removeMember', 'remove a member and revoke their keys (owners only)', {
+  act('members rm', 'removeMember', 'remove a member and revoke their keys (owners only); asks first', {
     target: member,
+    confirm: ({ found }) => `Remove ${found.email} and revoke their API keys?`,
     examples: ['berth members rm second@example.com'],
     onWire: (_, { found: { id, email } }) => ({ id, email, removed: true }),
     done: (_, { found }) => `Removed ${found.email} and revoked their API keys.`,

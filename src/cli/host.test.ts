@@ -91,7 +91,7 @@ test('supply: lists, drains and resumes hosts, and keeps those with tenants', as
   )
   expect((await cli.berth(['supply', 'drain', 'pier-1'])).out).toBe('pier-1 is draining, with 1 tenant.\n')
   expect((await cli.berth(['supply', 'resume', 'pier-1'])).out).toBe('pier-1 is ready, with 1 tenant.\n')
-  const leaving = await cli.berth(['supply', 'leave', 'pier-1'])
+  const leaving = await cli.berth(['supply', 'leave', 'pier-1', '--yes'])
   expect(leaving).toMatchObject({ code: 1, error: expect.stringContaining('still has tenants') })
   expect(await cli.json('supply', 'hosts')).toMatchObject({ hosts: [{ id: 'pier-1', tenants: 1 }] })
 })
@@ -111,7 +111,10 @@ test('operator: adds bare metal from a file, and records the reason of each acti
   const act = (verb: string) => cli.berth(['operator', 'hosts', verb, 'rack1-01', '--reason', 'for the test'])
   expect((await act('quarantine')).out).toBe('rack1-01 is quarantined.\n')
   expect((await act('release')).out).toBe('rack1-01 is cleaning.\n')
-  expect((await act('rm')).out).toBe('rack1-01 is left.\n')
+  expect(await act('rm')).toMatchObject({ code: 2, error: expect.stringContaining('add --yes') })
+  const remove = ['operator', 'hosts', 'rm', 'rack1-01', '--reason', 'for the test']
+  expect(await cli.berth(remove, {}, { answers: ['n'] })).toMatchObject({ code: 1, out: '' })
+  expect((await cli.berth(remove, {}, { answers: ['y'] })).out).toBe('rack1-01 is left.\n')
   expect((await cli.berth(['operator', 'hosts', 'drain', 'rack1-01'])).code).toBe(2)
 })
 

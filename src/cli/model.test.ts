@@ -114,7 +114,7 @@ describe('models', () => {
     expect(
       await done('models', 'add', 'owner/bad', '--upstream', 'http://10.0.0.8', '--protocol', 'txt2img'),
     ).toContain('owner/bad is on sale at $0.00 per megapixel per step')
-    await done('models', 'rm', 'owner/bad')
+    await done('models', 'rm', 'owner/bad', '--yes')
   })
 
   test('image models run locally until they have a deployment', async () => {
@@ -129,7 +129,7 @@ describe('models', () => {
     const id = (await find('pictogram'))?.deployments[0]?.id ?? ''
     await done('operator', 'upstreams', 'drain', id)
     expect(await done('models', 'ls')).toMatch(/megapixel per step +local, 1 deployment, 1 drained$/m)
-    await done('models', 'rm', 'pictogram')
+    await done('models', 'rm', 'pictogram', '--yes')
   })
 
   test('lists state, price, deployments and context', async () => {
@@ -165,14 +165,17 @@ describe('models', () => {
 
   test('removes models, and points to the list for unknown ones', async () => {
     await done('models', 'add', 'owner/gone', '--upstream', 'http://10.0.0.9')
-    expect(await done('models', 'rm', 'owner/gone')).toBe('Deleted owner/gone. Its revenue stays in the ledger.\n')
-    const again = await berth(['models', 'rm', 'owner/gone'])
+    expect(await berth(['models', 'rm', 'owner/gone'])).toMatchObject({ code: 2, out: '' })
+    expect(await done('models', 'rm', 'owner/gone', '--yes')).toBe(
+      'Deleted owner/gone. Its revenue stays in the ledger.\n',
+    )
+    const again = await berth(['models', 'rm', 'owner/gone', '--yes'])
     const { message } = fail('model_not_found', { model: 'owner/gone' })
     expect(again).toEqual({ code: 1, out: '', error: `error: ${message}\n  To list them: berth models ls\n` })
     const twice = await berth(['models', 'add', 'owner/local', '--upstream', 'http://10.0.0.9'])
     expect(twice.code).toBe(1)
     expect(twice.error).toContain('berth operator upstreams add')
-    const told = await berth(['models', 'rm', 'owner/gone', '--json'])
+    const told = await berth(['models', 'rm', 'owner/gone', '--yes', '--json'])
     expect(JSON.parse(told.error)).toMatchObject({ error: { status: 404, reason: 'model_not_found' } })
   })
 

@@ -53,8 +53,9 @@ export const rows: readonly Row[] = [
   }),
   switchRow('enable', true, 'put a model on sale again'),
   switchRow('disable', false, 'take a model off sale, but keep it'),
-  act('models rm', 'deleteModel', 'delete a model and its deployments', {
+  act('models rm', 'deleteModel', 'delete a model and its deployments; asks first', {
     args: NAME,
+    confirm: ({ args }) => `Delete the model ${String(args[0])} and its deployments?`,
     examples: ['berth models rm owner/small'],
     done: (_, { args }) => `Deleted ${String(args[0])}. Its revenue stays in the ledger.`,
   }),

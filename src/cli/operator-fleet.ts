@@ -17,7 +17,7 @@ import { bold, red, toned, type Cell } from './screen.ts'
 import { describeStuck, readStuck } from './stuck-rental.ts'
 import { clusterRows } from './operator-cluster.ts'
 import { providerRows } from './operator-provider.ts'
-import type { Row } from './row-type.ts'
+import type { Call, Row } from './row-type.ts'
 
 type FleetMachine = Reply<'listFleet'>['machines'][number]
 
@@ -149,13 +149,14 @@ const hostRows: readonly Row[] = [
       ['resume', 'resume', 'accept tenants on a host again', 'disks replaced'],
       ['quarantine', 'quarantine', 'take a host out of service; current tenants stay', 'failed fan'],
       ['release', 'release', 'release a host from quarantine; bare metal is cleaned first', 'fan replaced'],
-      ['rm', 'remove', 'permanently remove an empty host', 'sold'],
+      ['rm', 'remove', 'permanently remove an empty host; asks first', 'sold'],
     ] as const
   ).map(([verb, action, description, reason]) =>
     act(`operator hosts ${verb}`, 'changeHost', description, {
       args: { '<host>': 'name, as shown by berth operator hosts ls' },
       flags: REASON,
       fixed: { action },
+      ...(action === 'remove' ? { confirm: ({ args }: Call) => `Permanently remove ${String(args[0])}?` } : {}),
       examples: [`berth operator hosts ${verb} calm-ivory-horse --reason "${reason}"`],
       done: (host) => `${host.id} is ${host.state}${tenants(host)}.`,
     }),

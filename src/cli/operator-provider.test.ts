@@ -72,5 +72,6 @@ test('compares a bill in CSV, lists margins, changes and removes the account', a
   expect((await providers(['suspend', 'main'])).code).toBe(0)
   expect((await providers(['ls'])).out).toMatch(/^main +Lambda +suspended/m)
   expect((await providers(['resume', 'main'])).code).toBe(0)
-  expect((await providers(['rm', 'main'])).code).toBe(0)
+  expect((await providers(['rm', 'main'])).code).toBe(2)
+  expect((await providers(['rm', 'main', '--yes'])).code).toBe(0)
 })

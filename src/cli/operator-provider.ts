@@ -154,10 +154,16 @@ export const providerRows: readonly Row[] = [
     examples: ['berth operator providers margin --by day'],
   }),
   ...providerBillRows,
-  act('operator providers rm', 'removeProvider', 'remove an account without rentals, and delete its credentials', {
-    args: nameArg,
-    done: ({ name }) => `Removed ${name}.`,
-  }),
+  act(
+    'operator providers rm',
+    'removeProvider',
+    'remove an account without rentals, and delete its credentials; asks first',
+    {
+      args: nameArg,
+      confirm: ({ args }) => `Remove the account ${String(args[0])} and delete its credentials?`,
+      done: ({ name }) => `Removed ${name}.`,
+    },
+  ),
 ]
 
 /** A JSON object, or the bare text where the cloud has one credential only. Never an argument: those are visible to others. */

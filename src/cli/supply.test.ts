@@ -161,7 +161,8 @@ test('earnings are the customer’s payment minus the fee, by day and by machine
 test('a removed machine is shown on request', async () => {
   expect(await done('supply', 'machines')).toMatch(/^pier-1 +draining /m)
   clearInterval(beat)
-  await done('supply', 'leave', 'pier-1')
+  expect(await cli.berth(['supply', 'leave', 'pier-1'])).toMatchObject({ code: 2, out: '' })
+  await done('supply', 'leave', 'pier-1', '--yes')
   const shown = await done('supply', 'machines')
   expect(shown).not.toContain('pier-1')
   expect(shown).toContain('\n2 machines. 2 on sale; ')

@@ -12,7 +12,7 @@ import { earningsRow } from './earnings.ts'
 import { hostColumns, tenants, type Host } from './host.ts'
 import { act, list } from './row.ts'
 import { bold, toned } from './screen.ts'
-import type { Row } from './row-type.ts'
+import type { Call, Row } from './row-type.ts'
 
 type Machine = Reply<'changeSuppliedMachine'>
 
@@ -55,13 +55,14 @@ const hostRows: readonly Row[] = [
   }),
   moveRow('drain', 'draining', 'stop accepting new tenants on a host'),
   moveRow('resume', 'ready', 'accept tenants on a host again'),
-  moveRow('leave', 'left', 'permanently remove an empty host'),
+  moveRow('leave', 'left', 'permanently remove an empty host; asks first'),
 ]
 
 function moveRow(verb: string, state: Host['state'], description: string): Row {
   return act(`supply ${verb}`, 'changeSuppliedHost', description, {
     args: HOST,
     fixed: { state },
+    ...(state === 'left' ? { confirm: ({ args }: Call) => `Permanently remove ${String(args[0])}?` } : {}),
     examples: [`berth supply ${verb} calm-ivory-horse`],
     done: (host) => `${host.id} ${host.state === 'left' ? 'has left' : `is ${host.state}`}${tenants(host)}.`,
   })

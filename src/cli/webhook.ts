@@ -77,8 +77,9 @@ export const rows: readonly Row[] = [
       'Save it now: it is not shown again. The old secret also signs for another 24 hours.',
     ],
   }),
-  act('webhooks rm', 'deleteWebhook', 'delete a webhook and its pending deliveries', {
+  act('webhooks rm', 'deleteWebhook', 'delete a webhook and its pending deliveries; asks first', {
     target: webhook,
+    confirm: ({ found }) => `Delete the webhook ${found.id}? Nothing more is sent to ${found.url}.`,
     examples: [`berth webhooks rm ${ID}`],
     onWire: (_, { found: { id, url } }) => ({ id, url, deleted: true }),
     done: (_, { found }) => `Deleted ${found.id}. Nothing more is sent to ${found.url}`,
