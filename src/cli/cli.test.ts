@@ -131,7 +131,7 @@ describe('status', () => {
     const { code, out, error } = await cli.berthProcess(['status', '--url', 'http://127.0.0.1:9'])
     expect({ code, out }).toEqual({ code: 3, out: '' })
     expect(error).toContain('error: Cannot reach http://127.0.0.1:9')
-    expect(error).toContain('To start one: berth serve (in a checkout: npm start).')
+    expect(error).toContain('To start a server: berth serve (in a checkout: npm start).')
   })
 })
 

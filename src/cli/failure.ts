@@ -32,7 +32,7 @@ function explainCall(error: ClientError, session: Session): CliError {
 
 function howToReach(url: string): string[] {
   const elsewhere = 'To use another server: --url or BERTH_URL.'
-  return isLocal(url) ? ['To start one: berth serve (in a checkout: npm start).', elsewhere] : [elsewhere]
+  return isLocal(url) ? ['To start a server: berth serve (in a checkout: npm start).', elsewhere] : [elsewhere]
 }
 
 function explainRefusal(error: ApiError, session: Session): CliError {

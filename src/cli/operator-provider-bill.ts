@@ -7,7 +7,7 @@ import { readJsonFile } from './json-file.ts'
 import { tableOf } from './record.ts'
 import { act, list, show, withBody } from './row.ts'
 import type { Call, Row } from './row-type.ts'
-import { CliError, exitCodes } from './shell.ts'
+import { readTextFile } from './text-file.ts'
 
 const name = 'name, as shown by berth operator providers ls'
 const fileArgs = { '<name>': name, '<file>': 'JSON or CSV: the machine and the amount in USD of each line' }
@@ -96,9 +96,7 @@ function readLines({ shell, args }: Call): unknown {
   const file = String(args[1])
   if (file.endsWith('.json'))
     return readJsonFile(shell, file, '{"lines": [{"machine": "i-1", "amountUsd": "12.50"}]}').lines
-  const text = file === '-' ? shell.readInput() : shell.readFile(file)
-  if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read ${file}.`)
-  const rows = text
+  const rows = readTextFile(shell, file)
     .split(/\r?\n/)
     .map((line) => line.split(',').map((cell) => cell.trim().replaceAll('"', '')))
     .filter(([machine = '']) => machine !== '')

@@ -370,7 +370,8 @@ test.each([
   [['prices', 'set', '--storage', 'all=0', '--reason', 'why'], '0 is not a price above zero'],
   [['prices', 'set', '--term', '0=10', '--reason', 'why'], 'a term has 1 to 3650 days.'],
   [['prices', 'set', '--term', '30=100', '--reason', 'why'], '100 is not a percentage below 100'],
-  [['prices', 'set', '--file', '/nowhere', '--reason', 'why'], 'Cannot read /nowhere.'],
+  [['prices', 'set', '--file', '/nowhere', '--reason', 'why'], 'Cannot read /nowhere: there is no such file.'],
+  [['prices', 'set', '--file', '/', '--reason', 'why'], 'Cannot read /: it is a directory.'],
   [['prices', 'set', '--file', '/nowhere', '--gpu', 'h100=2', '--reason', 'why'], 'cannot be used with'],
 ])('%j is wrong usage: exit code 2, and nothing on the output', async (args, told) => {
   const { code, out, error } = await operator(...args)

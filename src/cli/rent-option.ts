@@ -8,6 +8,7 @@ import { parseWhole } from './flag.ts'
 import { parseJson } from './json-file.ts'
 import { addPort } from './port.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
+import { readTextFile } from './text-file.ts'
 import type { Options } from './row-type.ts'
 
 export interface WorkloadFlags {
@@ -77,8 +78,8 @@ export function workloadFields(shell: Shell, flags: WorkloadFlags): WorkloadFiel
     files: flags.file?.map((text) => fileOf(shell, text)),
     command: flags.command === undefined ? undefined : wordsOf(flags.command, '--command'),
     args: flags.args === undefined ? undefined : wordsOf(flags.args, '--args'),
-    onStart: flags.onStart === undefined ? undefined : readText(shell, flags.onStart),
-    userData: flags.userData === undefined ? undefined : readText(shell, flags.userData),
+    onStart: flags.onStart === undefined ? undefined : readTextFile(shell, flags.onStart),
+    userData: flags.userData === undefined ? undefined : readTextFile(shell, flags.userData),
     diskGb: flags.disk,
     shmGb: flags.shm,
     ports: flags.port === undefined ? undefined : [...flags.port],
@@ -108,7 +109,7 @@ function pairs(texts: readonly string[], flag: string): Record<string, string> {
 
 /** Skips empty lines and comments. A line may hold a secret: messages have its number only. */
 function readEnvFile(shell: Shell, file: string): Record<string, string> {
-  const lines = readText(shell, file).split(/\r?\n/)
+  const lines = readTextFile(shell, file).split(/\r?\n/)
   return Object.fromEntries(
     lines.flatMap((line, at) => {
       if (line.trim() === '' || line.trim().startsWith('#')) return []
@@ -127,16 +128,10 @@ function pairOf(text: string): [name: string, value: string] | undefined {
   return at < 1 ? undefined : [text.slice(0, at), text.slice(at + 1)]
 }
 
-function readText(shell: Shell, file: string): string {
-  const text = file === '-' ? shell.readInput() : shell.readFile(file)
-  if (text === undefined) throw new CliError(exitCodes.usage, `Cannot read ${file}.`)
-  return text
-}
-
 function fileOf(shell: Shell, text: string): NonNullable<WorkloadFields['files']>[number] {
   const at = text.lastIndexOf(':')
   if (at < 1) throw bad('--file', text, 'config.json:/etc/app/config.json')
-  return { path: text.slice(at + 1), content: readText(shell, text.slice(0, at)) }
+  return { path: text.slice(at + 1), content: readTextFile(shell, text.slice(0, at)) }
 }
 
 /** A JSON list, or words separated by spaces, where quotes keep spaces. */
