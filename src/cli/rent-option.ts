@@ -3,7 +3,6 @@ import { timeText } from '../contract/shared.ts'
 import type { Client } from '../client/client.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
-import { count } from '../view/number.ts'
 import { parseWhole } from './flag.ts'
 import { parseJson } from './json-file.ts'
 import { addPort } from './port.ts'
@@ -185,11 +184,6 @@ function idleOf(text: string): NonNullable<WorkloadFields['idle']> {
   if (parsed?.[1] === undefined) throw bad('--idle', text, '30:stop')
   const action = parsed[2] as 'notify' | 'stop' | 'terminate' | undefined
   return { afterMinutes: Number.parseInt(parsed[1], 10), ...(action === undefined ? {} : { action }) }
-}
-
-/** `stop after 30 minutes` */
-export function idleText({ afterMinutes, action = 'stop' }: NonNullable<WorkloadFields['idle']>): string {
-  return `${action} after ${count(afterMinutes, 'minute')}`
 }
 
 function timeOf(text: string): string {

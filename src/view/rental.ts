@@ -3,7 +3,9 @@ import { MINUTE_MS } from '../base/instant.ts'
 import type { RentalState } from '../contract/rental.ts'
 import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'
 import type { Simulation } from '../contract/shared.ts'
+import type { IdleRule } from '../contract/workload.ts'
 import { rentalMoves, stateLimits, type RentalKind } from '../domain/rental.ts'
+import { count } from './number.ts'
 import type { Tone } from './tone.ts'
 
 export const rentalKindLabels = {
@@ -87,4 +89,14 @@ export function rentalReasonSentence(reason: string): string {
 
 export function rentalReasonNextStep(reason: string): string {
   return outcomeOf(reason)?.next ?? 'Terminate it and rent again. If it happens again, contact the operator.'
+}
+
+interface IdleAction {
+  readonly afterMinutes: number
+  readonly action?: IdleRule['action'] | undefined
+}
+
+/** `stop after 30 minutes` */
+export function idleText({ afterMinutes, action = 'stop' }: IdleAction): string {
+  return `${action} after ${count(afterMinutes, 'minute')}`
 }
