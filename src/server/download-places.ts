@@ -1,5 +1,6 @@
 /** Places for downloads of this server. One client gets a part of them, so that slow readers do not take them all. */
 import type { ServerResponse } from 'node:http'
+import { makeShareCount } from './share-count.ts'
 
 export interface DownloadPlaces {
   /** Returns a function that frees the place, once. undefined: all are taken, or all that this client may have. */
@@ -7,20 +8,14 @@ export interface DownloadPlaces {
 }
 
 export function makeDownloadPlaces({ all, each }: { readonly all: number; readonly each: number }): DownloadPlaces {
-  const taken = new Map<string, number>()
-  let total = 0
+  const counted = makeShareCount()
   return {
     take: (client) => {
-      const own = taken.get(client) ?? 0
-      if (total >= all || own >= each) return undefined
-      total += 1
-      taken.set(client, own + 1)
-      return () => {
-        total -= 1
-        const left = (taken.get(client) ?? 1) - 1
-        if (left === 0) taken.delete(client)
-        else taken.set(client, left)
-      }
+      const taken = counted.take([
+        { name: 'all', max: all },
+        { name: `client ${client}`, max: each },
+      ])
+      return typeof taken === 'function' ? taken : undefined
     },
   }
 }

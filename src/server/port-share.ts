@@ -3,6 +3,7 @@
  * share that leaves room for the others. SSH has its own, so that tenants with many web connections, and their
  * neighbours, can still log in. Relayed and proxied connections count together.
  */
+import { makeShareCount } from './share-count.ts'
 
 /** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
 const shares = {
@@ -27,28 +28,16 @@ export interface PortShares {
 }
 
 export function makePortShares(): PortShares {
-  const counts = new Map<string, number>()
+  const counted = makeShareCount()
   return {
     take: ({ kind, hostId, workloadId, accountId }) => {
       const whose = { server: '', account: accountId, host: hostId, workload: workloadId }
-      const keys: string[] = []
-      for (const level of levels) {
-        if (whose[level] === undefined) continue
-        const key = `${kind} ${level} ${whose[level]}`
-        if ((counts.get(key) ?? 0) >= shares[kind][level]) return level
-        keys.push(key)
-      }
-      for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1)
-      let isTaken = true
-      return () => {
-        if (!isTaken) return
-        isTaken = false
-        for (const key of keys) {
-          const left = (counts.get(key) ?? 0) - 1
-          if (left > 0) counts.set(key, left)
-          else counts.delete(key)
-        }
-      }
+      const taken = counted.take(
+        levels
+          .filter((level) => whose[level] !== undefined)
+          .map((level) => ({ level, name: `${kind} ${level} ${whose[level]}`, max: shares[kind][level] })),
+      )
+      return typeof taken === 'function' ? taken : taken.level
     },
   }
 }
