@@ -41,7 +41,9 @@ test('200 orders for the last eight GPUs of a region: eight succeed, 192 get no_
   const path = '/v2/alpha/on-demand/virtual-machine-rentals'
   const replies = await orderAllAtOnce((call) => call('POST', path, { gpuCount: 1, region: 'eu-north-2' }))
   expect(tally(replies)).toEqual({ '200 ok': 8, '400 no_capacity': 192 })
-  expect(replies.find((reply) => reply.status === 400)?.body.message).toContain('in eu-north-2 for 1 × h100 with ethernet')
+  expect(replies.find((reply) => reply.status === 400)?.body.message).toContain(
+    'in eu-north-2 for 1 × h100 with ethernet',
+  )
   expect(await gpusInUse('mock-eun2-h100-01')).toBe(8)
   const options = await succeed(journey.anonymous, 'GET', '/v2/alpha/on-demand/rental-options')
   const here = options.filter(
