@@ -1,27 +1,18 @@
 /** What can be rented: the list of offers, and the option that leaves none of them. */
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { startCliTest, type CliTest, type CustomerCli } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
 let cli: CliTest
-let key: string
+let berth: CustomerCli['berth']
+let json: CustomerCli['json']
 
 beforeAll(async () => {
   cli = await startCliTest()
-  key = (await cli.server.account({ usd: '10000' })).key
+  ;({ berth, json } = cli.as((await cli.server.account({ usd: '10000' })).key))
 })
 afterAll(() => cli.close())
-
-function berth(...args: string[]) {
-  return cli.berth(args, { BERTH_KEY: key })
-}
-
-async function json(...args: string[]) {
-  const { code, out, error } = await berth(...args, '--json')
-  expect({ code, error }).toEqual({ code: 0, error: '' })
-  return JSON.parse(out)
-}
 
 interface WireOffer {
   readonly kind: string

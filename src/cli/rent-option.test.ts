@@ -2,26 +2,19 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { startCliTest, type CliTest, type CustomerCli } from '../../test/harness/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 
 let cli: CliTest
 let key: string
+let berth: CustomerCli['berth']
+let json: CustomerCli['json']
 beforeAll(async () => {
   cli = await startCliTest()
   key = (await cli.server.account({ usd: '1000' })).key
+  ;({ berth, json } = cli.as(key))
 })
 afterAll(() => cli.close())
-
-function berth(...args: string[]) {
-  return cli.berth(args, { BERTH_KEY: key })
-}
-
-async function json(...args: string[]) {
-  const { code, out, error } = await berth(...args, '--json')
-  expect({ code, error }).toEqual({ code: 0, error: '' })
-  return JSON.parse(out)
-}
 
 test('orders from a template with variables and secrets, and another like it; exports it as a template', async () => {
   const set = await cli.berth(['secrets', 'set', 'HF_TOKEN'], { BERTH_KEY: key }, { input: 'planted-by-stdin\n' })

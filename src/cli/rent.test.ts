@@ -2,26 +2,19 @@
 import { chmod, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { startCliTest, type CliTest, type CustomerCli } from '../../test/harness/cli.ts'
 
 let cli: CliTest
 let key: string
+let berth: CustomerCli['berth']
+let json: CustomerCli['json']
 
 beforeAll(async () => {
   cli = await startCliTest()
   key = (await cli.server.account({ usd: '10000' })).key
+  ;({ berth, json } = cli.as(key))
 })
 afterAll(() => cli.close())
-
-function berth(...args: string[]) {
-  return cli.berth(args, { BERTH_KEY: key })
-}
-
-async function json(...args: string[]) {
-  const { code, out, error } = await berth(...args, '--json')
-  expect({ code, error }).toEqual({ code: 0, error: '' })
-  return JSON.parse(out)
-}
 
 describe('rent', () => {
   test('rents a container: price, progress, login, termination and cost', async () => {

@@ -47,7 +47,16 @@ export interface CliTest {
   inTerminal(args: readonly string[], steps: readonly Step[], env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** The --json output; throws unless it succeeds and prints nothing else. */
   json(...args: string[]): Promise<unknown>
+  /** The command of a customer with this key. */
+  as(key: string): CustomerCli
   close(): Promise<void>
+}
+
+export interface CustomerCli {
+  readonly berth: (...args: string[]) => Promise<Outcome>
+  /** The --json output; throws unless it succeeds and prints nothing else. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: (...args: string[]) => Promise<any>
 }
 
 /** `serverEnv`: settings of the server. */
@@ -82,6 +91,11 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     })
     return { code, out, error }
   }
+  const json = async (args: readonly string[], env?: Readonly<Record<string, string>>) => {
+    const { code, out, error } = await berth([...args, '--json'], env)
+    if (code !== 0 || error !== '') throw new Error(`berth ${args.join(' ')} ended with ${code}: ${error}`)
+    return JSON.parse(out)
+  }
   const onScreen: CliTest['onScreen'] = async (args, env) => {
     let shown = ''
     const write = (text: string): void => void (shown += text)
@@ -114,11 +128,11 @@ export async function startCliTest(serverEnv: Readonly<Record<string, string>> =
     onScreen,
     berthProcess,
     inTerminal: (args, steps, env) => runInTerminal([process.execPath, program, ...args], steps, environment(env)),
-    json: async (...args) => {
-      const { code, out, error } = await berth([...args, '--json'])
-      if (code !== 0 || error !== '') throw new Error(`berth ${args.join(' ')} ended with ${code}: ${error}`)
-      return JSON.parse(out)
-    },
+    json: (...args) => json(args),
+    as: (key) => ({
+      berth: (...args) => berth(args, { BERTH_KEY: key }),
+      json: (...args) => json(args, { BERTH_KEY: key }),
+    }),
     close: async () => {
       await server.close()
       await removeFolder(folder)
