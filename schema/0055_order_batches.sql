@@ -8,8 +8,7 @@ create or replace function place_orders(p_orders jsonb, p_at timestamptz)
 returns table (n integer, rental_id integer, name text) language plpgsql
 set plan_cache_mode = 'force_generic_plan'
 -- A plan is kept for the life of a connection and may be made while a table is still small.
-set enable_seqscan = 'off'
-set berth.counts_disks = 'itself' as $$
+set enable_seqscan = 'off' as $$
 #variable_conflict use_column
 declare
   v_orders batched_order[];
@@ -91,6 +90,8 @@ begin
   insert into hold (key, account_id, amount_nano, created_at)
     select 'rental:' || o.rental_id, o.account_id, o.hold_nano, p_at from unnest(v_orders) o;
 
+  -- Here and not as a setting of the function, which only a superuser may give it.
+  perform set_config('berth.counts_disks', 'itself', true);
   with claimed as (
     insert into gpu_claim (machine_id, gpu_index, rental_id, claimed_at)
       select o.machine_id, free.i, o.rental_id, p_at
@@ -115,6 +116,7 @@ begin
     join (select rental_id, array_agg(gpu_index order by gpu_index) as indexes from claimed group by rental_id) c
       on c.rental_id = o.rental_id and cardinality(c.indexes) = o.gpus;
   get diagnostics v_rows = row_count;
+  perform set_config('berth.counts_disks', '', true);
   if v_rows <> cardinality(v_orders) then raise exception 'a machine has fewer free GPUs than it counts'; end if;
   update machine m
     set gpus_claimed = m.gpus_claimed + o.gpus, gpus_free = m.gpus_free - o.gpus,

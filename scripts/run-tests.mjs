@@ -31,33 +31,35 @@ export async function runTests(root, parts, { env = process.env, check, ready } 
   for (const part of parts) {
     const { results, how, ok } = await runVitest(root, part.filters, { ...env, ...part.env })
     if (results === undefined) return closeRun({ message: `vitest ended without a result (${how}).` })
-    runs.push({ ...results, ok })
+    const failures = results.failures.map((failure) => ({ ...failure, env: part.env ?? {} }))
+    runs.push({ ...results, failures, ok })
   }
   const isOk = runs.every(({ ok }) => ok)
   /** @param {(one: RunResults) => number} count */
   const sum = (count) => runs.reduce((all, one) => all + count(one), 0)
   const [failures, skips] = [runs.flatMap((one) => one.failures), runs.flatMap((one) => one.skips)]
   const [skipped, unhandledErrors] = [sum((one) => one.skipped), sum((one) => one.unhandledErrors)]
-  const files = [...new Set(failures.map(({ file }) => file))]
+  const files = [...new Map(failures.map(({ file, env }) => [nameOf({ file, env }), { file, env }])).values()]
   const failedFirst = new Set(failures.map(nameOf))
   const flaky = []
   let passed = sum((one) => one.passed)
   let failed = unhandledErrors
   if (files.length > MAX_RETRIED_FILES) failed += failures.length
   else {
-    for (const file of files) {
-      process.stdout.write(`\nRunning ${file} again, alone, because it failed.\n`)
-      const { results, how } = await runVitest(root, [file], env)
+    for (const { file, env: partEnv } of files) {
+      const ofFile = failures.filter((one) => one.file === file && one.env === partEnv)
+      process.stdout.write(`\nRunning ${nameOf({ file, env: partEnv })} again, alone, because it failed.\n`)
+      const { results, how } = await runVitest(root, [file], { ...env, ...partEnv })
       if (results === undefined) {
         process.stdout.write(`vitest ended without a result (${how}).\n`)
-        failed += failures.filter((failure) => failure.file === file).length
+        failed += ofFile.length
         continue
       }
-      const failedNow = new Set(results.failures.map(nameOf))
+      const failedNow = new Set(results.failures.map((one) => nameOf({ ...one, env: partEnv })))
       // A test that fails only in the second run has failed all the same.
       passed -= [...failedNow].filter((name) => !failedFirst.has(name)).length
       failed += results.failed
-      flaky.push(...failures.filter((one) => one.file === file && !failedNow.has(nameOf(one))).map(nameOf))
+      flaky.push(...ofFile.map(nameOf).filter((name) => !failedNow.has(name)))
     }
   }
   // Vitest can also fail where no test did: nothing matched the filter, or its cleanup failed.
@@ -70,9 +72,14 @@ export async function runTests(root, parts, { env = process.env, check, ready } 
   return env['CI'] === 'true' && skipped > 0 ? 1 : exitCode
 }
 
-/** @param {{ file: string, test?: string }} failure */
-function nameOf({ file, test }) {
-  return test === undefined ? file : `${file} > ${test}`
+/**
+ * A file may be in several parts, with other settings.
+ *
+ * @param {{ file: string, test?: string, env: Record<string, string> }} failure
+ */
+function nameOf({ file, test, env }) {
+  const settings = Object.entries(env).map(([name, value]) => `${name}=${value} `)
+  return settings.join('') + (test === undefined ? file : `${file} > ${test}`)
 }
 
 /**

@@ -11,19 +11,33 @@ const qemu =
   process.arch === 'arm64'
     ? { command: 'qemu-system-aarch64', package: 'qemu-system-arm' }
     : { command: 'qemu-system-x86_64', package: 'qemu-system-x86' }
-const [containers, machines, metal, storage, proxies, installing, clusters] = [
+const [containers, machines, metal, storage, proxies, installing, databases, clusters] = [
   'tests of containers',
   'tests of virtual machines',
   'tests of bare metal',
   'tests of volumes',
   'tests of TLS proxies',
   'tests of installing',
+  'tests with a PostgreSQL of Debian',
   'tests of Kubernetes',
 ]
 
 const hasClusters = process.env['BERTH_TEST_KUBERNETES'] !== 'false'
 /** What the names of its suites have in common. */
 const CLUSTER_SUITES = 'kubernetes.test.ts'
+
+const DEBIAN_POSTGRES = '/usr/lib/postgresql'
+/** They run a second time, on the PostgreSQL of Debian: the schema, its upgrade, and the API with every operation. */
+const DATABASE_SUITES = [
+  'src/store/migrate.test.ts',
+  'src/app/order-batch.test.ts',
+  'test/upgrade.test.ts',
+  'test/authorisation.test.ts',
+  ...['budget', 'chat', 'commitment', 'interface', 'marketplace', 'money', 'virtual-machine', 'volume'].map(
+    (journey) => `test/journeys/${journey}.test.ts`,
+  ),
+]
+const canInstall = process.getuid?.() === 0 && existsSync('/etc/debian_version')
 
 /** Programs beside Node that tests need, by Debian package. */
 /** @type {ReadonlyArray<{ command: string, package: string, neededBy: string }>} */
@@ -54,6 +68,7 @@ const needs = [
   { command: 'curl', package: 'curl', neededBy: installing },
   { command: 'wget', package: 'wget', neededBy: installing },
   { command: 'systemd-analyze', package: 'systemd', neededBy: installing },
+  { command: `${DEBIAN_POSTGRES}/*/bin/postgres`, package: 'postgresql', neededBy: databases },
   { command: 'nfs-ls', package: 'libnfs-utils', neededBy: storage },
   ...(hasClusters
     ? [
@@ -88,9 +103,14 @@ async function main(filters) {
     args: ['run', '--silent', 'check'],
   }
   const most = { filters, env: { BERTH_TEST_KUBERNETES: 'false' } }
+  const debian = { filters: DATABASE_SUITES, env: { BERTH_TEST_POSTGRES: 'debian' } }
   if (!hasClusters) process.stdout.write('BERTH_TEST_KUBERNETES=false leaves the Kubernetes suites out.\n')
   // By themselves at the end: they create networks, which disturbs browsers.
-  const parts = hasClusters ? [most, { filters: [CLUSTER_SUITES] }] : [most]
+  const parts = [
+    most,
+    ...(canInstall || existsSync(DEBIAN_POSTGRES) ? [debian] : []),
+    ...(hasClusters ? [{ filters: [CLUSTER_SUITES] }] : []),
+  ]
   try {
     return await runTests(root, parts, { check, ready })
   } finally {
@@ -104,9 +124,7 @@ async function installNeeds() {
   if (missing.length === 0) return
   const packages = missing.flatMap((one) => [one.package, ...(beside.get(one.package) ?? [])])
   for (const one of missing) process.stdout.write(`${one.command} is missing, which ${one.neededBy} needs.\n`)
-  if (process.getuid?.() !== 0 || !existsSync('/etc/debian_version')) {
-    return void process.stdout.write(`Install: ${packages.join(' ')}\n`)
-  }
+  if (!canInstall) return void process.stdout.write(`Install: ${packages.join(' ')}\n`)
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   await run(root, 'apt-get', ['update', '-q'], { env })
   await run(root, 'apt-get', ['install', '-qy', '--no-install-recommends', ...packages], { env })

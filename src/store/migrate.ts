@@ -2,12 +2,22 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import type pg from 'pg'
+import pg from 'pg'
 
 const LOCK = 8_420_001
-const MIN_POSTGRES = 14
+/** The oldest version that its makers still maintain, and that of Debian 12, which the tests use. */
+const MIN_POSTGRES = 15
+const INSUFFICIENT_PRIVILEGE = '42501'
 /** How many unknown migrations the error names. */
 const MAX_NAMED = 5
+/**
+ * Earlier texts of migrations that were wrong as released, by file. A database that has such a text gets the present one,
+ * which must therefore be one that can run on top of the earlier. The first text of 0055 ran only as a superuser, and so
+ * did the restore of a dump of its function.
+ */
+const corrected: Readonly<Record<string, string>> = {
+  '0055_order_batches.sql': '856d05bf34c11a90238bbfdea13217979b31cc0d32b4ff563fcc1678927d2582',
+}
 
 export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[]> {
   const client = await pool.connect()
@@ -15,9 +25,13 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
     await refuseOldServer(client)
     await client.query('set statement_timeout = 0')
     await client.query('select pg_advisory_lock($1)', [LOCK])
-    await client.query(
-      `create table if not exists migration (name text primary key, sha256 text not null, applied_at timestamptz(3) not null default now())`,
-    )
+    await client
+      .query(
+        `create table if not exists migration (name text primary key, sha256 text not null, applied_at timestamptz(3) not null default now())`,
+      )
+      .catch(async (error: unknown) => {
+        throw await explain(client, 'Berth could not create its first table', error)
+      })
     const applied = new Map<string, string>()
     for (const row of (await client.query<{ name: string; sha256: string }>('select name, sha256 from migration'))
       .rows) {
@@ -31,7 +45,8 @@ export async function migrate(pool: pg.Pool, schemaDir: string): Promise<string[
       const digest = createHash('sha256').update(text).digest('hex')
       const before = applied.get(name)
       if (before === digest) continue
-      if (before !== undefined) throw new Error(`schema/${name} was changed after it was applied to this database`)
+      if (before !== undefined && before !== corrected[name])
+        throw new Error(`schema/${name} was changed after it was applied to this database`)
       missing.push({ name, digest, text })
     }
     // A new database gets everything in one commit: 40 of them, each with its wait for the disk, would be a tenth of the
@@ -58,17 +73,38 @@ interface Migration {
 /** In one transaction. */
 async function apply(client: pg.PoolClient, migrations: readonly Migration[]): Promise<void> {
   await client.query('begin')
-  try {
-    for (const { text } of migrations) await client.query(text)
-    await client.query('insert into migration (name, sha256) select * from unnest($1::text[], $2::text[])', [
-      migrations.map(({ name }) => name),
-      migrations.map(({ digest }) => digest),
-    ])
-    await client.query('commit')
-  } catch (error) {
-    await client.query('rollback')
-    throw error
+  for (const { name, text } of migrations) {
+    try {
+      await client.query(text)
+    } catch (error) {
+      await client.query('rollback')
+      throw await explain(client, `The migration schema/${name} failed`, error)
+    }
   }
+  await client.query(
+    `insert into migration (name, sha256) select * from unnest($1::text[], $2::text[])
+     on conflict (name) do update set sha256 = excluded.sha256, applied_at = excluded.applied_at`,
+    [migrations.map(({ name }) => name), migrations.map(({ digest }) => digest)],
+  )
+  await client.query('commit')
+}
+
+/** Says what failed and what to do: an operator sees nothing else, because the server does not start. */
+async function explain(client: pg.PoolClient, what: string, error: unknown): Promise<Error> {
+  if (!(error instanceof pg.DatabaseError)) return new Error(`${what}: ${String(error)}`, { cause: error })
+  const advice = error.code === INSUFFICIENT_PRIVILEGE ? await ownershipAdvice(client) : UNCHANGED
+  return new Error(`${what}: ${error.message} (SQLSTATE ${error.code ?? 'unknown'}). ${advice}`, { cause: error })
+}
+
+const UNCHANGED =
+  'Nothing of it was kept, and the version that ran before still works with this database. Remove the cause and start again.'
+
+async function ownershipAdvice(client: pg.PoolClient): Promise<string> {
+  const { rows } = await client.query<{ role: string; database: string }>(
+    'select quote_ident(current_user) as role, quote_ident(current_database()) as database',
+  )
+  const { role = 'berth', database = 'berth' } = rows[0] ?? {}
+  return `The role ${role} must own the database and everything that Berth has created in it; it needs no superuser rights. As a superuser, in that database: alter database ${database} owner to ${role}; and, if another role ran Berth before: reassign owned by <that role> to ${role}. Then start again.`
 }
 
 /** A newer server has changed this database in ways that this one does not know, so its writes could break invariants. */
@@ -84,5 +120,8 @@ function refuseNewerSchema(applied: readonly string[], known: readonly string[])
 async function refuseOldServer(client: pg.PoolClient): Promise<void> {
   const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
   const major = Math.floor(Number.parseInt(rows[0]?.version ?? '0', 10) / 10_000)
-  if (major < MIN_POSTGRES) throw new Error(`PostgreSQL ${MIN_POSTGRES} or newer is needed; this server is ${major}`)
+  if (major < MIN_POSTGRES)
+    throw new Error(
+      `PostgreSQL ${MIN_POSTGRES} or newer is needed; this server is ${major}. Upgrade it, or point DATABASE_URL to a newer one.`,
+    )
 }

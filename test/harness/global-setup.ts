@@ -12,6 +12,7 @@ import { HOUR_MS, systemClock } from '../../src/base/instant.ts'
 import { runsIn } from '../../src/server/data-folder.ts'
 import { startEmbeddedPostgres } from '../../src/server/embedded-postgres.ts'
 import { migrate } from '../../src/store/migrate.ts'
+import { debianPostgres } from './debian-postgres.ts'
 import { buildOrReuse } from './kept-build.ts'
 import { removeFolder } from './leftover.ts'
 
@@ -27,6 +28,8 @@ declare module 'vitest' {
 
 const MEMORY = '/dev/shm'
 const PREFIX = 'berth-test-'
+/** Tests run as the role that the documentation describes: it owns its database and is no superuser. */
+const OWNER = 'berth_owner'
 const ENOUGH_BYTES = 6 * 1024 ** 3
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -34,6 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const postgres = await startEmbeddedPostgres({
     dataDir,
     log: () => {},
+    ...(process.env['BERTH_TEST_POSTGRES'] === 'debian' ? { bin: debianPostgres() } : {}),
     // Tests kill processes, not the machine: data written by PostgreSQL survives without fsync.
     settings: {
       fsync: 'off',
@@ -46,12 +50,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
     },
   })
   const admin = new pg.Pool({ connectionString: postgres.url, max: 1 })
-  await admin.query('create database template_berth')
+  await admin.query(`create role ${OWNER} login createdb`)
+  // Some tests corrupt data on purpose, and one loads tables in any order.
+  await admin.query(`grant set on parameter session_replication_role to ${OWNER}`)
+  await admin.query(`create database template_berth owner ${OWNER}`)
   await admin.end()
-  const template = new pg.Pool({ connectionString: withDatabase(postgres.url, 'template_berth'), max: 1 })
+  const url = postgres.url.replace('//berth@', `//${OWNER}@`)
+  const template = new pg.Pool({ connectionString: withDatabase(url, 'template_berth'), max: 1 })
   await migrate(template, path.resolve('schema'))
   await template.end()
-  project.provide('postgresUrl', postgres.url)
+  project.provide('postgresUrl', url)
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
   await buildOrReuse({ name: 'programs', from: [], to: bundleDir, build: () => buildPrograms(bundleDir) })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
