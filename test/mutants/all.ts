@@ -1,0 +1,6 @@
+import { lambdaMutants } from './lambda.ts'
+import type { Mutant } from './mutant.ts'
+import { verdaMutants } from './verda.ts'
+import { voltageParkMutants } from './voltage-park.ts'
+
+export const mutants: readonly Mutant[] = [...lambdaMutants, ...verdaMutants, ...voltageParkMutants]
