@@ -21,7 +21,9 @@ export interface FreeSubnet {
   readonly subnet: string
 }
 
-export function freeSubnet(kind: keyof typeof ranges): FreeSubnet {
+export type SubnetKind = keyof typeof ranges
+
+export function freeSubnet(kind: SubnetKind): FreeSubnet {
   const { from, to, span } = ranges[kind]
   for (let tries = 1; tries <= TRIES; tries += 1) {
     const prefix = `10.${randomInt(from, to)}.${randomInt(256 / span) * span}`

@@ -15,7 +15,7 @@ import { removeFolder } from './leftover.ts'
 import { run, sshOptions } from './machines.ts'
 import type { SmallImage } from '../../src/engines/qemu/small-image.ts'
 import { smallImage } from './qemu-lab.ts'
-import type { StorageLab } from './storage-lab.ts'
+import type { StorageLab, StorageTap } from './storage-lab.ts'
 import { pollDelay, waitFor } from './wait.ts'
 
 export interface MetalGuest {
@@ -83,7 +83,7 @@ export async function startMetalGuests(lab: StorageLab, names: readonly string[]
 
 interface MachineParts {
   readonly files: string
-  readonly tap: { readonly name: string; readonly address: string }
+  readonly tap: StorageTap
   readonly image: SmallImage
 }
 
@@ -106,7 +106,8 @@ function startMachine(parts: MachineParts): Machine {
   let child: ChildProcess
   const start = (): void => {
     // It ends with this process, however that ends.
-    child = spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
+    const inNetwork = ['nsenter', `--net=/run/netns/${parts.tap.netns}`, machine.program, ...args]
+    child = spawn('setpriv', ['--pdeathsig', 'KILL', ...inNetwork], {
       stdio: ['ignore', 'inherit', 'inherit'],
     })
     child.once('exit', (code, signal) => {

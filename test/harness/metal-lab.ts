@@ -1,5 +1,5 @@
 /**
- * Bare-metal hosts for tests. Each has its own network namespace on a bridge, processes, mounts, host name, disk (an
+ * Bare-metal hosts for tests. Each has its own network namespace on a switch, processes, mounts, host name, disk (an
  * overlay over a small root built from programs of this machine) and SSH server. `reboot` in one really restarts it:
  * reboot(2) in a PID namespace ends that namespace, and the lab boots it again from the same disk.
  *
@@ -9,12 +9,12 @@
  * the boot id.
  */
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { randomInt, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { freeSubnet } from './free-subnet.ts'
+import { startLabSwitch, type LabCable, type LabSwitch } from './lab-switch.ts'
 import { unmount } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
@@ -108,7 +108,8 @@ async function build(options: MetalLabOptions, undo: Undo): Promise<Omit<MetalLa
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', folder])
   undo.push(() => unmount(folder))
   const shared = shareFolder(folder, undo)
-  const network = makeBridge(undo)
+  const network = startLabSwitch('metal')
+  undo.push(() => network.close())
   const key = path.join(folder, 'operator')
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'operator', '-f', key])
   const flavours = options.flavours ?? ['debian', 'busybox']
@@ -119,7 +120,7 @@ async function build(options: MetalLabOptions, undo: Undo): Promise<Omit<MetalLa
   )
   for (const host of hosts) {
     undo.push(() => host.close())
-    host.prepare()
+    host.install()
   }
   await Promise.all(hosts.map((host) => host.powerOn()))
   return { hosts, bridgeAddress: network.address, sharedFolder: shared.folder }
@@ -140,22 +141,6 @@ function shareFolder(folder: string, undo: Undo): { device: string; folder: stri
   return { device, folder: at }
 }
 
-interface Bridge {
-  readonly name: string
-  readonly prefix: string
-  readonly address: string
-}
-
-function makeBridge(undo: Undo): Bridge {
-  const { prefix } = freeSubnet('metal')
-  const name = `bm${process.pid.toString(36)}${randomInt(1_296).toString(36)}`
-  execFileSync('ip', ['link', 'add', name, 'type', 'bridge'])
-  undo.push(() => void execFileSync('ip', ['link', 'del', name]))
-  execFileSync('ip', ['addr', 'add', `${prefix}.1/24`, 'dev', name])
-  execFileSync('ip', ['link', 'set', name, 'up'])
-  return { name, prefix, address: `${prefix}.1` }
-}
-
 class LabHost implements MetalLabHost {
   readonly id: string
   readonly address: string
@@ -166,8 +151,7 @@ class LabHost implements MetalLabHost {
   hostKeyFingerprint = ''
   readonly #folder: string
   readonly #netns: string
-  readonly #veth: string
-  readonly #bridge: Bridge
+  readonly #cable: LabCable
   readonly #lower: string
   readonly #device: string
   readonly #watcher: fs.FSWatcher
@@ -178,12 +162,11 @@ class LabHost implements MetalLabHost {
   #isReadOnly = false
   #isClosed = false
 
-  constructor(lab: string, bridge: Bridge, index: number, flavour: string, device: string) {
+  constructor(lab: string, network: LabSwitch, index: number, flavour: string, device: string) {
     this.id = `metal-${index + 1}`
-    this.address = `${bridge.prefix}.${index + 11}`
-    this.#bridge = bridge
-    this.#netns = `${bridge.name}-${index + 1}`
-    this.#veth = `${bridge.name}v${index + 1}`
+    this.address = `${network.prefix}.${index + 11}`
+    this.#netns = `${network.name}-${index + 1}`
+    this.#cable = network.addNamespace(this.#netns, this.address)
     this.#folder = path.join(lab, this.id)
     this.#lower = path.join(lab, `root-${flavour}`)
     this.#device = device
@@ -202,19 +185,8 @@ class LabHost implements MetalLabHost {
     })
   }
 
-  prepare(): void {
-    execFileSync('ip', ['netns', 'add', this.#netns])
-    execFileSync('ip', ['link', 'add', this.#veth, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', this.#netns])
-    execFileSync('ip', ['link', 'set', this.#veth, 'master', this.#bridge.name, 'up'])
-    const inside = ['-n', this.#netns]
-    execFileSync('ip', [...inside, 'link', 'set', 'lo', 'up'])
-    execFileSync('ip', [...inside, 'addr', 'add', `${this.address}/24`, 'dev', 'eth0'])
-    execFileSync('ip', [...inside, 'link', 'set', 'eth0', 'up'])
-    this.#install()
-  }
-
   /** This host's own files on its disk. */
-  #install(): void {
+  install(): void {
     const upper = path.join(this.#folder, 'upper')
     const ssh = path.join(upper, 'etc', 'ssh')
     fs.mkdirSync(ssh, { recursive: true })
@@ -258,7 +230,7 @@ class LabHost implements MetalLabHost {
         fs.rmSync(path.join(this.#folder, one), { recursive: true })
         fs.mkdirSync(path.join(this.#folder, one))
       }
-      this.#install()
+      this.install()
     }
     this.#boots += 1
     const log = fs.openSync(path.join(this.#folder, 'console'), 'a')
@@ -353,11 +325,11 @@ class LabHost implements MetalLabHost {
   }
 
   linkDown(): void {
-    execFileSync('ip', ['link', 'set', this.#veth, 'down'])
+    this.#cable.unplug()
   }
 
   linkUp(): void {
-    execFileSync('ip', ['link', 'set', this.#veth, 'up'])
+    this.#cable.plug()
   }
 
   boots(): number {
@@ -372,7 +344,6 @@ class LabHost implements MetalLabHost {
     this.#watcher.close()
     this.#isClosed = true
     await this.powerOff()
-    if (fs.existsSync(`/run/netns/${this.#netns}`)) execFileSync('ip', ['netns', 'del', this.#netns])
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * A file server with clients for tests. The virtual address is on the loopback interface; each client is a network
- * namespace on a bridge with its own address and uses NFSv4 through libnfs, because the kernel may have no NFS. Closing
+ * namespace on a switch with its own address and uses NFSv4 through libnfs, because the kernel may have no NFS. Closing
  * the lab cleans up everything a test leaves: the daemon by its pid, mounts, loop devices, links and addresses.
  */
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
@@ -10,7 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { openGanesha } from '../../src/engines/storage/ganesha.ts'
 import type { FileServer } from '../../src/engines/storage/file-server.ts'
-import { freeSubnet } from './free-subnet.ts'
+import { startLabSwitch } from './lab-switch.ts'
 import { killProcess, removeFolder, unmount } from './leftover.ts'
 import { waitFor } from './wait.ts'
 
@@ -23,11 +23,18 @@ export interface StorageLab {
   /** The same in a separate process, which can be killed. It has created the volume and granted the client access. */
   openElsewhere(volume: string, client: string): Promise<ChildProcess>
   addClient(): StorageClient
-  /** A port on the clients' network for a virtual machine, and its address. */
-  addTap(): { name: string; address: string }
+  addTap(): StorageTap
   /** The pid of the running NFS daemon. */
   daemonPid(): number | undefined
   close(): Promise<void>
+}
+
+/** A port on the clients' network for a virtual machine. */
+export interface StorageTap {
+  /** QEMU has to run in this network namespace. */
+  readonly netns: string
+  readonly name: string
+  readonly address: string
 }
 
 export interface Said {
@@ -70,13 +77,9 @@ export function startStorageLab(options: { folder?: string } = {}): StorageLab {
     () => removeFolder(folder),
     () => cleanFolder(folder),
   )
-  const name = `st${randomBytes(3).toString('hex')}`
-  const { prefix: subnet } = freeSubnet('storage')
-  const vip = `${subnet}.5`
-  ip('link', 'add', name, 'type', 'bridge')
-  undo.push(() => ip('link', 'del', name))
-  ip('addr', 'add', `${subnet}.1/24`, 'dev', name)
-  ip('link', 'set', name, 'up')
+  const network = startLabSwitch('storage')
+  undo.push(() => network.close())
+  const vip = `${network.prefix}.5`
   ip('addr', 'add', `${vip}/32`, 'dev', 'lo')
   undo.push(() => ip('addr', 'del', `${vip}/32`, 'dev', 'lo'))
 
@@ -103,24 +106,14 @@ export function startStorageLab(options: { folder?: string } = {}): StorageLab {
     addClient() {
       clients += 1
       if (clients > MAX_CLIENTS) throw new Error('too many clients')
-      const address = `${subnet}.${10 + clients}`
-      const space = `${name}c${clients}`
-      ip('netns', 'add', space)
-      undo.push(() => ip('netns', 'del', space))
-      ip('link', 'add', `${name}v${clients}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', space)
-      ip('link', 'set', `${name}v${clients}`, 'master', name, 'up')
-      ip('-n', space, 'addr', 'add', `${address}/24`, 'dev', 'eth0')
-      ip('-n', space, 'link', 'set', 'lo', 'up')
-      ip('-n', space, 'link', 'set', 'eth0', 'up')
+      const address = `${network.prefix}.${10 + clients}`
+      const space = `${network.name}-${clients}`
+      network.addNamespace(space, address)
       return makeClient(space, address, vip, folder)
     },
     addTap() {
       clients += 1
-      const tap = `${name}t${clients}`
-      ip('tuntap', 'add', tap, 'mode', 'tap')
-      undo.push(() => ip('link', 'del', tap))
-      ip('link', 'set', tap, 'master', name, 'up')
-      return { name: tap, address: `${subnet}.${10 + clients}` }
+      return { netns: network.netns, name: network.addTap(), address: `${network.prefix}.${10 + clients}` }
     },
     daemonPid: () => daemonPid(folder),
     async close() {

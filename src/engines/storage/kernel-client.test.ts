@@ -5,7 +5,12 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { smallImage } from '../../../test/harness/qemu-lab.ts'
-import { startStorageLab, whyNoStorageLab, type StorageLab } from '../../../test/harness/storage-lab.ts'
+import {
+  startStorageLab,
+  whyNoStorageLab,
+  type StorageLab,
+  type StorageTap,
+} from '../../../test/harness/storage-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { smallImageArgs } from '../qemu/command-line.ts'
 import type { FileServer } from './file-server.ts'
@@ -112,7 +117,7 @@ interface Guest {
 }
 
 /** The small image with a shell on its console. */
-async function startGuest(lab: StorageLab, tap: { name: string; address: string }): Promise<Guest> {
+async function startGuest(lab: StorageLab, tap: StorageTap): Promise<Guest> {
   const image = await smallImage()
   const initrd = withShell(image.initrd, path.join(lab.folder, 'guest'))
   // Emulated: slower, but on some machines KVM hangs early in the boot.
@@ -134,7 +139,9 @@ async function startGuest(lab: StorageLab, tap: { name: string; address: string 
       `loglevel=1 berth.net=${tap.address}/24`,
     ),
   )
-  const child = spawn(machine.program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn('nsenter', [`--net=/run/netns/${tap.netns}`, machine.program, ...args], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
   return new ConsoleGuest(child).booted()
 }
 
