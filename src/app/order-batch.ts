@@ -197,8 +197,9 @@ function accountOf({ actor }: Waiting): string {
 
 /** Whether its machine and its account are all that has to be read. */
 function isPlain(order: InstanceOrder): boolean {
-  const { templateId, volumes = [], registryCredentialId, stopAt, idle, metadata, isManaged } = order
-  return volumes.length === 0 && [templateId, registryCredentialId, stopAt, idle, metadata, isManaged].every(isAbsent)
+  const { templateId, secrets, volumes = [], registryCredentialId, stopAt, idle, metadata, isManaged } = order
+  const others = [templateId, secrets, registryCredentialId, stopAt, idle, metadata, isManaged]
+  return volumes.length === 0 && others.every(isAbsent)
 }
 
 function isAbsent(value: unknown): boolean {

@@ -3,7 +3,16 @@ import { parseInstant, type Instant } from '../base/instant.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from '../domain/rental.ts'
-import { portInputOf, portsOf, secretsIn, secretTexts, workloadOf, type WorkloadSpec } from '../domain/workload.ts'
+import { isOfRegistry } from '../domain/registry.ts'
+import {
+  portInputOf,
+  portsOf,
+  secretNamesOf,
+  secretsIn,
+  secretTexts,
+  workloadOf,
+  type WorkloadSpec,
+} from '../domain/workload.ts'
 import type { Tx } from '../store/database.ts'
 import { setOrderOptions, type Rental } from '../store/rental.ts'
 import { findRegistryCredential, findSecrets } from '../store/secret.ts'
@@ -39,21 +48,16 @@ export async function readOrderOptions(
   tx: Tx,
   actor: Actor,
   kind: RentalKind,
-  options: OrderOptions,
+  options: OrderOptions & { readonly image?: { readonly name: string } | null | undefined },
   templateId: string | null,
 ): Promise<Result<ReadOptions>> {
   const read = readOwnOptions(kind, options, templateId, tx.clock.now())
   if (!read.ok) return read
   const { workload, secretNames } = read.value
-  const unknown = await refuseSecrets(tx, actor, workload, secretNames)
+  const unknown = await refuseSecrets(tx, actor, workload, secretNames, options.secrets ?? [])
   if (unknown !== undefined) return unknown
-  const { registryCredentialId } = workload
-  if (
-    registryCredentialId !== null &&
-    (await findRegistryCredential(tx.db, actor.accountId, registryCredentialId)) === undefined
-  ) {
-    return fail('registry_credential_not_found', { field: ['registryCredentialId'], failureKind: 'invalid' })
-  }
+  const login = await refuseLogin(tx, actor, workload, options.image?.name)
+  if (login !== undefined) return login
   return read
 }
 
@@ -76,7 +80,7 @@ export function readOwnOptions(
   const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
   if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
   if (stopAt !== null && stopAt <= now) return failField(['stopAt'], 'end_in_the_past')
-  const secretNames = [...new Set(secretTexts(workload).flatMap(({ text }) => secretsIn(text)))].sort()
+  const secretNames = secretNamesOf(workload)
   return ok({ workload, stopAt, idle: options.idle ?? null, secretNames, metadata: options.metadata ?? null })
 }
 
@@ -84,14 +88,34 @@ async function refuseSecrets(
   tx: Tx,
   actor: Actor,
   workload: WorkloadSpec,
-  names: readonly string[],
+  references: readonly string[],
+  named: readonly string[],
 ): Promise<Failure | undefined> {
-  const known = new Set((await findSecrets(tx.db, actor.accountId, names)).map(({ name }) => name))
+  const secrets = await findSecrets(tx.db, actor.accountId, [...new Set([...references, ...named])])
+  const known = new Set(secrets.map(({ name }) => name))
   for (const { field, text } of secretTexts(workload)) {
     const name = secretsIn(text).find((one) => !known.has(one))
     if (name !== undefined) return failField(field, 'secret_not_found', { name, isReference: true })
   }
-  return undefined
+  const index = named.findIndex((name) => !known.has(name))
+  const name = named[index]
+  return name === undefined ? undefined : failField(['secrets', index], 'secret_not_found', { name, isReference: true })
+}
+
+/** A login that does not fit the image would be of no use, and must not reach another registry. */
+async function refuseLogin(
+  tx: Tx,
+  actor: Actor,
+  { registryCredentialId: id }: WorkloadSpec,
+  image: string | undefined,
+): Promise<Failure | undefined> {
+  if (id === null) return undefined
+  const login = await findRegistryCredential(tx.db, actor.accountId, id)
+  if (login === undefined) {
+    return fail('registry_credential_not_found', { field: ['registryCredentialId'], failureKind: 'invalid' })
+  }
+  if (image !== undefined && isOfRegistry(image, login.server)) return undefined
+  return failField(['registryCredentialId'], 'registry_credential_mismatch', { server: login.server })
 }
 
 /** A rule that could never act is refused: the customer relies on it. */

@@ -3,6 +3,7 @@ import { limits } from '../base/limits.ts'
 import type { Desired, Program } from '../contract/agent.ts'
 import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { idOfTag } from '../domain/rental.ts'
+import { isOfRegistry } from '../domain/registry.ts'
 import { secretsIn, withSecrets } from '../domain/workload.ts'
 import { lockAccount } from '../store/account.ts'
 import type { Tx } from '../store/database.ts'
@@ -93,7 +94,7 @@ function fillIn(
   const own = found.secrets.filter((one) => one.rental_id === rentalId)
   const values = new Map(own.map((one) => [one.name, vault.open(one.sealed)]))
   const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
-  const login = found.logins.find((one) => one.rental_id === rentalId)
+  const login = found.logins.find((one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server))
   return {
     ...program,
     env: Object.fromEntries(Object.entries(program.env).map(([name, value]) => [name, resolve(value)])),

@@ -3,7 +3,7 @@ import { limits } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import type { TemplateBody } from '../contract/template.ts'
 import type { OrderOptions } from '../contract/workload.ts'
-import { completeOrder, missingParam } from '../domain/template.ts'
+import { completeOrder, missingParam, unnamedSecrets } from '../domain/template.ts'
 import type { Db, Tx } from '../store/database.ts'
 import * as store from '../store/template.ts'
 import type { Actor } from './app.ts'
@@ -97,8 +97,14 @@ export async function expandTemplate<Order extends OrderOptions>(
   if (order.templateId === undefined) return ok({ order, templateId: null, minVramGb: 0 })
   const found = await findTemplate(db, actor, order.templateId)
   if (!found.ok) return failField(['templateId'], 'template_not_found', { id: order.templateId })
-  const { id, version, body } = found.value
+  const { id, version, body, account_id: owner } = found.value
+  // Its owner could change it between the customer's look and the order. The operator is trusted with more than that.
+  if (owner !== null && owner !== actor.accountId && !order.templateId.includes('@'))
+    return failField(['templateId'], 'template_version_missing', { id, version })
   const completed = completeOrder(order, body)
+  // Someone else wrote it: it gets the secrets that the customer has named, not all that it asks for.
+  const secrets = owner === actor.accountId ? [] : unnamedSecrets(order, completed)
+  if (secrets.length > 0) return failField(['secrets'], 'template_secrets_not_named', { secrets })
   const param = missingParam(body, completed.env ?? {})
   if (param !== undefined) return failField(['env', param], 'template_param_missing', { param })
   return ok({ order: completed, templateId: `${id}@${version}`, minVramGb: body.minVramGb ?? 0 })

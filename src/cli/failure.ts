@@ -64,6 +64,7 @@ const nextSteps: Readonly<Partial<Record<Reason, readonly string[]>>> = {
   ],
   quota_exceeded: ['The operator raises a quota with: berth operator accounts change'],
   no_ssh_key: ['To add one: berth ssh-keys add ~/.ssh/id_ed25519.pub'],
+  template_secrets_not_named: ['To let the template use a secret, add: --allow-secret NAME'],
   price_changed: ['To see the current prices: berth gpus'],
   simulated_machine: ['To try a real machine, offer this one: berth agent run --simulate-gpus rtx4090:2'],
   account_not_found: ['To list accounts: berth operator accounts'],

@@ -37,6 +37,22 @@ test('orders from a template with variables and secrets, and another like it; ex
   await json('terminate', 'lab', 'lab-2', '--yes')
 })
 
+test('a template of another account is shown with the secrets that it asks for, and gets the allowed ones (issue 31, 2)', async () => {
+  await cli.berth(['secrets', 'set', 'WANDB'], { BERTH_KEY: key }, { input: 'planted-by-stdin\n' })
+  const stranger = await cli.server.account({ usd: '1' })
+  const body = { name: 'Shared', visibility: 'link', onStart: 'echo {{ secrets.WANDB }}' }
+  const { id } = (await stranger.call('POST', '/v2/templates', body)).body
+  expect((await berth('templates', 'show', id)).out).toMatch(/^Secrets +WANDB$/m)
+  const order = ['rent', '--gpu', 'a100', '--template', id, '--label', 'shared', '--yes']
+  const refused = await berth(...order)
+  expect(refused.out + refused.error).toMatch(/asks for WANDB \(not allowed\)/)
+  expect(refused.error).toContain('--allow-secret')
+  expect(refused.code).not.toBe(0)
+  const rented = await json(...order, '--allow-secret', 'WANDB')
+  expect((await json('show', rented.name)).workload).toMatchObject({ templateId: `${id}@1` })
+  await json('terminate', 'shared', '--yes')
+})
+
 test.each([
   ['container', '4090', 'createInstance'],
   ['vm', 'h100', 'createVirtualMachineRental'],

@@ -12,6 +12,7 @@ import type { Options } from './row-type.ts'
 
 export interface WorkloadFlags {
   readonly template?: string
+  readonly allowSecret?: readonly string[]
   readonly env?: readonly string[]
   readonly envFile?: string
   readonly secretEnv?: readonly string[]
@@ -36,6 +37,10 @@ const MAX_SHM_GB = 4_096
 
 export const workloadOptions: Options = {
   '--template <id>': 'start from this template, as shown by berth templates ls',
+  '--allow-secret <name...>': {
+    help: 'let a template that is not yours use these secrets; berth templates show lists those that it asks for',
+    parse: collect,
+  },
   '--env <name=value...>': { help: 'environment variables', parse: collect },
   '--env-file <file>': 'file with one NAME=value per line',
   '--secret-env <name...>': { help: 'environment variables with the value of the secret of that name', parse: collect },
@@ -73,6 +78,7 @@ export function workloadFields(shell: Shell, flags: WorkloadFlags): WorkloadFiel
   }
   const fields: { readonly [name in keyof WorkloadFields]: WorkloadFields[name] | undefined } = {
     templateId: flags.template,
+    secrets: flags.allowSecret === undefined ? undefined : [...flags.allowSecret],
     env: Object.keys(env).length === 0 ? undefined : env,
     files: flags.file?.map((text) => fileOf(shell, text)),
     command: flags.command === undefined ? undefined : wordsOf(flags.command, '--command'),

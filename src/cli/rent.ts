@@ -9,6 +9,7 @@ import { ApiError } from '../client/error.ts'
 import { earlyEndRule } from '../domain/commitment.ts'
 import { lastsWith } from '../domain/runway.ts'
 import { quoteTerms, type TermQuote } from '../domain/term.ts'
+import { secretsIn } from '../domain/workload.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
 import { withCheckHint } from './failure.ts'
 import { parseWhole } from './flag.ts'
@@ -93,6 +94,7 @@ export const rows: readonly Row[] = [
 
 /** An order, and what one should know before it is placed. */
 interface Offered extends Order {
+  readonly chosenTemplate: Template | undefined
   readonly listPrice: NanoUsd
   readonly terms: readonly TermQuote[]
 }
@@ -100,18 +102,24 @@ interface Offered extends Order {
 /** The options, and the fields of the order that they stand for; those of `--like` where nothing else is said. */
 interface Completed extends RentOptions {
   readonly workload: WorkloadFields
+  readonly chosenTemplate: Template | undefined
 }
+type Template = Reply<'getTemplate'>
 
 async function completeOptions(client: Client, shell: Shell, given: RentOptions): Promise<Completed> {
   const options = await withVolumeIds(client, given)
-  const own = workloadFields(shell, options)
-  if (options.like === undefined) return { ...options, workload: own }
+  const { template: id } = options
+  const chosenTemplate = id === undefined ? undefined : await client.call('getTemplate', { params: { id } })
+  // The version that is shown is the one that is ordered.
+  const pinned = chosenTemplate === undefined ? {} : { templateId: `${chosenTemplate.id}@${chosenTemplate.version}` }
+  const own = { ...workloadFields(shell, options), ...pinned }
+  if (options.like === undefined) return { ...options, workload: own, chosenTemplate }
   const like = await readLike(client, options.like)
   const { workload, ...choices } = like
   // Another machine may be chosen for the same settings.
   const isElsewhere = [options.gpu, options.machine, options.region].some((one) => one !== undefined)
   const { machine: _, gpu: __, region: ___, ...kept } = choices
-  return { ...(isElsewhere ? kept : choices), ...options, workload: { ...workload, ...own } }
+  return { ...(isElsewhere ? kept : choices), ...options, workload: { ...workload, ...own }, chosenTemplate }
 }
 
 async function chooseOrder(session: Session, shell: Shell, options: Completed): Promise<Offered> {
@@ -219,6 +227,8 @@ function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | un
     ['Rent', bold(`${gpuCount} ${offer.gpu} as ${kindNames[offer.kind]} in ${offer.region}`)],
     [offer.machine === undefined ? 'Network' : 'Machine', placeOf(offer)],
     ['Note', simulationNote(offer.simulated)],
+    ['Template', order.chosenTemplate && templateText(order.chosenTemplate)],
+    ['Secrets', order.chosenTemplate && secretsText(order.chosenTemplate, order.workload)],
     ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
     ['Term', termLine(order)],
     ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
@@ -230,6 +240,22 @@ function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | un
     ['Spending limit', spendingLimit === undefined ? undefined : formatUsdForPeople(usd(spendingLimit))],
     '',
   ]
+}
+
+const authors = { account: '', operator: ', from the operator', other: ', from another account' } as const
+
+function templateText({ name, id, version, owner }: Template): string {
+  return `${name} (${id}, version ${version})${authors[owner]}`
+}
+
+/** The secrets that the template asks for, and whether it gets them. undefined: none. */
+function secretsText({ secrets, owner }: Template, workload: WorkloadFields): string | undefined {
+  if (secrets.length === 0) return undefined
+  if (owner === 'account') return `uses ${secrets.join(', ')}`
+  // A secret that the order refers to itself is in the template's reach anyway.
+  const allowed = [...(workload.secrets ?? []), ...secretsIn(JSON.stringify(workload))]
+  const state = (name: string): string => (allowed.includes(name) ? 'allowed' : 'not allowed')
+  return `asks for ${secrets.map((name) => `${name} (${state(name)})`).join(', ')}`
 }
 
 function termLine({ term, terms, listPrice, terminateAfterTerm }: Offered): string | undefined {

@@ -101,12 +101,27 @@ export const rentalReasons = {
   template_param_missing: invalid(
     ({ param }: { readonly param: string }) => `The template needs the environment variable ${param}.`,
   ),
+  template_secrets_not_named: invalid(
+    ({ secrets }: { readonly secrets: readonly string[] }) =>
+      `The template is not yours and uses your ${secrets.length === 1 ? 'secret' : 'secrets'} ${secrets.join(', ')}.`,
+    'Name the secrets that it may use in `secrets`.',
+  ),
+  template_version_missing: invalid(
+    ({ id }: { readonly id: string; readonly version: number }) =>
+      `The template ${id} belongs to another account, which may change it at any time.`,
+    ({ id, version }) => `Look at it and order the version that you have seen, such as ${id}@${version}.`,
+  ),
   gpu_too_small: invalid(
     ({ neededGb, gpuGb }: { readonly neededGb: number; readonly gpuGb: number }) =>
       `The template needs GPUs with ${neededGb} GB of memory; these have ${gpuGb} GB.`,
     'Choose a larger GPU.',
   ),
   registry_credential_not_found: notFound('Registry login not found.'),
+  registry_credential_mismatch: invalid(
+    ({ server }: { readonly server: string }) =>
+      `The registry login is for ${server}, and the image of this order is not from there.`,
+    'Leave out the login, or name an image of its registry.',
+  ),
   registry_credential_in_use: conflict(
     ({ rentalIds }: { readonly rentalIds: readonly number[] }) =>
       `The registry login is used by ${rentalsText(rentalIds)}.`,

@@ -46,6 +46,11 @@ const templateRecord = z
     visibility: z.enum(['private', 'link', 'public']),
     createdAt: z.string(),
     updatedAt: z.string(),
+    secrets: z
+      .array(z.string())
+      .describe(
+        'Secrets that it refers to. An order names those that a template of someone else may use, in `secrets`',
+      ),
     ...templateFields,
   })
   .meta({ id: 'Template' })

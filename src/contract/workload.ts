@@ -155,7 +155,14 @@ export const orderFields = {
     .string()
     .max(100)
     .optional()
-    .describe('Template that the order starts from; fields of the order win, and `env` is merged'),
+    .describe(
+      'Template that the order starts from, as `ID` or `ID@VERSION`; fields of the order win, and `env` is merged. A template of another account needs the version',
+    ),
+  secrets: z
+    .array(secretName)
+    .max(limits.secretsPerAccount)
+    .optional()
+    .describe("Your secrets that the template may use. Those of your own templates don't have to be named"),
   ...programFields,
   volumes: z
     .array(volumeMount)

@@ -2,7 +2,7 @@
 import type { TemplateBody } from '../contract/template.ts'
 import type { IdleRule, OrderOptions } from '../contract/workload.ts'
 import type { EngineSpec, RentalKind } from './rental.ts'
-import { emptyWorkload, portInputOf } from './workload.ts'
+import { emptyWorkload, portInputOf, secretNamesOf, workloadOf } from './workload.ts'
 
 type OrderImage = { readonly name: string; readonly tag?: string | undefined } | null
 
@@ -30,6 +30,12 @@ function withoutUndefined(fields: Readonly<Record<string, unknown>>): Record<str
 /** The first parameter that the order has to set and does not. */
 export function missingParam(template: TemplateBody, env: Readonly<Record<string, string>>): string | undefined {
   return template.params?.find(({ name, required }) => required && (env[name] ?? '') === '')?.name
+}
+
+/** Secrets that a template brings into an order which does not name them itself. */
+export function unnamedSecrets(order: OrderOptions, completed: OrderOptions): string[] {
+  const named = new Set([...(order.secrets ?? []), ...secretNamesOf(workloadOf(order, null))])
+  return secretNamesOf(workloadOf(completed, null)).filter((name) => !named.has(name))
 }
 
 /** The options of a rental as fields of an order or a template, without what was left to defaults. */

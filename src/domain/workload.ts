@@ -113,6 +113,11 @@ export function secretTexts(workload: WorkloadSpec): Array<{ readonly field: str
   ]
 }
 
+/** All secrets that it refers to, sorted. */
+export function secretNamesOf(workload: WorkloadSpec): string[] {
+  return [...new Set(secretTexts(workload).flatMap(({ text }) => secretsIn(text)))].sort()
+}
+
 export function secretsIn(text: string): string[] {
   return [...text.matchAll(REFERENCE)].map(([, name]) => name ?? '')
 }

@@ -74,8 +74,9 @@ export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
     join secret s on s.account_id = r.account_id and s.name = any (r.secret_names) where r.id = any (${ids})`.execute(
     db,
   )
-  const logins = await sql<{ rental_id: number; server: string; username: string; sealed: string }>`
-    select r.id as rental_id, c.server, c.username, c.sealed from rental r
+  type Login = { rental_id: number; image: string | null; server: string; username: string; sealed: string }
+  const logins = await sql<Login>`
+    select r.id as rental_id, r.spec -> 'image' ->> 'name' as image, c.server, c.username, c.sealed from rental r
     join registry_credential c on c.account_id = r.account_id
       and c.id = r.spec -> 'workload' ->> 'registryCredentialId' where r.id = any (${ids})`.execute(db)
   return { secrets: secrets.rows, logins: logins.rows }

@@ -12,6 +12,7 @@ type RentalOrder = Reply<'getRentalOrder'>
 export type WorkloadFields = Pick<
   CallInput<'createCheapestInstance'>['body'],
   | 'templateId'
+  | 'secrets'
   | 'env'
   | 'files'
   | 'command'

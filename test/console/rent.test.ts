@@ -164,6 +164,38 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
     await close()
   })
 
+  test("shows which secrets another account's template asks for, and gives it the chosen ones (issue 31, 2)", async () => {
+    const stranger = await browser.server.account({ usd: '1' })
+    const { key, call } = await browser.server.account({ usd: '20' })
+    await succeed(call, 'PUT', '/v2/secrets/HF_TOKEN', { value: 'a secret' })
+    const { id } = await succeed(stranger.call, 'POST', '/v2/templates', {
+      name: 'Shared',
+      visibility: 'link',
+      env: { HF_TOKEN: '{{ secrets.HF_TOKEN }}' },
+    })
+    const { page, visit, look, close } = await browser.open(key)
+    await visit(`/marketplace?template=${id}`, 'Marketplace')
+    await page.getByRole('radio', { name: /Shared/, checked: true }).waitFor()
+    // The order is for the version that the page shows.
+    await succeed(stranger.call, 'PATCH', `/v2/templates/${id}`, { env: { HF_TOKEN: 'changed' } })
+    await page.getByLabel('Search').fill('mock-fra-rtx4090')
+    await page
+      .getByRole('button', { name: /^Rent mock-fra-rtx4090/ })
+      .first()
+      .click()
+    const dialog = page.getByRole('dialog', { name: 'Rent RTX 4090' })
+    await dialog.getByText('This template is from another account.').waitFor()
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await dialog.getByRole('alert').filter({ hasText: 'HF_TOKEN' }).waitFor()
+    await look('marketplace-rent-secrets')
+    await dialog.getByRole('checkbox', { name: 'HF_TOKEN' }).check()
+    await dialog.getByRole('button', { name: 'Rent 1 GPU' }).click()
+    await page.waitForURL(/\/rentals\/containers\/[a-z-]+$/)
+    const { workload } = await succeed(call, 'GET', `/v2/alpha/on-demand/instances/${idIn(page.url())}`)
+    expect(workload).toMatchObject({ templateId: `${id}@1`, env: { HF_TOKEN: '{{ secrets.HF_TOKEN }}' } })
+    await close()
+  })
+
   test('rents a virtual machine, with a live price and unavailable choices disabled', async () => {
     const { key, call } = await browser.server.account({ usd: '10000' })
     const { page, visit, look, close } = await browser.open(key)

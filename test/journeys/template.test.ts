@@ -72,7 +72,7 @@ test('a private template exists for its account only; one shared by link for eve
   expect(await rent(eve.call, { templateId: id })).toMatchObject({ status: 400, body: { param: 'templateId' } })
   await succeed(ada.call, 'PATCH', `/v2/templates/${id}`, { visibility: 'link' })
   expect(await succeed(eve.call, 'GET', `/v2/templates/${id}`)).toMatchObject({ owner: 'other', visibility: 'link' })
-  expect((await detailOf(eve.call, { templateId: id })).image.name).toBe('team/notebook')
+  expect((await detailOf(eve.call, { templateId: `${id}@2` })).image.name).toBe('team/notebook')
   expect(await eve.call('PATCH', `/v2/templates/${id}`, { name: 'Mine' })).toMatchObject({ status: 404 })
   expect(await eve.call('DELETE', `/v2/templates/${id}`)).toMatchObject({ status: 404 })
   const { templates } = await succeed(eve.call, 'GET', '/v2/templates')

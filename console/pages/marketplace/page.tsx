@@ -36,7 +36,7 @@ export function MarketplacePage() {
   // A request for each key pressed would only be cancelled by the next one.
   const { rows, error, retry, show } = useMachines(useDeferredValue(search))
   const counts = useCall('countMachines').data
-  const { templates, isLoading } = useTemplates()
+  const { templates, chosen: template, isLoading } = useTemplates(search.template)
   useOwnVolumes()
   const { like: found, isLoading: isLikeLoading } = useLike(search.like)
   const like = found?.ordered.kind === 'container' ? found : undefined
@@ -48,7 +48,6 @@ export function MarketplacePage() {
     setOpened(search.like)
     setRenting(same)
   }
-  const template = templates.find(({ id }) => id === search.template)
   const [compared, setCompared] = useState<readonly MachineRow[]>([])
   const [isComparing, setComparing] = useState(false)
   const columns = useMemo(() => {

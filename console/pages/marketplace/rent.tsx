@@ -21,7 +21,7 @@ import { PriceFacts, TooLittle, useAffordable } from '../rent/money.tsx'
 import { portsHint, portsOf } from '../rent/ports.ts'
 import { isPriceChange, OrderProblems } from '../rent/refusal.tsx'
 import { NoSshKey } from '../rent/ssh.tsx'
-import { ParamFields, type Template } from '../rent/template.tsx'
+import { ParamFields, SecretFields, templateIdOf, type Template } from '../rent/template.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { imageText } from '../templates/text.ts'
 import type { MachineRow } from './machine.ts'
@@ -83,7 +83,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
     // The image of the template, unless another one is typed.
     initial: () => initialOf(machine, template, like),
     schema: api.createInstance.body,
-    body: (order) => bodyOf(order, machine, template?.id, like),
+    body: (order) => bodyOf(order, machine, templateIdOf(template), like),
     check: (order) => ({
       ...checkEnd(order),
       ...checkAdvanced(order, systemClock.now()),
@@ -119,6 +119,12 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
           </p>
         )}
         <ParamFields template={template} values={form.values.params} onChange={(params) => form.set({ params })} />
+        <SecretFields
+          template={template}
+          named={form.values.secrets}
+          onChange={(secrets) => form.set({ secrets })}
+          error={form.errorAt('secrets')}
+        />
         <div className="grid items-start gap-3 sm:grid-cols-3">
           <SelectField
             label="GPUs"

@@ -5,6 +5,8 @@ import { optionalNumber, optionalText } from '../../form/read.ts'
 export const noAdvanced = {
   /** Parameters of the template, by name. */
   params: {} as Readonly<Record<string, string>>,
+  /** Secrets that the template may use. */
+  secrets: [] as readonly string[],
   /** `NAME=value`, one per line. */
   env: '',
   start: '',
@@ -35,6 +37,7 @@ export function advancedOf(typed: Advanced) {
   const afterMinutes = optionalNumber(typed.idleMinutes)
   const stopAt = typed.stopAt === '' ? undefined : parseInstant(typed.stopAt)
   return {
+    secrets: typed.secrets.length === 0 ? undefined : [...typed.secrets],
     env: Object.keys(env).length === 0 ? undefined : env,
     command: start === undefined ? undefined : ['/bin/sh', '-c', start],
     onStart: optionalText(typed.onStart),
@@ -63,8 +66,8 @@ export function checkAdvanced({ env, stopAt }: Advanced, nowMs: number) {
 
 /** How many options differ from the default, for the heading. */
 export function countAdvanced(typed: Advanced): number {
-  return Object.values({ ...advancedOf(typed), env: optionalText(typed.env) }).filter((value) => value !== undefined)
-    .length
+  const options = { ...advancedOf(typed), env: optionalText(typed.env), secrets: undefined }
+  return Object.values(options).filter((value) => value !== undefined).length
 }
 
 function linesOf(text: string): string[] {

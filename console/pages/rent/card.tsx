@@ -15,7 +15,7 @@ import { MountFields } from './mounts.tsx'
 import { cudaVersions, type Order } from './order.ts'
 import { portsHint } from './ports.ts'
 import { StorageFields } from './storage.tsx'
-import { ParamFields, type Template } from './template.tsx'
+import { ParamFields, SecretFields, type Template } from './template.tsx'
 
 interface ShapeCardProps {
   readonly kind: RentalType
@@ -139,6 +139,12 @@ export function SetUpCard({ kind, chosen, template, form }: SetUpCardProps) {
           </>
         )}
         <ParamFields template={template} values={form.values.params} onChange={(params) => form.set({ params })} />
+        <SecretFields
+          template={template}
+          named={form.values.secrets}
+          onChange={(secrets) => form.set({ secrets })}
+          error={form.errorAt('secrets')}
+        />
         <GuardFields form={form} />
         <AdvancedFields kind={kind} form={form} diskGb={nodes[0]?.storageGb} />
       </div>

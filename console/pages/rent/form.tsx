@@ -18,7 +18,7 @@ import { isPriceChange } from './refusal.tsx'
 import { NoSshKey } from './ssh.tsx'
 import { newVolumeGb } from './storage.tsx'
 import { RentSummary } from './summary.tsx'
-import type { Template } from './template.tsx'
+import { templateIdOf, type Template } from './template.tsx'
 
 interface RentFormProps {
   readonly kind: RentalType
@@ -43,7 +43,7 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
   const form = useForm({
     initial: like === undefined ? noOrder : { ...noOrder, ...like.typed },
     schema: schemas[kind],
-    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: template?.id, like }),
+    body: (order) => bodyOf(kind, order, { chosen, term: termOf(order), templateId: templateIdOf(template), like }),
     check: (order) => ({ ...checkEnd(order), ...checkAdvanced(order, systemClock.now()) }),
     paths: orderPaths,
     action: renting,

@@ -29,8 +29,7 @@ export function RentPage() {
   const { kind = 'virtual-machine', template: templateId, like: likeId, ...selection } = route.useSearch()
   const navigate = route.useNavigate()
   const options = useCall('listRentalOptions')
-  const { templates, isLoading } = useTemplates()
-  const template = templates.find(({ id }) => id === templateId)
+  const { templates, chosen: template, isLoading } = useTemplates(templateId)
   const choices = useChoices(options.data, kind, selection)
   // Loaded before the form is shown, so that nothing moves.
   const mayRead = useMay('compute:read')

@@ -4,7 +4,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { cx } from '../../ui/class.ts'
-import { TextField } from '../../ui/field.tsx'
+import { CheckField, TextField } from '../../ui/field.tsx'
 import { Icon, type IconName } from '../../ui/icon.tsx'
 import { imageText } from '../templates/text.ts'
 
@@ -21,11 +21,28 @@ const icons: Readonly<Record<NonNullable<Template['icon']>, IconName>> = {
   code: 'terminal',
 }
 
-/** Own ones first. */
-export function useTemplates(): { readonly templates: readonly Template[]; readonly isLoading: boolean } {
-  const { data, isLoading } = useCall('listTemplates', undefined, { enabled: useMay('compute:read') })
-  const own = (template: Template): number => (template.owner === 'account' ? 0 : 1)
-  return { templates: (data?.templates ?? []).toSorted((a, b) => own(a) - own(b)), isLoading }
+interface Templates {
+  readonly templates: readonly Template[]
+  readonly chosen: Template | undefined
+  readonly isLoading: boolean
+}
+
+/** Own ones first. One of another account is not in the list: its link names it. */
+export function useTemplates(chosenId: string | undefined): Templates {
+  const mayRead = useMay('compute:read')
+  const { data, isLoading } = useCall('listTemplates', undefined, { enabled: mayRead })
+  const listed = data?.templates ?? []
+  const isLinked = data !== undefined && chosenId !== undefined && !listed.some(({ id }) => id === chosenId)
+  const linked = useCall('getTemplate', { params: { id: chosenId ?? '' } }, { enabled: mayRead && isLinked })
+  const rank = { account: 0, other: 1, operator: 2 } as const
+  const all = isLinked && linked.data !== undefined ? [...listed, linked.data] : listed
+  const templates = all.toSorted((a, b) => rank[a.owner] - rank[b.owner])
+  return { templates, chosen: templates.find(({ id }) => id === chosenId), isLoading: isLoading || linked.isLoading }
+}
+
+/** Pinned: the order is for the version that was shown. */
+export function templateIdOf(template: Template | undefined): string | undefined {
+  return template === undefined ? undefined : `${template.id}@${template.version}`
 }
 
 interface TemplateGalleryProps {
@@ -128,5 +145,49 @@ export function ParamFields({ template, values, onChange }: ParamFieldsProps) {
         />
       ))}
     </div>
+  )
+}
+
+interface SecretFieldsProps {
+  readonly template: Template | undefined
+  readonly named: readonly string[]
+  readonly onChange: (named: readonly string[]) => void
+  readonly error: string | undefined
+}
+
+/** Which of the account's secrets the template uses. Someone else's gets only those that are ticked. */
+export function SecretFields({ template, named, onChange, error }: SecretFieldsProps) {
+  const known = useCall('listSecrets', undefined, { enabled: useMay('compute:read') }).data?.secrets
+  const secrets = template?.secrets ?? []
+  if (template === undefined || secrets.length === 0) return null
+  if (template.owner === 'account') {
+    return <p className="text-sm text-muted">This template uses your secrets {secrets.join(', ')}.</p>
+  }
+  const author = template.owner === 'operator' ? 'the operator' : 'another account'
+  return (
+    <fieldset className="flex flex-col gap-2">
+      <legend className="mb-1 text-sm font-medium">Secrets that the template may use</legend>
+      <p className="text-sm text-muted">
+        This template is from {author}. Its programs can read and send on every secret that you allow.
+      </p>
+      {secrets.map((name) => (
+        <CheckField
+          key={name}
+          label={name}
+          {...(known?.some((one) => one.name === name) === false
+            ? { hint: 'You have no secret of this name. Create it on the page Secrets first.' }
+            : {})}
+          checked={named.includes(name)}
+          onChange={(event) =>
+            onChange(event.target.checked ? [...named, name] : named.filter((other) => other !== name))
+          }
+        />
+      ))}
+      {error !== undefined && (
+        <p role="alert" className="text-sm text-bad">
+          {error}
+        </p>
+      )}
+    </fieldset>
   )
 }

@@ -96,6 +96,7 @@ function ShowDialog({ template, onClose }: { template: Template; onClose: () => 
             ['Image', imageText(template)],
             ['Ports', portsText(template)],
             ['Disk', template.diskGb === undefined ? undefined : `${template.diskGb} GB`],
+            ['Secrets', template.secrets.length === 0 ? undefined : template.secrets.join(', ')],
             ['GPU memory', template.minVramGb === undefined ? undefined : `at least ${template.minVramGb} GB`],
           ]}
         />

@@ -12,7 +12,7 @@ export function portsText({ ports = [] }: Pick<Template, 'ports'>): string {
   return ports.map((port) => (typeof port === 'object' ? `${port.port}/${port.protocol}` : String(port))).join(', ')
 }
 
-const OWN_INPUTS = new Set(['id', 'name', 'version', 'owner', 'visibility', 'createdAt', 'updatedAt'])
+const OWN_INPUTS = new Set(['id', 'name', 'version', 'owner', 'visibility', 'createdAt', 'updatedAt', 'secrets'])
 const EXAMPLE = { image: { name: 'ubuntu', tag: '24.04' }, ports: ['8888/http'] }
 
 /** The fields that have no input of their own. */

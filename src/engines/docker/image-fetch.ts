@@ -5,6 +5,7 @@
  * host cannot reach a registry, orders without an image get the small one that the host makes itself.
  */
 import type { Program, Workload } from '../../contract/agent.ts'
+import { isOfRegistry } from '../../domain/registry.ts'
 import type { DockerClient } from './client.ts'
 import { BYTES_PER_GB } from './container-order.ts'
 import { fetchEngineImage, isEngineImage } from './engine-image.ts'
@@ -83,20 +84,6 @@ async function pullDefault(options: ImageFetchOptions, order: PullOptions): Prom
 
 /** The login of the order, if the image is of its registry: no other may see it. */
 function loginFor(image: ImageName, registry: Program['registry']): RegistryLogin | undefined {
-  if (registry === null || serverOf(image.host ?? DEFAULT_SERVER) !== serverOf(registry.server)) return undefined
+  if (registry === null || !isOfRegistry(image.repository, registry.server)) return undefined
   return { username: registry.username, password: registry.password }
-}
-
-const DEFAULT_SERVER = 'docker.io'
-const DEFAULT_SERVERS = new Set(['index.docker.io', 'registry-1.docker.io', 'registry.hub.docker.com'])
-
-/** `https://index.docker.io/v1/` is how `docker login` writes docker.io. */
-function serverOf(server: string): string {
-  const host = server
-    .trim()
-    .toLowerCase()
-    .replace(/^https?:\/\//, '')
-    .replace(/\/.*$/, '')
-    .replace(/:443$/, '')
-  return DEFAULT_SERVERS.has(host) ? DEFAULT_SERVER : host
 }

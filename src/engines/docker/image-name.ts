@@ -3,6 +3,7 @@
  * are checked (registry-rule.ts). The daemon resolves the name again by itself: a DNS name that changes in between is
  * not caught here, only by a firewall.
  */
+import { registryHost } from '../../domain/registry.ts'
 import { NeverStarts } from '../runtime.ts'
 
 export interface ImageName {
@@ -29,7 +30,7 @@ export function parseImageName(name: string, tag: string | null): ImageName {
   const [last, tagInName] = splitLast(beforeDigest.slice(slash + 1), ':')
   const repository = beforeDigest.slice(0, slash + 1) + last
   const reference = tag ?? digest ?? tagInName ?? 'latest'
-  const host = hostOf(repository)
+  const host = registryHost(repository)
   const rest = host === undefined ? repository : repository.slice(host.length + 1)
   const isGood =
     repository.length <= MAX_NAME_CHARS &&
@@ -47,14 +48,6 @@ export function isSameImage(a: ImageName, b: ImageName): boolean {
 
 function withoutDefaults({ full }: ImageName): string {
   return full.replace(/^(?:index\.)?docker\.io\//, '').replace(/^library\//, '')
-}
-
-/** Docker's rule for telling a host from the first part of a path. */
-function hostOf(repository: string): string | undefined {
-  const slash = repository.indexOf('/')
-  if (slash === -1) return undefined
-  const first = repository.slice(0, slash)
-  return /[.:]/.test(first) || first === 'localhost' || /[A-Z]/.test(first) ? first : undefined
 }
 
 function splitLast(text: string, at: string): [string, string | undefined] {

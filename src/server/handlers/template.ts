@@ -8,6 +8,7 @@ import { createOnce } from '../../app/idempotency.ts'
 import { findAnyRental } from '../../app/own-rental.ts'
 import { changeTemplate, createTemplate, deleteTemplate, findTemplate } from '../../app/template.ts'
 import { orderOf } from '../../domain/template.ts'
+import { secretNamesOf, workloadOf } from '../../domain/workload.ts'
 import { transact } from '../../store/database.ts'
 import { listTemplates, type Template } from '../../store/template.ts'
 import type { Handlers } from '../handler.ts'
@@ -58,6 +59,7 @@ function templateOnWire(template: Template, actor: Actor): ResponseOf<Api['getTe
     visibility: owner === null ? 'public' : visibility,
     createdAt: formatInstant(template.created_at),
     updatedAt: formatInstant(template.updated_at),
+    secrets: secretNamesOf(workloadOf(body, null)),
     ...body,
   }
 }
