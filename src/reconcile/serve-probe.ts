@@ -3,9 +3,11 @@
  * endpoints of engines answer long before they can serve, so only an answer counts. Checks run beside the passes, one at
  * a time per replica; what they find is written in a transaction of their own.
  */
-import http from 'node:http'
+import http, { type IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { contained } from '../base/contained.ts'
 import { SECOND_MS } from '../base/instant.ts'
+import { mendHead } from '../base/mended-head.ts'
 import type { App } from '../app/app.ts'
 import { becomeReady, containerOf } from '../app/replica.ts'
 import { isProven, type ReadinessJob } from '../domain/readiness.ts'
@@ -84,7 +86,7 @@ function ask(
     }
     const late = setTimeout(() => over(`No answer within ${job.timeoutSeconds} s.`), job.timeoutSeconds * SECOND_MS)
     const request = http.request({
-      createConnection: () => stream,
+      createConnection: () => mendHead(stream),
       method: 'POST',
       path: job.path,
       headers: {
@@ -96,24 +98,28 @@ function ask(
         Connection: 'close',
       },
     })
-    request.on('error', (error) => over(`No answer on port ${port}: ${error.message}`))
-    stream.on('error', (error) => over(`No answer on port ${port}: ${error.message}`))
-    request.once('response', (answer) => {
+    const fail = (error: Error): void => over(`No answer on port ${port}: ${error.message}`)
+    request.on('error', fail)
+    stream.on('error', fail)
+    const read = async (answer: IncomingMessage): Promise<void> => {
       const pieces: Buffer[] = []
       let bytes = 0
-      answer.on('data', (piece: Buffer) => {
+      for await (const piece of answer as AsyncIterable<Buffer>) {
         bytes += piece.length
         if (bytes > MAX_ANSWER_BYTES) return over('The answer to the readiness check is too long.')
         pieces.push(piece)
-      })
-      answer.on('error', (error) => over(`The answer broke off: ${error.message}`))
-      answer.once('end', () => {
-        const whole = Buffer.concat(pieces)
-        const { statusCode = 500 } = answer
-        if (isProven(job, statusCode, whole)) return over(undefined)
-        over(`Answered ${statusCode}: ${whole.toString('utf8').slice(0, MAX_SHOWN_CHARS)}`)
-      })
-    })
+      }
+      const whole = Buffer.concat(pieces)
+      const { statusCode = 500 } = answer
+      if (isProven(job, statusCode, whole)) return over(undefined)
+      over(`Answered ${statusCode}: ${whole.toString('utf8').slice(0, MAX_SHOWN_CHARS)}`)
+    }
+    request.once(
+      'response',
+      contained(fail, (answer) => {
+        read(answer).catch((error: Error) => over(`The answer broke off: ${error.message}`))
+      }),
+    )
     request.end(body)
   })
 }

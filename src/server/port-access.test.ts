@@ -41,7 +41,7 @@ async function newKey(account: TestAccount, scopes: ['compute:write'] | ['comput
 
 const bearer = (token: string): Sent => ({ headers: { Authorization: `Bearer ${token}` } })
 const withCookie = (cookie: string, headers: Sent['headers'] = {}): Sent => ({
-  headers: { Cookie: cookie, ...headers },
+  headers: { Cookie: cookie, Referer: `http://${lab.host()}/`, ...headers },
 })
 
 async function newToken(port = PRIVATE, expiresAt: Instant | null = null) {
@@ -185,7 +185,10 @@ describe('the cookie', () => {
     expect(set).toMatch(/^__Host-berth_port=[\w.-]+; HttpOnly; SameSite=Lax; Path=\/; Max-Age=86400; Secure$/)
     const [cookie = ''] = set.split(';')
     const visit = (sent: string) =>
-      access.admit({ method: 'GET', host: lab.host(), protocol: 'https', headers: { cookie: sent } }, route)
+      access.admit(
+        { method: 'GET', host: lab.host(), protocol: 'https', headers: { cookie: sent, 'sec-fetch-site': 'none' } },
+        route,
+      )
     expect(await visit(cookie)).toMatchObject({ ok: true, value: { kind: 'member' } })
     expect(await visit(cookie.replace('__Host-', ''))).toMatchObject({ reason: 'app_not_found' })
     await authenticator.close()
@@ -215,6 +218,47 @@ describe('the cookie', () => {
     socket.on('error', () => {})
     const [, refused] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
     expect([refused.statusCode, JSON.parse(await text(refused))]).toMatchObject([404, { reason: 'app_not_found' }])
+  })
+
+  test('does not count over plain HTTP when another page may have sent the request (issue 31, 6)', async () => {
+    const cookie = await lab.cookie()
+    const own = `http://${lab.host()}/notebook`
+    const rows: Array<[Sent['headers'], string]> = [
+      [{ Referer: own }, 'hello'],
+      [{ Referer: own.replace(lab.name, 'evil') }, 'asked'],
+      [{ Referer: '' }, 'asked'],
+      [{ Referer: `http://${lab.host()}.evil.example/` }, 'asked'],
+      [{ Referer: 'not a URL' }, 'asked'],
+      [{ Referer: own, Origin: 'http://evil-80.localhost' }, 'refused'],
+    ]
+    for (const [headers, outcome] of rows) {
+      lab.heads.length = 0
+      const answer = await lab.send({ path: '/delete?all=1', ...withCookie(cookie, headers) })
+      const seen = answer.status === 404 ? 'refused' : lab.heads.length === 0 ? 'asked' : answer.body
+      expect(seen, JSON.stringify(headers)).toBe(outcome)
+    }
+    for (const method of ['POST', 'HEAD']) {
+      expect((await lab.send({ method, ...withCookie(cookie, { Referer: '' }) })).status).toBe(404)
+    }
+    const asked = await lab.send({ path: '/delete', ...withCookie(cookie, { Referer: '' }) })
+    expect(asked.headers).toMatchObject({ 'x-frame-options': 'DENY', 'referrer-policy': 'same-origin' })
+    expect(asked.headers['content-security-policy']).toContain("frame-ancestors 'none'")
+    // Our page goes on from here; a page of others cannot.
+    const to = '/.berth/open?path=%2Fdelete'
+    const gone = await lab.send({ path: to, ...withCookie(cookie, { Referer: own }) })
+    expect([gone.status, gone.headers.location]).toEqual([303, `http://${lab.host()}/delete`])
+    expect((await lab.send({ path: to, ...withCookie(cookie, { Referer: '' }) })).status).toBe(404)
+    const socket = lab.webSocket({ Cookie: cookie })
+    socket.on('error', () => {})
+    const [, refused] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
+    expect(refused.statusCode).toBe(404)
+    refused.resume()
+  })
+
+  test('works over plain HTTP with an application that hides where its requests come from (issue 31, 6)', async () => {
+    lab.serve = (_, response) => void response.writeHead(200, { 'Referrer-Policy': 'no-referrer' }).end()
+    const { headers } = await lab.send(withCookie(await lab.cookie()))
+    expect(headers['referrer-policy']).toBe('same-origin')
   })
 
   test('keeps a WebSocket open until its key is revoked', async () => {
@@ -272,4 +316,22 @@ test('the application cannot set our cookies, nor clear those of its neighbours'
   }
   const { headers } = await lab.send({}, PUBLIC)
   expect([headers['set-cookie'], headers['clear-site-data']]).toEqual([['app=1'], undefined])
+})
+
+test("the application cannot give orders to the operator's proxy (issue 31, 6)", async () => {
+  const orders = {
+    'X-Accel-Redirect': '/internal/secret',
+    'x-accel-buffering': 'yes',
+    'X-ACCEL-Expires': '9',
+    'X-Sendfile': '/etc/passwd',
+    'X-Sendfile-Type': 'X-Accel-Redirect',
+    'X-SENDFILE2': '/etc/passwd 0-',
+    'X-Lighttpd-Send-File': '/etc/passwd',
+    'X-Reproxy-URL': 'http://127.0.0.1:1/',
+    'X-LiteSpeed-Location': '/etc/passwd',
+  }
+  lab.serve = (_, response) => void response.writeHead(200, { ...orders, 'X-App': 'kept' }).end()
+  const { headers } = await lab.send({}, PUBLIC)
+  expect(headers).toMatchObject({ 'x-app': 'kept' })
+  for (const name of Object.keys(orders)) expect(headers).not.toHaveProperty(name.toLowerCase())
 })

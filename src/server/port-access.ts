@@ -5,7 +5,10 @@
  *
  * The cookie is signed for one port and names an API key, which is checked at every request. Applications of several
  * tenants share one domain, so `SameSite` does not keep one from using another's cookie: a cookie counts only on requests
- * from its own origin, and when somebody follows a link.
+ * from its own origin, and when somebody follows a link. Over TLS and on localhost browsers say which it is
+ * (`Sec-Fetch-Site`). Over plain HTTP they do not, and a page can hide where its requests come from, so there the cookie
+ * counts only with the port's own `Origin` or `Referer`. Someone who follows a link first gets a page of ours that goes on
+ * from there, and that no other page can show inside itself.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -37,6 +40,8 @@ export interface Visit {
 export interface PortAccess {
   /** Fails with `app_not_found` for everybody who may not know of the port. */
   admit(visit: Visit, route: PortRoute): Promise<Result<Visitor>>
+  /** Whether the visitor has the cookie, but may have been sent by a page of another origin: to be asked from our own page. */
+  isUnproven(visit: Visit, route: PortRoute): boolean
   /** For connections that stay open. A failed lookup does not end them. */
   mayStay(visitor: Visitor, route: PortRoute): Promise<boolean>
   /** The `Set-Cookie` value for a browser that has shown a code of this key. */
@@ -90,6 +95,13 @@ export function makePortAccess({ authenticator, vault, clock }: PortAccessOption
 
   return {
     admit,
+    isUnproven: (visit, route) => {
+      const { method, headers } = visit
+      const isSilent = headers['sec-fetch-site'] === undefined && headers.origin === undefined
+      const isPlain = headers.authorization === undefined || !isOwnAuthorization(headers.authorization)
+      if (method !== 'GET' || !isSilent || !isPlain || route.port.access === 'public') return false
+      return readCookie(visit, route) !== undefined && isFromElsewhere(visit)
+    },
     mayStay: async (visitor, route) => {
       if (route.port.access === 'public') return true
       if (visitor.kind === 'anyone') return false
@@ -113,7 +125,7 @@ function isValidToken(route: PortRoute, hash: Buffer, now: Instant): boolean {
   return token !== undefined && (token.expiresAt === null || token.expiresAt > now)
 }
 
-/** Whether a page of another origin sent the request. Browsers set these headers; no page can change them. */
+/** Whether a page of another origin may have sent the request. No page can change what these headers say about it. */
 function isFromElsewhere({ method, headers, host }: Visit): boolean {
   const isLink =
     (method === 'GET' || method === 'HEAD') &&
@@ -122,6 +134,7 @@ function isFromElsewhere({ method, headers, host }: Visit): boolean {
   if (isLink) return false
   const site = headers['sec-fetch-site']
   if (site !== undefined) return site !== 'same-origin' && site !== 'none'
-  // WebSockets, and browsers that do not send it.
-  return headers.origin !== undefined && !isOwnOrigin({ headers, host })
+  // WebSockets, plain HTTP, and browsers that do not send it. A page can leave the Referer out, but not choose another.
+  const origin = headers.origin ?? headers.referer
+  return !isOwnOrigin({ headers: { origin }, host })
 }

@@ -6,6 +6,8 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { contained } from '../base/contained.ts'
+import { BadHead, mendHead } from '../base/mended-head.ts'
 import { MuxClosed } from '../base/mux-closed.ts'
 import { fail, type Failure } from '../contract/result.ts'
 import { headersForClient, headersForWorkload, type Client } from './port-headers.ts'
@@ -19,7 +21,7 @@ const MAX_HEADER_BYTES = 65_536
 export interface Incoming {
   readonly request: IncomingMessage
   readonly client: Client
-  /** For an upgrade it is made when it is needed: a WebSocket has no response. */
+  /** Always the same. For an upgrade it is made when it is needed: a WebSocket has no response. */
   readonly response: () => ServerResponse
   readonly upgraded: { readonly socket: Socket; readonly head: Buffer } | undefined
 }
@@ -49,14 +51,18 @@ export class Exchange {
     const { request, upgraded, client } = incoming
     const { method = 'GET', rawHeaders } = request
     this.#upstream = http.request({
-      createConnection: () => ends.stream,
+      createConnection: () => mendHead(ends.stream, { mayUpgrade: upgraded !== undefined }),
       method,
       path: request.url,
       headers: headersForWorkload({ method, rawHeaders, isUpgrade: upgraded !== undefined }, client),
       maxHeaderSize: MAX_HEADER_BYTES,
     })
-    this.#upstream.on('error', (error) => this.cut(this.#whyNoAnswer(error)))
-    this.#upstream.once('response', (answer) => this.#respond(answer))
+    const end = (error: Error): void => this.cut(this.#whyNoAnswer(error))
+    this.#upstream.on('error', end)
+    this.#upstream.once(
+      'response',
+      contained(end, (answer) => this.#respond(answer)),
+    )
     const over = (): void => this.#over()
     if (upgraded === undefined) {
       incoming.response().once('close', over)
@@ -66,7 +72,10 @@ export class Exchange {
       this.#upstream.flushHeaders()
     } else {
       upgraded.socket.once('close', over)
-      this.#upstream.once('upgrade', (answer, stream, head) => this.#switch(answer, stream, head))
+      this.#upstream.once(
+        'upgrade',
+        contained(end, (answer, stream, head) => this.#switch(upgraded, answer, { stream, head })),
+      )
       this.#upstream.end()
     }
   }
@@ -102,7 +111,7 @@ export class Exchange {
     target.sendDate = false
     const message = /^[\x20-\x7e]+$/.test(statusMessage) ? statusMessage : undefined
     try {
-      target.writeHead(statusCode, message, headersForClient(answer.rawHeaders))
+      target.writeHead(statusCode, message, headersForClient(answer.rawHeaders, this.incoming.client.protocol))
     } catch {
       // Node reads heads that it refuses to write, such as one with the status 099.
       return this.cut(fail('port_speaks_no_http', { port: this.#ends.port }))
@@ -117,15 +126,18 @@ export class Exchange {
     answer.pipe(target)
   }
 
-  #switch(answer: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const { upgraded } = this.incoming
-    if (upgraded === undefined) return
+  #switch(
+    upgraded: NonNullable<Incoming['upgraded']>,
+    answer: IncomingMessage,
+    { stream, head }: { readonly stream: Duplex; readonly head: Buffer },
+  ): void {
+    const switched = upgradeHead(answer, this.incoming.client)
     this.isAnswered = true
     this.#ends.answered(101)
     const { socket } = upgraded
     socket.setNoDelay(true)
     socket.setKeepAlive(true, KEEP_ALIVE_MS)
-    socket.write(upgradeHead(answer))
+    socket.write(switched)
     if (head.length > 0) socket.write(head)
     if (upgraded.head.length > 0) stream.write(upgraded.head)
     socket.on('data', this.#touch)
@@ -141,7 +153,8 @@ export class Exchange {
   #whyNoAnswer(error: NodeJS.ErrnoException): Failure {
     const { port } = this.#ends
     if (error instanceof MuxClosed) return fail('host_not_connected', { retryAfterMs: 3_000 })
-    if (error.code?.startsWith('HPE_') === true) return fail('port_speaks_no_http', { port })
+    if (error instanceof BadHead || error.code?.startsWith('HPE_') === true)
+      return fail('port_speaks_no_http', { port })
     return fail('port_not_answering', { port })
   }
 }
@@ -167,8 +180,8 @@ export function readRest(request: IncomingMessage): void {
   request.once('close', () => clearTimeout(late))
 }
 
-function upgradeHead(answer: IncomingMessage): Buffer {
-  const headers = [...headersForClient(answer.rawHeaders), 'Connection', 'Upgrade', 'Upgrade', 'websocket']
+function upgradeHead(answer: IncomingMessage, { protocol }: Client): Buffer {
+  const headers = [...headersForClient(answer.rawHeaders, protocol), 'Connection', 'Upgrade', 'Upgrade', 'websocket']
   const lines = Array.from({ length: headers.length / 2 }, (_, at) => `${headers[2 * at]}: ${headers[2 * at + 1]}`)
   return Buffer.from(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`, 'latin1')
 }

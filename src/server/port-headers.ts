@@ -40,6 +40,11 @@ const notForWorkload = new Set([
 ])
 /** Applications share a domain: one must not clear the cookies of all. */
 const notForClient = new Set([...hopByHop, 'clear-site-data'])
+/**
+ * Orders to a proxy in front of us (nginx, Apache, lighttpd, Perlbal, LiteSpeed), such as to send a file of its own or to
+ * forward the request to another address. They are for the application's own proxy, which the operator's is not.
+ */
+const ordersToProxy = /^x-(accel-|sendfile|lighttpd-|reproxy-|litespeed-)/
 
 /** Names and values in turn, as in `rawHeaders`. */
 type RawHeaders = readonly string[]
@@ -81,13 +86,16 @@ export function headersForWorkload({ method, rawHeaders, isUpgrade }: RequestHea
 }
 
 /** For the client. A workload cannot change our cookies. */
-export function headersForClient(rawHeaders: RawHeaders): string[] {
+export function headersForClient(rawHeaders: RawHeaders, protocol: Client['protocol']): string[] {
   const left = new Set([...notForClient, ...namedByConnection(rawHeaders)])
   const headers: string[] = []
   for (const [name, value] of pairsOf(rawHeaders)) {
     const key = name.toLowerCase()
-    if (left.has(key) || (key === 'set-cookie' && ownCookies.has(cookieName(value)))) continue
-    headers.push(name, value)
+    if (left.has(key) || ordersToProxy.test(key) || (key === 'set-cookie' && ownCookies.has(cookieName(value))))
+      continue
+    // Over plain HTTP the Referer proves where a request comes from. This tells other origins as little.
+    const isHidden = key === 'referrer-policy' && protocol === 'http' && value.includes('no-referrer')
+    headers.push(name, isHidden ? 'same-origin' : value)
   }
   return headers
 }

@@ -7,7 +7,9 @@ import http from 'node:http'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import { notePortHealth } from '../app/port.ts'
+import { contained } from '../base/contained.ts'
 import { MINUTE_MS } from '../base/instant.ts'
+import { mendHead } from '../base/mended-head.ts'
 import { transact } from '../store/database.ts'
 import { listCheckedPorts, savePortHealth, type CheckedPort } from '../store/port.ts'
 import type { HostLinks } from './host-links.ts'
@@ -101,11 +103,17 @@ function answers(links: HostLinks, port: CheckedPort, signal: AbortSignal): Prom
     const late = setTimeout(() => over(false), ANSWER_MS)
     signal.addEventListener('abort', abort, { once: true })
     const request = http.request({
-      createConnection: () => stream,
+      createConnection: () => mendHead(stream),
       path: port.path,
       headers: { Host: `127.0.0.1:${port.port}`, 'User-Agent': 'berth-health-check', Connection: 'close' },
     })
-    request.once('response', ({ statusCode = 500 }) => over(statusCode < 400))
+    request.once(
+      'response',
+      contained(
+        () => over(false),
+        ({ statusCode = 500 }) => over(statusCode < 400),
+      ),
+    )
     request.on('error', () => over(links.get(port.hostId) === undefined ? undefined : false))
     request.end()
   })

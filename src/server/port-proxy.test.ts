@@ -171,6 +171,36 @@ describe('a request', () => {
     expect(lab.heads).toHaveLength(1)
   })
 
+  test('may have an answer whose header lines end in LF, in any pieces (issue 31, E)', async () => {
+    const answers = [
+      'HTTP/1.0 200 OK\nX-A: 1\nX-B: 2\n\nfirst\n\nsecond\r\n',
+      'HTTP/1.1 103 a\n\nHTTP/1.1 200 OK\nX-A: 1\r\nX-B: 2\n\nfirst\n\nsecond\r\n',
+    ]
+    for (const whole of answers) {
+      for (const size of [1, 7, whole.length]) {
+        lab.connect = (stream) => {
+          for (let at = 0; at < whole.length; at += size) stream.write(whole.slice(at, at + size))
+          stream.end()
+        }
+        const answer = await lab.send({}, PUBLIC)
+        expect([answer.status, answer.body]).toEqual([200, 'first\n\nsecond\r\n'])
+        expect(answer.headers).toMatchObject({ 'x-a': '1', 'x-b': '2' })
+      }
+    }
+  })
+
+  test.each([
+    ['a length and chunks', 'Content-Length: 5\nTransfer-Encoding: chunked\n'],
+    ['two lengths', 'Content-Length: 5\nContent-Length: 6\n'],
+    ['a length with a space before its colon', 'Content-Length : 5\n'],
+    ['a bare CR', 'X-A: b\rContent-Length: 5\n'],
+    ['a name that is none', 'X A: b\n'],
+  ])('with %s has no answer that could be taken for two (issue 31, E)', async (_, lines) => {
+    lab.connect = (stream) => void stream.end(`HTTP/1.1 200 OK\n${lines}\n5\nabcde\n0\n\n`)
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+  })
+
   test('cannot be split into two by its headers', async () => {
     lab.serve = (request, response) => void text(request).then((body) => response.end(`${request.method} ${body}`))
     const headers = { Connection: 'content-length', 'Content-Length': '40' }
@@ -230,6 +260,36 @@ describe('without an answer from the application', () => {
     lab.connect = (stream) => void stream.write('SSH-2.0-OpenSSH_9.2\r\n')
     const answer = await lab.send({}, PUBLIC)
     expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+  })
+
+  test.each(['000', '099'])('the status %s to a WebSocket ends that request alone (issue 31, 1)', async (status) => {
+    lab.connect = (stream) => {
+      stream.once('data', () => stream.end(`HTTP/1.1 ${status} x\r\nContent-Length: 0\r\n\r\n`))
+    }
+    const socket = lab.webSocket({}, PUBLIC)
+    socket.on('error', () => {})
+    const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
+    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_speaks_no_http'])
+    await waitFor('its place to be free', () => lab.agent.mux.streams === 0)
+  })
+
+  test.each([
+    ['HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n', 'with its protocol'],
+    ['HTTP/1.1 101 Switching Protocols\r\n\r\n', 'without one'],
+    ['HTTP/1.1 100 Continue\r\n\r\n'.repeat(20), 'that never comes'],
+  ])('a change of protocol nobody asked for is told at once, and its place is free (issue 31, 1)', async (head) => {
+    lab.connect = (stream) => void stream.write(head)
+    const answer = await lab.send({}, PUBLIC)
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+    await waitFor('its place to be free', () => lab.agent.mux.streams === 0)
+  })
+
+  test('a 101 that names no protocol does not keep a WebSocket waiting (issue 31, 1)', async () => {
+    lab.connect = (stream) => void stream.once('data', () => stream.write('HTTP/1.1 101 Switching Protocols\r\n\r\n'))
+    const socket = lab.webSocket({}, PUBLIC)
+    socket.on('error', () => {})
+    const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
+    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_speaks_no_http'])
   })
 
   // Node's client accepts them, and its server refuses to write them.

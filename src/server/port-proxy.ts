@@ -23,7 +23,7 @@ import type { HostLink, HostLinks } from './host-links.ts'
 import { makePortAccess, type PortAccess, type Visitor } from './port-access.ts'
 import { readPortHost, type PortDomain, type PortName } from './port-domain.ts'
 import { Exchange, readRest, responseOn, type Incoming } from './port-exchange.ts'
-import { sendPortFailure } from './port-page.ts'
+import { sendPortContinuation, sendPortFailure } from './port-page.ts'
 import { makePortRoutes, type PortRoutes } from './port-routes.ts'
 import type { PortShares } from './port-share.ts'
 import type { RateLimiter } from './rate-limit.ts'
@@ -81,7 +81,11 @@ export function openPortProxy(options: PortProxyOptions): PortProxy {
   const proxy = new Ports(options)
   return {
     answer: (request, response) => proxy.take(request, () => response, undefined),
-    take: (request, socket, head) => proxy.take(request, () => responseOn(request, socket), { socket, head }),
+    take: (request, socket, head) => {
+      // A socket takes one response, and an answer that cannot be written is followed by ours on the same one.
+      let response: ServerResponse | undefined
+      return proxy.take(request, () => (response ??= responseOn(request, socket)), { socket, head })
+    },
     isForwarding: (socket) => proxy.isForwarding(socket),
     forget: (rentalId) => proxy.forget(rentalId),
     close: () => proxy.close(),
@@ -147,6 +151,10 @@ class Ports {
     const route = name === undefined ? undefined : await this.#routes.find(name)
     if (route === undefined) return this.#refuse(visit, fail('app_not_found'))
     if (path.startsWith(OWN_PATHS)) return this.#open(visit, route)
+    const { method = 'GET', headers } = request
+    if (visit.upgraded === undefined && this.#access.isUnproven({ ...visit.client, method, headers }, route)) {
+      return this.#count(sendPortContinuation(visit.response()))
+    }
     const admitted = await this.#admit(visit, route)
     if (!admitted.ok) return this.#refuse(visit, admitted)
     if (!request.socket.destroyed) this.#forward(visit, admitted.value)
@@ -213,17 +221,23 @@ class Ports {
       release()
       return this.#refuse(visit, fail('too_many_port_connections', { retryAfterMs: 1_000 }))
     }
-    const exchange = new Exchange(visit, {
-      port,
-      stream,
-      refuse: (failure) => this.#refuse(visit, failure),
-      answered: this.#count,
-      closed: () => {
-        release()
-        this.#exchanges.delete(exchange)
-      },
-    })
-    this.#exchanges.set(exchange, admitted)
+    try {
+      const exchange = new Exchange(visit, {
+        port,
+        stream,
+        refuse: (failure) => this.#refuse(visit, failure),
+        answered: this.#count,
+        closed: () => {
+          release()
+          this.#exchanges.delete(exchange)
+        },
+      })
+      this.#exchanges.set(exchange, admitted)
+    } catch (error) {
+      release()
+      stream.destroy()
+      throw error
+    }
   }
 
   #refuse(visit: Visit, failure: Failure): void {

@@ -299,7 +299,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     const opened = await askWebApp(server.url, link)
     expect([opened.status, opened.headers.location]).toEqual([303, `${url}/lab`])
     const cookie = String(opened.headers['set-cookie']).split(';')[0] ?? ''
-    const page = await askWebApp(server.url, `${url}/lab?a=b`, { Cookie: `${cookie}; own=1` })
+    const page = await askWebApp(server.url, `${url}/lab?a=b`, { Cookie: `${cookie}; own=1`, Referer: url })
     expect([page.status, page.body.split('\n')[0]]).toEqual([200, 'GET /lab?a=b HTTP/1.1'])
     expect(page.body).toContain(`Host: ${name}-${PORT}.${APPS_DOMAIN}\n`)
     expect(page.body).toContain('Cookie: own=1\n')
