@@ -270,6 +270,13 @@ export interface VolumeSpec {
 /** `refused`: it keeps its size. */
 export type GrowOutcome = { readonly kind: 'grown' } | { readonly kind: 'refused'; readonly message: string }
 
+/** A create that took longer than one call, because the engine still copies data. It is not a failure: ask again. */
+export class CopyInProgress extends Error {
+  constructor() {
+    super('The data is being copied.')
+  }
+}
+
 /** `refused`: nothing of the volume is left. */
 export type VolumeOutcome =
   | { readonly kind: 'created'; readonly externalId: string; readonly vip: string }

@@ -22,6 +22,8 @@ const packages: Readonly<Record<string, string>> = {
   'dpkg-deb': 'dpkg',
   dropbear: 'dropbear-bin',
   du: 'coreutils',
+  fallocate: 'util-linux',
+  filefrag: 'e2fsprogs',
   dropbearkey: 'dropbear-bin',
   genisoimage: 'genisoimage',
   ip: 'iproute2',

@@ -12,8 +12,12 @@ export interface VolumeKeeperOptions {
 }
 
 interface Copy {
+  readonly control: AbortController
   isRunning: boolean
+  /** Of the last attempt that failed. It is reported until a copy succeeds. */
   error: unknown
+  /** A pass has reported the error, so the next one tries again. */
+  isReported: boolean
 }
 
 export class VolumeKeeper {
@@ -46,6 +50,7 @@ export class VolumeKeeper {
       }
     }
     this.#faults = faults
+    for (const [id, { control }] of this.#copies) if (!wanted.some((one) => one.id === id)) control.abort()
     return {
       volumes: [...there.keys()],
       volumeSizes: [...there.values()],
@@ -62,9 +67,13 @@ export class VolumeKeeper {
     const { volumes } = this.#options
     const { id, sizeGb } = volume
     if (volume.want === 'gone') {
-      // A copy in progress would appear later.
-      if (this.#copies.get(id)?.isRunning === true) return found ?? { id, sizeGb, usedGb: null }
-      if (found !== undefined) await volumes.destroy(id, signal)
+      const copy = this.#copies.get(id)
+      copy?.control.abort()
+      // It is listed until nothing writes to it any more.
+      if (copy?.isRunning === true) return found ?? { id, sizeGb, usedGb: null }
+      this.#copies.delete(id)
+      // A volume that is not listed may have left a part of a copy that the end of the agent interrupted.
+      await volumes.destroy(id, signal)
       return undefined
     }
     if (found === undefined) {
@@ -79,23 +88,30 @@ export class VolumeKeeper {
     return { ...found, sizeGb }
   }
 
-  /** In the background, because it takes long. Throws the error of the last attempt, once. */
+  /** Copies in the background, because it takes long. Throws the error of the last attempt. */
   #copy(volume: WantedVolume, signal: AbortSignal): undefined {
     const last = this.#copies.get(volume.id)
-    if (last?.isRunning === true) return undefined
-    this.#copies.delete(volume.id)
+    if (last === undefined || (!last.isRunning && last.isReported)) this.#startCopy(volume, last?.error, signal)
+    else last.isReported = true
     if (last?.error !== undefined) throw last.error
-    const copy: Copy = { isRunning: true, error: undefined }
+    return undefined
+  }
+
+  #startCopy(volume: WantedVolume, error: unknown, signal: AbortSignal): void {
+    const copy: Copy = { control: new AbortController(), isRunning: true, error, isReported: false }
     this.#copies.set(volume.id, copy)
     void this.#options.volumes
-      .create(volume, signal)
-      .catch((error: unknown) => {
-        copy.error = error
-      })
+      .create(volume, AbortSignal.any([signal, copy.control.signal]))
+      .then(
+        () => void this.#copies.delete(volume.id),
+        (failure: unknown) => {
+          if (copy.control.signal.aborted) this.#copies.delete(volume.id)
+          else Object.assign(copy, { error: failure, isReported: false })
+        },
+      )
       .finally(() => {
         copy.isRunning = false
         this.#options.changed(signal)
       })
-    return undefined
   }
 }

@@ -6,7 +6,7 @@ import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
-import type { VolumeEngine, VolumeOutcome, VolumeSpec } from '../engines/driver.ts'
+import { CopyInProgress, type VolumeEngine, type VolumeOutcome, type VolumeSpec } from '../engines/driver.ts'
 import { transact, type Db, type Tx } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
 import { placeHold } from '../store/ledger.ts'
@@ -35,8 +35,8 @@ const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
 /** After this many failed attempts the volume fails for good. */
 const MAX_CREATE_ATTEMPTS = 8
-/** A copy takes longer than one call. */
-const MAX_COPY_ATTEMPTS = 500
+/** How soon a copy in progress is looked at again. */
+const COPY_POLL_MS = 2_000
 
 export function reconcileVolumes(app: App): Reconciler {
   return {
@@ -60,7 +60,7 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   if (driver?.volumes === undefined) return postpone(app.database.db, volume, token, retryAt)
   const call = { engine: driver.volumes, signal: callSignal(signal, driver.callTimeoutMs), token }
   const outcome = await attempt(app, volumeTask('volumes', volume), signal, async () => {
-    if (volume.state === 'creating') return create(app, volume, call)
+    if (volume.state === 'creating') return createOrWait(app, volume, call)
     if (volume.state === 'deleting') return remove(app, volume, call)
     if (volume.state === 'active') return grow(app, volume, call)
     await resumeOrDelete(app, volume, token)
@@ -68,8 +68,8 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   })
   if (outcome !== 'failed') return
   await transact(app.database, async (tx) => {
-    const most = volume.copy_of === null ? MAX_CREATE_ATTEMPTS : MAX_COPY_ATTEMPTS
-    if (volume.state === 'creating' && volume.attempts >= most) await giveUp(tx, volume, 'engine_failure')
+    const hasFailedOften = volume.attempts >= MAX_CREATE_ATTEMPTS
+    if (volume.state === 'creating' && hasFailedOften) await giveUp(tx, volume, 'engine_failure')
     else await postpone(tx.db, volume, token, retryAt)
   })
 }
@@ -82,6 +82,19 @@ interface Call {
   readonly engine: VolumeEngine
   readonly signal: AbortSignal
   readonly token: string
+}
+
+/** The time of a copy does not count as a failed attempt. */
+async function createOrWait(app: App, volume: Volume, call: Call): Promise<Progress> {
+  try {
+    return await create(app, volume, call)
+  } catch (error) {
+    if (!(error instanceof CopyInProgress)) throw error
+    const soon = toDate(addMs(app.clock.now(), COPY_POLL_MS))
+    const change = { due_at: soon, attempts: volume.attempts - 1 }
+    await releaseLease(app.database.db, 'volume', volume, call.token, change)
+    return 'waiting'
+  }
 }
 
 /** As with rentals: after a create call with an unknown outcome, the tag is looked up. */

@@ -25,7 +25,7 @@ export function whyNoVolumes(): string | undefined {
   if (process.getuid?.() !== 0) return 'the agent does not run as root'
   if (!existsSync('/dev/loop-control')) return 'the kernel has no loop devices'
   try {
-    for (const program of ['mke2fs', 'mount', 'losetup']) findProgram(program)
+    for (const program of ['mke2fs', 'filefrag', 'mount', 'losetup']) findProgram(program)
     return undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)

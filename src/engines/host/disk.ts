@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../base/instant.ts'
 import { isSilent } from '../../domain/host.ts'
-import type { EngineVolume, Near, VolumeEngine, VolumeOutcome } from '../driver.ts'
+import { CopyInProgress, type EngineVolume, type Near, type VolumeEngine, type VolumeOutcome } from '../driver.ts'
 import { pollUntil } from './until.ts'
 import { lastMessageOf, type HostWorld, type KnownHost, type KnownVolume } from './world.ts'
 
@@ -60,6 +60,10 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
         const volume = await world.findVolume(id)
         if (volume !== undefined && volume.failure !== null) throw new Error(`Host ${hostId}: ${volume.failure}`)
         return volume?.present === true
+      }).catch(async (error: unknown) => {
+        // The host ends a copy that makes no progress, and reports that.
+        const isCopying = copyOf !== undefined && signal.aborted && (await isConnected(world, hostId, options))
+        throw isCopying ? new CopyInProgress() : error
       })
       return { kind: 'created', externalId: id, vip }
     },
@@ -117,6 +121,11 @@ export function diskEngine(world: HostWorld, options: DiskOptions): VolumeEngine
       )
     },
   }
+}
+
+async function isConnected(world: HostWorld, hostId: string, { clock }: DiskOptions): Promise<boolean> {
+  const host = (await world.listHosts('host')).find(({ id }) => id === hostId)
+  return host !== undefined && !isSilent(host.seenAt, clock.now())
 }
 
 /** A volume being destroyed is listed until it is gone. */

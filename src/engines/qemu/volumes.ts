@@ -9,6 +9,7 @@ import path from 'node:path'
 import type { Disk, FoundVolume, WantedVolume } from '../../contract/agent.ts'
 import { within } from '../../base/within.ts'
 import type { RuntimeVolumes } from '../runtime.ts'
+import { copyExtents } from '../storage/extent-copy.ts'
 import { DISK_BUS } from './command-line.ts'
 import { isPlainName, isThere, makeFolder, unlessGone } from './machine-files.ts'
 import { queryDevices } from './monitor-query.ts'
@@ -17,8 +18,6 @@ import type { Monitor } from './monitor.ts'
 import { runProgram } from '../run-program.ts'
 
 const IMAGE_MS = 60_000
-/** The data of a whole volume. */
-const COPY_MS = 3_600_000
 /** Of the size in the header of a qcow2 file. */
 const HEADER_SIZE_AT = 24
 const BYTES_PER_GB = 2 ** 30
@@ -44,21 +43,16 @@ export function qemuVolumes(
       const file = volumeFile(folder, volume.id)
       if (await isThere(file)) return
       await makeFolder(folder)
-      const size = `${volume.sizeGb}G`
-      const options = volume.reserved ? ['-o', 'preallocation=falloc'] : []
-      const formats = ['-f', 'qcow2', '-O', 'qcow2']
-      const args =
-        volume.copyOf === undefined
-          ? ['create', '-q', '-f', 'qcow2', ...options, `${file}.new`, size]
-          : ['convert', '-q', ...formats, ...options, volumeFile(folder, volume.copyOf), `${file}.new`]
-      const timeoutMs = volume.copyOf === undefined ? IMAGE_MS : COPY_MS
+      const partial = partialFile(folder, volume.id)
+      await fs.rm(partial, { force: true })
       try {
-        await runProgram('qemu-img', args, { signal, timeoutMs })
-        await fs.chmod(`${file}.new`, 0o600)
-        await fs.rename(`${file}.new`, file)
+        if (volume.copyOf === undefined) await makeImage(partial, volume, signal)
+        else await copyImage(volumeFile(folder, volume.copyOf), partial, volume, signal)
+        await fs.chmod(partial, 0o600)
+        await fs.rename(partial, file)
       } catch (error) {
         // A partial file may have filled the disk.
-        await fs.rm(`${file}.new`, { force: true })
+        await fs.rm(partial, { force: true })
         throw error
       }
     },
@@ -73,17 +67,38 @@ export function qemuVolumes(
     },
     destroy: async (id: string, signal: AbortSignal) => {
       const file = volumeFile(folder, id)
+      await fs.rm(partialFile(folder, id), { force: true })
       if (!(await isThere(file))) return
-      // Fails while a machine holds the lock.
-      await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
-        (error: unknown) => {
-          const isLocked = error instanceof Error && error.message.includes('lock')
-          throw isLocked ? new Error(`The volume ${id} is in use`) : error
-        },
-      )
+      await assertUnused(file, signal)
       await fs.rm(file, { force: true })
     },
   }
+}
+
+async function makeImage(file: string, { sizeGb, reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
+  const options = reserved ? ['-o', 'preallocation=falloc'] : []
+  await runProgram('qemu-img', ['create', '-q', '-f', 'qcow2', ...options, file, `${sizeGb}G`], {
+    signal,
+    timeoutMs: IMAGE_MS,
+  })
+}
+
+/** As a file: qemu-img reads all blocks of an image whose blocks are reserved. */
+async function copyImage(from: string, to: string, { reserved }: WantedVolume, signal: AbortSignal): Promise<void> {
+  await assertUnused(from, signal)
+  await copyExtents(from, to, { signal })
+  const { size } = await fs.stat(to)
+  if (reserved) await runProgram('fallocate', ['-l', String(size), to], { signal, timeoutMs: IMAGE_MS })
+}
+
+/** Throws while a machine holds the lock. */
+async function assertUnused(file: string, signal: AbortSignal): Promise<void> {
+  await runProgram('qemu-img', ['info', '-f', 'qcow2', file], { signal, timeoutMs: IMAGE_MS }).catch(
+    (error: unknown) => {
+      const isLocked = error instanceof Error && error.message.includes('lock')
+      throw isLocked ? new Error(`The volume ${path.basename(file, ENDING)} is in use`) : error
+    },
+  )
 }
 
 /** QEMU stores the size in the header of the file. Blocks that were reserved for it do not count as used. */
@@ -218,6 +233,10 @@ async function removeNode(monitor: Monitor, node: string): Promise<void> {
 function volumeFile(folder: string, id: string): string {
   if (!isPlainName(id)) throw new Error(`${JSON.stringify(id)} is not a valid file name`)
   return path.join(folder, `${id}${ENDING}`)
+}
+
+function partialFile(folder: string, id: string): string {
+  return `${volumeFile(folder, id)}.new`
 }
 
 function modelOf(label: string): string {

@@ -14,16 +14,11 @@ export const systemEnv = {
 
 const execute = promisify(execFile)
 
-export async function runCommand(
-  command: string,
-  args: readonly string[],
-  signal?: AbortSignal,
-  timeoutMs = TIMEOUT_MS,
-): Promise<string> {
+export async function runCommand(command: string, args: readonly string[], signal?: AbortSignal): Promise<string> {
   try {
     const { stdout } = await execute(command, [...args], {
       env: systemEnv,
-      timeout: timeoutMs,
+      timeout: TIMEOUT_MS,
       killSignal: 'SIGKILL',
       maxBuffer: MAX_OUTPUT_BYTES,
       ...(signal === undefined ? {} : { signal }),

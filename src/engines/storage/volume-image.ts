@@ -7,13 +7,12 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { FoundVolume } from '../../contract/agent.ts'
 import { runCommand } from './command.ts'
+import { copyExtents } from './extent-copy.ts'
 import { removeDurably, syncFolder } from '../durable-file.ts'
 
 const BYTES_PER_GB = 2 ** 30
 const STAT_BLOCK_BYTES = 512
 const ENDING = '.img'
-/** The data of a whole volume. */
-const COPY_MS = 3_600_000
 const SUPERBLOCK_AT = 1_024
 const SUPERBLOCK_BYTES = 1_024
 const EXT4_MAGIC = 0xef53
@@ -157,10 +156,11 @@ export async function openVolumeImages(folder: string): Promise<VolumeImages> {
     async copy(from, to, { isReserved, signal }) {
       const fresh = `${fileOf(to)}.new`
       try {
-        await runCommand('cp', ['--reflink=auto', '--sparse=always', fileOf(from), fresh], signal, COPY_MS)
+        await fs.rm(fresh, { force: true })
+        await copyExtents(fileOf(from), fresh, { signal })
         const { size } = await fs.stat(fresh)
         if (isReserved) await runCommand('fallocate', ['-l', String(size), fresh], signal)
-        await runCommand('sync', [fresh], signal, COPY_MS)
+        await runCommand('sync', [fresh], signal)
         await fs.rename(fresh, fileOf(to))
         await syncFolder(files)
       } catch (error) {
