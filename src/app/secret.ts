@@ -5,6 +5,7 @@ import { fail, failField, ok, type Result } from '../contract/result.ts'
 import { idOfTag } from '../domain/rental.ts'
 import { isOfRegistry } from '../domain/registry.ts'
 import { secretsIn, withSecrets } from '../domain/workload.ts'
+import { weightsOwner } from '../domain/weights-set.ts'
 import { lockAccount } from '../store/account.ts'
 import type { Tx } from '../store/database.ts'
 import * as store from '../store/secret.ts'
@@ -55,7 +56,7 @@ export async function deleteRegistryCredential(tx: Tx, actor: Actor, id: string)
   return rentalIds.length === 0 ? ok(id) : fail('registry_credential_in_use', { rentalIds })
 }
 
-/** The desired state of a host, with values in place of references. Never stored or logged. */
+/** The desired state of a host, with values in place of references, and the owners of weights. Never stored or logged. */
 export async function resolveSecrets(
   app: Pick<App, 'database' | 'vault' | 'installationId'>,
   desired: Desired,
@@ -95,8 +96,11 @@ function fillIn(
   const values = new Map(own.map((one) => [one.name, vault.open(one.sealed)]))
   const resolve = (text: string): string => (secretsIn(text).length === 0 ? text : withSecrets(text, values))
   const login = found.logins.find((one) => one.rental_id === rentalId && isOfRegistry(one.image ?? '', one.server))
+  const owner = found.owners.find((one) => one.rental_id === rentalId)?.account_id
+  const { weights } = program
   return {
     ...program,
+    ...(weights === undefined || owner === undefined ? {} : { weights: { ...weights, owner: weightsOwner(owner) } }),
     env: Object.fromEntries(Object.entries(program.env).map(([name, value]) => [name, resolve(value)])),
     files: program.files.map((file) => ({ ...file, content: resolve(file.content) })),
     onStart: program.onStart === null ? null : resolve(program.onStart),

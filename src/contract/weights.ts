@@ -1,6 +1,7 @@
 /**
  * The weights of a model: files that a host downloads once and mounts read-only into every machine that uses them. Each
- * has a digest, so hosts share them between deployments and never mount a file that is not the expected one.
+ * has a digest, so a host never mounts a file that is not the expected one. Whoever knows a digest may still lack the
+ * right to the file: machines of one account share a download, and another account downloads from its own source.
  */
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
@@ -48,6 +49,11 @@ export type Weights = z.output<typeof weights>
 /** What a host gets: it asks its server where each file is. */
 export const hostWeights = z.object({
   mountPath,
+  /** Stands for the account: only its own machines share a download. Absent: one machine alone. */
+  owner: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,100}$/)
+    .optional(),
   files: z
     .array(z.object({ path: filePath, bytes: z.int().min(0), sha256 }))
     .min(1)

@@ -4,6 +4,11 @@ import type { HostWeights } from '../contract/weights.ts'
 
 const ID_CHARS = 32
 
+/** Stands for an account on hosts, which do not learn its id. */
+export function weightsOwner(accountId: string): string {
+  return sha256(`owner of weights ${accountId}`).toString('hex').slice(0, ID_CHARS)
+}
+
 export function weightsSetId({ files }: Pick<HostWeights, 'files'>): string {
   const all = files.map(({ path, sha256: digest }) => `${path} ${digest}`).toSorted()
   return sha256(all.join('\n')).toString('hex').slice(0, ID_CHARS)

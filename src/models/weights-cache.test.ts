@@ -8,9 +8,8 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../test/harness/wait.ts'
 import { systemClock } from '../base/instant.ts'
-import type { HostWeights } from '../contract/weights.ts'
 import { makeHostFiles, type HostFilesOptions } from './host-files.ts'
-import { makeWeightsCache, type EnsureWeights, type WeightsCache } from './weights-cache.ts'
+import { makeWeightsCache, type EnsureWeights, type OwnedWeights, type WeightsCache } from './weights-cache.ts'
 
 const forever = new AbortController().signal
 const limits = { stallMs: 150, retryMs: 1, maxRetryMs: 5 }
@@ -61,19 +60,19 @@ function openCache(budgetKb: number, more: Partial<HostFilesOptions> = {}): Weig
 }
 
 /** A model of one file; the seed makes it another. */
-function weightsOf(seed: string, kb = 10): HostWeights {
+function weightsOf(seed: string, kb = 10): OwnedWeights {
   const body = Buffer.alloc(kb * KB, seed)
   const sha256 = createHash('sha256').update(body).digest('hex')
   bodies.set(sha256, body)
-  return { mountPath: '/models', files: [{ path: 'deep/model.bin', bytes: body.length, sha256 }] }
+  return { owner: 'ada', mountPath: '/models', files: [{ path: 'deep/model.bin', bytes: body.length, sha256 }] }
 }
 
-async function hold(cache: WeightsCache, weights: HostWeights, more: Partial<EnsureWeights> = {}) {
+async function hold(cache: WeightsCache, weights: OwnedWeights, more: Partial<EnsureWeights> = {}) {
   const options = { inUse: async () => [], progress: () => {}, signal: forever, ...more }
   return cache.hold('workload-1', weights, options, async () => {})
 }
 
-async function isThere(cache: WeightsCache, weights: HostWeights): Promise<boolean> {
+async function isThere(cache: WeightsCache, weights: OwnedWeights): Promise<boolean> {
   return fs.stat(cache.folderOf(weights)).then(
     () => true,
     () => false,
@@ -103,6 +102,7 @@ describe('weights on a host', () => {
     const [base, adapter] = [weightsOf('b'), weightsOf('c', 1)]
     await hold(cache, base)
     const both = {
+      ...base,
       mountPath: '/m',
       files: [...base.files, ...adapter.files.map((one) => ({ ...one, path: 'adapter.bin' }))],
     }
@@ -110,13 +110,41 @@ describe('weights on a host', () => {
     expect(asked).toHaveLength(2)
   })
 
+  test('of one account are no proof for another: it gets them from its own source or not at all (issue 31, 4)', async () => {
+    const cache = openCache(100)
+    const weights = weightsOf('p')
+    const [file] = weights.files
+    await hold(cache, weights)
+    const stranger = { ...weights, owner: 'eve' }
+    answers.set(file?.sha256 ?? '', (response) => void response.writeHead(404).end())
+    expect((await hold(cache, stranger)).ok).toBe(false)
+    expect(await isThere(cache, stranger)).toBe(false)
+    // Also while the download of the other is under way, and with an unfinished one on the disk.
+    const next = weightsOf('q')
+    const digest = next.files[0]?.sha256 ?? ''
+    const stop = new AbortController()
+    const reached = new Set<number>()
+    answers.set(digest, (response, body) => void sendFrom(response, body, 0).write(body.subarray(0, 9_000)))
+    const first = hold(cache, next, { signal: stop.signal, progress: (done) => reached.add(done) })
+    await waitFor('the first part', () => reached.has(9_000))
+    answers.set(digest, (response) => void response.writeHead(404).end())
+    expect((await hold(cache, { ...next, owner: 'eve' })).ok).toBe(false)
+    expect(asked.at(-1)?.range).toBeUndefined()
+    stop.abort()
+    await first
+    // With a source of its own it has its own copy.
+    expect((await hold(cache, stranger)).ok).toBe(true)
+    expect(cache.folderOf(stranger)).not.toBe(cache.folderOf(weights))
+    expect(await isThere(cache, weights)).toBe(true)
+  })
+
   test('make room by least recent use, never those of a machine', async () => {
     const cache = openCache(35)
     const [first, second, third, next] = ['d', 'e', 'f', 'g'].map((seed) => weightsOf(seed)) as [
-      HostWeights,
-      HostWeights,
-      HostWeights,
-      HostWeights,
+      OwnedWeights,
+      OwnedWeights,
+      OwnedWeights,
+      OwnedWeights,
     ]
     for (const one of [first, second, third]) await hold(cache, one)
     const old = new Date(0)

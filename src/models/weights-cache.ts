@@ -1,11 +1,11 @@
 /**
- * Weights of models on a host. Files are kept once, by digest; each set of files is a folder of hard links that machines
- * mount read-only. When the budget is used up, the sets that were not used for the longest time are removed, never one
+ * Weights of models on a host. Files are kept once per owner, by digest; each set of files is a folder of hard links that
+ * machines mount read-only. Owners share nothing: a digest is no proof that its file may be had from the source. When the budget is used up, the sets that were not used for the longest time are removed, never one
  * that a machine has. A download that was interrupted is resumed, also by another machine or after a restart.
  *
- *   store/<sha256>            a complete, verified file
- *   store/<sha256>.part       an unfinished download
- *   sets/<set id>/<path>      links to the files
+ *   store/<owner>-<sha256>         a complete, verified file
+ *   store/<owner>-<sha256>.part    an unfinished download
+ *   sets/<owner>-<set id>/<path>   links to the files
  */
 import { once } from 'node:events'
 import fs from 'node:fs/promises'
@@ -34,23 +34,26 @@ export interface EnsureWeights {
   readonly signal: AbortSignal
 }
 
+export type OwnedWeights = HostWeights & { readonly owner: string }
+
 export interface WeightsCache {
   /** Downloads what is missing, then runs `work`; meanwhile the set is in use. */
   hold(
     workloadId: string,
-    weights: HostWeights,
+    weights: OwnedWeights,
     options: EnsureWeights,
     work: () => Promise<void>,
   ): Promise<Result<void>>
-  folderOf(weights: HostWeights): string
-  idOf(weights: HostWeights): string
+  folderOf(weights: OwnedWeights): string
+  idOf(weights: OwnedWeights): string
   /** Unfinished downloads included. */
   usedBytes(): Promise<number>
 }
 
 const READ_ONLY = 0o444
 const READ_AND_ENTER = 0o755
-type File = HostWeights['files'][number]
+/** One of the set, with the name under which the store has it. */
+type File = HostWeights['files'][number] & { readonly key: string }
 
 export function makeWeightsCache(options: WeightsCacheOptions): WeightsCache {
   return new DiskWeightsCache(options)
@@ -76,11 +79,11 @@ class DiskWeightsCache implements WeightsCache {
     this.#budget = makeDiskBudget({ ...options, dir: this.#store, limitBytes: options.budgetBytes })
   }
 
-  idOf(weights: HostWeights): string {
-    return weightsSetId(weights)
+  idOf(weights: OwnedWeights): string {
+    return `${weights.owner}-${weightsSetId(weights)}`
   }
 
-  folderOf(weights: HostWeights): string {
+  folderOf(weights: OwnedWeights): string {
     return path.join(this.#sets, this.idOf(weights))
   }
 
@@ -90,14 +93,14 @@ class DiskWeightsCache implements WeightsCache {
 
   async hold(
     workloadId: string,
-    weights: HostWeights,
+    weights: OwnedWeights,
     options: EnsureWeights,
     work: () => Promise<void>,
   ): Promise<Result<void>> {
     const id = this.idOf(weights)
-    const digests = [...new Set(weights.files.map(({ sha256 }) => sha256))]
+    const keys = [...new Set(filesOf(weights).map(({ key }) => key))]
     count(this.#held, id, 1)
-    for (const digest of digests) count(this.#wanted, digest, 1)
+    for (const key of keys) count(this.#wanted, key, 1)
     try {
       const there = await this.#ensure(workloadId, weights, options)
       if (!there.ok) return there
@@ -105,16 +108,16 @@ class DiskWeightsCache implements WeightsCache {
       return there
     } finally {
       count(this.#held, id, -1)
-      for (const digest of digests) count(this.#wanted, digest, -1)
+      for (const key of keys) count(this.#wanted, key, -1)
     }
   }
 
-  async #ensure(workloadId: string, weights: HostWeights, options: EnsureWeights): Promise<Result<void>> {
+  async #ensure(workloadId: string, weights: OwnedWeights, options: EnsureWeights): Promise<Result<void>> {
     for (const dir of [this.#store, this.#sets]) await fs.mkdir(dir, { recursive: true, mode: 0o700 })
     const folder = this.folderOf(weights)
     // A set appears with all of its files.
     if (!(await exists(folder))) {
-      const missing = await this.#missing(weights.files)
+      const missing = await this.#missing(filesOf(weights))
       const fetched = missing.length === 0 ? ok(undefined) : await this.#fetchAll(workloadId, weights, missing, options)
       if (!fetched.ok) return fetched
       await this.#inTurn(async () => ((await exists(folder)) ? undefined : this.#link(weights)))
@@ -126,13 +129,13 @@ class DiskWeightsCache implements WeightsCache {
   /** One entry per digest. */
   async #missing(files: readonly File[]): Promise<File[]> {
     const missing = new Map<string, File>()
-    for (const file of files) if (!(await exists(this.#at(file)))) missing.set(file.sha256, file)
+    for (const file of files) if (!(await exists(this.#at(file)))) missing.set(file.key, file)
     return [...missing.values()]
   }
 
   async #fetchAll(
     workloadId: string,
-    weights: HostWeights,
+    weights: OwnedWeights,
     missing: readonly File[],
     options: EnsureWeights,
   ): Promise<Result<void>> {
@@ -155,20 +158,20 @@ class DiskWeightsCache implements WeightsCache {
     file: File,
     options: EnsureWeights & { readonly report: (bytes: number) => void },
   ): Promise<Result<void>> {
-    for (let busy = this.#downloads.get(file.sha256); busy !== undefined; busy = this.#downloads.get(file.sha256)) {
+    for (let busy = this.#downloads.get(file.key); busy !== undefined; busy = this.#downloads.get(file.key)) {
       await untilAborted(busy, options.signal)
       options.signal.throwIfAborted()
     }
     // Nothing is waited for until it is noted: two machines that ask at once would both download the file.
     const download = this.#download(workloadId, file, options)
     this.#downloads.set(
-      file.sha256,
+      file.key,
       download.catch(() => {}),
     )
     try {
       return await download
     } finally {
-      this.#downloads.delete(file.sha256)
+      this.#downloads.delete(file.key)
     }
   }
 
@@ -234,17 +237,17 @@ class DiskWeightsCache implements WeightsCache {
   async #sweep(): Promise<void> {
     for (const name of await fs.readdir(this.#store)) {
       const place = path.join(this.#store, name)
-      const [digest = ''] = name.split('.')
+      const [key = ''] = name.split('.')
       const { nlink } = await fs.stat(place).catch(unlessGone({ nlink: 2 }))
-      if (nlink === 1 && !this.#wanted.has(digest)) await fs.rm(place, { force: true })
+      if (nlink === 1 && !this.#wanted.has(key)) await fs.rm(place, { force: true })
     }
   }
 
   /** Complete or absent: a machine never mounts half of a set. */
-  async #link(weights: HostWeights): Promise<void> {
+  async #link(weights: OwnedWeights): Promise<void> {
     const fresh = path.join(this.#sets, `.new-${this.idOf(weights)}`)
     await fs.rm(fresh, { recursive: true, force: true })
-    for (const file of weights.files) {
+    for (const file of filesOf(weights)) {
       const place = path.join(fresh, file.path)
       await fs.mkdir(path.dirname(place), { recursive: true })
       await fs.link(this.#at(file), place)
@@ -264,9 +267,13 @@ class DiskWeightsCache implements WeightsCache {
     await fs.utimes(folder, now, now)
   }
 
-  #at({ sha256 }: Pick<File, 'sha256'>): string {
-    return path.join(this.#store, sha256)
+  #at({ key }: Pick<File, 'key'>): string {
+    return path.join(this.#store, key)
   }
+}
+
+function filesOf({ files, owner }: OwnedWeights): File[] {
+  return files.map((file) => ({ ...file, key: `${owner}-${file.sha256}` }))
 }
 
 function count(of: Map<string, number>, key: string, more: number): void {

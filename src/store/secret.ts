@@ -65,9 +65,9 @@ export async function listSecretUses(db: Db, accountId: string): Promise<Map<str
   return new Map(rows.map(({ name, rentals }) => [name, rentals]))
 }
 
-/** The sealed secrets and registry logins of rentals, for their hosts. */
+/** The sealed secrets and registry logins of rentals, and the accounts of those with weights, for their hosts. */
 export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
-  if (rentalIds.length === 0) return { secrets: [], logins: [] }
+  if (rentalIds.length === 0) return { secrets: [], logins: [], owners: [] }
   const ids = sql`${[...rentalIds]}::integer[]`
   const secrets = await sql<{ rental_id: number; name: string; sealed: string }>`
     select r.id as rental_id, s.name, s.sealed from rental r
@@ -79,7 +79,10 @@ export async function readSecretsOf(db: Db, rentalIds: readonly number[]) {
     select r.id as rental_id, r.spec -> 'image' ->> 'name' as image, c.server, c.username, c.sealed from rental r
     join registry_credential c on c.account_id = r.account_id
       and c.id = r.spec -> 'workload' ->> 'registryCredentialId' where r.id = any (${ids})`.execute(db)
-  return { secrets: secrets.rows, logins: logins.rows }
+  const owners = await sql<{ rental_id: number; account_id: string }>`
+    select id as rental_id, account_id from rental
+    where id = any (${ids}) and spec -> 'workload' ? 'weights'`.execute(db)
+  return { secrets: secrets.rows, logins: logins.rows, owners: owners.rows }
 }
 
 export async function listRegistryCredentials(db: Db, accountId: string): Promise<RegistryCredential[]> {

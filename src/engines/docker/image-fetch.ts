@@ -1,6 +1,6 @@
 /**
  * Gets the image of a container onto the host. The default image is the supplier's choice: it may be local and of any
- * size. Other local images are used only if the supplier allows it. Everything else is pulled even if a copy exists,
+ * size. Other images that the supplier has put on the host are used only if the supplier allows it. Everything else is pulled even if a copy exists,
  * because only the registry knows whether a customer may have it. Where the supplier has chosen no default image and the
  * host cannot reach a registry, orders without an image get the small one that the host makes itself.
  */
@@ -55,8 +55,8 @@ export async function fetchImage(
   // The daemon's error is for the supplier only: it may reveal the supplier's network.
   const failed = (error: unknown): void => onError(`pull of ${image.full}`, error)
   const order = { image, login, stallMs: pullStallMs, progress, failed, signal }
-  if ((isDefault || options.allowLocalImages) && (await client.image(image.full, signal)) !== undefined)
-    return image.full
+  if (isDefault && (await client.image(image.full, signal)) !== undefined) return image.full
+  if (options.allowLocalImages && (await options.images.isSuppliers(image, signal))) return image.full
   if (isDefault) return pullDefault(options, order)
   const { quiet } = await checkRegistry(image, options)
   const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB

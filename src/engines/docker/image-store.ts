@@ -27,6 +27,8 @@ const MAX_IMAGES = 1_000
 
 export class ImageStore {
   readonly #options: ImageStoreOptions
+  /** Names that are being pulled: a copy that appears meanwhile is not the supplier's. */
+  readonly #pulling = new Map<string, number>()
   /** Names with a container about to be created. */
   readonly #inUse = new Map<string, number>()
   #pulled: Map<string, string[]> | undefined
@@ -38,18 +40,22 @@ export class ImageStore {
 
   /** Keeps the image while `work` creates a container from it. */
   async hold<T>(image: ImageName, work: () => Promise<T>): Promise<T> {
-    this.#inUse.set(image.full, (this.#inUse.get(image.full) ?? 0) + 1)
-    try {
-      return await work()
-    } finally {
-      const left = (this.#inUse.get(image.full) ?? 1) - 1
-      if (left === 0) this.#inUse.delete(image.full)
-      else this.#inUse.set(image.full, left)
-    }
+    return counting(this.#inUse, image.full, work)
+  }
+
+  /** Whether the supplier has put it there: not a customer's pull, nor the saved disk of a container, which has no name. */
+  async isSuppliers(image: ImageName, signal: AbortSignal): Promise<boolean> {
+    const local = await this.#options.client.image(image.full, signal)
+    if (local === undefined || local.RepoTags.length === 0 || this.#pulling.has(image.full)) return false
+    return !(await this.#load()).has(local.Id)
   }
 
   /** Pulls it with `pull`, and records it if it was not on the host before. Returns its size in bytes. */
-  async fetch(image: ImageName, pull: () => Promise<void>, signal: AbortSignal): Promise<number> {
+  fetch(image: ImageName, pull: () => Promise<void>, signal: AbortSignal): Promise<number> {
+    return counting(this.#pulling, image.full, () => this.#fetch(image, pull, signal))
+  }
+
+  async #fetch(image: ImageName, pull: () => Promise<void>, signal: AbortSignal): Promise<number> {
     const { client } = this.#options
     const before = await client.image(image.full, signal)
     await pull()
@@ -126,6 +132,18 @@ export class ImageStore {
       if (signal?.aborted !== true) this.#options.onError('removing unused images', error)
     })
     return this.#last
+  }
+}
+
+/** Counts `name` while `work` runs. */
+async function counting<T>(counts: Map<string, number>, name: string, work: () => Promise<T>): Promise<T> {
+  counts.set(name, (counts.get(name) ?? 0) + 1)
+  try {
+    return await work()
+  } finally {
+    const left = (counts.get(name) ?? 1) - 1
+    if (left === 0) counts.delete(name)
+    else counts.set(name, left)
   }
 }
 

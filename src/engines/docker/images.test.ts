@@ -204,6 +204,28 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     await guarded.close()
   })
 
+  test("does not count an image or a disk of another customer as the supplier's local one (issue 31, 4)", async () => {
+    let isOpen = true
+    const guarded = await startProxy(lab, (_request, response, pass) =>
+      isOpen ? pass() : void response.writeHead(401).end('{"errors":[{"code":"UNAUTHORIZED"}]}'),
+    )
+    const allowed = runtimeOn(lab, { allowLocalImages: true })
+    const image = { name: `${guarded.address}/lab/busybox`, tag: '1' }
+    await allowed.start(workloadOf('mine', { image }), silent, forever)
+    isOpen = false
+    expect((await refusal({ image }, allowed)).reason).toBe('image_refused')
+    const disk = (await lab.docker('commit', 'berth-mine')).trim()
+    expect(disk).toMatch(/^sha256:[0-9a-f]{64}$/)
+    const [name = '', tag = ''] = disk.split(':')
+    expect((await refusal({ image: { name, tag } }, allowed)).reason).toMatch(
+      /^(registry_unreachable|image_not_found)$/,
+    )
+    await allowed.stop('mine', forever)
+    await lab.docker('image', 'rm', disk)
+    await allowed.close()
+    await guarded.close()
+  })
+
   test('the entrypoint of the image runs with the arguments of the order, unless the order has a command', async () => {
     const { busyboxLayer } = lab.registry
     const entry = ['/bin/sh', '-c', 'echo "entry $*"; exec sleep 9999', 'sh']

@@ -1,4 +1,4 @@
-/** Weights in containers: downloaded once per host by its cache, and bound into each container that uses them, read-only. */
+/** Weights in containers: downloaded once per host and account by its cache, and bound into containers, read-only. */
 import type { EngineImageFacts, Workload } from '../../contract/agent.ts'
 import type { Failure, Result } from '../../contract/result.ts'
 import type { HostWeights } from '../../contract/weights.ts'
@@ -6,12 +6,14 @@ import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import { CustomerError, NeverStarts } from '../runtime.ts'
 import type { DockerClient } from './client.ts'
 
+type OwnedWeights = HostWeights & { readonly owner: string }
+
 /** What a host gets from its server. */
 export interface HostDownloads {
   readonly weights: {
     hold(
       workloadId: string,
-      weights: HostWeights,
+      weights: OwnedWeights,
       options: {
         readonly inUse: () => Promise<readonly string[]>
         readonly progress: (doneBytes: number, totalBytes: number) => void
@@ -19,8 +21,8 @@ export interface HostDownloads {
       },
       work: () => Promise<void>,
     ): Promise<Result<void>>
-    folderOf(weights: HostWeights): string
-    idOf(weights: HostWeights): string
+    folderOf(weights: OwnedWeights): string
+    idOf(weights: OwnedWeights): string
   }
   readonly images: {
     engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
@@ -46,7 +48,7 @@ export async function withWeights(
   signal: AbortSignal,
   start: () => Promise<void>,
 ): Promise<void> {
-  const weights = workload.spec?.program?.weights
+  const weights = weightsOf(workload)
   if (weights === undefined) return start()
   if (downloads === undefined) throw new NeverStarts('weights_unavailable', 'This host cannot download weights.')
   const inUse = async (): Promise<string[]> =>
@@ -61,13 +63,19 @@ export function weightsOrder(
   workload: Workload,
   downloads: HostDownloads | undefined,
 ): { readonly labels: Record<string, string>; readonly mounts: unknown[] } {
-  const weights = workload.spec?.program?.weights
+  const weights = weightsOf(workload)
   if (weights === undefined || downloads === undefined) return { labels: {}, mounts: [] }
   const source = downloads.weights.folderOf(weights)
   return {
     labels: { [WEIGHTS_LABEL]: downloads.weights.idOf(weights) },
     mounts: [{ Type: 'bind', Source: source, Target: weights.mountPath, ReadOnly: true }],
   }
+}
+
+/** Without an owner, as from an older server, they are for this machine alone. */
+function weightsOf({ id, spec }: Workload): OwnedWeights | undefined {
+  const weights = spec?.program?.weights
+  return weights === undefined ? undefined : { ...weights, owner: weights.owner ?? id }
 }
 
 /** A few messages per second, as for pulls. */
