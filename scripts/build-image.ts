@@ -1,10 +1,12 @@
 /** `npm run image`: the server as an OCI image. */
+import fs from 'node:fs'
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
 import { serverConfig } from '../rolldown.config.ts'
 import { writeImage, type Image } from '../src/models/image-archive.ts'
-import { addTree, baseFiles, packageFiles } from '../src/models/image-files.ts'
+import { addTree, APP, baseFiles, packageFiles } from '../src/models/image-files.ts'
 import type { ImageFiles } from '../src/models/image-layer.ts'
+import { linkLibraries } from '../src/server/embedded-postgres.ts'
 
 export interface ImageOptions {
   /** The checkout. */
@@ -21,8 +23,8 @@ const PORT = 8420
 const GZIP_LEVEL = 6
 const SECOND_NS = 1_000_000_000
 const HEALTH = `fetch('http://127.0.0.1:' + (process.env.BERTH_PORT || ${PORT}) + '/healthz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))`
-/** The database is a service of its own: its own would need a shell. */
-const NOT_PACKED = /^@embedded-postgres\//
+/** For PostgreSQL alone: `initdb` runs its programs through it. Nothing else of a system is there. */
+const SHELL = '/bin/sh'
 
 export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }: ImageOptions): Promise<Image> {
   return writeImage({
@@ -38,11 +40,12 @@ export async function buildImage({ root, dist, target, gzipLevel = GZIP_LEVEL }:
 
 /** From the bottom up: what changes least first. */
 export function layerFiles({ root, dist }: Pick<ImageOptions, 'root' | 'dist'>): ImageFiles[] {
-  const packages = packageFiles(
-    root,
-    externalPackages().filter((name) => !NOT_PACKED.test(name)),
-  )
-  return [baseFiles(packages), packages, appFiles(root, dist)]
+  // `ldd` would miss libraries of PostgreSQL without them.
+  linkLibraries()
+  const packages = packageFiles(root, externalPackages())
+  const base = baseFiles(packages)
+  base.set(SHELL, { kind: 'file', from: fs.realpathSync(SHELL), mode: 0o755 })
+  return [base, packages, appFiles(root, dist)]
 }
 
 const config = {
@@ -80,5 +83,7 @@ export function appFiles(root: string, dist: string): ImageFiles {
   const files: ImageFiles = new Map()
   for (const name of [...packageJson.files, 'package.json', 'LICENSE'].filter((one) => !one.startsWith('!')))
     addTree(files, name === 'dist' ? dist : path.join(root, name), name)
+  // A package of its own, where `npm run sdk` writes it.
+  for (const name of files.keys()) if (name.startsWith(`${APP}/dist/sdk/`)) files.delete(name)
   return files
 }

@@ -15,7 +15,7 @@ import { forgetServer } from './harness/chat-client.ts'
 import { startChatLoad, type ChatLoad } from './harness/chat-load.ts'
 import { NAMESPACE, RELEASE, remoteServer, startChartLab, type ChartLab } from './harness/chart-lab.ts'
 import { forwardTo, type Forward } from './harness/forward.ts'
-import { runProgram, whyNoHelm } from './harness/helm.ts'
+import { chart, runProgram, whyNoHelm } from './harness/helm.ts'
 import { testPrices } from './harness/inference.ts'
 import { rentInstance, terminate, untilGone, untilStatus } from './harness/instance.ts'
 import { succeed } from './harness/journey.ts'
@@ -212,6 +212,30 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
       const [image] = (await lab.get('pods')).map((pod) => pod.spec.containers[0].image)
       expect(image).toBe('berth:0.1.0')
       expect(await succeed(server.operator, 'GET', '/v2/operator/ledger/verify')).toMatchObject({ findings: [] })
+    },
+    UPDATE_MS,
+  )
+
+  test(
+    'installs without values as a trial, whose data and secret key outlive an update (issue 31, 13)',
+    async () => {
+      const trial = ['--namespace', 'berth-trial', '--kubeconfig', lab.cluster.adminFile]
+      const wait = ['--wait', '--timeout', '8m']
+      await runProgram('helm', ['install', 'berth', chart, ...trial, '--create-namespace', ...wait])
+      const read = `fs.readFileSync('/data/berth/secret.key') + fs.readFileSync('/data/berth/demo.key')`
+      const keys = (): Promise<string> =>
+        lab.kubectl(['-n', 'berth-trial', 'exec', 'berth-server-0', '--', 'node', '-p', read])
+      const before = await keys()
+      expect(before.trim().length).toBeGreaterThan(60)
+      await runProgram('helm', ['upgrade', 'berth', chart, ...trial, '--set', 'drainSeconds=1', ...wait])
+      expect(await keys()).toBe(before)
+      // Neither kind becomes the other by mistake.
+      const secrets = ['--set', 'database.secret=a,secretKey.secret=b']
+      await expect(runProgram('helm', ['upgrade', 'berth', chart, ...trial, ...secrets])).rejects.toThrow(
+        'this release is a trial',
+      )
+      await expect(inNamespace('upgrade', RELEASE, chart)).rejects.toThrow('database.secret is missing')
+      await runProgram('helm', ['uninstall', 'berth', ...trial, ...wait])
     },
     UPDATE_MS,
   )

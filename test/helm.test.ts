@@ -31,6 +31,7 @@ function template(values: object): KubernetesObject[] {
 }
 
 function flagsOf(values: object): string[] {
+  if (Object.keys(values).length === 0) return []
   return [
     '--set-json',
     Object.entries(values)
@@ -72,9 +73,10 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
     expect(linted).toMatchObject({ ok: true })
   })
 
-  test('needs the two secrets, and names what else is wrong', () => {
+  test('names values that are wrong or contradict each other', () => {
     const faults: Array<[object, string]> = [
-      [{}, '/database/secret'],
+      [{ database: { secret: 'db' } }, 'database.secret needs secretKey.secret'],
+      [{ gateway: { enabled: true } }, 'gateway.enabled needs database.secret'],
       [{ ...secrets, server: { replicas: 0 } }, '/server/replicas'],
       [{ ...secrets, settings: { BERTH_HOTS: 'x', lower: 'y' } }, 'lower'],
       [{ ...secrets, ingress: { enabled: true } }, '/ingress/host'],
@@ -87,7 +89,20 @@ describe.skipIf(reason !== null)(`the Helm chart${reason === null ? '' : ` (skip
     }
   })
 
-  test('by default: two servers with peers, a relay, a budget for disruptions, and no gateway', () => {
+  test('without values: a trial with one server, whose database and secret key are on its volume (issue 31, 13)', () => {
+    expect(helm(['lint', chart])).toMatchObject({ ok: true })
+    const objects = template({})
+    const { spec } = only(objects, 'StatefulSet', 'prod-berth-server')
+    expect(spec.replicas).toBe(1)
+    expect(spec.volumeClaimTemplates).toHaveLength(1)
+    const settings = settingsOf({ spec } as KubernetesObject)
+    expect(readSettings(settings)).toMatchObject({ databaseUrl: undefined, secretKey: undefined, role: 'all' })
+    expect(settings['BERTH_DATA_DIR']).toMatch(/^\/data\//)
+    expect(objects.filter(({ kind }) => kind === 'Job')).toEqual([])
+    expect(only(objects, 'Service', 'prod-berth-relay').spec.type).toBe('ClusterIP')
+  })
+
+  test('with the two secrets: two servers with peers, a relay, a budget for disruptions, and no gateway', () => {
     const objects = template(secrets)
     const server = only(objects, 'StatefulSet', 'prod-berth-server')
     expect(server.spec.replicas).toBe(2)

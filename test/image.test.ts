@@ -92,6 +92,32 @@ describe.skipIf(why !== undefined)(`the image${why === undefined ? '' : ` (left 
     expect(await docker.docker('exec', 'berth', '/usr/local/bin/node', '-e', script)).toContain('loaded\n')
   })
 
+  test('serves with its own PostgreSQL where it gets no other (issue 31, 13)', async () => {
+    await docker.docker('stop', '--time', '20', 'berth')
+    const limits = ['--network', 'host', '--read-only', '--tmpfs', '/tmp', '--cap-drop', 'ALL', '-v', 'trial:/data']
+    const start = (): Promise<string> => docker.docker('run', '-d', '--rm', '--name', 'trial', ...limits, image.name)
+    const keysOf = (): Promise<string> =>
+      docker.docker(
+        'exec',
+        'trial',
+        'node',
+        '-p',
+        `fs.readFileSync('/data/secret.key') + fs.readFileSync('/data/demo.key')`,
+      )
+    const untilReady = (): Promise<unknown> =>
+      waitFor('the trial', async () => (await get('/readyz').catch(() => '')).includes('"ready"'))
+    await start()
+    await untilReady()
+    const keys = await keysOf()
+    // Another container on the same volume, as after an upgrade.
+    await docker.docker('stop', '--time', '20', 'trial')
+    await waitFor('its end', async () => (await docker.docker('ps', '-a', '-q', '--filter', 'name=trial')) === '')
+    await start()
+    await untilReady()
+    expect(await keysOf()).toBe(keys)
+    await docker.docker('stop', '--time', '20', 'trial')
+  })
+
   test('is small, and the same files make the same image', async () => {
     expect(image.unpackedBytes).toBeLessThan(MAX_BYTES)
     const files = layerFiles({ root: path.resolve('.'), dist: path.dirname(inject('serverBundle')) })

@@ -1,6 +1,6 @@
 /**
  * Files of container images: Node with its libraries, and the packages that a bundle loads at run time. There is no
- * shell and no package manager in them.
+ * package manager in them.
  */
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
@@ -44,9 +44,11 @@ export function baseFiles(packages: ImageFiles): ImageFiles {
   return files
 }
 
+/** Modules of PostgreSQL for other languages are never loaded, and lack their libraries. */
 function nativeFiles(packages: ImageFiles): string[] {
+  const isNative = (file: string): boolean => /\.node$|\.so(\.[\d.]+)?$|\/native\/bin\/postgres$/.test(file)
   return [...packages.values()].flatMap((one) =>
-    one.kind === 'file' && /\.node$|\.so(\.[\d.]+)?$/.test(one.from) ? [one.from] : [],
+    one.kind === 'file' && isNative(one.from) && !one.from.includes('/native/lib/postgresql/') ? [one.from] : [],
   )
 }
 

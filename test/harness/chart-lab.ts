@@ -18,8 +18,8 @@ import { caller, type Call } from './server.ts'
 export const NAMESPACE = 'berth-system'
 export const RELEASE = 'berth'
 export const NODE_PORT = 30_080
-/** Volumes for two servers and a gateway. */
-const VOLUMES = 3
+/** Volumes for two servers, a gateway and a trial. */
+const VOLUMES = 4
 
 export interface KubeItem {
   readonly kind: string

@@ -31,8 +31,8 @@ export async function forwardTo(host: string, connect: () => Socket): Promise<Fo
 /** Forwards to a test database; `url` is its URL at that address. */
 export async function forwardDatabase(host: string, databaseUrl: string): Promise<Forward & { readonly url: string }> {
   const forward = await forwardTo(host, () => socketOf(databaseUrl))
-  const { pathname } = new URL(databaseUrl.replace(/^postgresql:/, 'http:'))
-  return { ...forward, url: `postgresql://berth@${host}:${forward.port}${pathname}?sslmode=disable` }
+  const { username, pathname } = new URL(databaseUrl.replace(/^postgresql:/, 'http:'))
+  return { ...forward, url: `postgresql://${username}@${host}:${forward.port}${pathname}?sslmode=disable` }
 }
 
 function socketOf(url: string): Socket {

@@ -39,14 +39,48 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
+{{/* Whether the server has its database on its own volume, as a trial does. */}}
+{{- define "berth.isTrial" -}}
+{{- if not .Values.database.secret }}true{{ end }}
+{{- end }}
+
+{{/*
+Fails where values contradict each other. The last case would leave all data behind in the other database, such as after
+an upgrade whose `--values` were forgotten.
+*/}}
+{{- define "berth.checkDatabase" -}}
+{{- $isTrial := include "berth.isTrial" . }}
+{{- if and $isTrial .Values.gateway.enabled }}
+{{- fail "gateway.enabled needs database.secret: a trial has one server with its own database" }}
+{{- end }}
+{{- if and (not $isTrial) (not .Values.secretKey.secret) }}
+{{- fail "database.secret needs secretKey.secret: all servers of a database use the same secret key. To make one: kubectl create secret generic berth-key --from-literal=key=\"$(openssl rand -base64 48)\"" }}
+{{- end }}
+{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-server" (include "berth.name" .)) }}
+{{- if $set }}
+{{- $before := true }}
+{{- range (first $set.spec.template.spec.containers).env }}{{ if eq .name "DATABASE_URL" }}{{ $before = false }}{{ end }}{{ end }}
+{{- if and $isTrial (not $before) }}
+{{- fail "database.secret is missing: this release uses a PostgreSQL of yours. Pass its values again (--values, or --reuse-values)" }}
+{{- end }}
+{{- if and $before (not $isTrial) }}
+{{- fail "database.secret: this release is a trial, with its data in its own database. Install another release for production" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* What every program of the chart needs to reach the database. */}}
 {{- define "berth.databaseEnv" -}}
+{{- if not (include "berth.isTrial" .) }}
 - name: DATABASE_URL
   valueFrom:
     secretKeyRef: { name: {{ .Values.database.secret | quote }}, key: {{ .Values.database.key | quote }} }
+{{- end }}
+{{- if .Values.secretKey.secret }}
 - name: BERTH_SECRET_KEY
   valueFrom:
     secretKeyRef: { name: {{ .Values.secretKey.secret | quote }}, key: {{ .Values.secretKey.key | quote }} }
+{{- end }}
 # A folder of its own in the volume: the volume itself belongs to root, and its group may write.
 - { name: BERTH_DATA_DIR, value: /data/berth }
 - { name: BERTH_DATABASE_CONNECTIONS, value: {{ .Values.database.connections | quote }} }
@@ -67,7 +101,7 @@ metadata:
 spec:
   serviceName: {{ $name }}
   {{- if not (and $set.autoscaling $set.autoscaling.enabled) }}
-  replicas: {{ $set.replicas }}
+  replicas: {{ ternary 1 $set.replicas (eq (include "berth.isTrial" .) "true") }}
   {{- end }}
   # Each has a journal of its own; none waits for another.
   podManagementPolicy: Parallel
@@ -113,10 +147,12 @@ spec:
             {{- include "berth.databaseEnv" . | nindent 12 }}
             - { name: BERTH_HOST, value: 0.0.0.0 }
             - { name: BERTH_PORT, value: "8420" }
+            {{- if not (include "berth.isTrial" .) }}
             - { name: BERTH_PEER_PORT, value: "8421" }
             - name: BERTH_PEER_HOST
               valueFrom:
                 fieldRef: { fieldPath: status.podIP }
+            {{- end }}
             - { name: BERTH_ROLE, value: {{ ternary "all" "gateway" (eq $.role "server") }} }
             - { name: BERTH_DRAIN_SECONDS, value: {{ .Values.drainSeconds | quote }} }
             - { name: BERTH_FINISH_SECONDS, value: {{ .Values.finishSeconds | quote }} }
