@@ -1,7 +1,7 @@
 /** A backup made under load and restored into an empty folder contains every write acknowledged before it. */
 import { spawn } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { constants, readdirSync, readFileSync } from 'node:fs'
+import { appendFile, cp, mkdtemp, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, expect, inject, it } from 'vitest'
@@ -111,9 +111,48 @@ it('rejects an invalid backup or target with a one-sentence error and leaves no 
   expect(stopped.code).toBe(1)
   expect(stopped.err.trim().split('\n')).toHaveLength(1)
   expect(await run('restore', whole, data)).toMatchObject({ code: 1 })
-  // A copy with a missing file is rejected.
-  await rm(path.join(whole, 'secret.key'))
-  expect(await run('restore', whole, path.join(home, 'c'))).toMatchObject({ code: 1 })
-  expect(existsSync(path.join(home, 'c'))).toBe(false)
   expect(readdirSync(home).toSorted()).toEqual(['data', 'whole'])
+})
+
+it('refuses a damaged backup, names the damage and writes nothing (issue 31, 6)', async () => {
+  const home = await folder()
+  const [data, whole, copy] = ['data', 'whole', 'copy'].map((name) => path.join(home, name)) as [string, string, string]
+  const { server } = await start(data)
+  expect(await run('backup', '--data-dir', data, whole)).toMatchObject({ code: 0 })
+  await server.stop()
+  const table = path.join('postgres', 'base', '1', '1249')
+  const wal = path.join('postgres', 'pg_wal', readdirSync(path.join(whole, 'postgres', 'pg_wal'))[0] ?? '')
+  const flip = async (file: string): Promise<void> => {
+    const bytes = await readFile(file)
+    bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1)
+    await writeFile(file, bytes)
+  }
+  const swap = async (first: string, second: string): Promise<void> => {
+    await rename(first, `${first}.aside`)
+    await rename(second, first)
+    await rename(`${first}.aside`, second)
+  }
+  const at = (name: string): string => path.join(copy, name)
+  const damages: Array<[name: string, damage: () => Promise<void>]> = [
+    [table, () => flip(at(table))],
+    [wal, () => flip(at(wal))],
+    ['postgres/global/pg_control', () => flip(at('postgres/global/pg_control'))],
+    ['secret.key', () => flip(at('secret.key'))],
+    ['backup.json', () => flip(at('backup.json'))],
+    ['SHA256SUMS', () => appendFile(at('SHA256SUMS'), 'x')],
+    [table, () => truncate(at(table), 8_192)],
+    ['operator.key', () => swap(at('operator.key'), at('demo.key'))],
+    ['gateway.id', () => rm(at('gateway.id'))],
+    ['postgres/standby.signal', () => writeFile(at('postgres/standby.signal'), '')],
+    ['SHA256SUMS', () => rm(at('SHA256SUMS'))],
+  ]
+  for (const [name, damage] of damages) {
+    await cp(whole, copy, { recursive: true, mode: constants.COPYFILE_FICLONE })
+    await damage()
+    const { code, err } = await run('restore', copy, path.join(home, 'restored'))
+    expect([code, err.trim().split('\n')]).toEqual([1, [expect.stringContaining(name)]])
+    expect(readdirSync(home).toSorted()).toEqual(['copy', 'data', 'whole'])
+    await rm(copy, { recursive: true })
+  }
+  expect(await run('restore', whole, path.join(home, 'restored'))).toMatchObject({ code: 0 })
 })

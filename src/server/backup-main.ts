@@ -1,7 +1,8 @@
 /** `berth backup` and `berth restore`: copy a data folder while its server runs, and create a new one from the copy. */
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { backUp, BackupError, restore, type BackupManifest, type Progress } from './backup.ts'
+import { BackupError } from './backup-checksums.ts'
+import { backUp, restore, type BackupManifest, type Progress } from './backup.ts'
 
 const PROGRESS_EVERY_MS = 1_000
 
@@ -56,10 +57,10 @@ function readArguments() {
 /** Progress goes to standard error; standard output has only the result. */
 function makeProgressWriter(): (progress: Progress) => void {
   let writtenAt = performance.now()
-  return ({ bytes, totalBytes }) => {
+  return ({ step, bytes, totalBytes }) => {
     if (performance.now() - writtenAt < PROGRESS_EVERY_MS) return
     writtenAt = performance.now()
-    process.stderr.write(`Copied ${megabytes(bytes)} of about ${megabytes(totalBytes)}\n`)
+    process.stderr.write(`${step} ${megabytes(bytes)} of about ${megabytes(totalBytes)}\n`)
   }
 }
 

@@ -15,10 +15,11 @@ import { Client } from 'pg'
 import { formatInstant, systemClock } from '../base/instant.ts'
 import { listSegments, segmentName } from '../gateway/journal-segment.ts'
 import { WORKER_JOURNAL } from './workers/worker-journal.ts'
+import { BackupError, CHECKSUMS, digestOf, readChecksums, verifyFiles, writeChecksums } from './backup-checksums.ts'
 import { readPrivateFile, syncFolder, writePrivateFile } from './data-folder.ts'
 
 export interface BackupManifest {
-  readonly format: 1
+  readonly format: number
   readonly startedAt: string
   readonly finishedAt: string
   readonly bytes: number
@@ -30,13 +31,14 @@ export interface BackupManifest {
 }
 
 export interface Progress {
+  readonly step: 'Verified' | 'Copied'
   readonly bytes: number
   readonly totalBytes: number
 }
 
-export class BackupError extends Error {}
-
 const MANIFEST = 'backup.json'
+/** The first had no checksums. */
+const FORMATS: readonly number[] = [1, 2]
 const CONNECT_MS = 10_000
 const KEEP_JOURNAL_EVERY_MS = 200
 /** Besides the database. Models are downloaded again; sockets and logs belong to the process. */
@@ -77,7 +79,7 @@ export async function backUp(
   try {
     await mkdir(path.join(unfinished, 'postgres'), { recursive: true, mode: 0o700 })
     const journal = keepJournal(path.join(dataDir, 'journal'), kept)
-    const copy = new Copy(await sizeOf(cluster), onProgress)
+    const copy = new Copy(unfinished, await sizeOf(cluster), onProgress)
     let wal: BackupManifest['wal']
     try {
       wal = await copyCluster(client, cluster, path.join(unfinished, 'postgres'), copy)
@@ -88,7 +90,7 @@ export async function backUp(
     const hasSecretKey = fs.existsSync(path.join(unfinished, 'secret.key'))
     const finishedAt = formatInstant(systemClock.now())
     const manifest: BackupManifest = {
-      format: 1,
+      format: 2,
       startedAt,
       finishedAt,
       bytes: copy.bytes,
@@ -97,6 +99,8 @@ export async function backUp(
       hasSecretKey,
     }
     writePrivateFile(unfinished, MANIFEST, `${JSON.stringify(manifest, null, 2)}\n`)
+    const digest = await digestOf(path.join(unfinished, MANIFEST))
+    await writeChecksums(unfinished, new Map([...copy.checksums, [MANIFEST, digest]]))
     // A backup is complete or absent.
     await rename(unfinished, target)
     syncFolder(path.dirname(path.resolve(target)))
@@ -108,33 +112,59 @@ export async function backUp(
   }
 }
 
-/** Creates a new data folder for the next `berth serve`. */
+/** Creates a new data folder for the next `berth serve`. Reads the whole backup before it writes anything. */
 export async function restore(
   source: string,
   dataDir: string,
   onProgress: (progress: Progress) => void,
 ): Promise<BackupManifest> {
-  const text = readPrivateFile(source, MANIFEST)
-  if (text === undefined) throw new BackupError(`${source} is not a finished backup: it has no ${MANIFEST}.`)
-  const manifest = JSON.parse(text) as BackupManifest
-  if (manifest.format !== 1)
-    throw new BackupError(`${source} was made by a newer version of Berth (format ${String(manifest.format)}).`)
   if (fs.existsSync(dataDir))
     throw new BackupError(`${dataDir} already exists. Choose a data folder that does not exist yet.`)
+  const checksums = await readChecksums(source)
+  if (checksums !== undefined) {
+    const totalBytes = await sizeOf(source)
+    let bytes = 0
+    await verifyFiles(source, checksums, (more) => onProgress({ step: 'Verified', bytes: (bytes += more), totalBytes }))
+  }
+  const manifest = readManifest(source, checksums !== undefined)
   const unfinished = `${dataDir}.unfinished-${randomBytes(4).toString('hex')}`
   try {
-    const copy = new Copy(manifest.bytes, onProgress)
+    const copy = new Copy(unfinished, manifest.bytes, onProgress)
     await mkdir(unfinished, { recursive: true, mode: 0o700 })
-    await copy.folder(source, unfinished, (name) => name === MANIFEST)
+    await copy.folder(source, unfinished, (name) => name === MANIFEST || name === CHECKSUMS)
     if (copy.bytes !== manifest.bytes || copy.files !== manifest.files)
       throw new BackupError(
         `${source} is incomplete: it has ${copy.files} files with ${copy.bytes} bytes instead of ${manifest.files} with ${manifest.bytes}.`,
       )
+    for (const [name, digest] of copy.checksums)
+      if (checksums !== undefined && checksums.get(name) !== digest)
+        throw new BackupError(`${name} changed while it was copied. Check the disks, and restore again.`)
     await rename(unfinished, dataDir)
     syncFolder(path.dirname(path.resolve(dataDir)))
     return manifest
   } finally {
     await rm(unfinished, { recursive: true, force: true })
+  }
+}
+
+function readManifest(source: string, hasChecksums: boolean): BackupManifest {
+  const text = readPrivateFile(source, MANIFEST)
+  if (text === undefined) throw new BackupError(`${source} is not a finished backup: it has no ${MANIFEST}.`)
+  const manifest = parseManifest(text)
+  if (manifest === undefined)
+    throw new BackupError(`${source} is damaged: its ${MANIFEST} cannot be read. Use another backup.`)
+  if (!FORMATS.includes(manifest.format))
+    throw new BackupError(`${source} was made by a newer version of Berth (format ${String(manifest.format)}).`)
+  if (manifest.format > 1 && !hasChecksums)
+    throw new BackupError(`${source} is incomplete: it has no ${CHECKSUMS}. Use another backup, or a whole copy.`)
+  return manifest
+}
+
+function parseManifest(text: string): BackupManifest | undefined {
+  try {
+    return JSON.parse(text) as BackupManifest
+  } catch {
+    return undefined
   }
 }
 
@@ -245,13 +275,17 @@ async function sizeOf(folder: string): Promise<number> {
   return bytes
 }
 
-/** Copies and counts files. Skips files deleted in the meantime: PostgreSQL deletes as it writes. */
+/** Copies and counts files, with the digests of the copies. Skips files deleted in the meantime: PostgreSQL deletes as it writes. */
 class Copy {
   bytes = 0
   files = 0
+  /** By path, relative to the root. */
+  readonly checksums = new Map<string, string>()
+  readonly #root: string
   readonly #totalBytes: number
   readonly #onProgress: (progress: Progress) => void
-  constructor(totalBytes: number, onProgress: (progress: Progress) => void) {
+  constructor(root: string, totalBytes: number, onProgress: (progress: Progress) => void) {
+    this.#root = root
     this.#totalBytes = totalBytes
     this.#onProgress = onProgress
   }
@@ -295,8 +329,9 @@ class Copy {
       await handle.close()
     }
     await fs.promises.chmod(file, 0o600)
+    this.checksums.set(path.relative(this.#root, file), await digestOf(file))
     this.files += 1
-    this.#onProgress({ bytes: this.bytes, totalBytes: Math.max(this.#totalBytes, this.bytes) })
+    this.#onProgress({ step: 'Copied', bytes: this.bytes, totalBytes: Math.max(this.#totalBytes, this.bytes) })
   }
 }
 
