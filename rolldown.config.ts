@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import path from 'node:path'
 import { defineConfig, type Plugin, type RolldownOptions } from 'rolldown'
@@ -30,6 +30,18 @@ const shared = {
 const schemaCompilers = new Set(['@fastify/ajv-compiler', '@fastify/fast-json-stringify-compiler'])
 
 const output = { dir: 'dist', format: 'esm', entryFileNames: '[name].mjs', sourcemap: true } as const
+
+/**
+ * Removes the files of the build before, whose names differ. Not the whole folder: the image and the typed client that
+ * other commands have written to it would be lost with each start.
+ */
+const removeFormerBuild: Plugin = {
+  name: 'remove-former-build',
+  renderStart: ({ dir = '' }) => {
+    if (!existsSync(dir)) return
+    for (const name of readdirSync(dir)) if (/\.mjs(\.map)?$/.test(name)) rmSync(path.join(dir, name))
+  },
+}
 
 /** What a server never runs, and would read at each start. */
 const leftOut: Plugin = {
@@ -64,7 +76,7 @@ const leanUndici: Plugin = {
 
 export const serverConfig = {
   ...shared,
-  plugins: [leftOut, leanUndici],
+  plugins: [leftOut, leanUndici, removeFormerBuild],
   input: {
     server: 'src/server/main.ts',
     worker: 'src/server/workers/worker-main.ts',
@@ -76,7 +88,7 @@ export const serverConfig = {
     engine: 'src/engines/container/main.ts',
     'fetch-weights': 'src/agent/fetch-weights-main.ts',
   },
-  output: { ...output, chunkFileNames: '[name]-[hash].mjs', cleanDir: true },
+  output: { ...output, chunkFileNames: '[name]-[hash].mjs' },
 } satisfies RolldownOptions
 
 /** The licences of Berth and of every package in the command, which is handed out without its packages. */
@@ -103,7 +115,7 @@ const licences: Plugin = {
   },
 }
 
-/** Apart from the server, so that a command loads nothing of it; after the server, which empties the folder. */
+/** Apart from the server, so that a command loads nothing of it; after the server, which removes the files of the build before. */
 export const cliConfig = {
   platform: 'node',
   // Nothing else: servers hand this out to machines that have no packages. The rest are native parts that `ws` and

@@ -3,14 +3,16 @@
  * downloaded, and nothing of the checkout can be resolved from there.
  */
 import { execFile, spawn } from 'node:child_process'
-import { copyFileSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, linkSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { build } from 'rolldown'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import packageJson from '../package.json' with { type: 'json' }
-import { externalPackages } from '../scripts/build-image.ts'
+import { serverConfig } from '../rolldown.config.ts'
+import { appFiles, externalPackages } from '../scripts/build-image.ts'
 import { packedFiles } from '../scripts/build-package.ts'
 import type { ImageFile } from '../src/models/image-layer.ts'
 import { removeFolder } from './harness/leftover.ts'
@@ -51,6 +53,18 @@ function place(target: string, file: ImageFile): number {
     }
   return statSync(target).size
 }
+
+test('a build replaces its own files and no image or client beside them, which are not packed (issue 31, 17)', async () => {
+  const dist = path.join(folder, 'dist')
+  mkdirSync(path.join(dist, 'sdk'), { recursive: true })
+  for (const name of ['berth-image.tar', 'sdk/client.js', 'former-abc.mjs', 'former-abc.mjs.map'])
+    writeFileSync(path.join(dist, name), '')
+  const input = { small: path.resolve('src/base/counted.ts') }
+  await build({ ...serverConfig, input, output: { ...serverConfig.output, dir: dist } })
+  expect(readdirSync(dist).toSorted()).toEqual(['berth-image.tar', 'sdk', 'small.mjs', 'small.mjs.map'])
+  const packed = [...appFiles(path.resolve('.'), dist).keys()].filter((name) => name.includes('/dist/'))
+  expect(packed).toEqual(['/app/dist/small.mjs'])
+})
 
 test('takes at most 250 MB', () => {
   expect(bytes).toBeLessThan(MAX_BYTES)
