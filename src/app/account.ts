@@ -4,10 +4,13 @@
  */
 import { makeApiKey, type NewApiKey } from '../base/api-key.ts'
 import { randomId } from '../base/id.ts'
+import { limits } from '../base/limits.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 import type { Role } from '../contract/account.ts'
 import type { Scope } from '../contract/endpoint.ts'
 import {
+  confirmMail,
+  countMembers,
   deleteMember,
   findAccount,
   findMember,
@@ -60,6 +63,8 @@ export async function addMember(
 ): Promise<Result<Member>> {
   const refused = await requireOwner(tx, actor)
   if (refused !== undefined) return refused
+  if ((await countMembers(tx.db, actor.accountId)) >= limits.members)
+    return fail('quota_exceeded', { quota: `${limits.members} members` })
   const person = await findOrInsertPerson(tx, input)
   if (
     !(await insertMember(tx, { accountId: actor.accountId, personId: person.id, role: input.role, name: input.name }))
@@ -156,9 +161,16 @@ export async function installOwner(
 ): Promise<{ personId: string; key: NewApiKey }> {
   const person = await findOrInsertPerson(tx, { email: input.ownerEmail, name: input.ownerName })
   const personId = person.id
-  const isNew = await insertMember(tx, { accountId, personId, role: 'owner', name: input.ownerName })
+  const isNew = await insertMember(tx, {
+    accountId,
+    personId,
+    role: 'owner',
+    name: input.ownerName,
+    isByOperator: true,
+  })
   if (!isNew) {
     await setRole(tx, accountId, personId, 'owner')
+    await confirmMail(tx, accountId, personId)
     // Servers cache roles with the keys.
     await notifyAccountKeys(tx, accountId)
   }

@@ -27,6 +27,7 @@ export async function readNotifications(
 
 export interface Choices {
   readonly emailAddress: string
+  readonly emailConfirmed: boolean
   readonly choices: ReadonlyArray<store.Choice & { readonly label: string }>
 }
 
@@ -40,7 +41,7 @@ export async function readChoices(db: Db, actor: Actor): Promise<Result<Choices>
   const choices = kinds
     .filter((kind) => isOperator || !isForOperators(kind))
     .map((kind) => ({ ...(chosen.get(kind) ?? defaultChoice(kind)), label: notificationKinds[kind].label }))
-  return ok({ emailAddress: member.email, choices })
+  return ok({ emailAddress: member.email, emailConfirmed: member.mail_confirmed_at !== null, choices })
 }
 
 export async function changeChoices(

@@ -104,6 +104,12 @@ export const limits = {
   mailAttempts: 10,
   mailTimeoutMs: 20_000,
   mailDays: 30,
+  members: 100,
+  /** Confirmation e-mails of one day. */
+  confirmationsPerAccount: 20,
+  confirmationsPerAddress: 3,
+  /** How long the link in a confirmation e-mail is valid. */
+  mailConfirmationMs: 7 * 24 * 3_600_000,
   /** Notifications named in one e-mail; the others are counted. */
   mailLines: 20,
   /** History of a supplier's daily earnings. */

@@ -4,7 +4,7 @@ import { notificationKinds, type NotificationKind } from '../contract/notificati
 import { count } from '../view/number.ts'
 import { age } from '../view/time.ts'
 import type { Tone } from '../view/tone.ts'
-import { custom, list, show } from './row.ts'
+import { act, custom, list, show } from './row.ts'
 import { tableOf } from './record.ts'
 import { toned } from './screen.ts'
 import { CliError, exitCodes } from './shell.ts'
@@ -56,12 +56,19 @@ export const rows: readonly Row[] = [
     },
   }),
   show('notifications channels', 'getNotificationChoices', 'show which notifications you receive, and where', {
-    content: ({ emailEnabled, emailAddress, choices }) => [
+    content: ({ emailEnabled, emailAddress, emailConfirmed, choices }) => [
       tableOf(choices, ['kind', 'label:NOTIFICATION', 'console', 'email:E-MAIL']),
       '',
-      emailEnabled ? `E-mail goes to ${emailAddress}.` : 'This server sends no e-mail.',
+      !emailEnabled
+        ? 'This server sends no e-mail.'
+        : emailConfirmed
+          ? `E-mail goes to ${emailAddress}.`
+          : `${emailAddress} is not confirmed, so no e-mail is sent. To confirm it: berth notifications confirm`,
       'To change one: berth notifications set KIND --email off',
     ],
+  }),
+  act('notifications confirm', 'sendConfirmationMail', 'get an e-mail with a link that confirms your address', {
+    done: ({ message }) => `${message}. Open the link in it.`,
   }),
   custom<SetOptions>('notifications set', 'choose where you receive a kind of notification', {
     operation: 'changeNotificationChoices',

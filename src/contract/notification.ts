@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { notificationKinds, type NotificationKind } from './notification-kind.ts'
-import { pageQuery } from './shared.ts'
+import { message, pageQuery } from './shared.ts'
 
 const kindNames = Object.keys(notificationKinds) as [NotificationKind, ...NotificationKind[]]
 const kind = z.enum(kindNames)
@@ -29,6 +29,7 @@ const choices = z
   .object({
     emailEnabled: z.boolean().describe('Whether the operator has configured a mail server'),
     emailAddress: z.string(),
+    emailConfirmed: z.boolean().describe('If false, no e-mail is sent until you confirm the address'),
     choices: z.array(choice),
   })
   .meta({ id: 'NotificationChoices' })
@@ -101,6 +102,16 @@ export const notificationEndpoints = {
       })
       .meta({ id: 'ChangeNotificationChoices' }),
     response: choices,
+  }),
+  sendConfirmationMail: endpoint({
+    ...notifications,
+    method: 'POST',
+    path: '/v2/users/me/notifications/confirm',
+    access: 'any-key',
+    summary: 'Send an e-mail with a link that confirms your address',
+    description: `Notifications of the account come by e-mail only to confirmed addresses. Addresses that the operator entered are confirmed. At most ${limits.confirmationsPerAddress} of these messages per address and day, and ${limits.confirmationsPerAccount} per account and day.`,
+    errors: [400, 401, 403, 500],
+    response: message,
   }),
   sendTestMail: endpoint({
     family: 'v2',

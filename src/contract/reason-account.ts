@@ -1,6 +1,6 @@
 /** Reasons about accounts: members, keys, quotas, money, webhooks. */
 import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../base/money.ts'
-import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound } from './reason-entry.ts'
+import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound, rateLimited } from './reason-entry.ts'
 
 /** The purpose of the money. */
 const shortfalls = {
@@ -116,6 +116,11 @@ export const accountReasons = {
   mail_refused: invalid(
     ({ message }: { readonly message: string }) => `The mail server rejected the message: ${message}.`,
     'Check BERTH_SMTP_URL, BERTH_MAIL_FROM and the address.',
+  ),
+  mail_already_confirmed: conflict('This address is already confirmed: notifications are sent to it.'),
+  too_many_confirmations: rateLimited(
+    'Too many confirmation e-mails were sent today.',
+    'Use the link in one of them, or try again tomorrow.',
   ),
   nothing_to_change: invalid('The request contains no changes.'),
   cannot_suspend_self: invalid('You cannot suspend the account that your own key belongs to.'),

@@ -41,5 +41,7 @@ export interface Mailer {
   /** Host and port. */
   readonly server: string
   send(message: MailMessage): Promise<MailOutcome>
+  /** To an address that is not confirmed: the text is fixed. */
+  sendConfirmation(to: string, token: string): Promise<MailOutcome>
   sendTest(to: string): Promise<MailOutcome>
 }

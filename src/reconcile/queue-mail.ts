@@ -10,6 +10,7 @@ import { mailFreshMs, mailGatherMs } from '../domain/mail.ts'
 import { transact, type Tx } from '../store/database.ts'
 import {
   claimNotifications,
+  deleteConfirmations,
   deleteMails,
   insertMails,
   listMailGroups,
@@ -37,7 +38,8 @@ export function queueMail(app: App): Reconciler {
       await eachOf(groups, WIDTH, (group) => transact(app.database, (tx) => queueGroup(app, tx, group)))
       const old = await deleteNotifications(db, addMs(now, -limits.notificationDays * DAY_MS), DELETE_BATCH)
       const sent = await deleteMails(db, addMs(now, -limits.mailDays * DAY_MS), DELETE_BATCH)
-      return groups.length === GROUPS || old === DELETE_BATCH || sent === DELETE_BATCH
+      const confirmations = await deleteConfirmations(db, addMs(now, -limits.mailDays * DAY_MS), DELETE_BATCH)
+      return groups.length === GROUPS || [old, sent, confirmations].includes(DELETE_BATCH)
     },
   }
 }

@@ -101,7 +101,13 @@ async function openHouseAccount(
   const inserted = await insertAccount(tx, { id: account.id, name: account.name, platformFeeBp: null })
   if (inserted === undefined) return false
   const person = await findOrInsertPerson(tx, { email: `${account.id}@berth.local`, name: account.name })
-  await insertMember(tx, { accountId: account.id, personId: person.id, role: 'owner', name: account.name })
+  await insertMember(tx, {
+    accountId: account.id,
+    personId: person.id,
+    role: 'owner',
+    name: account.name,
+    isByOperator: true,
+  })
   const made = { ...parsed.key, text: account.key, last4: account.key.slice(-4) }
   const owner = { accountId: account.id, personId: person.id }
   await insertApiKey(tx, made, { ...owner, name: 'first key', scopes: account.keyScopes, limits: noKeyLimits })

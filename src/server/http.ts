@@ -32,7 +32,7 @@ import { renderOnce, sendJson } from './json-answer.ts'
 import { renderReference } from './reference.ts'
 import { BodyTooLarge, NoRoomForBody, readJsonBodies } from './request-body.ts'
 import type { TrustedProxy } from './trusted-proxy.ts'
-import { addUnsubscribeRoutes } from './unsubscribe.ts'
+import { addMailRoutes } from './mail-link.ts'
 
 /** Log lines for failed requests with the same address, operation and status. */
 const MAX_LINES_PER_MINUTE = 10
@@ -131,7 +131,7 @@ export function makeHttpServer(options: HttpOptions): FastifyInstance {
   bind(server, options)
   addPlainRoutes(server, options)
   addConsoleRoutes(server, options)
-  addUnsubscribeRoutes(server, options)
+  addMailRoutes(server, options)
   addInstallRoutes(server, { ...options, clock: options.app.clock })
   return server
 }

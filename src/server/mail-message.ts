@@ -10,12 +10,14 @@ export interface MailContent {
 }
 
 export const UNSUBSCRIBE_PATH = '/unsubscribe'
+export const CONFIRM_PATH = '/confirm-email'
 
 export function composeMail(message: MailMessage, publicUrl: string): MailContent {
   const { accountName, kindLabel, notices, more } = message
   const unsubscribe = `${publicUrl}${UNSUBSCRIBE_PATH}?token=${encodeURIComponent(message.unsubscribeToken)}`
   const total = notices.length + more
-  const title = total > 1 ? `${kindLabel}: ${total} notifications` : (notices[0]?.title ?? kindLabel)
+  // Titles have names that the customer chose, and a subject is read before anything is trusted.
+  const title = total > 1 ? `${kindLabel}: ${total} notifications` : kindLabel
   const rest = more > 0 ? `And ${more} more.` : undefined
   const footer = `You receive this because you are a member of ${accountName}.`
   const stop = `Stop e-mails about this (${kindLabel})`
@@ -45,6 +47,23 @@ export function composeMail(message: MailMessage, publicUrl: string): MailConten
     html: pageOf(body),
     // RFC 8058: mail programs show a button that posts to the link.
     headers: { 'List-Unsubscribe': `<${unsubscribe}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
+  }
+}
+
+/** Goes to an address that nobody has confirmed, so it has no text of a customer. */
+export function confirmationMail(token: string, publicUrl: string): MailContent {
+  const link = `${publicUrl}${CONFIRM_PATH}?token=${encodeURIComponent(token)}`
+  const question = `Someone entered this address to receive notifications from the Berth server at ${publicUrl} by e-mail.`
+  const ignore = 'If you do not expect this, ignore the message: you will get no other.'
+  return {
+    subject: '[Berth] Confirm your e-mail address',
+    text: [question, '', `To receive them: ${link}`, '', ignore, ''].join('\n'),
+    html: pageOf(
+      html`<p>${question}</p>
+        <p><a href="${link}">Receive them</a></p>
+        <p style="color:#5d6b7a;font-size:12px">${ignore}</p>`,
+    ),
+    headers: {},
   }
 }
 

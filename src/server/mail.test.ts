@@ -42,9 +42,10 @@ async function pass(): Promise<void> {
 async function openMember(name: string): Promise<Actor> {
   const actor = await openAccount(ledger, name)
   const row = { account_id: actor.accountId, person_id: actor.personId, role: 'owner' as const }
+  const now = toDate(ledger.clock.now())
   await ledger.database.db
     .insertInto('member')
-    .values({ ...row, created_at: toDate(ledger.clock.now()) })
+    .values({ ...row, mail_confirmed_at: now, created_at: now })
     .execute()
   // Only customers here: operators get every operator's mail.
   const customer: Actor = { ...actor, scopes: ['billing:read'] }
@@ -84,7 +85,8 @@ test('a failed rental reaches every member who wants it, once', async () => {
   const [mail] = server.received
   if (mail === undefined) throw new Error('no mail')
   expect([mail.from, mail.to]).toEqual(['berth@cloud.example', ['told@example.com']])
-  expect(headerOf(mail, 'Subject')).toContain('brave-teal-otter failed')
+  expect(headerOf(mail, 'Subject')).toBe('[Berth] Rental failed (told Ltd)')
+  expect(textOf(mail)).toContain('brave-teal-otter failed')
   expect(headerOf(mail, 'Auto-Submitted')).toBe('auto-generated')
   expect(headerOf(mail, 'Message-ID')).toMatch(/^<mail_\w+@cloud\.example>$/)
   expect(textOf(mail)).toContain('lost the machine')
@@ -218,9 +220,10 @@ describe('the mail server', () => {
 test('operators get theirs, and customers do not', async () => {
   const { accountId, personId } = await openAccount(ledger, 'operator', usd('1'))
   const member = { account_id: accountId, person_id: personId, role: 'owner' as const }
+  const now = toDate(ledger.clock.now())
   await ledger.database.db
     .insertInto('member')
-    .values({ ...member, created_at: toDate(ledger.clock.now()) })
+    .values({ ...member, mail_confirmed_at: now, created_at: now })
     .execute()
   await transact(ledger.database, (tx) =>
     notifyOperators(tx, { kind: 'operator_ledger', subject: { kind: 'ledger', id: 'daily' }, data: { findings: 2 } }),

@@ -18,6 +18,8 @@ export interface Member {
   readonly name: string | null
   readonly picture: string | null
   readonly role: Role
+  /** null: no e-mail is sent to the member about this account. */
+  readonly mail_confirmed_at: Instant | null
   readonly created_at: Instant
 }
 
@@ -137,6 +139,7 @@ function selectMembers(db: Db, accountId: string) {
     .selectFrom('member')
     .innerJoin('person', 'person.id', 'member.person_id')
     .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
+    .select('member.mail_confirmed_at')
     .select(sql<string | null>`null`.as('picture'))
     .where('member.account_id', '=', accountId)
 }
@@ -156,8 +159,9 @@ export async function findMember(db: Db, accountId: string, personId: string): P
 /** False: the person is a member already. */
 export async function insertMember(
   tx: Tx,
-  member: { accountId: string; personId: string; role: Role; name: string | null },
+  member: { accountId: string; personId: string; role: Role; name: string | null; isByOperator?: true },
 ): Promise<boolean> {
+  const now = toDate(tx.clock.now())
   const inserted = await tx.db
     .insertInto('member')
     .values({
@@ -165,12 +169,38 @@ export async function insertMember(
       person_id: member.personId,
       role: member.role,
       name: member.name,
-      created_at: toDate(tx.clock.now()),
+      mail_confirmed_at: member.isByOperator === true ? now : null,
+      created_at: now,
     })
     .onConflict((conflict) => conflict.doNothing())
     .returning('person_id')
     .executeTakeFirst()
   return inserted !== undefined
+}
+
+/** The member gets e-mail from now on. False: there is no such member. */
+export async function confirmMail(tx: Tx, accountId: string, personId: string): Promise<boolean> {
+  const changed = await tx.db
+    .updateTable('member')
+    .set({ mail_confirmed_at: toDate(tx.clock.now()) })
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** After the account. */
+export async function lockPerson(tx: Tx, personId: string): Promise<void> {
+  await tx.db.selectFrom('person').select('id').where('id', '=', personId).forUpdate().execute()
+}
+
+export async function countMembers(db: Db, accountId: string): Promise<number> {
+  const row = await db
+    .selectFrom('member')
+    .select(sql<number>`count(*)::integer`.as('members'))
+    .where('account_id', '=', accountId)
+    .executeTakeFirstOrThrow()
+  return row.members
 }
 
 export async function setRole(tx: Tx, accountId: string, personId: string, role: Role): Promise<void> {

@@ -45,7 +45,7 @@ export interface Recipient {
   readonly personId: string
 }
 
-/** Members of an account who want e-mail of this kind; `byDefault` for those who have not chosen. */
+/** Members of an account who confirmed e-mail and want this kind; `byDefault` for those who have not chosen. */
 export async function listRecipients(
   db: Db,
   accountId: string,
@@ -57,7 +57,9 @@ export async function listRecipients(
     from member m
     join account a on a.id = m.account_id and a.suspended_at is null
     left join notification_choice c on c.account_id = m.account_id and c.person_id = m.person_id and c.kind = ${kind}
-    where m.account_id = ${accountId} and coalesce(c.email, ${byDefault}) order by m.person_id`.execute(db)
+    where m.account_id = ${accountId} and m.mail_confirmed_at is not null and coalesce(c.email, ${byDefault}) order by m.person_id`.execute(
+    db,
+  )
   return found.rows
 }
 
@@ -74,7 +76,9 @@ export async function listOperatorRecipients(
     join member m on m.account_id = k.account_id and m.person_id = k.person_id
     left join notification_choice c on c.account_id = m.account_id and c.person_id = m.person_id and c.kind = ${kind}
     where 'operator' = any (k.scopes) and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${at(now)})
-      and coalesce(c.email, ${byDefault}) order by m.person_id, m.account_id`.execute(db)
+      and m.mail_confirmed_at is not null and coalesce(c.email, ${byDefault}) order by m.person_id, m.account_id`.execute(
+    db,
+  )
   return found.rows
 }
 
@@ -187,6 +191,34 @@ const MAX_ERROR_CHARS = 500
 
 function errorText(error: string | null): string | null {
   return error?.replaceAll(/\p{Cc}+/gu, ' ').slice(0, MAX_ERROR_CHARS) ?? null
+}
+
+/** Confirmation messages since `since`, of the account and to the person. */
+export async function countConfirmations(
+  db: Db,
+  { accountId, personId }: Recipient,
+  since: Instant,
+): Promise<{ ofAccount: number; ofPerson: number }> {
+  const counts = await sql<{ ofAccount: number; ofPerson: number }>`
+    select (select count(*)::integer from mail_confirmation
+            where account_id = ${accountId} and sent_at > ${at(since)}) as "ofAccount",
+      (select count(*)::integer from mail_confirmation
+       where person_id = ${personId} and sent_at > ${at(since)}) as "ofPerson"`.execute(db)
+  return counts.rows[0] ?? { ofAccount: 0, ofPerson: 0 }
+}
+
+export async function insertConfirmation(tx: Tx, { accountId, personId }: Recipient): Promise<void> {
+  await tx.db
+    .insertInto('mail_confirmation')
+    .values({ account_id: accountId, person_id: personId, sent_at: toDate(tx.clock.now()) })
+    .execute()
+}
+
+export async function deleteConfirmations(db: Db, before: Instant, limit: number): Promise<number> {
+  const deleted = await sql`
+    delete from mail_confirmation where id in (
+      select id from mail_confirmation where sent_at < ${at(before)} order by sent_at limit ${limit})`.execute(db)
+  return Number(deleted.numAffectedRows ?? 0n)
 }
 
 export async function deleteMails(db: Db, before: Instant, limit: number): Promise<number> {

@@ -57,6 +57,7 @@ export interface NoticeTables {
     console: boolean
     email: boolean
   }
+  mail_confirmation: { id: GeneratedAlways<bigint>; account_id: string; person_id: string; sent_at: At }
   mail: {
     id: string
     account_id: string

@@ -48,7 +48,14 @@ export interface Tables
     created_at: At
   }
   person: { id: string; email: string; name: OrNull<string>; picture: OrNull<string>; created_at: At }
-  member: { account_id: string; person_id: string; role: Role; name: OrNull<string>; created_at: At }
+  member: {
+    account_id: string
+    person_id: string
+    role: Role
+    name: OrNull<string>
+    mail_confirmed_at: AtOrNull
+    created_at: At
+  }
   api_key: {
     public_id: string
     account_id: string

@@ -215,6 +215,7 @@ export const examples: { readonly [Op in OperationId]: (its: Owned) => Example }
   readNotifications: withBody(exampleBodies.readNotifications),
   getNotificationChoices: none,
   changeNotificationChoices: withBody(exampleBodies.changeNotificationChoices),
+  sendConfirmationMail: none,
   sendTestMail: withBody(exampleBodies.sendTestMail),
   getMailStatus: none,
   listWebhooks: none,

@@ -1,6 +1,7 @@
 /** Notifications through the API and by e-mail, with a real mail server: who sees them, what is read, and how to stop. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS, instantOf, MINUTE_MS, toDate } from '../../src/base/instant.ts'
+import type { Scope } from '../../src/contract/endpoint.ts'
 import { watchEngines } from '../../src/reconcile/watch-engines.ts'
 import { readDoneAt } from '../../src/store/lease.ts'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
@@ -42,6 +43,79 @@ async function emailOf(call: Call): Promise<string> {
   return (await succeed(call, 'GET', '/v2/users/me')).email
 }
 
+const isConfirmation = (mail: ReceivedMail): boolean => (headerOf(mail, 'Subject') ?? '').includes('Confirm')
+
+/** Asks for the confirmation message and posts to its link. */
+async function confirmAddress(call: Call, address: string): Promise<void> {
+  await succeed(call, 'POST', '/v2/users/me/notifications/confirm')
+  const mail = mailsTo(address).findLast(isConfirmation)
+  const [, at = ''] = /https:\/\/cloud\.example(\/confirm-email\S+)/.exec(mail === undefined ? '' : textOf(mail)) ?? []
+  const opened = await fetch(`${journey.url}${at}`)
+  expect([opened.status, await opened.text()]).toEqual([200, expect.stringContaining('<form method="post"')])
+  expect((await succeed(call, 'GET', '/v2/users/me/notifications')).emailConfirmed).toBe(false)
+  expect((await fetch(`${journey.url}${at}`, { method: 'POST' })).status).toBe(200)
+  expect((await succeed(call, 'GET', '/v2/users/me/notifications')).emailConfirmed).toBe(true)
+  const forged = await fetch(`${journey.url}${at.replace(/.{4}$/, 'AAAA')}`, { method: 'POST' })
+  expect(forged.status).toBe(404)
+}
+
+describe('strangers who are added as members', () => {
+  const scopes: Scope[] = ['compute:read', 'compute:write', 'billing:read', 'billing:write', 'keys']
+  const add = (call: Call, email: string) => call('POST', '/v2/members', { email, role: 'viewer' })
+
+  test('get no mail about events, and subjects have no text of the customer (issue 31, 5)', async () => {
+    const eve = await journey.account({ usd: '10', scopes })
+    for (let n = 0; n < 60; n += 1) await add(eve.call, `stranger-${n}@example.test`)
+    const label = 'You have won: call 555-0100'
+    await succeed(eve.call, 'POST', '/v2/budgets', {
+      name: label,
+      scope: 'account',
+      monthlyUsd: '0.01',
+      alertsPercent: [50],
+    })
+    await journey.rentVirtualMachine(eve.call, { label })
+    await journey.advance(HOUR_MS)
+    await journey.pass()
+    const kinds = kindsOf(await shownTo(eve.call))
+    expect(kinds).toContain('budget')
+    const own = mailsTo(await emailOf(eve.call))
+    expect(own.length).toBeGreaterThan(0)
+    for (const mail of own) expect(headerOf(mail, 'Subject')).not.toContain('You have won')
+    expect(mails.received.filter(({ to }) => to.some((one) => one.startsWith('stranger-')))).toEqual([])
+  })
+
+  test('are asked with a fixed text, a few times a day (issue 31, 5)', async () => {
+    const eve = await journey.account({ usd: '10', scopes })
+    const keyFor = async (email: string): Promise<Call> => {
+      const { id } = (await add(eve.call, email)).body
+      const body = { name: 'k', memberId: id, scopes: ['compute:read'] }
+      return journey.as((await succeed(eve.call, 'POST', '/v2/api-keys', body)).key)
+    }
+    const ask = (call: Call) => call('POST', '/v2/users/me/notifications/confirm')
+    const first = await keyFor('asked@example.test')
+    const statuses = [await ask(first), await ask(first), await ask(first), await ask(first)].map(
+      ({ status }) => status,
+    )
+    expect(statuses).toEqual([200, 200, 200, 429])
+    const texts = new Set(mailsTo('asked@example.test').map((mail) => textOf(mail).replaceAll(/token=\S+/g, '')))
+    expect(texts.size).toBe(1)
+    expect([...texts][0]).not.toContain(eve.id)
+    const outcomes: number[] = []
+    for (let n = 0; n < 20; n += 1) outcomes.push((await ask(await keyFor(`asked-${n}@example.test`))).status)
+    expect(outcomes.filter((status) => status === 200)).toHaveLength(17)
+    await journey.advance(DAY_MS + MINUTE_MS)
+    expect((await ask(first)).status).toBe(200)
+  })
+
+  test('are at most 100 (issue 31, 5)', async () => {
+    const eve = await journey.account({ scopes })
+    const added: number[] = []
+    for (let n = 0; n < 100; n += 1) added.push((await add(eve.call, `member-${n}@example.test`)).status)
+    expect(added.filter((status) => status === 200)).toHaveLength(99)
+    expect(await add(eve.call, 'last@example.test')).toMatchObject({ body: { reason: 'quota_exceeded' } })
+  })
+})
+
 test('a low balance is a notification and an e-mail, once, and read state is each member’s own', async () => {
   const ada = await journey.account({ usd: '10', scopes: ['compute:read', 'compute:write', 'billing:read', 'keys'] })
   const { id } = await succeed(ada.call, 'POST', '/v2/members', { email: 'grace@example.test', role: 'member' })
@@ -51,6 +125,7 @@ test('a low balance is a notification and an e-mail, once, and read state is eac
     scopes: ['billing:read'],
   })
   const grace = journey.as(key)
+  await confirmAddress(grace, 'grace@example.test')
   await journey.rentVirtualMachine(ada.call)
   await journey.advance(MINUTE_MS)
   await journey.pass()
@@ -58,7 +133,7 @@ test('a low balance is a notification and an e-mail, once, and read state is eac
   expect([kindsOf(seen), seen.unread]).toEqual([['balance_low'], 1])
   expect(seen.notifications[0]?.text).toContain('within 6 hours')
   for (const address of [await emailOf(ada.call), 'grace@example.test']) {
-    const [mail, ...others] = mailsTo(address)
+    const [mail, ...others] = mailsTo(address).filter((one) => !isConfirmation(one))
     expect([mail === undefined ? '' : headerOf(mail, 'Subject'), others]).toEqual([
       expect.stringContaining('Balance low'),
       [],

@@ -50,7 +50,7 @@ export function MembersPage() {
   }
   return (
     <Page
-      intro="Members sign in with API keys. There are no passwords, and Berth sends no email."
+      intro="Members sign in with API keys; there are no passwords. Adding a member sends no e-mail: give them a key. Notifications are mailed to members who have confirmed their address."
       actions={
         <Button
           look="primary"

@@ -3,6 +3,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { textColumn, type Columns } from '../../list/column.tsx'
 import { Answer } from '../../ui/answer.tsx'
+import { Button } from '../../ui/button.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 import { Table } from '../../ui/table.tsx'
@@ -17,15 +18,34 @@ export function NotificationSettings() {
     <Answer of={choices} skeleton={<Skeleton rows={8} />}>
       {(value) => (
         <div className="flex flex-col gap-4">
-          {value.emailEnabled ? (
-            <p className="text-sm text-muted">E-mail goes to {value.emailAddress}.</p>
-          ) : (
-            <Notice>This server sends no e-mail. The operator can configure a mail server.</Notice>
-          )}
+          <Address choices={value} />
           <Table label="Settings" columns={columns} rows={value.choices} rowKey="kind" empty={null} />
         </div>
       )}
     </Answer>
+  )
+}
+
+function Address({ choices: { emailEnabled, emailAddress, emailConfirmed } }: { choices: Choices }) {
+  const send = useAction('sendConfirmationMail')
+  if (!emailEnabled) return <Notice>This server sends no e-mail. The operator can configure a mail server.</Notice>
+  if (emailConfirmed) return <p className="text-sm text-muted">E-mail goes to {emailAddress}.</p>
+  return (
+    <Notice>
+      <p>{emailAddress} is not confirmed, so no e-mail is sent to it.</p>
+      <Button
+        className="mt-2"
+        busy={send.isPending}
+        onClick={() =>
+          send.mutate(
+            {},
+            { onSuccess: ({ message }) => toast(message), onError: (error) => toast(error.message, 'bad') },
+          )
+        }
+      >
+        Send confirmation e-mail
+      </Button>
+    </Notice>
   )
 }
 

@@ -8,6 +8,7 @@ import {
   sendTestMail,
   type Choices,
 } from '../../app/notification.ts'
+import { sendConfirmation } from '../../app/mail-confirmation.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
@@ -46,6 +47,11 @@ export const notificationHandlers = {
 
   changeNotificationChoices: async (app, { actor, body }) =>
     choicesOnWire(app, await changed(app, actor, body.choices)),
+
+  sendConfirmationMail: async (app, { actor }) => {
+    const address = await sendConfirmation(app, actor)
+    return address.ok ? ok({ message: `Confirmation sent to ${address.value}` }) : address
+  },
 
   sendTestMail: async (app, { body }) => {
     const sent = await sendTestMail(app.mailer, body.address)

@@ -1,21 +1,23 @@
 /**
- * The unsubscribe link of e-mails. Opening it changes nothing, because mail scanners open links: the page has a button.
- * Mail programs post to the link directly (RFC 8058). The sealed token is the only credential.
+ * The links in e-mails: to unsubscribe, and to confirm an address. Opening one changes nothing, because mail scanners open
+ * links: the page has a button. To unsubscribe, mail programs post to the link directly (RFC 8058). The sealed token is the
+ * only credential.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app/app.ts'
+import { confirmMembership, openConfirmation } from '../app/mail-confirmation.ts'
 import { stopMail } from '../app/notification.ts'
 import { openUnsubscribe } from '../app/unsubscribe.ts'
 import { defaultRates } from '../base/limits.ts'
 import { notificationKinds } from '../contract/notification-kind.ts'
 import { transact } from '../store/database.ts'
-import { UNSUBSCRIBE_PATH } from './mail-message.ts'
+import { CONFIRM_PATH, UNSUBSCRIBE_PATH } from './mail-message.ts'
 import { html, type Markup } from './markup.ts'
 import type { RateLimiter } from './rate-limit.ts'
 
 const MAX_TOKEN_CHARS = 1_000
 
-export function addUnsubscribeRoutes(server: FastifyInstance, options: { app: App; rates: RateLimiter }): void {
+export function addMailRoutes(server: FastifyInstance, options: { app: App; rates: RateLimiter }): void {
   const { app, rates } = options
   const tokenOf = (request: FastifyRequest): string => {
     const { token } = request.query as { token?: unknown }
@@ -41,6 +43,21 @@ export function addUnsubscribeRoutes(server: FastifyInstance, options: { app: Ap
     )
   })
 
+  server.get(CONFIRM_PATH, async (request, reply) => {
+    if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
+    const token = tokenOf(request)
+    if (openConfirmation(app, token) === undefined) return page(reply, 404, NOT_CONFIRMABLE)
+    return page(
+      reply,
+      200,
+      html`<h1>Receive notifications by e-mail</h1>
+        <p>Each e-mail will have a link that stops its kind.</p>
+        <form method="post" action="${CONFIRM_PATH}?token=${encodeURIComponent(token)}">
+          <button>Confirm this address</button>
+        </form>`,
+    )
+  })
+
   void server.register(async (scope) => {
     // The body of a form says nothing that the token does not.
     scope.removeAllContentTypeParsers()
@@ -62,11 +79,26 @@ export function addUnsubscribeRoutes(server: FastifyInstance, options: { app: Ap
           <p>You will get no more e-mails of this kind: ${label}.</p>`,
       )
     })
+    scope.post(CONFIRM_PATH, async (request, reply) => {
+      if (isTooOften(request)) return page(reply, 429, TOO_OFTEN)
+      const membership = openConfirmation(app, tokenOf(request))
+      const isConfirmed =
+        membership !== undefined && (await transact(app.database, (tx) => confirmMembership(tx, membership)))
+      if (!isConfirmed) return page(reply, 404, NOT_CONFIRMABLE)
+      return page(
+        reply,
+        200,
+        html`<h1>Done</h1>
+          <p>Notifications come by e-mail from now on. Choose which in the console under Notifications.</p>`,
+      )
+    })
   })
 }
 
 const NOT_VALID = html`<h1>This link is not valid</h1>
   <p>Choose your e-mails in the console under Account.</p>`
+const NOT_CONFIRMABLE = html`<h1>This link is not valid</h1>
+  <p>Send yourself another confirmation in the console under Notifications.</p>`
 const TOO_OFTEN = html`<h1>Too many requests</h1>
   <p>Try again in a minute.</p>`
 
