@@ -52,6 +52,8 @@ export interface Ask {
   readonly body?: unknown
   /** The name of a rate limit of its own (`CloudVendor.pace.routes`). */
   readonly route?: string
+  /** A status of 500 or more with which the vendor refuses this request. It does not count as a failure of the vendor. */
+  readonly refusesWith?: number
   readonly signal: AbortSignal
 }
 
@@ -160,7 +162,7 @@ export class CloudHttp {
       let answer = await this.#once(sent, headers, signal)
       const renewed = answer.status === 401 ? await authorize(sent, true, signal) : headers
       if (JSON.stringify(renewed) !== JSON.stringify(headers)) answer = await this.#once(sent, renewed, signal)
-      if (answer.status >= 500) breaker.failed()
+      if (answer.status >= 500 && answer.status !== ask.refusesWith) breaker.failed()
       else breaker.succeeded()
       if (answer.status === 429) pacer.pause(Math.min(answer.retryAfterMs ?? SECOND_MS, MAX_RETRY_AFTER_MS))
       return answer

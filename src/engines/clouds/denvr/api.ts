@@ -22,6 +22,8 @@ export const clusters = unwrapped(z.array(z.string().min(1)))
 const configuration = z.object({
   id: z.number(),
   name: z.string().min(1),
+  text_name: z.string().nullish(),
+  /** Deprecated: `text_name` replaces it. */
   gpu_name: z.string().nullish(),
   gpus: z.number(),
   vcpus: z.number(),
@@ -46,6 +48,8 @@ export const images = listOf(z.object({ name: z.string().min(1), distribution: z
 
 const server = z.object({
   id: z.string().min(1),
+  /** The VPC in which it lives. */
+  namespace: z.string().nullish(),
   cluster: z.string().min(1),
   /** The id or the name of a configuration. */
   configuration: z.string().nullish(),

@@ -1,11 +1,13 @@
 /**
  * Denvr: virtual machines in clusters of Canada and the United States, from a pool that all customers share or from pools
  * of a contract. A machine is found again by its name, which is our tag and also its id. It takes any number of public SSH
- * keys and no user data, so nothing is made beside it, and orders with options go elsewhere. Tokens expire within minutes.
+ * keys and no user data, so nothing is made beside it, and orders with options go elsewhere. Tokens expire within minutes;
+ * an API key does not.
  */
 import { counted } from '../../../base/counted.ts'
 import { SECOND_MS } from '../../../base/instant.ts'
-import type { NanoUsd } from '../../../base/money.ts'
+import { zeroUsd, type NanoUsd } from '../../../base/money.ts'
+import { fromDecimal } from '../../../base/vendor-price.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
   refused,
@@ -19,13 +21,12 @@ import {
   type CloudVendor,
   type Credentials,
 } from '../cloud.ts'
-import { CloudError, isRefused, type CloudHttp } from '../http.ts'
+import { CloudError, isRefused, type CloudHttp, type HttpOptions } from '../http.ts'
 import { bearerTokens } from '../token.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
-import { LOGIN_USER, offerOf, partsOf, showServer, typeOf } from './machine.ts'
+import { diskCostPerHour, LOGIN_USER, offerOf, partsOf, ROOT_DISK_GB, showServer, typeOf } from './machine.ts'
 
-const ROOT_DISK_GB = 500
 const MAX_POOLS = 10
 
 export const denvr: CloudVendor = {
@@ -33,11 +34,17 @@ export const denvr: CloudVendor = {
   title: 'Denvr',
   baseUrl: 'https://api.cloud.denvrdata.com',
   credentials: [
-    { name: 'username', help: 'User name or e-mail address of a user without a second factor' },
-    { name: 'password', help: 'Password of that user' },
-    { name: 'tenant', help: 'Name of the tenant, which is the namespace of its machines' },
+    { name: 'apiKey', help: 'API key, instead of a user name and a password', optional: true },
+    { name: 'username', help: 'User name or e-mail address of a user without a second factor', optional: true },
+    { name: 'password', help: 'Password of that user', optional: true },
     { name: 'vpc', help: 'Name of the VPC for new machines, usually that of the tenant' },
     { name: 'pools', help: 'Resource pools to use: on-demand, reserved-acme, …' },
+    {
+      name: 'rootDiskPrice',
+      help: 'Your price of a GB-month of root disk in USD, since the API has none',
+      optional: true,
+    },
+    { name: 'image', help: 'Name of the operating system image (default: the newest Ubuntu)', optional: true },
   ],
   regions: { Hou1: 'us-central-3', Hou2: 'us-southeast-1', Msc1: 'ca-west-1', Msc2: 'ca-west-1' },
   pace: { everyMs: 250 },
@@ -47,14 +54,16 @@ export const denvr: CloudVendor = {
   loginUser: LOGIN_USER,
   refusalOf,
   open: ({ credentials, clock, http }) => {
+    const { apiKey = '', username = '', password = '' } = credentials
     const anonymous = http({ authorize: async () => ({}) })
-    const authorize = bearerTokens(clock, async (signal) => {
-      const body = { userNameOrEmailAddress: credentials.username ?? '', password: credentials.password ?? '' }
+    const withToken = bearerTokens(clock, async (signal) => {
+      const body = { userNameOrEmailAddress: username, password }
       const path = '/api/TokenAuth/Authenticate'
       const answer = await anonymous.write(api.token, { method: 'POST', path, body, signal })
       return { text: answer.accessToken, lifetimeMs: answer.expireInSeconds * SECOND_MS }
     })
-    return new DenvrCloud(credentials, http({ authorize }))
+    const withKey: HttpOptions['authorize'] = async () => ({ authorization: `ApiKey ${apiKey}` })
+    return new DenvrCloud(credentials, http({ authorize: apiKey === '' ? withToken : withKey }))
   },
 }
 
@@ -73,6 +82,7 @@ class DenvrCloud implements Cloud {
     const offers = await this.offers(signal)
     const used = new Set(offers.map(({ type }) => partsOf(type).pool))
     const empty = this.#pools().filter((pool) => !used.has(pool))
+    const hasDiskPrice = this.#diskCost() > 0n
     return [
       { check: 'reachable', result: 'passed', detail: `${clusters.length} clusters` },
       { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'machine')}` },
@@ -81,17 +91,25 @@ class DenvrCloud implements Cloud {
         result: empty.length === 0 ? 'passed' : 'failed',
         detail: empty.length === 0 ? 'all pools have offers' : `no offers in the pools ${empty.join(', ')}`,
       },
+      {
+        check: 'prices',
+        result: hasDiskPrice ? 'passed' : 'not_tried',
+        detail: hasDiskPrice
+          ? 'the root disk is part of the cost'
+          : `rootDiskPrice is not set, so root disks of ${ROOT_DISK_GB} GB are recorded at no cost`,
+      },
     ]
   }
 
   async offers(signal: AbortSignal): Promise<CloudOffer[]> {
     const configurations = await this.#configurations(signal)
+    const diskCost = this.#diskCost()
     const offers: CloudOffer[] = []
     for (const cluster of await this.#clusters(signal)) {
       for (const pool of this.#pools()) {
         for (const free of await this.#availability(cluster, pool, signal)) {
           const one = configurations.find(({ name }) => name === free.configuration)
-          if (one !== undefined && one.gpus > 0) offers.push(offerOf(one, cluster, pool, free))
+          if (one !== undefined && one.gpus > 0) offers.push(offerOf(one, cluster, pool, free, diskCost))
         }
       }
     }
@@ -104,33 +122,41 @@ class DenvrCloud implements Cloud {
     // Without options of the order, the user data has nothing but SSH keys.
     if (!order.userData.startsWith('#cloud-config')) return refused('no_capacity', 'Denvr takes no user data.')
     const image = await this.#image(signal)
-    if (image === undefined) return refused('no_capacity', 'Denvr has no Ubuntu image.')
+    if (image === undefined) return refused('no_capacity', 'Denvr has no such operating system image.')
     const { configuration, pool } = partsOf(type)
-    const { id } = await this.#http.write(api.created, {
-      method: 'POST',
-      path: '/api/v1/servers/virtual/CreateServer',
-      body: {
-        name: tag,
-        rpool: pool,
-        vpc: this.#credentials.vpc ?? '',
-        configuration,
-        cluster,
-        ssh_keys: plainKeys(order.spec),
-        operatingSystemImage: image,
-        persistStorage: false,
-        rootDiskSize: ROOT_DISK_GB,
-      },
-      signal,
-    })
-    return { kind: 'created', id: `${cluster}/${id}` }
+    const body = {
+      name: tag,
+      rpool: pool,
+      vpc: this.#credentials.vpc ?? '',
+      configuration,
+      cluster,
+      ssh_keys: plainKeys(order.spec),
+      operatingSystemImage: image,
+      persistStorage: false,
+      rootDiskSize: ROOT_DISK_GB,
+    }
+    const path = '/api/v1/servers/virtual/CreateServer'
+    const answer = await this.#http
+      .write(api.created, { method: 'POST', path, body, refusesWith: 503, signal })
+      .catch((error: unknown) => {
+        if (isOutOfResources(error)) return undefined
+        throw error
+      })
+    if (answer === undefined) return refused('no_capacity', 'Denvr has no resources for the order.')
+    return { kind: 'created', id: `${cluster}/${answer.id}` }
   }
 
+  /**
+   * A machine lives in the namespace of the VPC in which it was created, which need not be that of new machines. "Not found"
+   * in the wrong namespace would leave it running, so it counts only for a machine that the list does not show either.
+   */
   async destroy(id: string, signal: AbortSignal): Promise<void> {
     const [cluster = '', name = ''] = id.split('/')
-    const query = { Id: name, Namespace: this.#credentials.tenant ?? '', Cluster: cluster }
+    const listed = (await this.#serversIn(cluster, signal)).find((server) => server.id === name)
+    const query = { Id: name, Namespace: listed?.namespace ?? this.#credentials.vpc ?? '', Cluster: cluster }
     const path = '/api/v1/servers/virtual/DestroyServer'
     await this.#http.write(api.anything, { method: 'DELETE', path, query, signal }).catch((error: unknown) => {
-      if (!isMissing(error)) throw error
+      if (listed !== undefined || !isMissing(error, name)) throw error
     })
   }
 
@@ -142,7 +168,8 @@ class DenvrCloud implements Cloud {
       const one = configurations.find(
         ({ id, name }) => name === server.configuration || String(id) === server.configuration,
       )
-      return showServer(server, one, prices.get(`${server.cluster}/${typeOf(one?.name ?? '', server.rpool ?? '')}`))
+      const compute = prices.get(`${server.cluster}/${typeOf(one?.name ?? '', server.rpool ?? '')}`)
+      return showServer(server, one, { compute, disk: this.#diskCost() })
     })
   }
 
@@ -169,6 +196,12 @@ class DenvrCloud implements Cloud {
     return [...new Set(names.filter((pool) => pool !== ''))].slice(0, MAX_POOLS)
   }
 
+  /** Of the root disk of one machine, per hour. Zero: the operator gave no price. */
+  #diskCost(): NanoUsd {
+    const price = this.#credentials.rootDiskPrice ?? ''
+    return price === '' ? zeroUsd : diskCostPerHour(fromDecimal(price))
+  }
+
   async #clusters(signal: AbortSignal): Promise<string[]> {
     return this.#http.read(api.clusters, { path: '/api/v1/clusters/GetAll', signal })
   }
@@ -185,24 +218,41 @@ class DenvrCloud implements Cloud {
   /** Of all clusters. */
   async #servers(signal: AbortSignal): Promise<api.Server[]> {
     const found: api.Server[] = []
-    for (const cluster of await this.#clusters(signal)) {
-      const path = '/api/v1/servers/virtual/GetServers'
-      found.push(...(await this.#http.read(api.servers, { path, query: { Cluster: cluster }, signal })))
-    }
+    for (const cluster of await this.#clusters(signal)) found.push(...(await this.#serversIn(cluster, signal)))
     return found
   }
 
-  /** The newest Ubuntu. */
+  async #serversIn(cluster: string, signal: AbortSignal): Promise<api.Server[]> {
+    const path = '/api/v1/servers/virtual/GetServers'
+    return this.#http.read(api.servers, { path, query: { Cluster: cluster }, signal })
+  }
+
+  /** The image of the operator's choice, or the newest Ubuntu. undefined: there is no such image. */
   async #image(signal: AbortSignal): Promise<string | undefined> {
     const found = await this.#http.read(api.images, { path: '/api/v1/servers/images/GetOperatingSystemImages', signal })
-    const names = found.map(({ name }) => name).filter((name) => /^ubuntu/i.test(name))
-    return names.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).at(-1)
+    const names = found.map(({ name }) => name)
+    const chosen = this.#credentials.image ?? ''
+    if (chosen !== '') return names.find((name) => name === chosen)
+    return names
+      .filter((name) => /^ubuntu/i.test(name))
+      .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+      .at(-1)
   }
 }
 
-function isMissing(error: unknown): boolean {
-  if (!(error instanceof CloudError) || error.status === undefined || error.status === 401) return false
-  return error.status === 404 || /not found|does not exist/i.test(api.messageOf(error.answer))
+/** The vendor says that this very machine does not exist, and not for example its namespace. */
+function isMissing(error: unknown, name: string): boolean {
+  if (!(error instanceof CloudError) || error.status === undefined) return false
+  const message = api.messageOf(error.answer)
+  return message.includes(name) && /not found|does not exist/i.test(message)
+}
+
+/**
+ * The vendor describes a 503 of this operation alone, for a lack of resources. It has the body of all its errors; that of a
+ * gateway in front of it has not, and leaves the outcome unknown.
+ */
+function isOutOfResources(error: unknown): boolean {
+  return error instanceof CloudError && error.status === 503 && api.messageOf(error.answer) !== ''
 }
 
 /** undefined: the outcome is unknown. */

@@ -1,11 +1,14 @@
 /** Configurations and servers of Denvr as offers and machines of the port. */
-import { zeroUsd, type NanoUsd } from '../../../base/money.ts'
+import { nanoUsdOf, zeroUsd, type NanoUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
 import { gpuOf } from '../offer.ts'
 import type { Availability, Configuration, Server } from './api.ts'
 
 export const LOGIN_USER = 'ubuntu'
+/** The root disk, which is bought with the machine and billed apart from it. */
+export const ROOT_DISK_GB = 500
+const HOURS_PER_MONTH = 730n
 /** The pool that all customers share. Others belong to a contract. */
 const PUBLIC_POOL = 'on-demand'
 
@@ -19,30 +22,52 @@ export function partsOf(type: string): { readonly configuration: string; readonl
   return { configuration, pool: pool.join('@') }
 }
 
-export function offerOf(one: Configuration, cluster: string, pool: string, free: Availability): CloudOffer {
+/** Rounded up: the cost is never too low. */
+export function diskCostPerHour(pricePerGbMonth: NanoUsd): NanoUsd {
+  return nanoUsdOf((pricePerGbMonth * BigInt(ROOT_DISK_GB) + HOURS_PER_MONTH - 1n) / HOURS_PER_MONTH)
+}
+
+export function offerOf(
+  one: Configuration,
+  cluster: string,
+  pool: string,
+  free: Availability,
+  diskCost: NanoUsd,
+): CloudOffer {
   return {
     type: typeOf(one.name, pool),
     region: cluster,
     kind: 'virtual-machine',
-    gpu: one.gpu_name ?? '',
+    gpu: gpuText(one),
     gpus: one.gpus,
     networkType: networkOf(one),
     available: free.available === false ? 0 : (free.count ?? null),
-    costPerHour: free.price ?? one.price,
+    costPerHour: nanoUsdOf((free.price ?? one.price) + diskCost),
     cpus: one.vcpus,
     ramGb: one.memory,
     storageGb: one.storage,
   }
 }
 
-const startingStates: readonly string[] = ['PLANNED', 'PENDING', 'PENDING_RESOURCES', 'PENDING_READINESS']
+/** A server that was just ordered has the state `na`. */
+const startingStates: readonly string[] = ['NA', 'PLANNED', 'PENDING', 'PENDING_RESOURCES', 'PENDING_READINESS']
+
+export interface ServerPrices {
+  /** Its price in its pool. undefined: that of the list. */
+  readonly compute: NanoUsd | undefined
+  readonly disk: NanoUsd
+}
 
 /** `one` undefined: the configuration is sold no longer. */
-export function showServer(server: Server, one: Configuration | undefined, price: NanoUsd | undefined): CloudMachine {
-  const status = server.status ?? 'UNKNOWN'
-  const isBilled = status === 'ONLINE' || status === 'OFFLINE'
-  const costPerHour = isBilled ? (price ?? one?.price ?? zeroUsd) : zeroUsd
-  const base = { id: `${server.cluster}/${server.id}`, tag: server.id, costPerHour }
+export function showServer(server: Server, one: Configuration | undefined, prices: ServerPrices): CloudMachine {
+  const status = (server.status ?? 'UNKNOWN').toUpperCase()
+  const compute = prices.compute ?? one?.price ?? zeroUsd
+  // A machine that was stopped through the API or the console keeps its disk alone.
+  const costs: Readonly<Record<string, NanoUsd>> = {
+    ONLINE: nanoUsdOf(compute + prices.disk),
+    OFFLINE: prices.disk,
+  }
+  const base = { id: `${server.cluster}/${server.id}`, tag: server.id, costPerHour: costs[status] ?? zeroUsd }
   const message = `Denvr reports the state ${status}.`
   if (startingStates.includes(status) || (status === 'ONLINE' && (server.ip ?? '') === ''))
     return { ...base, state: 'starting', message: status }
@@ -53,12 +78,16 @@ export function showServer(server: Server, one: Configuration | undefined, price
   return { ...base, state: 'unreachable', message }
 }
 
+function gpuText(one: Configuration | undefined): string {
+  return one?.text_name ?? one?.gpu_name ?? one?.name ?? ''
+}
+
 function networkOf(one: Configuration | undefined): 'infiniband' | 'ethernet' {
   return /infiniband/i.test(one?.compute_network ?? '') ? 'infiniband' : 'ethernet'
 }
 
 function dataOf(server: Server, one: Configuration | undefined): ProviderData {
-  const formFactor = gpuOf(one?.gpu_name ?? '')?.formFactor ?? undefined
+  const formFactor = gpuOf(gpuText(one))?.formFactor ?? undefined
   const host = server.ip ?? ''
   return {
     providerId: 'denvr',

@@ -1,26 +1,32 @@
-/** A stateful simulator of Denvr's cloud: tokens, clusters, shared and contracted pools, virtual servers. */
+/**
+ * A stateful simulator of Denvr's cloud: tokens and API keys, VPCs, clusters, shared and contracted pools, virtual servers.
+ * What was ordered matters: a server answers for its own VPC only, lets in the keys of its order, has GPUs with the right
+ * image only, and leaves storage behind that was to persist.
+ */
 import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
-import { usd, usdToNumber } from '../../../base/money.ts'
+import { nanoUsdOf, usd, usdToNumber, type NanoUsd } from '../../../base/money.ts'
 import { SimBill } from '../bill.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { denvrDescription } from './description.ts'
-
-export interface DenvrConfiguration {
-  readonly id: number
-  readonly name: string
-  readonly gpu: string
-  readonly gpus: number
-  readonly vcpus: number
-  readonly ramGb: number
-  readonly storageGb: number
-  /** By pool: per hour. */
-  readonly prices: Map<string, string>
-  /** By cluster and pool: how many servers there can be. */
-  readonly capacity: Map<string, number>
-}
+import {
+  CLUSTERS,
+  CONTRACTED,
+  defaultConfigurations,
+  DISK_USD_PER_GB_MONTH,
+  diskPrice,
+  images,
+  LOGIN_USER,
+  showConfiguration,
+  type DenvrConfiguration,
+} from './things.ts'
 
 interface Server {
   readonly name: string
+  /** The VPC. */
+  readonly namespace: string
+  readonly keys: readonly string[]
+  readonly persistsStorage: boolean
+  readonly disk: NanoUsd
   readonly configuration: DenvrConfiguration
   readonly cluster: string
   readonly pool: string
@@ -30,6 +36,8 @@ interface Server {
   readonly bootFails: boolean
   readonly lostAt: Instant | undefined
   goneAt: Instant | undefined
+  /** The state that it is in whatever its age: stopped, or one that nobody knows. */
+  fixedState: string | undefined
   readonly bill: SimBill
 }
 
@@ -37,16 +45,14 @@ export interface DenvrSimOptions {
   readonly clock: Clock
   readonly username?: string
   readonly password?: string
+  readonly apiKey?: string
   readonly tenant?: string
+  readonly vpc?: string
   readonly bootMs?: number
   readonly destroyMs?: number
   readonly tokenLifetimeMs?: number
   readonly listLagMs?: number
 }
-
-const CLUSTERS = ['Hou1', 'Msc1']
-export const CONTRACTED = 'reserved-sim'
-const IMAGES = ['Ubuntu 20.04.6 LTS', 'Ubuntu 22.04.4 LTS', 'Rocky 9']
 
 export class DenvrSim {
   readonly server: SimServer
@@ -69,7 +75,9 @@ export class DenvrSim {
     this.#options = {
       username: 'sim@denvr.example',
       password: 'sim-denvr-password',
+      apiKey: 'sim-denvr-api-key',
       tenant: 'sim-tenant',
+      vpc: 'sim-vpc',
       bootMs: 20_000,
       destroyMs: 5_000,
       tokenLifetimeMs: 600_000,
@@ -87,14 +95,41 @@ export class DenvrSim {
     })
   }
 
-  get credentials(): Record<'username' | 'password' | 'tenant' | 'vpc' | 'pools', string> {
-    const { username, password, tenant } = this.#options
-    return { username, password, tenant, vpc: tenant, pools: `on-demand, ${CONTRACTED}` }
+  get credentials(): Record<'username' | 'password' | 'vpc' | 'pools' | 'rootDiskPrice', string> {
+    const { username, password, vpc } = this.#options
+    return { username, password, vpc, pools: `on-demand, ${CONTRACTED}`, rootDiskPrice: DISK_USD_PER_GB_MONTH }
+  }
+
+  /** Instead of a user name and a password. */
+  get apiKey(): string {
+    return this.#options.apiKey
   }
 
   /** Everything that exists or costs money now, by its name. */
   leftovers(): string[] {
-    return this.#living().map(({ name }) => `server ${name}`)
+    const living = this.#living()
+    const kept = this.#servers.filter((one) => one.persistsStorage && !living.includes(one))
+    return [...living.map(({ name }) => `server ${name}`), ...kept.map(({ name }) => `storage of ${name}`)]
+  }
+
+  /** An SSH session at a public address. undefined: the server does not let the key in. */
+  logIn(host: string, user: string, key: string): { gpus: number } | undefined {
+    const server = this.#living().find((one) => this.#show(one).ip === host)
+    if (server === undefined || user !== LOGIN_USER || !server.keys.includes(key)) return undefined
+    return { gpus: images.get(server.image) === true ? server.configuration.gpus : 0 }
+  }
+
+  imageOf(name: string): string | undefined {
+    return this.#servers.find((one) => one.name === name)?.image
+  }
+
+  /** From now on it is in that state: `OFFLINE` as if it was stopped in the console, or one that nobody knows. */
+  setState(name: string, state: string): void {
+    const server = this.#living().find((one) => one.name === name)
+    if (server === undefined) throw new Error(`there is no server ${name}`)
+    server.fixedState = state
+    // Without its GPUs, a stopped server costs what its disk costs.
+    if (state === 'OFFLINE') server.bill.setPrice(this.#now(), server.disk)
   }
 
   /** How many servers were ever created under a name. */
@@ -125,7 +160,8 @@ export class DenvrSim {
     if (one === undefined) return
     one.prices.set(pool, usdPerHour)
     for (const server of this.#living())
-      if (server.configuration === one && server.pool === pool) server.bill.setPrice(this.#now(), usd(usdPerHour))
+      if (server.configuration === one && server.pool === pool)
+        server.bill.setPrice(this.#now(), nanoUsdOf(usd(usdPerHour) + server.disk))
   }
 
   /** No token is valid any more. */
@@ -140,7 +176,9 @@ export class DenvrSim {
   #authorize({ headers, raw }: SimRequest): SimAnswer | undefined {
     if (raw.url === '/api/TokenAuth/Authenticate') return undefined
     const until = this.#tokens.get((headers.authorization ?? '').replace(/^Bearer /, ''))
-    if (until === undefined || until <= this.#now()) return failure(401, 'The token is not valid.')
+    const hasToken = until !== undefined && this.#now() < until
+    if (!hasToken && headers.authorization !== `ApiKey ${this.#options.apiKey}`)
+      return failure(401, 'The token is not valid.')
     return this.suspended ? failure(403, 'The tenant is suspended.') : undefined
   }
 
@@ -162,7 +200,14 @@ export class DenvrSim {
         json({ items: this.#availability(query.get('cluster') ?? '', query.get('resourcePool') ?? '') }),
       ),
       route('listImages', 'GET', '/v1/servers/images/GetOperatingSystemImages', () =>
-        json({ items: IMAGES.map((name, id) => ({ id, name, distribution: name.split(' ')[0] ?? '', version: '' })) }),
+        json({
+          items: [...images.keys()].map((name, id) => ({
+            id,
+            name,
+            distribution: name.split(' ')[0] ?? '',
+            version: '',
+          })),
+        }),
       ),
       route('listServers', 'GET', `${virtual}/GetServers`, ({ query }) => {
         const now = this.#now()
@@ -189,46 +234,48 @@ export class DenvrSim {
     })
   }
 
-  #create({ name, rpool = 'on-demand', configuration, cluster, operatingSystemImage = '' }: CreateBody): SimAnswer {
+  #create({ name, rpool = 'on-demand', vpc, configuration, cluster, ...body }: CreateBody): SimAnswer {
     const one = this.configurations.get(configuration)
     const price = one?.prices.get(rpool)
-    if (
-      one === undefined ||
-      price === undefined ||
-      !CLUSTERS.includes(cluster) ||
-      !IMAGES.includes(operatingSystemImage)
-    )
-      return failure(400, 'The request is not valid.')
+    const { operatingSystemImage: image = '' } = body
+    const isKnown = CLUSTERS.includes(cluster) && images.has(image) && vpc === this.#options.vpc
+    if (one === undefined || price === undefined || !isKnown) return failure(400, 'The request is not valid.')
     if (this.#living().some((other) => other.name === name && other.cluster === cluster))
       return failure(400, 'The name is taken.')
-    if (this.#free(one, cluster, rpool) < 1) return failure(400, 'Not enough resources in the pool.')
+    if (this.#free(one, cluster, rpool) < 1) return failure(503, 'Not enough resources in the pool.')
     const now = this.#now()
     const readyAt = addMs(now, this.#options.bootMs)
     const bootFails = this.bootsFail > 0
     if (bootFails) this.bootsFail -= 1
     const server: Server = {
       name,
+      namespace: vpc,
+      keys: body.ssh_keys,
+      persistsStorage: body.persistStorage === true,
+      disk: diskPrice(body.rootDiskSize ?? 0),
       configuration: one,
       cluster,
       pool: rpool,
-      image: operatingSystemImage,
+      image,
       createdAt: now,
       readyAt,
       bootFails,
       lostAt: this.loseAfterMs === 0 ? undefined : addMs(readyAt, this.loseAfterMs),
       goneAt: undefined,
+      fixedState: undefined,
       bill: new SimBill(),
     }
     this.#servers.push(server)
-    return { status: 202, body: this.#show(server) }
+    return { status: 202, body: { ...this.#show(server), status: 'na' } }
   }
 
   #destroy(query: URLSearchParams): SimAnswer {
+    const id = query.get('Id') ?? ''
     const server = this.#living().find(
-      ({ name, cluster }) => name === query.get('Id') && cluster === query.get('Cluster'),
+      ({ name, cluster, namespace }) =>
+        name === id && cluster === query.get('Cluster') && namespace === query.get('Namespace'),
     )
-    if (server === undefined || query.get('Namespace') !== this.#options.tenant)
-      return failure(404, 'The server was not found.')
+    if (server === undefined) return failure(404, `"${id}" not found`)
     if (this.destroyRefusals > 0) {
       this.destroyRefusals -= 1
       return failure(400, 'The server is locked.')
@@ -237,9 +284,12 @@ export class DenvrSim {
     if (server.goneAt === undefined) {
       this.#stateOf(server)
       server.goneAt = addMs(now, this.#options.destroyMs)
-      server.bill.stop(now)
+      // Storage that was to persist goes on costing.
+      if (server.persistsStorage) server.bill.setPrice(now, server.disk)
+      else server.bill.stop(now)
     }
-    return { status: 202, body: this.#show(server) }
+    const { cluster, name } = server
+    return { status: 202, body: { id: name, cluster, status: this.#stateOf(server) } }
   }
 
   #living(): Server[] {
@@ -275,15 +325,17 @@ export class DenvrSim {
   }
 
   /** Also starts the bill when it is online. */
-  #stateOf(one: Server): 'PENDING_RESOURCES' | 'PENDING_READINESS' | 'ONLINE' | 'FAILED' | 'DESTROYING' | 'GONE' {
+  #stateOf(one: Server): string {
     const now = this.#now()
     const isUp = !one.bootFails && one.readyAt <= now && one.goneAt === undefined
-    if (isUp && !one.bill.isStarted) one.bill.start(one.readyAt, usd(one.configuration.prices.get(one.pool) ?? '0'))
+    const price = usd(one.configuration.prices.get(one.pool) ?? '0')
+    if (isUp && !one.bill.isStarted) one.bill.start(one.readyAt, nanoUsdOf(price + one.disk))
     if (one.goneAt === undefined && one.lostAt !== undefined && one.lostAt <= now) {
       one.goneAt = one.lostAt
       one.bill.stop(one.lostAt)
     }
     if (one.goneAt !== undefined) return one.goneAt <= now ? 'GONE' : 'DESTROYING'
+    if (one.fixedState !== undefined) return one.fixedState
     if (addMs(one.createdAt, this.#options.bootMs / 2) > now) return 'PENDING_RESOURCES'
     if (one.readyAt > now) return 'PENDING_READINESS'
     return one.bootFails ? 'FAILED' : 'ONLINE'
@@ -297,7 +349,7 @@ export class DenvrSim {
     const { id, gpu, gpus, vcpus, ramGb, storageGb } = one.configuration
     return {
       id: one.name,
-      namespace: tenant,
+      namespace: one.namespace,
       username,
       tenancy_name: tenant,
       rpool: one.pool,
@@ -325,64 +377,13 @@ interface LoginBody {
 interface CreateBody {
   readonly name: string
   readonly rpool?: string
+  readonly vpc: string
   readonly configuration: string
   readonly cluster: string
+  readonly ssh_keys: readonly string[]
   readonly operatingSystemImage?: string
-}
-
-function showConfiguration({ id, name, gpu, gpus, vcpus, ramGb, storageGb, prices }: DenvrConfiguration) {
-  return {
-    id,
-    name,
-    user_friendly_name: name,
-    gpu_type: `nvidia.com/${gpu.replaceAll(' ', '')}`,
-    gpu_name: gpu,
-    gpus,
-    vcpus,
-    memory: ramGb,
-    storage: storageGb,
-    price: usdToNumber(usd(prices.get('on-demand') ?? '0')),
-    compute_network: null,
-    is_gpu_platform: true,
-    clusters: CLUSTERS,
-  }
-}
-
-function defaultConfigurations(): DenvrConfiguration[] {
-  const places = () =>
-    new Map([
-      ['Hou1/on-demand', 8],
-      ['Msc1/on-demand', 8],
-      [`Msc1/${CONTRACTED}`, 4],
-    ])
-  const prices = (onDemand: string, contracted: string) =>
-    new Map([
-      ['on-demand', onDemand],
-      [CONTRACTED, contracted],
-    ])
-  const h100 = { gpu: 'H100 80GB SXM', ramGb: 940, storageGb: 13_600 }
-  return [
-    {
-      id: 15,
-      name: 'H100_80GB_SXM_8x',
-      ...h100,
-      gpus: 8,
-      vcpus: 200,
-      prices: prices('23.2', '18.4'),
-      capacity: places(),
-    },
-    {
-      id: 5,
-      name: 'A100_40GB_PCIe_1x',
-      gpu: 'A100 40GB PCIe',
-      gpus: 1,
-      vcpus: 14,
-      ramGb: 112,
-      storageGb: 1_700,
-      prices: prices('2.05', '1.5'),
-      capacity: places(),
-    },
-  ]
+  readonly persistStorage?: boolean
+  readonly rootDiskSize?: number
 }
 
 function json(body: unknown): SimAnswer {

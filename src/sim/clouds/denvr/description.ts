@@ -29,16 +29,8 @@ const server = z.strictObject({
   ip: z.union([z.ipv4(), z.literal('')]),
   privateIp: z.union([z.ipv4(), z.literal('')]),
   image: z.string(),
-  status: z.enum([
-    'PLANNED',
-    'PENDING',
-    'PENDING_RESOURCES',
-    'PENDING_READINESS',
-    'ONLINE',
-    'OFFLINE',
-    'FAILED',
-    'DESTROYING',
-  ]),
+  /** Some are documented, others appear: `na`, `FAILED`. */
+  status: z.string().min(1),
   directAttachedStoragePersisted: z.boolean(),
 })
 
@@ -47,7 +39,9 @@ const configuration = z.strictObject({
   name: z.string(),
   user_friendly_name: z.string(),
   gpu_type: z.string(),
-  gpu_name: z.string(),
+  /** Deprecated. */
+  gpu_name: z.string().nullable(),
+  text_name: z.string(),
   gpus: z.int(),
   vcpus: z.int(),
   memory: z.int(),
@@ -125,5 +119,12 @@ export const denvrDescription: SimDescription = {
     }),
     answers: { ...common, 202: server },
   },
-  destroyServer: { query: named, answers: { ...common, 202: server, 404: failure } },
+  destroyServer: {
+    query: named,
+    answers: {
+      ...common,
+      202: z.strictObject({ id: z.string(), cluster: z.string(), status: z.string() }),
+      404: failure,
+    },
+  },
 }
