@@ -1,6 +1,7 @@
+import { denvrMutants } from './denvr.ts'
 import { lambdaMutants } from './lambda.ts'
 import type { Mutant } from './mutant.ts'
 import { verdaMutants } from './verda.ts'
 import { voltageParkMutants } from './voltage-park.ts'
 
-export const mutants: readonly Mutant[] = [...lambdaMutants, ...verdaMutants, ...voltageParkMutants]
+export const mutants: readonly Mutant[] = [...denvrMutants, ...lambdaMutants, ...verdaMutants, ...voltageParkMutants]
