@@ -24,13 +24,16 @@ const plan = z.object({
 })
 export type Plan = z.output<typeof plan>['attributes']
 
-export const plans = z.object({ data: z.array(plan) })
+/** The vendor calls all fields of a plan optional. One that cannot be understood is not sold. */
+export const plans = z.object({
+  data: z.array(z.unknown()).transform((all) => all.flatMap((one) => plan.safeParse(one).data ?? [])),
+})
 
 const server = z.object({
   id: z.string().min(1),
   attributes: z.object({
     hostname: z.string().nullish(),
-    status: z.string(),
+    status: z.string().nullish(),
     primary_ipv4: z.string().nullish(),
     plan: z.object({ slug: z.string().nullish() }).nullish(),
     region: z.object({ site: z.object({ slug: z.string().nullish() }).nullish() }).nullish(),
@@ -45,11 +48,22 @@ const sshKey = z.object({
   id: z.string().min(1),
   attributes: z.object({ name: z.string().nullish(), public_key: z.string().nullish() }),
 })
+export type SshKey = z.output<typeof sshKey>
 export const sshKeys = z.object({ data: z.array(sshKey) })
 export const createdSshKey = z.object({ data: sshKey })
 
 const userData = z.object({ id: z.string().min(1), attributes: z.object({ description: z.string().nullish() }) })
+export type UserData = z.output<typeof userData>
 export const userDatas = z.object({ data: z.array(userData) })
 export const createdUserData = z.object({ data: userData })
 /** The body does not matter. */
 export const anything = z.unknown()
+
+const failure = z.object({
+  errors: z.array(z.object({ code: z.string().nullish(), detail: z.string().nullish() })),
+})
+
+/** The vendor's reasons in an answer. */
+export function errorsOf(answer: unknown): z.output<typeof failure>['errors'] {
+  return failure.safeParse(answer).data?.errors ?? []
+}

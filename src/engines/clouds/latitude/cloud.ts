@@ -1,8 +1,9 @@
 /**
- * Latitude.sh: bare metal with whole physical machines, sold by the hour. A server is found again by its hostname, which
- * is our tag. Its user data and SSH key are objects of their own under the tag, and outlive it.
+ * Latitude.sh: bare metal with whole physical machines, sold by the hour. A server is found again by its host name. Its user
+ * data and SSH key are objects of their own under the tag, and outlive it.
  *
- * A public key exists once per project: an order whose key is there already uses that one, and its user data has all keys.
+ * A public key exists once: an order whose key is in the project already uses that one. A key that is in the team or in
+ * another project can neither be used nor added, so the server gets it from its user data, which has all keys.
  */
 import { counted } from '../../../base/counted.ts'
 import { formatUsd, parseUsd, type NanoUsd, zeroUsd } from '../../../base/money.ts'
@@ -28,12 +29,17 @@ import {
   createdServer,
   createdSshKey,
   createdUserData,
+  errorsOf,
+  servers,
   sshKeys,
   userDatas,
   type Plan,
   type Server,
+  type SshKey,
+  type UserData,
 } from './api.ts'
-import { readServers } from './pages.ts'
+import { hostNameOf, tagOfHost } from './host-name.ts'
+import { readList } from './pages.ts'
 import { coresOf, gpuOfPlan, offersOf, Plans, priceAt, storageGbOf } from './plans.ts'
 
 const OPERATING_SYSTEM = 'ubuntu24_ml_in_a_box'
@@ -94,9 +100,9 @@ class LatitudeCloud implements Cloud {
 
   async check(signal: AbortSignal): Promise<ProviderCheck[]> {
     const plans = await this.#plans.read(signal)
-    const servers = await readServers(this.#http, this.#settings.project, signal)
+    const running = await this.#servers(signal)
     const companions = await this.companions('', signal)
-    const detail = `lists ${counted(servers.length, 'server')} and ${companions.length} SSH keys and user data`
+    const detail = `lists ${counted(running.length, 'server')} and ${companions.length} SSH keys and user data`
     return [
       { check: 'reachable', result: 'passed', detail: `${counted(plans.length, 'plan')} with GPUs` },
       { check: 'rights', result: 'passed', detail },
@@ -110,13 +116,14 @@ class LatitudeCloud implements Cloud {
 
   async create(order: CloudOrder, signal: AbortSignal): Promise<CloudOutcome> {
     const { tag, offer } = order
+    const key = await this.#sshKey(tag, plainKeys(order.spec)[0] ?? '', signal)
     const attributes = {
       project: this.#settings.project,
       plan: offer.type,
       site: offer.region,
       operating_system: this.#settings.operatingSystem,
-      hostname: tag,
-      ssh_keys: [await this.#sshKey(tag, plainKeys(order.spec)[0] ?? '', signal)],
+      hostname: hostNameOf(tag),
+      ssh_keys: key === undefined ? [] : [key],
       user_data: await this.#userData(order, signal),
       billing: 'hourly',
     }
@@ -130,8 +137,7 @@ class LatitudeCloud implements Cloud {
   }
 
   async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
-    const all = await readServers(this.#http, this.#settings.project, signal)
-    const ours = all.filter(({ attributes }) => attributes.hostname?.startsWith(tagPrefix) === true)
+    const ours = (await this.#servers(signal)).filter((server) => tagOf(server).startsWith(tagPrefix))
     if (ours.length === 0) return []
     const plans = await this.#plans.known(signal)
     const found = ours.map((server) => {
@@ -141,17 +147,16 @@ class LatitudeCloud implements Cloud {
     // What no plan tells any more is in the description of the user data. If that is gone too, only the bill tells.
     const noted = found.some(({ price }) => price === undefined) ? await this.#notedPrices(signal) : undefined
     return found.map(({ server, plan, price }) =>
-      showServer(server, plan, price ?? noted?.get(server.attributes.hostname ?? '') ?? zeroUsd),
+      showServer(server, plan, price ?? noted?.get(tagOf(server)) ?? zeroUsd),
     )
   }
 
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
-    const query = { 'filter[project]': this.#settings.project }
-    const keys = await this.#http.read(sshKeys, { path: '/ssh_keys', query, signal })
-    const scripts = await this.#http.read(userDatas, { path: '/user_data', query, signal })
+    const keys = await this.#sshKeys(signal)
+    const scripts = await this.#userDatas(signal)
     const all = [
-      ...keys.data.map(({ id, attributes }) => ({ id: `ssh_keys/${id}`, tag: attributes.name ?? '', what: 'ssh-key' })),
-      ...scripts.data.map(({ id, attributes }) => ({
+      ...keys.map(({ id, attributes }) => ({ id: `ssh_keys/${id}`, tag: attributes.name ?? '', what: 'ssh-key' })),
+      ...scripts.map(({ id, attributes }) => ({
         id: `user_data/${id}`,
         tag: noteOf(attributes.description).tag,
         what: 'user-data',
@@ -165,8 +170,23 @@ class LatitudeCloud implements Cloud {
     await this.#delete(`/${kind === 'ssh_keys' ? kind : 'user_data'}/${encodeURIComponent(rest.join('/'))}`, signal)
   }
 
-  /** The id of the key of an earlier attempt, of another order with the same key, or of a new one. */
-  async #sshKey(tag: string, publicKey: string, signal: AbortSignal): Promise<string> {
+  async #servers(signal: AbortSignal): Promise<Server[]> {
+    return readList(this.#http, servers, { path: '/servers', project: this.#settings.project }, signal)
+  }
+
+  async #sshKeys(signal: AbortSignal): Promise<SshKey[]> {
+    return readList(this.#http, sshKeys, { path: '/ssh_keys', project: this.#settings.project }, signal)
+  }
+
+  async #userDatas(signal: AbortSignal): Promise<UserData[]> {
+    return readList(this.#http, userDatas, { path: '/user_data', project: this.#settings.project }, signal)
+  }
+
+  /**
+   * The id of the key of an earlier attempt, of another order with the same key, or of a new one. undefined: the key is
+   * outside of the project.
+   */
+  async #sshKey(tag: string, publicKey: string, signal: AbortSignal): Promise<string | undefined> {
     const known = await this.#findKey(tag, publicKey, signal)
     if (known !== undefined) return known
     const attributes = { name: tag, public_key: publicKey, project: this.#settings.project }
@@ -174,25 +194,22 @@ class LatitudeCloud implements Cloud {
     try {
       return (await this.#http.write(createdSshKey, { method: 'POST', path: '/ssh_keys', body, signal })).data.id
     } catch (error) {
+      if (!isRefused(error) || error.status !== 422) throw error
       // Another order may have added it meanwhile.
-      const taken = refusalOf(error) === undefined ? undefined : await this.#findKey(tag, publicKey, signal)
-      if (taken === undefined) throw error
-      return taken
+      return this.#findKey(tag, publicKey, signal)
     }
   }
 
   async #findKey(tag: string, publicKey: string, signal: AbortSignal): Promise<string | undefined> {
-    const query = { 'filter[project]': this.#settings.project }
-    const { data } = await this.#http.read(sshKeys, { path: '/ssh_keys', query, signal })
-    const own = data.find(({ attributes }) => attributes.name === tag)
-    const same = data.find(({ attributes }) => plainKey(attributes.public_key ?? '') === publicKey)
+    const keys = await this.#sshKeys(signal)
+    const own = keys.find(({ attributes }) => attributes.name === tag)
+    const same = keys.find(({ attributes }) => plainKey(attributes.public_key ?? '') === publicKey)
     return (own ?? same)?.id
   }
 
   async #userData({ tag, offer, userData }: CloudOrder, signal: AbortSignal): Promise<string> {
-    const query = { 'filter[project]': this.#settings.project }
-    const { data } = await this.#http.read(userDatas, { path: '/user_data', query, signal })
-    const known = data.find(({ attributes }) => noteOf(attributes.description).tag === tag)
+    const scripts = await this.#userDatas(signal)
+    const known = scripts.find(({ attributes }) => noteOf(attributes.description).tag === tag)
     if (known !== undefined) return known.id
     const attributes = {
       description: `${tag} ${formatUsd(offer.costPerHour)}`,
@@ -204,9 +221,7 @@ class LatitudeCloud implements Cloud {
   }
 
   async #notedPrices(signal: AbortSignal): Promise<ReadonlyMap<string, NanoUsd>> {
-    const query = { 'filter[project]': this.#settings.project }
-    const { data } = await this.#http.read(userDatas, { path: '/user_data', query, signal })
-    const notes = data.map(({ attributes }) => noteOf(attributes.description))
+    const notes = (await this.#userDatas(signal)).map(({ attributes }) => noteOf(attributes.description))
     return new Map(notes.flatMap(({ tag, price }) => (price === undefined ? [] : [[tag, price] as const])))
   }
 
@@ -215,6 +230,10 @@ class LatitudeCloud implements Cloud {
       if (!(error instanceof CloudError) || error.status !== 404) throw error
     })
   }
+}
+
+function tagOf({ attributes }: Server): string {
+  return tagOfHost(attributes.hostname ?? '')
 }
 
 /** Without its comment. */
@@ -228,9 +247,10 @@ function noteOf(description: string | null | undefined): { readonly tag: string;
   return { tag, price: parseUsd(price) }
 }
 
-function showServer({ id, attributes }: Server, plan: Plan | undefined, costPerHour: NanoUsd): CloudMachine {
-  const { hostname, status, primary_ipv4: ip } = attributes
-  const base = { id, tag: hostname ?? '', costPerHour }
+function showServer(server: Server, plan: Plan | undefined, costPerHour: NanoUsd): CloudMachine {
+  const { primary_ipv4: ip } = server.attributes
+  const status = server.attributes.status ?? 'unknown'
+  const base = { id: server.id, tag: tagOf(server), costPerHour }
   switch (status) {
     case 'on':
       if (ip === undefined || ip === null || ip === '') return { ...base, state: 'starting' }
@@ -239,6 +259,9 @@ function showServer({ id, attributes }: Server, plan: Plan | undefined, costPerH
       return { ...base, state: 'starting', message: 'installing' }
     case 'failed_deployment':
       return { ...base, state: 'failed', failure: 'boot_failed', message: 'Latitude.sh could not install the machine.' }
+    // It was deleted.
+    case 'disk_erasing':
+      return { ...base, costPerHour: zeroUsd, state: 'stopping' }
     case 'off':
       return { ...base, state: 'unreachable', message: 'The machine is turned off.' }
     default:
@@ -265,9 +288,17 @@ function dataOf(plan: Plan, ip: string): ProviderData {
   }
 }
 
-/** undefined: the outcome is unknown. A lack of stock is prose, so only malformed requests are told apart from it. */
+/**
+ * undefined: the outcome is unknown. A lack of stock is prose, and a malformed request may have the same status, so a request
+ * counts as malformed if the vendor says so and does not speak of anything that another place may have.
+ */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const reason = error.status === 400 ? 'refused_by_engine' : 'no_capacity'
-  return refused(reason, `Latitude.sh refused the order: ${error.status}.`)
+  const reasons = errorsOf(error.answer)
+  const isInvalid = error.status === 400 || reasons.some(({ code }) => code === 'VALIDATION_ERROR')
+  const isElsewhere = reasons.some(({ detail }) => /stock|capacity|available|quota|limit|not found/i.test(detail ?? ''))
+  return refused(
+    isInvalid && !isElsewhere ? 'refused_by_engine' : 'no_capacity',
+    `Latitude.sh refused the order: ${error.status}.`,
+  )
 }

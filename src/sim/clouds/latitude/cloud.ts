@@ -1,29 +1,44 @@
-/** A stateful simulator of Latitude.sh: plans, servers, SSH keys, user data, and what they would cost. */
+/**
+ * A stateful simulator of Latitude.sh: plans, servers, SSH keys, user data, and what they would cost. What was ordered
+ * matters: a server by the month is billed for a month, GPUs need the right operating system, and user data must be readable.
+ */
 import { addMs, formatInstantWithOffset, type Clock, type Instant } from '../../../base/instant.ts'
 import { fromNumber } from '../../../base/vendor-price.ts'
 import { SimBill } from '../bill.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { latitudeDescription } from './description.ts'
-
-export interface LatitudePlan {
-  readonly slug: string
-  readonly gpus: number
-  readonly interconnect: 'NVLink' | 'PCIe'
-  usdPerHour: number
-  /** By site: how many servers there can be. */
-  readonly capacity: Map<string, number>
-}
+import {
+  barePlan,
+  defaultPlans,
+  HOURS_PER_MONTH,
+  LOGIN_USER,
+  MAX_HOST_NAME_CHARS,
+  operatingSystems,
+  showKey,
+  showPlan,
+  showScript,
+  type LatitudePlan,
+  type SimKey,
+} from './things.ts'
 
 interface Server {
   readonly id: string
   readonly hostname: string
   readonly plan: LatitudePlan
   readonly site: string
+  readonly operatingSystem: string
+  readonly billing: string
+  readonly keys: readonly string[]
+  /** As the machine reads it. */
+  readonly userData: string
   readonly createdAt: Instant
   readonly readyAt: Instant
   readonly bootFails: boolean
   readonly lostAt: Instant | undefined
   goneAt: Instant | undefined
+  /** The state that it is in once it is installed. */
+  status: string
+  isLocked: boolean
   readonly bill: SimBill
 }
 
@@ -44,14 +59,14 @@ export class LatitudeSim {
   bootsFail = 0
   /** Servers of the next orders are lost so long after they ran. 0: never. */
   loseAfterMs = 0
-  /** So many deletions are refused, as for a server that is locked. */
+  /** So many deletions are refused. */
   deleteRefusals = 0
   /** Servers are missing from the list for so long after their creation. */
   listLagMs = 0
   suspended = false
   readonly #options: Required<LatitudeSimOptions>
   readonly #servers = new Map<string, Server>()
-  readonly #keys = new Map<string, { name: string; public_key: string }>()
+  readonly #keys = new Map<string, SimKey>()
   readonly #scripts = new Map<string, { description: string; content: string }>()
   #ids = 0
 
@@ -75,7 +90,7 @@ export class LatitudeSim {
   leftovers(): string[] {
     return [
       ...this.#alive().map(({ hostname }) => `server ${hostname}`),
-      ...[...this.#keys.values()].map(({ name }) => `key ${name}`),
+      ...[...this.#keys.values()].filter(isOfProject).map(({ name }) => `key ${name}`),
       ...[...this.#scripts.values()].map(({ description }) => `user data ${description}`),
     ]
   }
@@ -90,11 +105,36 @@ export class LatitudeSim {
   /** The vendor's bill by server, as of now. */
   bills(): Array<{ id: string; name: string; nanoUsd: bigint }> {
     const now = this.#now()
-    return [...this.#servers.values()].map(({ id, hostname, bill }) => ({
+    return [...this.#servers.values()].map(({ id, hostname, plan, billing, bill }) => ({
       id,
       name: hostname,
-      nanoUsd: bill.nanoUsd(now),
+      // By the month, a month is paid in advance.
+      nanoUsd: billing === 'hourly' ? bill.nanoUsd(now) : fromNumber(plan.usdPerHour) * HOURS_PER_MONTH,
     }))
+  }
+
+  /** An SSH session at a public address. undefined: the server does not let the key in. */
+  logIn(host: string, user: string, key: string): { gpus: number } | undefined {
+    const server = this.#alive().find((one) => this.#show(one).attributes.primary_ipv4 === host)
+    if (server === undefined || user !== LOGIN_USER) return undefined
+    const isAllowed = server.keys.includes(key) || server.userData.includes(`- "${key}"`)
+    return isAllowed
+      ? { gpus: operatingSystems.get(server.operatingSystem) === true ? server.plan.gpus : 0 }
+      : undefined
+  }
+
+  setStatus(hostname: string, status: string): void {
+    this.#find(hostname).status = status
+  }
+
+  /** As somebody does in the dashboard. */
+  setLocked(hostname: string, isLocked: boolean): void {
+    this.#find(hostname).isLocked = isLocked
+  }
+
+  /** A key of the team or of another project. */
+  addForeignKey(publicKey: string): void {
+    this.#keys.set(this.#newId('ssh'), { name: 'colleague', public_key: publicKey, isForeign: true })
   }
 
   /** For new and running servers. */
@@ -114,6 +154,12 @@ export class LatitudeSim {
     return [...this.#servers.values()].filter(({ goneAt }) => goneAt === undefined || this.#now() < goneAt)
   }
 
+  #find(hostname: string): Server {
+    const server = this.#alive().find((one) => one.hostname === hostname)
+    if (server === undefined) throw new Error(`there is no server ${hostname}`)
+    return server
+  }
+
   #authorize({ headers }: SimRequest): SimAnswer | undefined {
     if (headers.authorization !== `Bearer ${this.#options.apiKey}`) return failure(401, 'Unauthorized')
     return this.suspended ? failure(403, 'The team is suspended') : undefined
@@ -127,16 +173,20 @@ export class LatitudeSim {
       handle: SimRoute['handle'],
     ): SimRoute => ({ operation, method, path, handle })
     return [
-      route('listPlans', 'GET', '/plans', () => ok([...this.plans.values()].map((plan) => this.#showPlan(plan)))),
+      route('listPlans', 'GET', '/plans', () =>
+        ok([barePlan, ...[...this.plans.values()].map((plan) => showPlan(plan, (site) => this.#free(plan, site)))]),
+      ),
       route('listServers', 'GET', '/servers', (request) => this.#listServers(request)),
       route('createServer', 'POST', '/servers', ({ body }) => this.#create(attributesOf(body))),
       route('deleteServer', 'DELETE', '/servers/:id', ({ params }) => this.#destroy(params.id ?? '')),
-      route('listSshKeys', 'GET', '/ssh_keys', () => ok([...this.#keys].map(showKey))),
+      route('listSshKeys', 'GET', '/ssh_keys', (request) =>
+        this.#page(request, [...this.#keys].filter(([, key]) => isOfProject(key)).map(showKey)),
+      ),
       route('createSshKey', 'POST', '/ssh_keys', ({ body }) => this.#addKey(attributesOf(body))),
       route('deleteSshKey', 'DELETE', '/ssh_keys/:id', ({ params }) =>
         this.#keys.delete(params.id ?? '') ? { status: 200 } : failure(404, 'Not found'),
       ),
-      route('listUserData', 'GET', '/user_data', () => ok([...this.#scripts].map(showScript))),
+      route('listUserData', 'GET', '/user_data', (request) => this.#page(request, [...this.#scripts].map(showScript))),
       route('createUserData', 'POST', '/user_data', ({ body }) => {
         const { description = '', content = '' } = attributesOf(body)
         const id = this.#newId('ud')
@@ -149,21 +199,35 @@ export class LatitudeSim {
     ]
   }
 
-  #listServers({ query }: SimRequest): SimAnswer {
+  #listServers(request: SimRequest): SimAnswer {
+    const listed = this.#alive().filter(({ createdAt }) => addMs(createdAt, this.listLagMs) <= this.#now())
+    return this.#page(
+      request,
+      listed.map((one) => this.#show(one)),
+    )
+  }
+
+  /** A list without page parameters is its first page. */
+  #page({ query }: SimRequest, all: readonly unknown[]): SimAnswer {
     if (query.get('filter[project]') !== this.#options.project) return ok([])
     const size = Number(query.get('page[size]') ?? DEFAULT_PAGE)
     const start = (Number(query.get('page[number]') ?? 1) - 1) * size
-    const listed = this.#alive().filter(({ createdAt }) => addMs(createdAt, this.listLagMs) <= this.#now())
-    return ok(listed.slice(start, start + size).map((one) => this.#show(one)))
+    return ok(all.slice(start, start + size))
   }
 
   #create({ project, plan: slug = '', site = '', hostname = '', ...rest }: Attributes): SimAnswer {
     const plan = this.plans.get(slug)
-    const { ssh_keys: keys, user_data: script } = rest as { ssh_keys?: string[]; user_data?: string }
-    if (project !== this.#options.project) return failure(404, 'The project does not exist')
-    if (keys?.every((key) => this.#keys.has(key)) !== true || !this.#scripts.has(script ?? ''))
-      return failure(422, 'An SSH key or user data does not exist')
-    if (plan === undefined || this.#free(plan, site) < 1) return failure(422, 'The plan is out of stock at this site')
+    const { operating_system: operatingSystem = '', billing = 'monthly' } = rest
+    const { ssh_keys: keys = [], user_data: script } = rest as { ssh_keys?: string[]; user_data?: string }
+    const content = this.#scripts.get(script ?? '')?.content
+    if (project !== this.#options.project) return failure(404, 'Specified Record Not Found', 'not_found')
+    if (hostname.length > MAX_HOST_NAME_CHARS) return failure(422, 'must have at most 32 characters')
+    if (!operatingSystems.has(operatingSystem)) return failure(422, 'must be one of the operating systems')
+    const found = keys.flatMap((id) => this.#keys.get(id) ?? []).filter(isOfProject)
+    if (found.length < keys.length) return failure(422, 'The following SSH Keys were not found in project')
+    if (content === undefined) return failure(422, 'The user data was not found')
+    if (plan === undefined || this.#free(plan, site) < 1)
+      return failure(422, 'The plan is out of stock at this site', 'OUT_OF_STOCK')
     const now = this.#now()
     const readyAt = addMs(now, this.#options.bootMs)
     const bootFails = this.bootsFail > 0
@@ -173,11 +237,17 @@ export class LatitudeSim {
       hostname,
       plan,
       site,
+      operatingSystem,
+      billing,
+      keys: found.map((key) => key.public_key),
+      userData: Buffer.from(content, 'base64').toString('utf8'),
       createdAt: now,
       readyAt,
       bootFails,
       lostAt: this.loseAfterMs === 0 ? undefined : addMs(readyAt, this.loseAfterMs),
       goneAt: undefined,
+      status: 'on',
+      isLocked: false,
       bill: new SimBill(),
     }
     if (server.lostAt !== undefined) server.goneAt = server.lostAt
@@ -188,10 +258,11 @@ export class LatitudeSim {
 
   #destroy(id: string): SimAnswer {
     const server = this.#alive().find((one) => one.id === id)
-    if (server === undefined) return failure(404, 'Not found')
+    if (server === undefined) return failure(404, 'Specified Record Not Found', 'not_found')
+    if (server.isLocked) return failure(423, 'Server is locked and cannot be updated or deleted', 'SERVER_LOCKED_ERROR')
     if (this.deleteRefusals > 0) {
       this.deleteRefusals -= 1
-      return failure(422, 'The server is locked')
+      return failure(422, 'The server is busy')
     }
     const goneAt = addMs(this.#now(), this.#options.destroyMs)
     if (server.goneAt === undefined || goneAt < server.goneAt) server.goneAt = goneAt
@@ -201,10 +272,10 @@ export class LatitudeSim {
 
   #addKey({ name = '', public_key = '' }: Attributes): SimAnswer {
     if ([...this.#keys.values()].some((key) => key.public_key === public_key))
-      return failure(422, 'The fingerprint is taken')
-    const id = this.#newId('ssh')
-    this.#keys.set(id, { name, public_key })
-    return { status: 201, body: { data: showKey([id, { name, public_key }]), meta: {} } }
+      return failure(422, 'fingerprint has already been taken')
+    const [id, key] = [this.#newId('ssh'), { name, public_key, isForeign: false }]
+    this.#keys.set(id, key)
+    return { status: 201, body: { data: showKey([id, key]), meta: {} } }
   }
 
   #free(plan: LatitudePlan, site: string): number {
@@ -215,7 +286,9 @@ export class LatitudeSim {
   #show(one: Server) {
     const now = this.#now()
     const number = Number.parseInt(one.id.slice(3), 16)
-    const status = now < one.readyAt ? 'deploying' : one.bootFails ? 'failed_deployment' : 'on'
+    const installed = one.bootFails ? 'failed_deployment' : one.status
+    const isDeleted = one.goneAt !== undefined && one.goneAt !== one.lostAt
+    const status = isDeleted ? 'disk_erasing' : now < one.readyAt ? 'deploying' : installed
     return {
       id: one.id,
       type: 'servers',
@@ -225,51 +298,17 @@ export class LatitudeSim {
         status,
         role: 'Bare Metal',
         site: one.site,
-        locked: false,
+        locked: one.isLocked,
         primary_ipv4: status === 'on' ? `198.51.${Math.floor(number / 250) % 250}.${1 + (number % 250)}` : null,
         primary_ipv6: null,
         created_at: formatInstantWithOffset(one.createdAt),
         scheduled_deletion_at: null,
-        plan: { id: `plan_${one.plan.slug}`, name: one.plan.slug, slug: one.plan.slug, billing: 'hourly' },
+        plan: { id: `plan_${one.plan.slug}`, name: one.plan.slug, slug: one.plan.slug, billing: one.billing },
         region: {
           city: one.site,
           country: 'United States',
           site: { id: `loc_${one.site}`, name: one.site, slug: one.site, facility: 'Simulated' },
         },
-      },
-    }
-  }
-
-  #showPlan(plan: LatitudePlan) {
-    const sites = [...plan.capacity.keys()]
-    const inStock = sites.filter((site) => this.#free(plan, site) > 0)
-    const price = { hour: plan.usdPerHour, month: plan.usdPerHour * 730, year: plan.usdPerHour * 8760 }
-    return {
-      id: `plan_${plan.slug}`,
-      type: 'plans',
-      attributes: {
-        slug: plan.slug,
-        name: plan.slug.replaceAll('-', '.'),
-        features: ['ssh', 'raid', 'user_data'],
-        specs: {
-          cpu: { type: 'AMD EPYC 9354', clock: 3.25, cores: 32, count: 2 },
-          memory: { total: plan.gpus * 192 },
-          drives: [
-            { count: 2, size: '480 GB', type: 'SSD' },
-            { count: 4, size: '3.8 TB', type: 'NVME' },
-          ],
-          nics: [{ count: 2, type: '100 Gbps' }],
-          gpu: { count: plan.gpus, type: 'NVIDIA H100', vram_per_gpu: 80, interconnect: plan.interconnect },
-        },
-        regions: [
-          {
-            name: 'United States',
-            deploys_instantly: inStock,
-            locations: { available: sites, in_stock: inStock },
-            stock_level: inStock.length > 0 ? 'high' : 'unavailable',
-            pricing: { USD: price, BRL: price },
-          },
-        ],
       },
     }
   }
@@ -286,30 +325,14 @@ function attributesOf(body: unknown): Attributes {
   return (body as { data: { attributes: Attributes } }).data.attributes
 }
 
-function defaultPlans(): LatitudePlan[] {
-  const capacity = (): Map<string, number> =>
-    new Map([
-      ['DAL', 8],
-      ['SAO', 8],
-    ])
-  return [
-    { slug: 'g3-large-x86', gpus: 8, interconnect: 'NVLink', usdPerHour: 16.64, capacity: capacity() },
-    { slug: 'g3-small-x86', gpus: 1, interconnect: 'PCIe', usdPerHour: 2.08, capacity: capacity() },
-  ]
-}
-
-function showKey([id, key]: readonly [string, { name: string; public_key: string }]) {
-  return { id, type: 'ssh_keys', attributes: { ...key, fingerprint: id } }
-}
-
-function showScript([id, attributes]: readonly [string, { description: string; content: string }]) {
-  return { id, type: 'user_data', attributes }
-}
-
 function ok(data: readonly unknown[]): SimAnswer {
   return { status: 200, body: { data, meta: {} } }
 }
 
-function failure(status: number, detail: string): SimAnswer {
-  return { status, body: { errors: [{ code: 'REFUSED', status: String(status), title: detail, detail }] } }
+function isOfProject({ isForeign }: SimKey): boolean {
+  return !isForeign
+}
+
+function failure(status: number, detail: string, code = 'VALIDATION_ERROR'): SimAnswer {
+  return { status, body: { errors: [{ code, status: String(status), title: 'Refused', detail, meta: {} }] } }
 }

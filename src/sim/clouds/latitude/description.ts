@@ -13,10 +13,23 @@ const posted = <T extends string, S extends z.ZodType>(type: T, attributes: S) =
   z.strictObject({ data: z.strictObject({ type: z.literal(type), attributes }) })
 
 const errors = z.strictObject({
-  errors: z.array(z.strictObject({ code: z.string(), status: z.string(), title: z.string(), detail: z.string() })),
+  errors: z.array(
+    z.strictObject({
+      code: z.string(),
+      status: z.string(),
+      title: z.string(),
+      detail: z.string(),
+      meta: z.strictObject({}),
+    }),
+  ),
 })
 const common = { 401: errors, 403: errors }
-const inProject = z.strictObject({ 'filter[project]': z.string().min(1) })
+/** Without a page, the first twenty. */
+const inProject = z.strictObject({
+  'filter[project]': z.string().min(1),
+  'page[size]': z.coerce.number().int().min(1).max(100).optional(),
+  'page[number]': z.coerce.number().int().min(1).optional(),
+})
 const sites = [
   'ASH',
   'BUE',
@@ -47,16 +60,15 @@ const plan = resource(
     name: z.string(),
     features: z.array(z.enum(['ssh', 'raid', 'user_data', 'sev'])),
     specs: z.strictObject({
-      cpu: z.strictObject({ type: z.string(), clock: z.number(), cores: z.number(), count: z.number() }),
-      memory: z.strictObject({ total: z.number() }),
-      drives: z.array(z.strictObject({ count: z.number(), size: z.string(), type: z.enum(['SSD', 'HDD', 'NVME']) })),
-      nics: z.array(z.strictObject({ count: z.number(), type: z.string() })),
-      gpu: z.strictObject({
-        count: z.number(),
-        type: z.string(),
-        vram_per_gpu: z.number(),
-        interconnect: z.string(),
-      }),
+      cpu: z.strictObject({ type: z.string(), clock: z.number(), cores: z.number(), count: z.number() }).optional(),
+      memory: z.strictObject({ total: z.number() }).optional(),
+      drives: z
+        .array(z.strictObject({ count: z.number(), size: z.string(), type: z.enum(['SSD', 'HDD', 'NVME']) }))
+        .optional(),
+      nics: z.array(z.strictObject({ count: z.number(), type: z.string() })).optional(),
+      gpu: z
+        .strictObject({ count: z.number(), type: z.string(), vram_per_gpu: z.number(), interconnect: z.string() })
+        .partial(),
     }),
     regions: z.array(
       z.strictObject({
@@ -75,7 +87,8 @@ const server = resource(
   z.strictObject({
     hostname: z.string(),
     label: z.string(),
-    status: z.enum(['on', 'off', 'unknown', 'disk_erasing', 'deploying', 'failed_deployment', 'rescue_mode']),
+    /** Documented: `on`, `off`, `unknown`, `disk_erasing`, `deploying`, `failed_deployment`, `rescue_mode`. */
+    status: z.string().min(1),
     role: z.string(),
     site,
     locked: z.boolean(),
@@ -83,7 +96,7 @@ const server = resource(
     primary_ipv6: z.null(),
     created_at: z.iso.datetime({ offset: true }),
     scheduled_deletion_at: z.null(),
-    plan: z.strictObject({ id: z.string(), name: z.string(), slug: z.string(), billing: z.literal('hourly') }),
+    plan: z.strictObject({ id: z.string(), name: z.string(), slug: z.string(), billing: z.string() }),
     region: z.strictObject({
       city: z.string(),
       country: z.string(),
@@ -106,10 +119,7 @@ const operatingSystem = z.enum([
 export const latitudeDescription: SimDescription = {
   listPlans: { query: z.strictObject({ 'filter[gpu]': z.literal('true') }), answers: { ...common, 200: many(plan) } },
   listServers: {
-    query: inProject.extend({
-      'page[size]': z.coerce.number().int().min(1).max(100),
-      'page[number]': z.coerce.number().int().min(1),
-    }),
+    query: inProject,
     answers: { ...common, 200: many(server) },
   },
   createServer: {
@@ -120,7 +130,7 @@ export const latitudeDescription: SimDescription = {
         plan: z.string(),
         site,
         operating_system: operatingSystem,
-        hostname: z.string().regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/),
+        hostname: z.string().regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/),
         ssh_keys: z.array(z.string()),
         user_data: z.string(),
         billing: z.enum(['hourly', 'monthly', 'yearly']),
@@ -128,7 +138,7 @@ export const latitudeDescription: SimDescription = {
     ),
     answers: { ...common, 201: one(server), 404: errors, 422: errors },
   },
-  deleteServer: { answers: { ...common, 204: z.undefined(), 404: errors, 422: errors } },
+  deleteServer: { answers: { ...common, 204: z.undefined(), 404: errors, 422: errors, 423: errors } },
   listSshKeys: { query: inProject, answers: { ...common, 200: many(sshKey) } },
   createSshKey: {
     body: posted('ssh_keys', z.strictObject({ name: z.string(), public_key: z.string().min(20), project: z.string() })),
