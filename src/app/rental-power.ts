@@ -101,6 +101,7 @@ export async function beginStop(
   recordRentalEvent(tx, rental, stop.event ?? 'rental.stopping', {
     reason: stop.reason,
     ...(stop.detail === undefined ? {} : { detail: stop.detail }),
+    diskKept: true,
   })
   return stop.off === undefined ? moved : ((await payForDiskOnly(tx, moved, stop.off)) ?? moved)
 }

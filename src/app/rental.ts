@@ -4,7 +4,7 @@
  */
 import { addMs, formatInstant, type Instant } from '../base/instant.ts'
 import { formatUsd } from '../base/money.ts'
-import { isLiving, keepsDisk, tagOf } from '../domain/rental.ts'
+import { keepsDisk, mayMove, tagOf } from '../domain/rental.ts'
 import type { Tx } from '../store/database.ts'
 import { recordEvent } from '../store/event.ts'
 import { releaseGpus } from '../store/machine.ts'
@@ -52,7 +52,10 @@ export async function terminateRental(
   return moved
 }
 
-/** Fails a locked rental. The bill stops, and its GPUs are released once the engine no longer lists it. */
+/**
+ * Fails a locked rental, and does nothing to one whose disk is kept. The bill stops, and its GPUs are released once the
+ * engine no longer lists it.
+ */
 export async function failRental(
   tx: Tx,
   rental: Rental,
@@ -60,7 +63,7 @@ export async function failRental(
   detail?: string,
   shownUntil: Instant = tx.clock.now(),
 ): Promise<Rental | undefined> {
-  if (!isLiving(rental.status)) return undefined
+  if (!mayMove(rental.status, 'Failed')) return undefined
   const until = billedUntil(rental, shownUntil)
   const forced = await passTermEnd(tx, rental, addMs(until, -1))
   const moved = await moveRental(tx, rental.id, 'Failed', { status_reason: reason })

@@ -7,7 +7,7 @@ const rentElsewhere = 'Terminate it and rent again, if necessary in another regi
 const reportToOperator = 'Terminate it, rent another machine, and report this to the operator.'
 const fixImage = 'Terminate it, correct the image and rent again.'
 
-const startAgain = 'Its disk is kept. Start it again, or terminate it.'
+export const startAgain = 'Its disk is kept. Start it again, or terminate it.'
 
 export const rentalOutcomes = {
   customer_request: { sentence: 'Terminated on request.' },

@@ -3,7 +3,7 @@ import { formatUsdForPeople, parseUsd } from '../base/money.ts'
 import type { EventType } from '../contract/event-type.ts'
 import { notificationKinds, type NotificationKind } from '../contract/notification-kind.ts'
 import type { NotificationRecord } from '../contract/notification.ts'
-import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.ts'
+import { rentalOutcomes, startAgain, type RentalOutcome } from '../contract/rental-outcome.ts'
 import type { NewEvent } from './event.ts'
 
 const kindsOfEvents: { readonly [Type in EventType]?: NotificationKind } = {
@@ -207,5 +207,6 @@ function outcomeText(data: Notice['data'], otherwise: string): string {
   const outcome: { sentence: string; next?: string } | undefined =
     reason !== undefined && reason in rentalOutcomes ? rentalOutcomes[reason as RentalOutcome] : undefined
   if (outcome === undefined) return otherwise
-  return outcome.next === undefined ? outcome.sentence : `${outcome.sentence} ${outcome.next}`
+  const next = data['diskKept'] === true ? startAgain : outcome.next
+  return next === undefined ? outcome.sentence : `${outcome.sentence} ${next}`
 }

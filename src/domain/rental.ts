@@ -12,15 +12,16 @@ import type { GpuFormFactor, GpuType, NetworkType } from '../contract/shared.ts'
 export type RentalKind = 'virtual-machine' | 'bare-metal' | 'container'
 
 /**
- * For each state, the possible next states. A start that does not succeed leads back through Stopping, never to Failed:
- * a failed rental loses its disk. Stopped → Stopping: the engine runs it although it should not.
+ * For each state, the possible next states. A failed rental loses its disk, so none in which a disk is kept becomes
+ * Failed, whatever an engine shows: a start that does not succeed leads back through Stopping, and only its customer or
+ * an empty balance ends a stopped one. Stopped → Stopping: the engine runs it although it should not.
  */
 export const rentalMoves = {
   Pending: ['Running', 'Failed', 'Terminating'],
   Running: ['Unknown', 'Stopping', 'Failed', 'Terminating'],
   Unknown: ['Running', 'Stopping', 'Failed', 'Terminating'],
-  Stopping: ['Stopped', 'Failed', 'Terminating'],
-  Stopped: ['Starting', 'Stopping', 'Failed', 'Terminating'],
+  Stopping: ['Stopped', 'Terminating'],
+  Stopped: ['Starting', 'Stopping', 'Terminating'],
   Starting: ['Running', 'Stopping', 'Terminating'],
   Failed: ['Terminating'],
   Terminating: ['Terminated'],
@@ -65,15 +66,18 @@ export function isLiving(status: RentalState): boolean {
 }
 
 /**
- * States in which an unreachable machine does not fail the rental, since that would destroy its disk. Meanwhile
+ * States in which the disk is kept, and paid for apart from the machine. While its engine does not show the disk,
  * `missing_since` is set, and nothing is charged after `seen_at`.
  */
 export function keepsDisk(status: RentalState): boolean {
   return status === 'Stopping' || status === 'Stopped' || status === 'Starting'
 }
 
-/** Why a machine may stop by itself. Its rental is Stopped instead of Failed where the engine can start it again. */
-export const ownStops = ['disk_share_exceeded', 'powered_off'] as const satisfies readonly RentalOutcome[]
+/**
+ * Why a machine may stop by itself and keep its disk. Its rental is Stopped instead of Failed where the engine can start
+ * it again.
+ */
+export const ownStops = ['disk_share_exceeded', 'powered_off', 'crashed'] as const satisfies readonly RentalOutcome[]
 
 /** What an engine can do with a rental, beyond ending it. */
 export interface Powers {

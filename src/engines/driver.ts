@@ -189,11 +189,11 @@ export interface EngineMachine {
   readonly externalId: string
   readonly tag: string
   /**
-   * `stopping`: it is being destroyed. `stopped`: it is off, and its disk is there. `unreachable`: its host has not
-   * reported since `seenAt`; the machine may still be running.
+   * `stopping`: it is being destroyed. `stopped`: it is off, and its disk is there, or lost if there is a `failure`.
+   * `unreachable`: its host has not reported since `seenAt`; the machine may still be running.
    */
   readonly state: 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'unreachable'
-  /** Reason in snake_case, for `failed`, and for `unreachable` where one is known. */
+  /** Reason in snake_case, for `failed`, for `stopped` without a disk, and for `unreachable` where one is known. */
   readonly failure?: string
   /** The reason as a sentence, or the progress of a start. */
   readonly message?: string

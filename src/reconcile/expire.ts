@@ -93,7 +93,7 @@ export function expireStates(app: App): Reconciler {
   }
 }
 
-async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> {
+export async function flagStuck(tx: Tx, rental: Rental, reason: string): Promise<void> {
   await updateRental(tx, rental.id, { stuck_at: tx.clock.now() })
   recordRentalEvent(tx, rental, 'rental.stuck', {
     status: rental.status,

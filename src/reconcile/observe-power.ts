@@ -13,8 +13,8 @@ import type { LiveRow } from '../store/rental-engine.ts'
 import { updateRental, type Rental } from '../store/rental.ts'
 import { findOpenSegment } from '../store/segment.ts'
 
-/** Missing from the list for so long, its disk counts as lost. A host that does not answer is waited for forever. */
-const ABSENT_WHEN_STOPPED_MS = 24 * HOUR_MS
+/** Not shown for so long, its disk is reported as lost. The rental stays: only its customer gives the disk up. */
+const LOST_AFTER_MS = 24 * HOUR_MS
 
 /**
  * `off`: a machine that should run is off. `stopped`, `started`: as asked. `start_failed`: it did not come up. `runs`:
@@ -26,34 +26,40 @@ export interface PowerStep {
   readonly machine: EngineMachine
 }
 
-type OtherStep =
-  | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant }
-  | { readonly kind: 'failed'; readonly id: number; readonly machine: EngineMachine }
-  | { readonly kind: 'shown_again' | 'never_came'; readonly id: number }
+/** About a disk that its engine does not show, or shows again. */
+export type UnshownStep =
+  | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string }
+  | { readonly kind: 'shown_again' | 'disk_lost'; readonly id: number }
 
-/** The step that a rental in one of these states and its machine call for. undefined: none. */
+/**
+ * The step that a rental in one of these states and its machine call for. undefined: none. A failure is never the end of
+ * the rental: the engine may show a step of its own work, or speak of the start before this stop.
+ */
 export function powerStepFor(
   row: LiveRow,
   machine: EngineMachine | undefined,
   now: Instant,
-): PowerStep | OtherStep | undefined {
+): PowerStep | UnshownStep | undefined {
   const { id, status, missing_since: missing } = row
-  if (machine === undefined || machine.state === 'unreachable') {
-    const seenAt = machine?.seenAt === undefined ? {} : { seenAt: machine.seenAt }
-    if (missing === null) return { kind: 'unseen', id, ...seenAt }
-    const isGone = machine === undefined && status !== 'Starting' && addMs(missing, ABSENT_WHEN_STOPPED_MS) <= now
-    return isGone ? { kind: 'never_came', id } : undefined
-  }
   // A call that is under way may still change what was listed.
   const isIdle = row.lease_until === null || row.lease_until <= now
-  const isUp = machine.state === 'running' || machine.state === 'starting'
-  if (status === 'Stopping' && machine.state === 'stopped' && isIdle) return { kind: 'stopped', id, machine }
-  if (status === 'Starting' && machine.state === 'running') return { kind: 'started', id, machine }
-  if (status === 'Starting' && machine.state === 'failed') return { kind: 'start_failed', id, machine }
-  if (status === 'Stopped' && isUp) return { kind: 'runs', id, machine }
-  // A machine that was off anyway is stopped by the next call.
-  if (machine.state === 'failed' && !isOwnStop(machine)) return { kind: 'failed', id, machine }
-  return missing === null ? undefined : { kind: 'shown_again', id }
+  if (machine !== undefined) {
+    const isUp = machine.state === 'running' || machine.state === 'starting'
+    if (status === 'Stopping' && machine.state === 'stopped' && isIdle) return { kind: 'stopped', id, machine }
+    if (status === 'Starting' && machine.state === 'running') return { kind: 'started', id, machine }
+    if (status === 'Starting' && machine.state === 'failed') return { kind: 'start_failed', id, machine }
+    if (status === 'Stopped' && isUp) return { kind: 'runs', id, machine }
+    // A machine that was off anyway is stopped by the next call.
+    const isShown = machine.state !== 'unreachable' && (machine.failure === undefined || isOwnStop(machine))
+    if (isShown) return missing === null ? undefined : { kind: 'shown_again', id }
+  }
+  if (missing === null) {
+    const seenAt = machine?.seenAt === undefined ? {} : { seenAt: machine.seenAt }
+    const isNamed = machine?.failure !== undefined && machine.state !== 'unreachable'
+    return { kind: 'unseen', id, ...seenAt, ...(isNamed ? { reason: machine.failure } : {}) }
+  }
+  const isLost = machine?.state !== 'unreachable' && row.stuck_at === null && addMs(missing, LOST_AFTER_MS) <= now
+  return isLost && status === 'Stopped' ? { kind: 'disk_lost', id } : undefined
 }
 
 /** It went off by itself, and could be started again. */
@@ -106,10 +112,11 @@ export function seenRunning(machine: EngineMachine, now: Instant) {
   }
 }
 
-/** Not listed, or its host does not answer: it is not charged until it is seen again. */
-export async function becomeUnseen(tx: Tx, rental: Rental, shownAt: Instant | null): Promise<void> {
+/** Its engine does not show its disk, for the reason if it names one: it is not charged until it is seen again. */
+export async function becomeUnseen(tx: Tx, rental: Rental, shownAt: Instant | null, reason?: string): Promise<void> {
   if (!keepsDisk(rental.status) || rental.missing_since !== null) return
   const segment = await findOpenSegment(tx.db, { rentalId: rental.id, volumeId: null })
   const seenAt = later(segment?.settled_until ?? rental.status_since, shownAt ?? rental.status_since)
-  await updateRental(tx, rental.id, { seen_at: seenAt, missing_since: tx.clock.now() })
+  const status_reason = rental.status === 'Stopped' ? reason : undefined
+  await updateRental(tx, rental.id, { seen_at: seenAt, missing_since: tx.clock.now(), status_reason })
 }

@@ -4,6 +4,7 @@ import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd } from '../base/money.ts'
+import { rentalOutcomes } from '../contract/rental-outcome.ts'
 import type { Driver, EngineMachine } from '../engines/driver.ts'
 import { readBalances } from '../store/ledger.ts'
 import { ledgerChecks, runCheck } from '../store/ledger-verify.ts'
@@ -164,3 +165,40 @@ test.each(['starting', 'stopping'] as const)(
     expect(paid).toBe(costOfSpan(PRICE, 10 * MINUTE_MS))
   },
 )
+
+test('nothing that an engine shows fails a rental whose disk is kept (issue 31, A)', async () => {
+  const actor = await openAccount(ledger, 'kept', usd('1000000'))
+  const rental = await findRental(ledger.database.db, await startRental(ledger, actor, { pricePerHour: PRICE }))
+  if (rental === undefined) throw new Error('no such rental')
+  const tag = rentalTag(ledger.app, rental)
+  let shown: ReadonlyArray<Omit<EngineMachine, 'externalId' | 'tag'>> = []
+  const app = engineShowing(() => shown.map((one) => ({ externalId: tag, tag, ...one })))
+  const failures = [...Object.keys(rentalOutcomes), 'a_word_of_a_newer_agent']
+  const everything = [
+    [],
+    ...failures.map((failure) => [{ state: 'failed', failure } as const]),
+    ...failures.map((failure) => [{ state: 'stopped', failure } as const]),
+    ...(['starting', 'stopping', 'unreachable', 'failed', 'stopped'] as const).map((state) => [{ state }]),
+  ]
+  const { db } = ledger.database
+  for (const status of ['Stopping', 'Stopped', 'Starting'] as const) {
+    for (const one of everything) {
+      const kept = { status, stopped_nano_per_hour: usd('0.01'), missing_since: null, stuck_at: null }
+      await db.updateTable('rental').set(kept).where('id', '=', rental.id).execute()
+      shown = one
+      // The second list is a day later: long absence is not an end either.
+      for (const afterMs of [MINUTE_MS, 2 * DAY_MS]) {
+        ledger.clock.advance(afterMs)
+        await observe(app).run(new AbortController().signal)
+      }
+      const after = await findRental(db, rental.id)
+      expect([status, one, ['Stopping', 'Stopped', 'Starting'].includes(after?.status ?? '')]).toEqual([
+        status,
+        one,
+        true,
+      ])
+    }
+  }
+  await db.updateTable('rental').set({ status: 'Running', missing_since: null }).where('id', '=', rental.id).execute()
+  await endRental(ledger, rental.id)
+})

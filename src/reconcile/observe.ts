@@ -24,9 +24,18 @@ import { lockRental, moveRental, readTerms, updateRental, type Rental } from '..
 import { startsFree } from '../store/replica.ts'
 import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
 import { driversToList } from './drivers.ts'
+import { flagStuck } from './expire.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
 import { recordPurchases, recordUnseenPurchase } from './purchases.ts'
-import { becomeUnseen, isOwnStop, powerStepFor, seenRunning, takePowerStep, type PowerStep } from './observe-power.ts'
+import {
+  becomeUnseen,
+  isOwnStop,
+  powerStepFor,
+  seenRunning,
+  takePowerStep,
+  type PowerStep,
+  type UnshownStep,
+} from './observe-power.ts'
 
 const EVERY_MS = 2_000
 /** Engines without rentals are listed in every so many passes. */
@@ -121,8 +130,8 @@ type Step =
       readonly machine: EngineMachine
     }
   | { readonly kind: 'lost'; readonly id: number; readonly seenAt?: Instant; readonly reason?: string | undefined }
-  | { readonly kind: 'unseen'; readonly id: number; readonly seenAt?: Instant }
-  | { readonly kind: 'shown_again' | 'missing' | 'never_came' | 'gone'; readonly id: number }
+  | UnshownStep
+  | { readonly kind: 'missing' | 'never_came' | 'gone'; readonly id: number }
 
 /** The step that a row and its machine at the engine call for. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
@@ -208,7 +217,10 @@ async function takeStep(
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)
       return
     case 'unseen':
-      return becomeUnseen(tx, rental, step.seenAt ?? lastGood)
+      return becomeUnseen(tx, rental, step.seenAt ?? lastGood, step.reason)
+    case 'disk_lost':
+      if (rental.stuck_at === null) await flagStuck(tx, rental, 'machine_lost')
+      return
     case 'off':
     case 'stopped':
     case 'started':
@@ -219,7 +231,11 @@ async function takeStep(
       await updateRental(tx, rental.id, { incarnation: step.machine.incarnation ?? null })
       return
     case 'shown_again':
-      await updateRental(tx, rental.id, { missing_since: null })
+      // A stopped one is flagged only because its disk was not shown.
+      await updateRental(tx, rental.id, {
+        missing_since: null,
+        stuck_at: rental.status === 'Stopped' ? null : undefined,
+      })
       return
     case 'missing':
       await updateRental(tx, rental.id, { missing_since: now })
@@ -227,7 +243,7 @@ async function takeStep(
     case 'lost':
       return becomeUnknown(tx, rental, step.seenAt ?? lastGood, step.reason)
     case 'never_came':
-      if (rental.status === 'Pending' || keepsDisk(rental.status))
+      if (rental.status === 'Pending')
         await failRental(tx, rental, 'machine_lost', `${driver.id} no longer lists the machine`)
       return
     case 'gone':

@@ -20,7 +20,15 @@ async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): P
 }
 
 export async function requestStop(tx: Tx, id: string): Promise<void> {
-  if (await move(tx, id, 'run', 'stopped')) await setNodeGenerations(tx, id)
+  if (!(await move(tx, id, 'run', 'stopped'))) return
+  // How its start failed says nothing about its disk.
+  await tx.db
+    .updateTable('workload_node')
+    .set({ state: null, failure: null, message: null })
+    .where('workload_id', '=', id)
+    .where('state', '=', 'failed')
+    .execute()
+  await setNodeGenerations(tx, id)
 }
 
 /** A workload that runs already, or is going, stays as it is. */

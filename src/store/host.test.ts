@@ -125,6 +125,31 @@ it('is stopping until a report about that generation no longer contains it', asy
   await driver().destroy(id, signal)
 })
 
+it('a failed start does not outlast the stop that follows it, nor does a report from before (issue 31, A)', async () => {
+  const { tag, id } = await create()
+  const power = driver().power
+  const failed: Observation = { id, tag, state: 'failed', failure: 'removed', message: 'It was removed.', disks: [] }
+  const off: Observation = { id, tag, state: 'stopped', disks: [] }
+  await report([running(tag, id)])
+  await power?.stop(id, signal)
+  await report([off])
+  const old = (await readDesired(database.db, hostId))?.generation ?? 0
+  await power?.start(id, [{ machineId: hostId, gpuIndexes: [0] }], signal)
+  await report([failed], { generation: old })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  await report([failed])
+  expect(await shown(tag)).toMatchObject({ state: 'failed', failure: 'removed' })
+  const started = (await readDesired(database.db, hostId))?.generation ?? 0
+  await power?.stop(id, signal)
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  await report([failed], { generation: started })
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
+  await report([off])
+  expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'stopped' })
+  await report([{ ...off, failure: 'vanished', message: 'It disappeared.' }])
+  expect(await shown(tag)).toMatchObject({ state: 'stopped', failure: 'vanished' })
+})
+
 it('is unreachable while its host is silent, and gone only when the host confirms it', async () => {
   const { tag, id } = await create()
   await report([running(tag, id)])

@@ -20,6 +20,7 @@ export interface LiveRow {
   readonly missing_since: Instant | null
   readonly incarnation: string | null
   readonly lease_until: Instant | null
+  readonly stuck_at: Instant | null
 }
 
 /** Those of `drivers` that have rentals which are not released yet. */
@@ -40,14 +41,14 @@ const RENTALS_PER_TEXT = 1_000
 export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
   const { rows } = await sql<{ part: LiveTuple[] }>`${prepareAs('unreleased_rentals')}
     select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
-      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}) order by id) as part
+      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}, ${asMs('stuck_at')}) order by id) as part
     from rental where driver = ${driver} and released_at is null
     group by id / ${sql.lit(RENTALS_PER_TEXT)} order by id / ${sql.lit(RENTALS_PER_TEXT)}`.execute(db)
   return rows.flatMap(({ part }) => part.map(liveRowOf))
 }
 
 function liveRowOf(tuple: LiveTuple): LiveRow {
-  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased] = tuple
+  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased, stuck] = tuple
   return {
     id,
     nonce,
@@ -58,6 +59,7 @@ function liveRowOf(tuple: LiveTuple): LiveRow {
     destroy_asked_at: destroyed,
     missing_since: missing,
     lease_until: leased,
+    stuck_at: stuck,
   }
 }
 
@@ -71,6 +73,7 @@ type LiveTuple = readonly [
   destroyAskedAt: Instant | null,
   missingSince: Instant | null,
   leaseUntil: Instant | null,
+  stuckAt: Instant | null,
 ]
 
 /** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */

@@ -324,7 +324,7 @@ describe('an engine that does not do as it is told', () => {
     expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
-  test('a disk that is not listed costs nothing until it is seen again, and is not given up within a day', async () => {
+  test('a disk that is not listed costs nothing until it is seen again, and is given up by nobody but its customer (issue 31, A)', async () => {
     const ada = await journey.account({ usd: '20' })
     const made = await rentInstance(ada.call, NODE, { label: 'fault-vanish' })
     await act(ada.call, made.name, 'stop')
@@ -334,7 +334,13 @@ describe('an engine that does not do as it is told', () => {
     await journey.advance(20 * HOUR_MS)
     expect(await instance(ada.call, made.name)).toMatchObject({ state: 'Stopped', costSoFarUsd: lost.costSoFarUsd })
     await journey.advance(6 * HOUR_MS)
-    expect(await instance(ada.call, made.name)).toMatchObject({ state: 'Failed', statusReason: 'machine_lost' })
+    expect(await instance(ada.call, made.name)).toMatchObject({
+      state: 'Stopped',
+      stuckSince: expect.any(String),
+      costSoFarUsd: lost.costSoFarUsd,
+      actions: ['start', 'terminate'],
+    })
+    expect(await eventTypesOf(ada.call, `rental:${made.rentalId}`)).not.toContain('rental.failed')
     await succeed(ada.call, 'POST', '/v1/marketplace/instances/terminate', { id: made.name })
     await journey.advance(20 * MINUTE_MS)
     expect(await checkLedgerAndEngines(journey)).toEqual([])

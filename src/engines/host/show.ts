@@ -50,7 +50,9 @@ export function showWorkload(
     }
   }
   if (workload.want === 'stopped' && nodes.length > 0 && nodes.every((node) => node.state === 'stopped')) {
-    return { externalId, tag, state: 'stopped' }
+    const lost = nodes.find((node) => node.failure !== null)
+    if (lost?.failure === undefined || lost.failure === null) return { externalId, tag, state: 'stopped' }
+    return { externalId, tag, state: 'stopped', failure: lost.failure, ...messageField(lost.message) }
   }
   const data = workload.spec === null ? undefined : dataOf(workload.spec)
   // A workload that is not in this database has no data, but is listed.
