@@ -13,6 +13,8 @@ class MemoryHost implements Runtime {
   readonly calls: string[] = []
   startOutcome: (workload: Workload, signal: AbortSignal) => Promise<void> = async () => {}
   stopOutcome: () => Promise<void> = async () => {}
+  rebootOutcome: () => Promise<void> = async () => {}
+  haltOutcome: () => void = () => {}
   away = false
 
   async list(): Promise<Found[]> {
@@ -35,9 +37,11 @@ class MemoryHost implements Runtime {
     this.calls.push(`halt ${id}`)
     const found = this.things.get(id)
     if (found !== undefined) this.things.set(id, { id, tag: found.tag, state: 'ended', disks: [] })
+    this.haltOutcome()
   }
   async reboot({ id, reboots = 0 }: Workload): Promise<void> {
     this.calls.push(`reboot ${id}`)
+    await this.rebootOutcome()
     const found = this.things.get(id)
     if (found !== undefined) this.things.set(id, { ...found, reboots })
   }
@@ -122,10 +126,10 @@ describe('a workload that should be off', () => {
     },
   )
 
-  it('is lost when it is gone, and ends when it should', async () => {
+  it('is stopped without a disk when it is gone, and ends when it should (issue 31, A)', async () => {
     keeper.desire(want(2, workload('a', { started: true, power: 'off' })))
     await keeper.pass(signal)
-    expect(reported('a')).toMatchObject({ state: 'failed', failure: 'vanished' })
+    expect(reported('a')).toMatchObject({ state: 'stopped', failure: 'vanished' })
     host.things.set('b', { id: 'b', tag: 'berth-t-b', state: 'ended', disks: [] })
     keeper.desire(want(3, workload('b', { started: true, power: 'off', want: 'gone' })))
     await waitFor('b to be gone', async () => {
@@ -133,6 +137,60 @@ describe('a workload that should be off', () => {
       return reported('b') === undefined
     })
     expect(host.calls).toEqual(['stop b'])
+  })
+})
+
+describe('what the list shows during a task', () => {
+  const show = (state: Found['state'] | 'missing') => {
+    if (state === 'missing') host.things.delete('a')
+    else host.things.set('a', { id: 'a', tag: 'berth-t-a', state, disks: [] })
+  }
+
+  it.each(['failed', 'missing'] as const)(
+    'is a step of it: %s during a start is starting, and never an end (issue 31, A)',
+    async (state) => {
+      let finish = (): void => {}
+      host.startOutcome = () => new Promise((resolve) => (finish = resolve))
+      show('ended')
+      keeper.desire(want(2, workload('a', { started: true })))
+      await keeper.pass(signal)
+      show(state)
+      await keeper.pass(signal)
+      expect(reported('a')).toMatchObject({ state: 'starting' })
+      finish()
+      await until('a', 'running')
+    },
+  )
+
+  it('is a step of it: missing or failed during a reboot is rebooting (issue 31, A)', async () => {
+    let finish = (): void => {}
+    host.rebootOutcome = () => new Promise((resolve) => (finish = resolve))
+    show('running')
+    keeper.desire(want(2, workload('a', { started: true, reboots: 1 })))
+    await keeper.pass(signal)
+    for (const state of ['missing', 'failed', 'ended'] as const) {
+      show(state)
+      await keeper.pass(signal)
+      expect(reported('a')).toMatchObject({ state: 'running', message: 'rebooting' })
+      expect(reported('a')?.failure).toBeUndefined()
+    }
+    show('running')
+    finish()
+    await waitFor('the reboot', async () => {
+      await keeper.pass(signal)
+      return reported('a')?.message === undefined
+    })
+  })
+
+  it('is stopped with its failure when it cannot run and was halted, and is halted once (issue 31, A)', async () => {
+    const broken = { id: 'a', tag: 'berth-t-a', state: 'failed', failure: 'unreadable', disks: [] } as const
+    host.things.set('a', broken)
+    host.haltOutcome = () => void host.things.set('a', broken)
+    keeper.desire(want(2, workload('a', { started: true, power: 'off' })))
+    await until('a', 'stopped')
+    expect(reported('a')).toMatchObject({ failure: 'unreadable' })
+    await keeper.pass(signal)
+    expect(host.calls).toEqual(['halt a'])
   })
 })
 

@@ -10,9 +10,12 @@
  *   run      running  -         attach and detach disks; reboot, if more reboots are desired than it has had
  *   off      ended    -         report it as stopped
  *   off      other    -         halt
- *   off      nothing  yes       report it as lost
+ *   off      nothing  yes       report it as stopped, with its disk lost
  *   gone     any      -         stop
  *   gone     nothing  -         gone; if the runtime leaves traces, only after a successful stop
+ *
+ * What the list shows during a task of ours is a step of that task, and never reported as the end of the workload: the
+ * server gives up what has ended, with its disk.
  */
 import { REBOOTING, type Desired, type HostReport, type Observation, type Workload } from '../contract/agent.ts'
 import { CustomerError, NeverStarts, type Found, type Runtime } from './runtime.ts'
@@ -46,8 +49,8 @@ interface Task {
   failures: number
   notBefore: number
   message: string | undefined
-  /** A stop has succeeded. */
-  stopped: boolean
+  /** The last task, if it has succeeded. */
+  done: Task['doing']
   /** Why it can never start. */
   never: { reason: string; message: string } | undefined
 }
@@ -165,8 +168,7 @@ export class Keeper {
     if (workload.power === 'off') {
       // What kept it from starting may be over when it is turned on again.
       task.never = undefined
-      const isOn = found !== undefined && found.state !== 'ended'
-      if (isOn && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
+      if (!isOff(found, task) && this.#options.runtime.halt !== undefined) this.#begin(workload, task, 'halt', signal)
       return
     }
     if (task.never !== undefined) return
@@ -181,7 +183,7 @@ export class Keeper {
   }
 
   #isProvenGone(task: Task | undefined): boolean {
-    return this.#options.runtime.leavesTraces !== true || task?.stopped === true
+    return this.#options.runtime.leavesTraces !== true || task?.done === 'stop'
   }
 
   #taskOf(id: string): Task {
@@ -193,7 +195,7 @@ export class Keeper {
       failures: 0,
       notBefore: 0,
       message: undefined,
-      stopped: false,
+      done: undefined,
       never: undefined,
     }
     this.#tasks.set(id, made)
@@ -212,12 +214,12 @@ export class Keeper {
     if (task.doing === doing && now() < task.notBefore) return
     if (task.doing !== doing) Object.assign(task, { failures: 0, notBefore: 0, message: undefined })
     const control = new AbortController()
-    Object.assign(task, { running: control, doing })
+    Object.assign(task, { running: control, doing, done: undefined })
     if (doing === 'start') this.#busy += 1
     const work = this.#do(workload, task, doing, AbortSignal.any([signal, control.signal]))
     void work
       .then(
-        () => Object.assign(task, { failures: 0, notBefore: 0, message: undefined, stopped: doing === 'stop' }),
+        () => Object.assign(task, { failures: 0, notBefore: 0, message: undefined, done: doing }),
         (error: unknown) => this.#failed(workload, task, doing, error),
       )
       .finally(() => {
@@ -290,11 +292,16 @@ export class Keeper {
     }
     // A workload that we did not create is gone: nothing to report.
     if (found === undefined && workload.spec === null) return undefined
-    if (found === undefined && workload.started) return lostOf(workload)
+    const doing = task?.running === undefined ? undefined : task.doing
     // Off and on again on request is no outage.
-    const isRebooting = task?.doing === 'reboot' && task.running !== undefined
-    if (found !== undefined && isRebooting) return { ...observationOf(found), state: 'running', message: REBOOTING }
-    if (found === undefined || found.state === 'starting' || found.state === 'ended') {
+    if (doing === 'reboot') {
+      const shown = found?.state === 'running' ? found : { id, tag, disks: found?.disks ?? [] }
+      return { ...observationOf({ ...shown, state: 'running' }), message: REBOOTING }
+    }
+    if (found === undefined && workload.started && doing !== 'start')
+      return { id, tag, state: 'failed', ...lost, disks: [] }
+    const isStep = doing === 'start' && found?.state !== 'running'
+    if (found === undefined || isStep || found.state === 'starting' || found.state === 'ended') {
       const message = task?.message ?? found?.message
       return {
         id,
@@ -318,17 +325,20 @@ export class Keeper {
   #observeOff(workload: Workload, found: Found | undefined): Observation {
     const { id, tag } = workload
     const task = this.#tasks.get(id)
-    if (found === undefined && workload.started) return lostOf(workload)
-    if ((found === undefined || found.state === 'ended') && task?.running === undefined)
-      return { id, tag, state: 'stopped', disks: [] }
+    if (task?.running === undefined && isOff(found, task)) {
+      const { failure, message } = found ?? (workload.started ? lost : {})
+      return { id, tag, state: 'stopped', ...(failure === undefined ? {} : { failure, message }), disks: [] }
+    }
     const message = task?.message === undefined ? {} : { message: task.message }
     return { id, tag, state: 'running', disks: [...(found?.disks ?? [])], ...message }
   }
 }
 
-function lostOf({ id, tag }: Workload): Observation {
-  const message = 'The machine disappeared from its host.'
-  return { id, tag, state: 'failed', failure: 'vanished', message, disks: [] }
+const lost = { failure: 'vanished', message: 'The machine disappeared from its host.' }
+
+/** One that cannot run is off once it was halted. */
+function isOff(found: Found | undefined, task: Task | undefined): boolean {
+  return found === undefined || found.state === 'ended' || (found.state === 'failed' && task?.done === 'halt')
 }
 
 function observationOf(found: Found): Observation {
