@@ -61,8 +61,9 @@ export interface Found {
   readonly id: string
   readonly tag: string
   /**
-   * `ended`: off because the host or its engine restarted, or because it was halted; can be started again. `failed`: it
-   * ended by itself, or cannot run.
+   * `ended`: off because the host or its engine restarted, because it was halted, or in the middle of a start; can be
+   * started again. `failed`: it ended by itself, or cannot run. No step of the runtime's own work is `failed`, since the
+   * server gives up what has failed, with its disk (conformance-disk.ts).
    */
   readonly state: 'starting' | 'running' | 'ended' | 'failed'
   readonly failure?: string

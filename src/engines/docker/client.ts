@@ -59,7 +59,7 @@ interface CallOptions {
 const CALL_TIMEOUT_MS = 30_000
 /** The daemon walks through the files of a container to measure it. */
 const SIZE_TIMEOUT_MS = 120_000
-/** Large images have many files. */
+/** Images and containers may have many files. */
 const REMOVE_TIMEOUT_MS = 120_000
 /** The daemon copies all files that were written. */
 const COMMIT_TIMEOUT_MS = 30 * 60_000
@@ -140,9 +140,13 @@ export class DockerClient {
     await this.act('POST', path, { query: { t: String(graceS) }, timeoutMs, signal })
   }
 
-  /** Its files as an image without a name. Returns the image's id. */
-  async commitContainer(name: string, signal?: AbortSignal): Promise<string> {
-    const options = { query: { container: name, pause: 'false' }, timeoutMs: COMMIT_TIMEOUT_MS, signal }
+  /** Its files as an image. Returns the image's id. */
+  async commitContainer(
+    name: string,
+    image: { readonly repo: string; readonly tag: string },
+    signal?: AbortSignal,
+  ): Promise<string> {
+    const options = { query: { container: name, pause: 'false', ...image }, timeoutMs: COMMIT_TIMEOUT_MS, signal }
     return (await this.call('POST', '/commit', createReply, options)).Id
   }
 
@@ -150,7 +154,8 @@ export class DockerClient {
   async removeContainer(name: string, signal?: AbortSignal, keepsVolumes = false): Promise<void> {
     const path = `/containers/${encodeURIComponent(name)}`
     try {
-      await this.act('DELETE', path, { query: { force: 'true', v: String(!keepsVolumes) }, signal })
+      const query = { force: 'true', v: String(!keepsVolumes) }
+      await this.act('DELETE', path, { query, timeoutMs: REMOVE_TIMEOUT_MS, signal })
     } catch (error) {
       const isUnderWay = error instanceof DockerRefused && error.status === 409
       if (!isUnderWay && !isMissing(error)) throw error

@@ -1,4 +1,5 @@
 /** Creates and removes a container and its network. */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Workload } from '../../contract/agent.ts'
 import { DockerRefused, type DockerClient } from './client.ts'
 import { fileFault, startFault } from './container-end.ts'
@@ -32,6 +33,8 @@ export interface ContainerMakerOptions {
 
 const MAX_GONE_TRIES = 100
 const GONE_EVERY_MS = 100
+/** As long as its files may take to be copied. */
+const REPLACE_MS = 30 * 60_000
 
 type Source = Pick<OrderOptions, 'image' | 'info' | 'keptVolumes'>
 
@@ -80,10 +83,21 @@ export class ContainerMaker {
       const containers = await client.containers(label, signal)
       if (containers.length === 0) break
       if (tries > MAX_GONE_TRIES) throw new Error(`${nameOf(id)} cannot be removed`)
-      if (tries > 1) await new Promise((resolve) => setTimeout(resolve, GONE_EVERY_MS))
+      if (tries > 1) await pause(GONE_EVERY_MS)
       for (const container of containers) await client.removeContainer(container.Id, signal)
     }
     for (const network of await client.networks(label, signal)) await client.removeNetwork(network.Id, signal)
+  }
+
+  /** Removes a container whose disk is kept otherwise, until its name is free. The daemon may need long for many files. */
+  async replace(id: string, containerId: string, signal: AbortSignal): Promise<void> {
+    const { client } = this.#options
+    for (const until = performance.now() + REPLACE_MS; ; await pause(GONE_EVERY_MS, undefined, { signal })) {
+      await client.removeContainer(containerId, signal, true)
+      const left = await client.containers(`${ID_LABEL}=${id}`, signal)
+      if (left.every(({ Id }) => Id !== containerId)) return
+      if (performance.now() > until) throw new Error(`${nameOf(id)} is not removed yet`)
+    }
   }
 
   async #ensureNetwork(workload: Workload, signal: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ import { NeverStarts, type Found, type Measured, type Runtime, type RuntimeStrea
 import { DockerClient } from './client.ts'
 import { endOf, lost, startFault } from './container-end.ts'
 import { ContainerMaker } from './container-maker.ts'
-import { ContainerPower } from './container-power.ts'
+import { ContainerPower, isGoing } from './container-power.ts'
 import { ID_LABEL, nameOf, TAG_LABEL } from './container-order.ts'
 import { watchDisks } from './disk-watch.ts'
 import { EventWatch } from './event-watch.ts'
@@ -165,9 +165,9 @@ class DockerRuntime implements Runtime {
     if (found?.State.Status === 'running') return this.#runScript(workload, file.scriptDue === true)
     const info = await this.#readInfo(signal)
     const isMoved = this.#power.needsMove(workload, file, found)
+    const isGone = found === undefined || isGoing(found.State.Status)
     // A second container would start with empty disks under the same name.
-    if (found === undefined && !isMoved && (workload.started || file.made))
-      throw new NeverStarts(lost.failure, lost.message)
+    if (isGone && !isMoved && (workload.started || file.made)) throw new NeverStarts(lost.failure, lost.message)
     if (isMoved) await this.#power.move(workload, file, found, info, signal)
     else if (found === undefined) {
       const image = imageOf(workload, this.#options.defaultImage)
@@ -178,10 +178,10 @@ class DockerRuntime implements Runtime {
         await this.#maker.make(workload, name, info, signal)
       })
       await this.#files.keepMade(workload.id)
-    }
+    } else if (file.disk?.isMoving === true) await this.#files.keepDisk(workload.id, { ...file.disk, isMoving: false })
     const isNew = found === undefined || found.State.Status === 'created'
-    if (isNew && !isMoved && file.disk === undefined) await this.#maker.putFiles(workload, signal)
-    else if (found !== undefined) await this.#countRestart(workload.id, file, found)
+    if (isNew && file.disk === undefined) await this.#maker.putFiles(workload, signal)
+    else if (found !== undefined && !isNew) await this.#countRestart(workload.id, file, found)
     progress('starting the container')
     await this.#fence.raise()
     if (scriptOf(workload) !== null) await this.#files.keepScriptDue(workload.id, true)
@@ -193,7 +193,7 @@ class DockerRuntime implements Runtime {
     try {
       await this.#fence.check(workload.id)
     } catch (error) {
-      await this.#client.killContainer(name)
+      await this.#power.cut(workload.id)
       throw error
     }
     await this.#runScript(workload, true)
@@ -224,7 +224,7 @@ class DockerRuntime implements Runtime {
   async stop(id: string, signal: AbortSignal): Promise<void> {
     this.#ssh.close(id)
     await this.#maker.remove(id, signal)
-    await this.#power.forget(await this.#files.read(id).catch(() => undefined), signal)
+    await this.#power.forget(id, await this.#files.read(id).catch(() => undefined), signal)
     await this.volumes?.release(async () => (await this.#client.containers(VOLUMES_LABEL, signal)).flatMap(disksOf))
     await this.#files.remove(id)
     this.#scripts.forget(id)
@@ -307,11 +307,13 @@ class DockerRuntime implements Runtime {
   /** undefined: removed during the scan. */
   async #find(id: string, listed: ListedContainer, signal: AbortSignal): Promise<Found | undefined> {
     const base = { id, tag: listed.Labels[TAG_LABEL] ?? '', disks: disksOf(listed) }
-    if (listed.State === 'removing' || listed.State === 'dead') {
+    const container = isGoing(listed.State) ? undefined : await this.#client.container(listed.Id, signal)
+    if (container === undefined || isGoing(container.State.Status)) {
+      // On its way to other GPUs.
+      if ((await this.#files.read(id))?.disk?.isMoving === true) return { ...base, state: 'ended' }
+      if (container === undefined && !isGoing(listed.State)) return undefined
       return { ...base, state: 'failed', failure: 'removed', message: 'The container was removed on the host.' }
     }
-    const container = await this.#client.container(listed.Id, signal)
-    if (container === undefined) return undefined
     // It may have been restarted since it was listed.
     if (container.State.Status === 'running' || container.State.Status === 'paused') {
       return { ...base, ...(await this.#findRunning(id, container)) }
