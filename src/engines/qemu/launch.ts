@@ -10,6 +10,7 @@ import type { BaseImage } from './base-image.ts'
 import { qemuProgram, SANDBOX } from './command-line.ts'
 import { isThere, MONITOR_SOCKET, unlessGone, type MachineFiles } from './machine-files.ts'
 import { findProgram, programEnvironment, runProgram } from '../run-program.ts'
+import { NeverStarts } from '../runtime.ts'
 
 const IMAGE_MS = 60_000
 const PROBE_MS = 15_000
@@ -37,10 +38,11 @@ export function sizeOf(
 export async function makeDisk(
   files: MachineFiles,
   base: BaseImage | null,
-  storageGb: number,
+  { storageGb, hasRun }: { readonly storageGb: number; readonly hasRun: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   if (await isThere(files.overlay)) return
+  if (hasRun) throw new NeverStarts('vanished', 'The disk of the machine disappeared from its host.')
   const sizeBytes = Math.max(base?.sizeBytes ?? 0, Math.ceil(Math.max(1, storageGb)) * GIB)
   const backing = base === null ? [] : ['-b', base.file, '-F', base.format]
   const made = `${files.overlay}.new`

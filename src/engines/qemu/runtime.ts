@@ -295,7 +295,7 @@ class Qemu implements QemuRuntime {
     const smallImage = base === null ? await options.smallImage(progress, signal) : null
     progress('starting the machine')
     await machine.writeWhole(files.reboots, String(workload.reboots ?? 0))
-    await makeDisk(files, base, spec.resources.storageGb, signal)
+    await makeDisk(files, base, { storageGb: spec.resources.storageGb, hasRun: workload.started }, signal)
     await writeSeed(files.seed, seed, signal)
     this.#isSandboxed ??= await hasSandbox(this.#arch, signal)
     const shape = {
