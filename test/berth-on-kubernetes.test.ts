@@ -234,7 +234,9 @@ describe.skipIf(missing !== undefined)(`Berth on Kubernetes${skipped}`, () => {
       await expect(runProgram('helm', ['upgrade', 'berth', chart, ...trial, ...secrets])).rejects.toThrow(
         'this release is a trial',
       )
-      await expect(inNamespace('upgrade', RELEASE, chart)).rejects.toThrow('database.secret is missing')
+      await expect(inNamespace('upgrade', RELEASE, chart, '--reset-values')).rejects.toThrow(
+        'database.secret is missing',
+      )
       await runProgram('helm', ['uninstall', 'berth', ...trial, ...wait])
     },
     UPDATE_MS,

@@ -69,6 +69,13 @@ afterAll(() => {
 /** A folder after a first start, for tests of later starts: creating one takes a second of CPU time. */
 let made: string
 
+test('starts in a folder that was opened to its group, as Kubernetes does with volumes (issue 31, 13)', async () => {
+  const dataDir = newFolder()
+  await (await start(dataDir)).stop()
+  fs.chmodSync(join(dataDir, 'postgres'), 0o2770)
+  expect((await start(dataDir)).pid).toBeGreaterThan(0)
+})
+
 test('the first start creates a private database, which the second start finds', async () => {
   const dataDir = newFolder()
   const first = await start(dataDir)

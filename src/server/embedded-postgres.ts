@@ -94,6 +94,8 @@ async function launch(place: Place): Promise<EmbeddedPostgres | { failure: strin
   const logFile = fs.openSync(logPath, 'a', 0o600)
   const logStart = fs.fstatSync(logFile).size
   for (const path of [cluster, socketDir, logPath]) mode.giveToUser(path)
+  // PostgreSQL refuses a folder that its group can write to. Kubernetes gives volumes such rights when it mounts them.
+  if ((fs.statSync(cluster).mode & 0o077) !== 0) fs.chmodSync(cluster, 0o700)
   const entries = Object.entries({ ...place.settings, unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"` })
   const flags = entries.flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const [file, ...args] = mode.command('postgres', ['-D', cluster, ...flags])

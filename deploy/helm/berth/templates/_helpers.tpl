@@ -23,6 +23,8 @@ runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+# Not at each start: it opens every file of the volume to the group, and a large volume takes minutes.
+fsGroupChangePolicy: OnRootMismatch
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
 
