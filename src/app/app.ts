@@ -52,6 +52,11 @@ export interface App {
   readonly dialWorkload?: (to: WorkloadPortAddress) => Duplex | undefined
   /** Absent: this server has no gateway. */
   readonly modelStatus?: ModelStatus
+  /**
+   * A limit of the account was set or lowered: resolves when no gateway can spend money that it was given before. Absent:
+   * there is no gateway.
+   */
+  readonly recallMoney?: (accountId: string) => Promise<void>
   /** Costs of recent requests of this server, which may not be settled in the database yet. */
   readonly recentCosts?: (
     requestIds: readonly string[],

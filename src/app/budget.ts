@@ -8,6 +8,7 @@ import { defaultAlerts, marksAfterChange, monthDay } from '../domain/budget.ts'
 import { lockAccount } from '../store/account.ts'
 import { findApiKey } from '../store/api-key.ts'
 import { readSnapshot } from '../store/billing.ts'
+import { lockAvailable } from '../store/ledger.ts'
 import * as store from '../store/budget.ts'
 import type { Db, Tx } from '../store/database.ts'
 import type { Actor, App } from './app.ts'
@@ -38,6 +39,7 @@ export interface BudgetInput {
 export async function createBudget(tx: Tx, actor: Actor, input: BudgetInput): Promise<Result<BudgetWithSpend>> {
   const account = await lockAccount(tx, actor.accountId)
   if (account === undefined) return fail('account_not_found')
+  await lockAvailable(tx, [actor.accountId])
   const { scope, scopeValue } = input
   if ((scope === 'account') !== (scopeValue === undefined))
     return failField(['scopeValue'], 'budget_scope_value', { scope })
@@ -61,6 +63,14 @@ export async function createBudget(tx: Tx, actor: Actor, input: BudgetInput): Pr
   return ok({ budget: made, spent: await spentOf(tx.db, made, tx.clock.now()) })
 }
 
+/**
+ * Once it is committed. Gateways got money under the locks that a budget is written under: either they have it by now, or
+ * they are given no more than the budget leaves.
+ */
+export async function enforceBudget(app: App, budget: store.StoredBudget): Promise<void> {
+  if (budget.scope === 'account' && budget.action !== 'alert') await app.recallMoney?.(budget.accountId)
+}
+
 export interface BudgetChange {
   readonly name?: string | undefined
   readonly amount?: NanoUsd | undefined
@@ -74,6 +84,7 @@ export async function changeBudget(
   id: string,
   change: BudgetChange,
 ): Promise<Result<BudgetWithSpend>> {
+  await lockAvailable(tx, [actor.accountId])
   const before = await store.lockBudget(tx, actor.accountId, id)
   if (before === undefined) return noSuchBudget()
   const now = tx.clock.now()

@@ -28,7 +28,7 @@ import { findSettled, settleRequests, type ShortPurse } from '../store/settlemen
 /** How long a purse outlives a gateway that disappears. */
 const PURSE_LIVES_MS = 10 * MINUTE_MS
 /** A gateway unseen for this long counts as gone. */
-const GATEWAY_LIVES_MS = 30 * SECOND_MS
+export const GATEWAY_LIVES_MS = 30 * SECOND_MS
 const RELEASE_BATCH = 200
 /** A dead network must not block an account: repeated calls count once. */
 const ANSWER_MS = limits.statementTimeoutMs + 5 * SECOND_MS

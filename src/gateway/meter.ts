@@ -77,7 +77,7 @@ export interface MeterFigures {
 }
 
 export interface Meter {
-  /** Money for the workers of this gateway. */
+  /** Money for the workers of this gateway, and its return. */
   readonly loans: PurseLoans
   /** Reserves the most that a request can cost. undefined: call `reserve`, which may wait. */
   tryReserve(owner: PurseOwner, worst: NanoUsd): Reservation | undefined
@@ -160,6 +160,7 @@ class MeterOfGateway implements Meter {
       clock: options.clock,
       onError: (error, message) => this.#log.warn({ err: error }, message),
       recall: (owner, except) => this.loans.recall(owner, except),
+      recallLoans: (accountId) => this.loans.recallAccount(accountId),
     })
     this.loans = new PurseLoans({ purses: this.#purses, treasury: options.treasury })
     this.#recover = options.recover

@@ -54,10 +54,19 @@ function makeHouse(balance: NanoUsd) {
   const onError = (error: unknown): never => {
     throw error
   }
-  const purses: Purses = new Purses({ treasury, clock, onError, recall: (one, except) => loans.recall(one, except) })
+  const purses: Purses = new Purses({
+    treasury,
+    clock,
+    onError,
+    recall: (one, except) => loans.recall(one, except),
+    recallLoans: (id) => loans.recallAccount(id),
+  })
   const loans = new PurseLoans({ purses, treasury })
   const hire = (): Worker => {
-    const borrower = loans.open(async (one) => worker.purses.giveUpFree(one))
+    const borrower = loans.open(
+      async (one) => worker.purses.giveUpFree(one),
+      (accountId) => worker.purses.recall(accountId),
+    )
     const worker: Worker = {
       borrower,
       purses: new Purses({ treasury: borrower, clock, onError }),
@@ -76,6 +85,7 @@ const steps = fc.array(
     { weight: 5, arbitrary: fc.record({ kind: fc.constant('finish' as const), who: fc.nat(1), share: fc.nat(100) }) },
     { weight: 3, arbitrary: fc.record({ kind: fc.constant('settle' as const), who: fc.nat(1) }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('kill' as const), who: fc.nat(1) }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('recall' as const), who: fc.nat(1) }) },
   ),
   { maxLength: 40 },
 )
@@ -117,6 +127,8 @@ test('whatever workers spend, settle or lose, the account can spend all it has a
           worker.finished.push({ record, purse, cost })
         } else if (step.kind === 'settle') {
           await settle(worker)
+        } else if (step.kind === 'recall') {
+          await purses.recall(owner.accountId)
         } else {
           // What it has finished is in its journal; what was running costs nothing.
           const left = worker.finished.map(({ record }) => record)

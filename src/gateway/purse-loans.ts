@@ -30,6 +30,7 @@ interface Loan {
 interface OneBorrower {
   readonly loans: Map<string, Loan>
   readonly recall: (owner: PurseOwner) => Promise<Returned | undefined>
+  readonly recallAccount: (accountId: string) => Promise<void>
 }
 
 export class PurseLoans {
@@ -42,9 +43,9 @@ export class PurseLoans {
     this.#treasury = options.treasury
   }
 
-  /** `recall` asks the worker for the free money of a purse. */
-  open(recall: OneBorrower['recall']): Borrower {
-    const one: OneBorrower = { loans: new Map(), recall }
+  /** `recall` asks the worker for the free money of a purse, `recallAccount` for all that it borrowed before. */
+  open(recall: OneBorrower['recall'], recallAccount: OneBorrower['recallAccount']): Borrower {
+    const one: OneBorrower = { loans: new Map(), recall, recallAccount }
     this.#borrowers.add(one)
     return {
       topUp: (owner, amounts) => this.#lend(one, owner, amounts),
@@ -72,6 +73,19 @@ export class PurseLoans {
       }),
     )
     return returned.includes(true)
+  }
+
+  /** A limit of an account, or of any, was set: resolves when nothing granted before can be spent, here or by a worker. */
+  returnMoney(accountId?: string): Promise<void> {
+    return accountId === undefined ? this.#purses.recallAll() : this.#purses.recall(accountId)
+  }
+
+  /** A limit of the account was set: every worker returns what it does not use. */
+  async recallAccount(accountId: string): Promise<void> {
+    const holders = [...this.#borrowers].filter((one) =>
+      [...one.loans.values()].some(({ purse }) => purse.owner.accountId === accountId),
+    )
+    await Promise.all(holders.map((one) => one.recallAccount(accountId)))
   }
 
   /** Settles what a worker has left. Its loans end afterwards, and a recount finds what remains of them. */
@@ -108,9 +122,8 @@ export class PurseLoans {
     if (loan === undefined || amount <= 0n) return false
     const part = minUsd(amount, loan.amount)
     loan.amount = nanoUsdOf(loan.amount - part)
-    loan.purse.takeBack(part)
+    this.#purses.takeBack(loan.purse, part)
     this.#forgetIfRepaid(one, holdKey, loan)
-    this.#purses.served(loan.purse)
     return true
   }
 

@@ -44,12 +44,16 @@ export class Purse {
   reserved: NanoUsd = zeroUsd
   /** Open reservations. */
   open = 0
+  /** The part of the reserved money that goes back to the account once no request needs it: a limit was set since. */
+  toReturn: NanoUsd = zeroUsd
   unsettled: NanoUsd = zeroUsd
   unsettledRequests = 0
   expiresAt: Instant = instantOf(0)
   usedAt: Instant
   /** A top-up is in progress. */
   isFilling = false
+  /** The call for more money that is in progress. */
+  topUp: Promise<unknown> | undefined
   fills = 0
   /** undefined: nothing is being given back. */
   giving: Promise<void> | undefined
@@ -90,17 +94,25 @@ export class Purse {
     return new OpenReservation(this, worst)
   }
 
-  /** Ends a reservation of which `cost` was used. */
-  end(reservation: OpenReservation, cost: NanoUsd, now: Instant): void {
+  /** Ends a reservation of which `cost` was used. Answers what of the rest goes back to the account. */
+  end(reservation: OpenReservation, cost: NanoUsd, now: Instant): NanoUsd {
     reservation.purse = undefined
     this.open -= 1
-    this.reserved = nanoUsdOf(this.reserved - reservation.amount)
-    this.free = nanoUsdOf(this.free + reservation.amount - cost)
+    const back = this.#unreserve(reservation.amount, nanoUsdOf(reservation.amount - cost))
     this.usedAt = now
-    if (cost === 0n) return
+    if (cost === 0n) return back
     this.unsettled = nanoUsdOf(this.unsettled + cost)
     this.unsettledRequests += 1
     this.#spent = nanoUsdOf(this.#spent + cost)
+    return back
+  }
+
+  /** A limit was set: answers the free money, which goes back; reserved money will follow. */
+  recall(): NanoUsd {
+    const { free } = this
+    this.free = zeroUsd
+    this.toReturn = this.reserved
+    return free
   }
 
   /** Money that a worker spends from: it stays in the hold and counts as one open reservation. */
@@ -109,15 +121,14 @@ export class Purse {
     if (!isFirst) this.open -= 1
   }
 
-  /** A part of a loan came back unspent. */
-  takeBack(amount: NanoUsd): void {
-    this.reserved = nanoUsdOf(this.reserved - amount)
-    this.free = nanoUsdOf(this.free + amount)
+  /** A part of a loan came back unspent. Answers what of it goes back to the account. */
+  takeBack(amount: NanoUsd): NanoUsd {
+    return this.#unreserve(amount, amount)
   }
 
   /** `cost` of a loan was charged to its hold. */
   settleLoan(cost: NanoUsd): void {
-    this.reserved = nanoUsdOf(this.reserved - cost)
+    this.#unreserve(cost, zeroUsd)
     this.#spent = nanoUsdOf(this.#spent + cost)
   }
 
@@ -125,7 +136,7 @@ export class Purse {
   endLoan(lost: NanoUsd): void {
     this.open -= 1
     if (lost === 0n) return
-    this.reserved = nanoUsdOf(this.reserved - lost)
+    this.#unreserve(lost, zeroUsd)
     this.needsRecount = true
   }
 
@@ -167,6 +178,16 @@ export class Purse {
     const less = minUsd(this.free, maxUsd(zeroUsd, nanoUsdOf(total - held)))
     this.free = nanoUsdOf(this.free + maxUsd(zeroUsd, nanoUsdOf(held - total)) - less)
     this.needsRecount = false
+  }
+
+  /** Of `amount` that was reserved, `left` was not used. Which money is older is not known: it counts as the older. */
+  #unreserve(amount: NanoUsd, left: NanoUsd): NanoUsd {
+    const older = minUsd(amount, this.toReturn)
+    const back = minUsd(older, left)
+    this.toReturn = nanoUsdOf(this.toReturn - older)
+    this.reserved = nanoUsdOf(this.reserved - amount)
+    this.free = nanoUsdOf(this.free + left - back)
+    return back
   }
 
   #recentNeed(now: Instant): NanoUsd {

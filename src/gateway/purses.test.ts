@@ -80,6 +80,7 @@ describe('invariants', () => {
     { weight: 4, arbitrary: fc.record({ kind: fc.constant('finish' as const), which: fc.nat(), share: fc.nat(100) }) },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('settle' as const) }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('recall' as const) }) },
     { weight: 3, arbitrary: fc.record({ kind: fc.constant('tend' as const), seconds: fc.nat(70) }) },
     {
       weight: 2,
@@ -128,9 +129,13 @@ describe('invariants', () => {
             const share = step.kind === 'cancel' ? 0n : BigInt(step.share)
             const cost = nanoUsdOf((reservation.amount * share) / 100n)
             const of = purses.end(reservation, cost)
+            await of.giving
             if (cost > 0n) finished.push({ of, cost })
           } else if (step.kind === 'settle') {
             settle()
+          } else if (step.kind === 'recall') {
+            await purses.recall(owner.accountId)
+            if ((purse?.free ?? 0n) !== 0n) throw new Error('money stayed after a recall')
           } else if (step.kind === 'tend') {
             ledger.clock.advance(step.seconds * SECOND_MS)
             expireAll()
@@ -151,7 +156,7 @@ describe('invariants', () => {
         }
         // When idle, all unused money is returned to the customer.
         ledger.fault = 'none'
-        for (const reservation of open.splice(0)) purses.end(reservation, zeroUsd)
+        for (const reservation of open.splice(0)) await purses.end(reservation, zeroUsd).giving
         settle()
         for (let pass = 0; pass < 3; pass += 1) {
           ledger.clock.advance(40 * SECOND_MS)

@@ -43,6 +43,8 @@ export interface PursesOptions {
   readonly treasury: PurseTreasury
   readonly clock: Clock
   readonly onError: (error: unknown, message: string) => void
+  /** A limit of the account was set: workers return what they have borrowed. */
+  readonly recallLoans?: ((accountId: string) => Promise<void>) | undefined
   /** Before a request is refused: takes back what other borrowers do not use. false: nothing came back. */
   readonly recall?: ((owner: PurseOwner, except: object | undefined) => Promise<boolean>) | undefined
 }
@@ -52,6 +54,7 @@ export class Purses {
   readonly #clock: Clock
   readonly #onError: (error: unknown, message: string) => void
   readonly #recall: PursesOptions['recall']
+  readonly #recallLoans: PursesOptions['recallLoans']
   readonly #accounts = new Map<string, AccountPurses>()
   readonly #all = new Set<Purse>()
   /** Owners whose first top-up was never answered and whose purse was dropped. */
@@ -64,6 +67,7 @@ export class Purses {
   constructor(options: PursesOptions) {
     this.#treasury = options.treasury
     this.#recall = options.recall
+    this.#recallLoans = options.recallLoans
     this.#clock = options.clock
     this.#onError = options.onError
   }
@@ -107,7 +111,7 @@ export class Purses {
     if (!(reservation instanceof OpenReservation)) throw new TypeError('not a reservation of these purses')
     const { purse } = reservation
     if (purse === undefined) throw new Error('the reservation has already ended')
-    purse.end(reservation, cost, this.#clock.now())
+    void this.#handBack(purse, purse.end(reservation, cost, this.#clock.now()))
     this.#serve(purse)
     return purse
   }
@@ -151,8 +155,37 @@ export class Purses {
   }
 
   /** Money came back from a borrower: requests may wait for it. */
-  served(purse: Purse): void {
+  takeBack(purse: Purse, amount: NanoUsd): void {
+    void this.#handBack(purse, purse.takeBack(amount))
     this.#serve(purse)
+  }
+
+  /**
+   * A limit of the account was set or lowered: money that was granted before goes back, with what running requests leave
+   * of theirs, so that each request from now on is compared with the limit. Resolves when nothing granted before can be
+   * spent.
+   */
+  async recall(accountId: string): Promise<void> {
+    const { shared, ofKeys } = this.#accounts.get(accountId) ?? {}
+    const purses = [...(shared === undefined ? [] : [shared]), ...(ofKeys?.values() ?? [])]
+    await Promise.all(
+      purses.map(async (purse) => {
+        // It may have been granted before the limit was set.
+        await purse.topUp?.catch(() => {})
+        void this.#handBack(purse, purse.recall())
+      }),
+    )
+    await this.#recallLoans?.(accountId)
+    for (const purse of purses) await purse.giving
+  }
+
+  /** Limits may have been set without our hearing of them. */
+  async recallAll(): Promise<void> {
+    const accountIds = [...this.#accounts.keys()]
+    const worker = async (): Promise<void> => {
+      for (let one = accountIds.shift(); one !== undefined; one = accountIds.shift()) await this.recall(one)
+    }
+    await Promise.all(Array.from({ length: MAX_CONCURRENT_GIVE_BACKS }, worker))
   }
 
   /** At shutdown: gives back everything that no request is using. */
@@ -198,7 +231,9 @@ export class Purses {
         this.#serve(purse)
         const head = purse.waiters[0]
         if (head === undefined) return
-        const topped = await this.#treasury.topUp(purse.owner, purse.topUpNeed(this.#clock.now()))
+        const topUp = this.#treasury.topUp(purse.owner, purse.topUpNeed(this.#clock.now()))
+        purse.topUp = topUp
+        const topped = await topUp
         if (topped.kind === 'granted') {
           purse.fill(topped, this.#clock.now())
           continue
@@ -219,6 +254,7 @@ export class Purses {
       for (const waiter of purse.waiters.splice(0)) waiter.answer(unreachable())
     } finally {
       purse.isFilling = false
+      purse.topUp = undefined
     }
   }
 
@@ -284,19 +320,31 @@ export class Purses {
     purse.free = nanoUsdOf(purse.free - amount)
     // Uncertain money goes back with it.
     if (isWhole) purse.needsRecount = false
-    purse.giving = this.#treasury
-      .giveBack(holdKey, isWhole ? EVERYTHING : amount)
-      .catch((error: unknown) => {
+    await this.#handBack(purse, isWhole ? EVERYTHING : amount)
+    if (isWhole && !purse.needsRecount && !purse.isUsed()) this.#forget(purse)
+  }
+
+  /** After what is being given back already. Never rejects. */
+  async #handBack(purse: Purse, amount: NanoUsd): Promise<void> {
+    const { holdKey, giving: before } = purse
+    if (holdKey === undefined || amount === 0n) return
+    const now = this.#clock.now()
+    const give = async (): Promise<void> => {
+      await before
+      try {
+        await this.#treasury.giveBack(holdKey, amount)
+      } catch (error) {
         // It may have gone back anyway.
         purse.needsRecount = true
         purse.usedAt = now
         this.#onError(error, 'could not give a purse back')
-      })
-      .finally(() => {
-        purse.giving = undefined
-        if (isWhole && !purse.needsRecount && !purse.isUsed()) this.#forget(purse)
-      })
-    await purse.giving
+      } finally {
+        if (purse.giving === giving) purse.giving = undefined
+      }
+    }
+    const giving = give()
+    purse.giving = giving
+    await giving
   }
 }
 

@@ -6,6 +6,7 @@
 import { SECOND_MS } from '../base/instant.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
+import { enforceBudget } from '../app/budget.ts'
 import { readBudgetSpend } from '../app/budget-spend.ts'
 import { beginStop, powersOf, readTerm } from '../app/rental-power.ts'
 import { terminateRental } from '../app/rental.ts'
@@ -49,6 +50,7 @@ async function watchOne(app: App, seen: StoredBudget, spent: NanoUsd): Promise<v
       const locked = await lockBudget(tx, seen.accountId, seen.id)
       return locked === undefined ? seen : announce(tx, locked, spent)
     })
+    if (isBlocking(budget, now)) await enforceBudget(app, budget)
   }
   if (!isBlocking(budget, now) || budget.action === 'block') return
   for (let after = 0; ;) {

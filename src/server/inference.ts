@@ -29,6 +29,7 @@ import { reportGatewayLoad } from './gateway-load.ts'
 import { makeSocketFolder, readOrCreateSecret } from './data-folder.ts'
 import { makeModelCatalog } from './model-catalog.ts'
 import { makeModelStatus } from './model-status.ts'
+import { openRecalls } from './money-recall.ts'
 import { guardedLookup } from '../base/outbound.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import { catalogOfServer } from './workers/worker-catalog.ts'
@@ -49,6 +50,7 @@ export interface Inference {
   /** The complete catalog. */
   readonly catalog: () => Catalog
   readonly modelStatus: ModelStatus
+  readonly recallMoney: NonNullable<App['recallMoney']>
   /** undefined: this server runs no models. */
   readonly engines: LocalEngines | undefined
 }
@@ -84,6 +86,8 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   })
   await meter.start()
   closing.push(() => meter.close())
+  const recalls = openRecalls({ app, gatewayId, meter, log })
+  closing.push(async () => recalls.close())
 
   const dispatcher: RunningDispatcher = makeDispatcher({
     lookup: guardedLookup(true),
@@ -151,7 +155,17 @@ export async function openInference(options: InferenceOptions): Promise<Inferenc
   watchGateway(metrics, meter, dispatcher)
   metrics.include(async () => (await options.workers()?.metrics()) ?? [])
   const modelStatus = makeModelStatus(catalog, () => [dispatcher.stats(), ...(options.workers()?.stats() ?? [])])
-  return { gateway, meter, journal, places, settle, catalog: () => whole, modelStatus, engines }
+  return {
+    gateway,
+    meter,
+    journal,
+    places,
+    settle,
+    catalog: () => whole,
+    modelStatus,
+    recallMoney: recalls.recall,
+    engines,
+  }
 }
 
 function openEngines({ app, settings, dataDir, log, metrics }: InferenceOptions): LocalEngines | undefined {

@@ -219,6 +219,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     driverFault: reportFaults(metrics, log),
     replicaStart: countStarts(metrics),
     modelStatus: inference.modelStatus,
+    recallMoney: inference.recallMoney,
     recentCosts: (ids) => recentCosts(ids, inference.meter, workers),
     dialWorkload: dial,
     portUrl: (rentalName, port) => portDomain && portUrl(portDomain, { rentalName, port }, ownPort),

@@ -25,6 +25,21 @@ export async function countGateways(db: Db, seenSince: Instant): Promise<number>
   return row.gateways
 }
 
+/** The gateways seen since then that have money of the account. */
+export async function listPurseHolders(db: Db, accountId: string, seenSince: Instant): Promise<string[]> {
+  const rows = await db
+    .selectFrom('purse as p')
+    .innerJoin('hold as h', 'h.key', 'p.hold_key')
+    .innerJoin('gateway as g', 'g.id', 'p.gateway_id')
+    .select('p.gateway_id')
+    .distinct()
+    .where('p.account_id', '=', accountId)
+    .where('h.amount_nano', '>', zeroUsd)
+    .where('g.seen_at', '>', at(seenSince))
+    .execute()
+  return rows.map((row) => row.gateway_id)
+}
+
 export interface TopUp {
   readonly outcome: 'granted' | 'balance' | 'key_limit' | 'budget'
   readonly hold_key: string

@@ -1,5 +1,12 @@
 /** Budgets over HTTP. */
-import { changeBudget, createBudget, deleteBudget, listBudgets, type BudgetWithSpend } from '../../app/budget.ts'
+import {
+  changeBudget,
+  createBudget,
+  deleteBudget,
+  enforceBudget,
+  listBudgets,
+  type BudgetWithSpend,
+} from '../../app/budget.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
@@ -16,12 +23,19 @@ export const budgetHandlers = {
     return ok({ budgets: budgets.map((one) => budgetOnWire(one, app.clock.now())) })
   },
 
-  createBudget: async (app, { operation, actor, body, idempotencyKey }) =>
-    createOnce(app, actor, { key: idempotencyKey, operation, request: { body } }, async (tx) => {
+  createBudget: async (app, { operation, actor, body, idempotencyKey }) => {
+    let budget: BudgetWithSpend['budget'] | undefined
+    const once = { key: idempotencyKey, operation, request: { body } }
+    const answer = await createOnce(app, actor, once, async (tx) => {
       const { monthlyUsd, alertsPercent: alerts, ...rest } = body
       const made = await createBudget(tx, actor, { ...rest, amount: usd(monthlyUsd), alerts })
-      return made.ok ? ok(budgetOnWire(made.value, app.clock.now())) : made
-    }),
+      if (!made.ok) return made
+      ;({ budget } = made.value)
+      return ok(budgetOnWire(made.value, app.clock.now()))
+    })
+    if (answer.ok && budget !== undefined) await enforceBudget(app, budget)
+    return answer
+  },
 
   changeBudget: async (app, { actor, params, body }) => {
     const { name, monthlyUsd, alertsPercent: alerts, action } = body
@@ -29,7 +43,9 @@ export const budgetHandlers = {
     const changed = await transact(app.database, (tx) =>
       changeBudget(tx, actor, params.id, { name, amount, alerts, action }),
     )
-    return changed.ok ? ok(budgetOnWire(changed.value, app.clock.now())) : changed
+    if (!changed.ok) return changed
+    await enforceBudget(app, changed.value.budget)
+    return ok(budgetOnWire(changed.value, app.clock.now()))
   },
 
   deleteBudget: async (app, { actor, params }) => {

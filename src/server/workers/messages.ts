@@ -58,6 +58,8 @@ export interface WorkerFunctions {
   /** Sent often while the server hears of changed keys. */
   readonly keysAreFresh: () => void
   readonly giveUpMoney: (owner: PurseOwner) => Promise<Returned | undefined>
+  /** Resolves when it can spend nothing that it borrowed before. */
+  readonly recallMoney: (accountId: string) => Promise<void>
   readonly giveUpRate: (subject: string, minute: Instant) => Promise<number>
   readonly giveUpPlaces: (accountId: string) => Promise<number>
   readonly costsOf: (requestIds: readonly string[]) => Promise<ReadonlyMap<string, KnownCost>>

@@ -18,6 +18,7 @@ const ours: WorkerFunctions = {
   forgetKeys: (changed) => running?.forgetKeys(changed),
   keysAreFresh: () => running?.keysAreFresh(),
   giveUpMoney: (owner) => worker().giveUpMoney(owner),
+  recallMoney: (accountId) => worker().recallMoney(accountId),
   giveUpRate: (subject, minute) => worker().giveUpRate(subject, minute),
   giveUpPlaces: (accountId) => worker().giveUpPlaces(accountId),
   costsOf: (requestIds) => worker().costsOf(requestIds),

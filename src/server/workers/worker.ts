@@ -117,6 +117,7 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
     forgetKeys: keys.forget,
     keysAreFresh: keys.fresh,
     giveUpMoney: async (owner) => meter.giveUpFree(owner),
+    recallMoney: (accountId) => meter.loans.returnMoney(accountId),
     giveUpRate: async (subject, minute) => rates.giveUp(subject, minute),
     giveUpPlaces: async (accountId) => places.giveUp(accountId),
     costsOf: async (requestIds) =>

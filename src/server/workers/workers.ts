@@ -244,8 +244,12 @@ class Pool implements Workers {
     })
     const worker = (): Worker | undefined => this.#running.get(index)
     const late = 'the worker did not answer in time'
-    const loans = meter.loans.open(async (owner) =>
-      within(RECALL_MS, channel.call('giveUpMoney', owner), late).catch(() => undefined),
+    const loans = meter.loans.open(
+      async (owner) => within(RECALL_MS, channel.call('giveUpMoney', owner), late).catch(() => undefined),
+      async (accountId) =>
+        within(RECALL_MS, channel.call('recallMoney', accountId), late).catch((error: unknown) =>
+          log.warn({ err: error, worker: index + 1 }, 'a worker did not return its money'),
+        ),
     )
     const lent = places.borrower(async (accountId) =>
       within(RECALL_MS, channel.call('giveUpPlaces', accountId), late).catch(() => 0),
