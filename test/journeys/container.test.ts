@@ -232,12 +232,14 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     expect(earnings.machines).toMatchObject([{ id: supplied.id, earnedUsd: earnings.unpaidUsd }])
   })
 
-  test('a stopped instance keeps its disk and pays for nothing else, and starts where it was', async () => {
+  test('a stopped instance keeps its disk and pays for nothing else, and starts where it was (issue 31, A)', async () => {
     const stoppable = await rentOnline(ada, house, site)
     const power = (act: 'stop' | 'start', body?: object) =>
       succeed(ada.call, 'POST', `${rentals}/${stoppable.id}/${act}`, body)
     const detail = () => succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${stoppable.id}`)
-    expect((await ada.ssh(stoppable.sshCommand, 'echo mine >/root/file; sync')).code).toBe(0)
+    // Removing so many files takes the daemon a while, in which the container is on its way to another GPU.
+    const write = 'echo mine >/root/file; mkdir /root/many; cd /root/many; seq 1 20000 | xargs -n 500 touch; sync'
+    expect((await ada.ssh(stoppable.sshCommand, write)).code).toBe(0)
     expect(await power('stop')).toMatchObject({ state: 'Stopping' })
     await untilStatus(ada, stoppable.id, 'stopped')
     expect(await listingOf(machines.server, house)).toMatchObject({ gpus_reserved: 0 })
@@ -249,8 +251,11 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await power('start', {})
     const again = await untilStatus(ada, stoppable.id, 'online')
     expect(again.sshCommand).toBe(stoppable.sshCommand)
-    const ran = await ada.ssh(again.sshCommand, 'cat /root/file; echo $BERTH_GPUS')
-    expect([ran.code, ran.out]).toEqual([0, 'mine\n1\n'])
+    const ran = await ada.ssh(again.sshCommand, 'cat /root/file; ls /root/many | wc -l; echo $BERTH_GPUS')
+    expect([ran.code, ran.out]).toEqual([0, 'mine\n20000\n1\n'])
+    const events = (await eventsOf(ada, stoppable)).map(({ type }) => type)
+    expect(events).not.toContain('rental.start_failed')
+    expect(events).not.toContain('rental.failed')
     for (const id of [stoppable.id, other.id]) await terminate(ada, id)
     for (const id of [stoppable.id, other.id]) await untilGone(ada, id)
 
