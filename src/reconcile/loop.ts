@@ -7,6 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { addMs, type Clock, type Instant } from '../base/instant.ts'
 import type { Metrics } from '../base/metrics.ts'
+import { signalWithin } from '../base/signal-within.ts'
 import type { DueWork } from '../store/due-work.ts'
 
 export type Reconciler = TimedReconciler | DueReconciler
@@ -189,7 +190,7 @@ export function throwAll(errors: readonly unknown[]): void {
 
 /** Aborts when the server stops or the call times out, whichever comes first. */
 export function callSignal(signal: AbortSignal, timeoutMs: number): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+  return signalWithin(signal, timeoutMs)
 }
 
 /** 1 s, 2 s, 4 s … up to a minute. */

@@ -5,6 +5,7 @@
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { signalWithin } from '../../base/signal-within.ts'
 import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
 import type { DockerClient } from './client.ts'
 import { readJsonLines } from './json-lines.ts'
@@ -94,7 +95,7 @@ async function makeRoot(root: string, busybox: string, step: RunOptions): Promis
 
 async function importImage(client: DockerClient, archive: Buffer, signal: AbortSignal): Promise<void> {
   const query = { fromSrc: '-', repo: REPOSITORY, tag: TAG, changes: 'CMD ["/bin/sh"]' }
-  const within = AbortSignal.any([signal, AbortSignal.timeout(IMPORT_MS)])
+  const within = signalWithin(signal, IMPORT_MS)
   const body = await client.stream('POST', '/images/create', { query, archive, timeoutMs: IMPORT_MS, signal: within })
   for await (const value of readJsonLines(body)) {
     const { error } = pullLine.parse(value)

@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { formatSse } from '../../base/sse.ts'
+import { signalWithin } from '../../base/signal-within.ts'
 import { engineFailed } from '../engine-http.ts'
 
 /** Bytes of the PNG per part; three bytes make four base64 characters. */
@@ -84,6 +85,6 @@ export class ImageReply {
   }
 
   async #drained(): Promise<void> {
-    await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, AbortSignal.timeout(STALLED_MS)]) })
+    await once(this.#response, 'drain', { signal: signalWithin(this.#signal, STALLED_MS) })
   }
 }

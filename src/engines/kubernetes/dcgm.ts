@@ -3,6 +3,7 @@
  * GPU. Each is read through the port that Berth may open to any pod, so it needs no further right.
  */
 import type { Duplex } from 'node:stream'
+import { signalWithin } from '../../base/signal-within.ts'
 import type { MachineUse } from '../driver.ts'
 import type { Cluster } from './cluster.ts'
 import { MANAGED_LABEL, MANAGER } from './names.ts'
@@ -87,7 +88,7 @@ export async function listExporters({ api }: Cluster, signal: AbortSignal): Prom
 
 export async function readExporter(cluster: Cluster, exporter: PodObject, signal: AbortSignal): Promise<string> {
   const { name, namespace = '' } = exporter.metadata
-  const timed = AbortSignal.any([signal, AbortSignal.timeout(READ_MS)])
+  const timed = signalWithin(signal, READ_MS)
   const address = { cluster: cluster.config.name, namespace, name }
   const stream = await openPort(cluster.api, address, EXPORTER.port, timed)
   try {

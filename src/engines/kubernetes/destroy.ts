@@ -3,6 +3,7 @@
  * answer run on, and their GPUs would be sold twice. The pod of a lost node stays until the node is back or removed.
  */
 import { limits } from '../../base/limits.ts'
+import { signalWithin } from '../../base/signal-within.ts'
 import type { KubernetesApi } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import type { ClusterConfig } from './config.ts'
@@ -78,12 +79,7 @@ async function keepLog(
   const hasRun = pod.status?.containerStatuses?.some(({ containerID }) => containerID !== undefined) === true
   if (tag === undefined || !hasRun) return
   try {
-    const text = await readTail(
-      api,
-      address,
-      limits.lastLogBytes,
-      AbortSignal.any([signal, AbortSignal.timeout(LOG_MS)]),
-    )
+    const text = await readTail(api, address, limits.lastLogBytes, signalWithin(signal, LOG_MS))
     await world.saveLog(tag, text)
   } catch (error) {
     signal.throwIfAborted()

@@ -6,6 +6,7 @@
  * rentals are listed as unreachable, from the database. Only when no cluster answers is the whole list an error.
  */
 import type { Clock, Instant } from '../../base/instant.ts'
+import { signalWithin } from '../../base/signal-within.ts'
 import type { Driver, EngineMachine, InventoryMachine } from '../driver.ts'
 import { ofAnswering, type Warn } from './answering.ts'
 import { checkCluster } from './check.ts'
@@ -198,7 +199,7 @@ async function progressOf(
     downloading.map(async ({ tag, externalId }) => {
       const address = readExternalId(externalId)
       if (address === undefined) return
-      const ending = AbortSignal.any([signal, AbortSignal.timeout(PROGRESS_MS)])
+      const ending = signalWithin(signal, PROGRESS_MS)
       try {
         const line = await readProgress(cluster.api, address, ending)
         if (line !== undefined) found.set(tag, line)

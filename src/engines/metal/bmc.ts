@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { Agent, buildConnector, request } from 'undici'
 import { z } from 'zod'
+import { signalWithin } from '../../base/signal-within.ts'
 import type { MetalBmc } from './access.ts'
 
 export interface PowerSwitch {
@@ -39,7 +40,7 @@ function redfishSwitch(bmc: Redfish): PowerSwitch {
       if (base.protocol !== 'https:' && !bmc.insecure) throw new Error('Redfish over plain HTTP requires "insecure".')
       const agent = new Agent({ connect: connectorFor(bmc), connections: 1 })
       const call = (method: 'GET' | 'POST', path: string, body?: object): Promise<unknown> =>
-        callRedfish(bmc, base, agent, { method, path, body }, AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]))
+        callRedfish(bmc, base, agent, { method, path, body }, signalWithin(signal, CALL_MS))
       try {
         const path = bmc.system ?? (await findSystem(call))
         const system = computerSystem.parse(await call('GET', path))
@@ -143,7 +144,7 @@ function commandSwitch(bmc: Command): PowerSwitch {
 
 function runCommand([program = '', ...rest]: readonly string[], signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_MS)])
+    const limit = signalWithin(signal, COMMAND_MS)
     const child = spawn(program, rest, { stdio: ['ignore', 'ignore', 'pipe'], signal: limit, killSignal: 'SIGKILL' })
     let output = ''
     child.stderr.on('data', (data: Buffer) => {

@@ -10,6 +10,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import { signalWithin } from '../../base/signal-within.ts'
 import { cloudKernel, unpackKernel, type Architecture, type UnpackedKernel } from './debian-kernel.ts'
 import { unpackKernelImage } from './kernel-image.ts'
 import { findProgram, runProgram, type RunOptions } from '../run-program.ts'
@@ -47,7 +48,7 @@ export interface BuildSmallImageOptions {
 }
 
 export async function buildSmallImage(options: BuildSmallImageOptions): Promise<SmallImage> {
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(BUILD_MS)])
+  const signal = signalWithin(options.signal, BUILD_MS)
   const step = { signal, timeoutMs: STEP_MS }
   const own = process.arch === 'arm64' ? 'arm64' : 'amd64'
   if (options.arch !== own)

@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import { signalWithin } from '../../base/signal-within.ts'
 
 /** Nothing is sent before this size, so that a failure can still get an error status. */
 const WHOLE_BYTES = 256 * 1_024
@@ -39,7 +40,7 @@ export class AudioReply {
       this.#response.write('{"audio":"')
     }
     if (!this.#response.write(this.#take(false))) {
-      await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, AbortSignal.timeout(STALLED_MS)]) })
+      await once(this.#response, 'drain', { signal: signalWithin(this.#signal, STALLED_MS) })
     }
   }
 
