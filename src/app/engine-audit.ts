@@ -2,7 +2,7 @@
 import type { Instant } from '../base/instant.ts'
 import { addMs } from '../base/instant.ts'
 import { idOfTag, isLiving, tagOf, tagPrefix } from '../domain/rental.ts'
-import type { Driver, EngineMachine, EngineVolume } from '../engines/driver.ts'
+import { hadNoRoom, type Driver, type EngineMachine, type EngineVolume } from '../engines/driver.ts'
 import { listUnreleased } from '../store/rental-engine.ts'
 import { findRentalsForAudit, type AuditRow } from '../store/rental.ts'
 import { listWatchedVolumes, readVolumes } from '../store/volume.ts'
@@ -84,8 +84,10 @@ function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, Au
   if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
   if (machine.state === 'stopping') return undefined
   if (row.released) return { ...base, why: 'rental_released', endIt: true }
-  // Of duplicates, the one in the database is ours; it may be gone already.
-  if (row.externalId !== null && row.externalId !== machine.externalId) {
+  // Of duplicates, the one in the database is ours; it may be gone already. An order whose engine had no room for it has
+  // gone elsewhere, and what is left of it is in the way.
+  const isLeft = row.externalId === null && hadNoRoom(machine)
+  if (isLeft || (row.externalId !== null && row.externalId !== machine.externalId)) {
     return { ...base, why: 'second_machine', endIt: true }
   }
   return undefined

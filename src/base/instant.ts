@@ -8,6 +8,8 @@ export type Instant = number & { readonly [instant]: true }
 
 export interface Clock {
   now(): Instant
+  /** Lets time pass on a clock that does not run at the speed of the machine. Absent: it does. */
+  wait?(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export const systemClock: Clock = { now: () => instantOf(Date.now()) }

@@ -39,7 +39,7 @@ export function statesBefore(to: RentalState): RentalState[] {
 }
 
 /**
- * Time limits of states. `fail`: it becomes Failed. `stop`: it goes back to Stopped. `flag`: it is shown as stuck until
+ * Time limits of states. An engine can allow longer starts (`Driver.startLimitMs`). `fail`: it becomes Failed. `stop`: it goes back to Stopped. `flag`: it is shown as stuck until
  * it changes by itself.
  */
 export const stateLimits = {

@@ -145,7 +145,7 @@ export class Bench {
   async create(spec: EngineSpec = this.spec()): Promise<{ tag: string; externalId: string }> {
     const tag = this.newTag()
     const outcome = await this.driver.create(tag, spec, this.signal)
-    if (outcome.kind === 'refused') throw new Error(`the engine refused an ordinary order: ${outcome.message}`)
+    if (outcome.kind !== 'created') throw new Error(`the engine ${outcome.kind} an ordinary order: ${outcome.message}`)
     if (outcome.externalId === '') throw new Error('the engine answered a create without an id')
     return { tag, externalId: outcome.externalId }
   }

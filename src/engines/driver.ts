@@ -28,6 +28,8 @@ export interface Driver {
   readonly listLagMs: number
   /** Timeout of one call. After it the outcome is unknown. */
   readonly callTimeoutMs: number
+  /** How long a machine may take until it runs. Absent: the limit of the state Pending (domain/rental.ts). */
+  readonly startLimitMs?: number
 
   /** Throws, with a sentence, when the engine cannot be reached. */
   check(signal: AbortSignal): Promise<void>
@@ -179,11 +181,13 @@ export function hasDownloads(driver: Pick<Driver, 'traits'> | undefined, cluster
 
 /**
  * `refused`: the engine rejected the order and created nothing. With the reason `no_capacity` (an offer that was sold
- * out, withdrawn, or costs more than the spec allows) the order goes to the next place, at the same price.
+ * out, withdrawn, or costs more than the spec allows) the order goes to the next place, at the same price. `detail`: the
+ * engine's own words, for the operator only. `postponed`: the engine was not called, because of its rate limit.
  */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly externalId: string }
-  | { readonly kind: 'refused'; readonly reason: string; readonly message: string }
+  | { readonly kind: 'refused'; readonly reason: string; readonly message: string; readonly detail?: string }
+  | { readonly kind: 'postponed'; readonly message: string }
 
 export interface EngineMachine {
   readonly externalId: string
@@ -193,7 +197,11 @@ export interface EngineMachine {
    * `unreachable`: its host has not reported since `seenAt`; the machine may still be running.
    */
   readonly state: 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'unreachable'
-  /** Reason in snake_case, for `failed`, for `stopped` without a disk, and for `unreachable` where one is known. */
+  /**
+   * Reason in snake_case, for `failed`, for `stopped` without a disk, and for `unreachable` where one is known.
+   * `no_capacity`: the engine accepted the order and then had no room for it. It never ran, and the order goes to the
+   * next place.
+   */
   readonly failure?: string
   /** The reason as a sentence, or the progress of a start. */
   readonly message?: string
@@ -205,6 +213,11 @@ export interface EngineMachine {
   readonly data?: ProviderData
   /** What its engine charges us for it. Absent: nothing. */
   readonly cost?: EngineCost
+}
+
+/** The engine accepted the order and then had no room for it. */
+export function hadNoRoom({ state, failure }: EngineMachine): boolean {
+  return state === 'failed' && failure === 'no_capacity'
 }
 
 /** The price now, of the machine with all that belongs to it, and the rules by which it is billed. */

@@ -76,7 +76,10 @@ export function expireStates(app: App): Reconciler {
       const now = app.clock.now()
       const states = Object.keys(stateLimits) as Array<keyof typeof stateLimits>
       const since = states.map((state) => [state, addMs(now, -stateLimits[state].ms)] as const)
-      const overdue = await listOverdue(app.database.steady, since, BATCH)
+      const slowStarts = [...app.drivers.values()].flatMap(({ id, startLimitMs }) =>
+        startLimitMs === undefined ? [] : [[id, addMs(now, -startLimitMs)] as const],
+      )
+      const overdue = await listOverdue(app.database.steady, since, slowStarts, BATCH)
       await eachOf(overdue, WIDTH, ({ id, status }) =>
         transact(app.database, async (tx) => {
           const rental = await lockRental(tx, id)

@@ -8,12 +8,13 @@
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
+import { placeElsewhere } from '../app/place.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
 import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
 import { readTerm } from '../app/rental-power.ts'
 import { passTermEnd } from '../app/rental-term.ts'
 import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
-import type { Driver, EngineMachine } from '../engines/driver.ts'
+import { hadNoRoom, type Driver, type EngineMachine } from '../engines/driver.ts'
 import { findAccount } from '../store/account.ts'
 import { recordOutcome } from '../store/offer-outcome.ts'
 import { transact, type Tx } from '../store/database.ts'
@@ -136,9 +137,12 @@ type Step =
 /** The step that a row and its machine at the engine call for. undefined: none. */
 function stepFor(driver: Driver, row: LiveRow, shown: readonly EngineMachine[], now: Instant): Step | undefined {
   // Of duplicates, the one in the database counts, else the first by id; `reap` destroys the others.
+  // What an engine had no room for belongs to the place where the order was before.
   const machine =
     shown.find((one) => one.externalId === row.external_id) ??
-    (row.external_id === null ? [...shown].sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0] : undefined)
+    (row.external_id === null
+      ? shown.filter((one) => !hadNoRoom(one)).sort((a, b) => (a.externalId < b.externalId ? -1 : 1))[0]
+      : undefined)
   const { id } = row
   if (keepsDisk(row.status)) return powerStepFor(row, machine, now)
   if (machine !== undefined) {
@@ -212,6 +216,8 @@ async function takeStep(
     case 'running':
       return becomeRunning(tx, rental, step.machine, now)
     case 'failed':
+      // Its engine accepted the order and had no room after all. `reap` removes what is left of it.
+      if (hadNoRoom(step.machine) && rental.status === 'Pending' && (await placeElsewhere(app, tx, rental))) return
       await adopt(tx, rental, step.machine)
       // Billed up to the last time the engine showed it running.
       await failRental(tx, rental, step.machine.failure ?? 'engine_failure', step.machine.message, lastGood ?? now)

@@ -8,14 +8,14 @@ import type { App } from '../app/app.ts'
 import { placeElsewhere } from '../app/place.ts'
 import { failRental, rentalTag } from '../app/rental.ts'
 import type { EngineSpec } from '../domain/rental.ts'
-import type { CreateOutcome, Driver } from '../engines/driver.ts'
+import { hadNoRoom, type CreateOutcome, type Driver } from '../engines/driver.ts'
 import { transact } from '../store/database.ts'
 import { releaseLease } from '../store/lease.ts'
 import { recordOutcome } from '../store/offer-outcome.ts'
 import { hasToCreate, leaseToCreate, recordCreateCall, saveCreateAnswer } from '../store/rental-engine.ts'
 import type { Rental } from '../store/rental.ts'
 import { listAttachments, readVolumes } from '../store/volume.ts'
-import { attempt, rentalTask, type Progress } from './attempt.ts'
+import { attempt, noteFailure, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 
@@ -23,6 +23,8 @@ const BATCH = 64
 const WIDTH = 16
 /** A lease lasts for the call's timeout and this much longer. */
 const LEASE_SLACK_MS = 5_000
+/** An order that its engine could not be called for is tried again so soon. */
+const POSTPONED_MS = 3_000
 
 export function provision(app: App): Reconciler {
   return {
@@ -70,8 +72,17 @@ async function create(app: App, driver: Driver, rental: Rental, token: string, s
     return 'waiting'
   }
   const spec = await withDisks(app, driver, rental)
-  await saveOutcome(app, rental, token, await driver.create(rentalTag(app, rental), spec, signal))
-  return 'done'
+  const outcome = await driver.create(rentalTag(app, rental), spec, signal)
+  if (outcome.kind === 'postponed') {
+    const dueAt = addMs(app.clock.now(), POSTPONED_MS)
+    await releaseLease(app.database.db, 'rental', rental, token, { due_at: toDate(dueAt), create_asked_at: null })
+    return 'waiting'
+  }
+  await saveOutcome(app, rental, token, outcome)
+  if (outcome.kind === 'created' || outcome.detail === undefined) return 'done'
+  // Customers get a sentence of ours, operators also the words of the engine.
+  await noteFailure(app, rentalTask('provision', rental), new Error(outcome.detail))
+  return 'waiting'
 }
 
 /** With the volumes of the order, where the machine has them from the start. It never starts without them. */
@@ -99,7 +110,7 @@ async function findByTag(app: App, driver: Driver, rental: Rental, signal: Abort
   const tag = rentalTag(app, rental)
   const shown = await driver.list(tag, signal)
   return shown
-    .filter((machine) => machine.tag === tag)
+    .filter((machine) => machine.tag === tag && !hadNoRoom(machine))
     .map((machine) => machine.externalId)
     .sort()[0]
 }
@@ -110,7 +121,9 @@ async function releaseEnded(app: App, rental: Rental, token: string): Promise<vo
   app.database.onCommit(new Set(['observe']))
 }
 
-async function saveOutcome(app: App, rental: Rental, token: string, outcome: CreateOutcome): Promise<void> {
+type Answered = Exclude<CreateOutcome, { kind: 'postponed' }>
+
+async function saveOutcome(app: App, rental: Rental, token: string, outcome: Answered): Promise<void> {
   await transact(app.database, async (tx) => {
     const isCreated = outcome.kind === 'created'
     const locked = await saveCreateAnswer(tx, rental, token, isCreated ? outcome.externalId : null)

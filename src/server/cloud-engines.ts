@@ -28,6 +28,7 @@ import {
   saveProviderHealth,
   type ProviderAccountCosts,
 } from '../store/provider-account.ts'
+import { pauseTurns, reserveTurn } from '../store/provider-turn.ts'
 import { findRental } from '../store/rental.ts'
 import { listWatchedVolumes } from '../store/volume.ts'
 
@@ -111,6 +112,10 @@ function cloudWorld(app: CloudParts['app'], driver: ProviderId): CloudWorld {
       }))
       return volumes.filter(({ tag }) => tag.startsWith(prefix))
     },
+    turnsOf: ({ id: accountId }) => ({
+      reserve: (route, everyMs) => reserveTurn(db, { accountId, route }, everyMs, clock.now()),
+      pause: (route, until) => pauseTurns(db, { accountId, route }, until),
+    }),
     report: async (account, fault) => {
       const health = fault === undefined ? 'healthy' : fault.kind
       await saveProviderHealth(db, account.id, { health, reason: fault?.message ?? null, at: toDate(clock.now()) })

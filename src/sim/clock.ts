@@ -15,5 +15,7 @@ export function manualClock(start: Instant = DEFAULT_START): ManualClock {
     if (at < now) throw new RangeError(`the clock cannot go back by ${now - at} ms`)
     now = at
   }
-  return { now: () => now, advance: (ms) => set(addMs(now, ms)), set }
+  // Waiting does not advance it, and ends at once: what is paced in production runs without pauses in a test.
+  const wait = async (_ms: number, signal: AbortSignal): Promise<void> => signal.throwIfAborted()
+  return { now: () => now, wait, advance: (ms) => set(addMs(now, ms)), set }
 }

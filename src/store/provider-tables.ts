@@ -60,6 +60,11 @@ export interface ProviderTables {
     settled_nano: NanoOrZero
     settlements: Counted
   }
+  provider_turn: {
+    provider_account_id: string
+    route: string
+    next_at: At
+  }
   provider_cost: {
     provider_account_id: string
     day: ColumnType<string, string, string>

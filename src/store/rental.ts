@@ -327,13 +327,18 @@ export interface OverdueRental<State> {
 export async function listOverdue<State extends RentalState>(
   db: Db,
   since: ReadonlyArray<readonly [state: State, before: Instant]>,
+  /** Engines at which a Pending rental is overdue only if it began before this. */
+  slowStarts: ReadonlyArray<readonly [driver: ProviderId, before: Instant]>,
   limit: number,
 ): Promise<Array<OverdueRental<State>>> {
   const states = since.map(([state, before]) => sql`(status = ${sql.lit(state)} and status_since <= ${at(before)})`)
+  const [drivers, befores] = [slowStarts.map(([driver]) => driver), slowStarts.map(([, before]) => toDate(before))]
   const names = since.map(([state]) => sql.lit(state))
   const { rows } = await sql<OverdueRental<State>>`${prepareAs('overdue_rentals')}
     select id, status from rental
     where status in (${sql.join(names)}) and released_at is null and stuck_at is null and (${sql.join(states, sql` or `)})
+      and not exists (select from unnest(${drivers}::text[], ${befores}::timestamptz[]) as slow (driver, before)
+        where rental.status = 'Pending' and slow.driver = rental.driver and rental.status_since > slow.before)
     order by status_since limit ${limit}`.execute(db)
   return rows
 }

@@ -6,7 +6,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { unitId } from '../../src/domain/unit.ts'
 import { tagOf, type EngineSpec } from '../../src/domain/rental.ts'
-import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import type { ManualClock } from '../../src/sim/clock.ts'
 import type { SimFault, SimServer } from '../../src/sim/clouds/server.ts'
 import type { ConformanceHarness, ConformanceOptions, FaultName } from '../../src/engines/conformance-bench.ts'
 import { sampleSpec } from '../../src/engines/conformance-bench.ts'
@@ -14,6 +14,7 @@ import { driverConformance } from '../../src/engines/conformance.ts'
 import type { CloudVendor } from '../../src/engines/clouds/cloud.ts'
 import { cloudDriver, type CloudDriver } from '../../src/engines/clouds/driver.ts'
 import { memoryCloudWorld, type MemoryCloudWorld } from './cloud-world.ts'
+import { pacedClock } from './paced-clock.ts'
 import { offerIdOf } from '../../src/engines/clouds/offer.ts'
 
 /** One simulator, freshly made. */
@@ -86,10 +87,11 @@ export async function openBench(
   vendor: CloudVendor,
   makeBench: (clock: ManualClock) => CloudBench,
 ): Promise<OpenBench> {
-  const clock = manualClock()
+  const clock = pacedClock()
   const bench = makeBench(clock)
+  bench.server.limitsRate = true
   const baseUrl = await bench.server.listen()
-  const world = memoryCloudWorld([{ name: ACCOUNT, baseUrl, credentials: bench.credentials }])
+  const world = memoryCloudWorld(clock, [{ name: ACCOUNT, baseUrl, credentials: bench.credentials }])
   const warnings: string[] = []
   const warn = (error: unknown, what: string): void => void warnings.push(`${what}: ${String(error)}`)
   const driver = cloudDriver(vendor, { world, clock, warn, allowPrivate: true, requestTimeoutMs: 5_000 })
@@ -112,6 +114,7 @@ export async function openBench(
     warnings,
     spec,
     close: async () => {
+      clock.close()
       await driver.close()
       await bench.server.close()
     },

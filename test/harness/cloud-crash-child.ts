@@ -1,6 +1,7 @@
 /** The child of a crash run (cloud-crash.ts): reconcilers and cloud drivers, over and over, until it is killed. */
 import { pino } from 'pino'
 import type { App } from '../../src/app/app.ts'
+import { systemClock } from '../../src/base/instant.ts'
 import { zeroUsd } from '../../src/base/money.ts'
 import type { ProviderId } from '../../src/contract/provider-data.ts'
 import type { Driver } from '../../src/engines/driver.ts'
@@ -15,7 +16,7 @@ import { terminate } from '../../src/reconcile/terminate.ts'
 import { openClouds } from '../../src/server/cloud-engines.ts'
 import { openVault } from '../../src/server/open-vault.ts'
 import { openDatabase } from '../../src/store/database.ts'
-import { waitMs } from '../../src/engines/clouds/pacer.ts'
+import { waitOn } from '../../src/base/wait.ts'
 import { fastClock } from './fast-clock.ts'
 
 /** Between two rounds, so that the database and the simulator get a turn. */
@@ -53,6 +54,6 @@ export async function runCrashChild(args: readonly string[]): Promise<never> {
       // As on a server: a failing reconciler does not block the others.
       await loop.run(signal).catch(() => false)
     }
-    await waitMs(PAUSE_MS, signal)
+    await waitOn(systemClock, PAUSE_MS, signal)
   }
 }

@@ -1,4 +1,6 @@
 /** Accounts, orders and volumes in memory, for tests of cloud drivers without a database. */
+import { addMs, later, type Clock, type Instant } from '../../src/base/instant.ts'
+import type { Turns } from '../../src/engines/clouds/pacer.ts'
 import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/engines/clouds/world.ts'
 import type { EngineVolume } from '../../src/engines/driver.ts'
 
@@ -14,7 +16,21 @@ export interface MemoryCloudWorld extends CloudWorld {
   change(name: string, values: Partial<CloudAccount>): void
 }
 
-export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
+/** Turns of one account, as the database keeps them. */
+export function memoryTurns(clock: Clock): Turns {
+  const next = new Map<string, Instant>()
+  return {
+    reserve: async (route, everyMs) => {
+      const at = later(next.get(route) ?? clock.now(), clock.now())
+      next.set(route, addMs(at, everyMs))
+      return at
+    },
+    pause: async (route, until) => void next.set(route, later(next.get(route) ?? until, until)),
+  }
+}
+
+export function memoryCloudWorld(clock: Clock, given: readonly Given[]): MemoryCloudWorld {
+  const turns = new Map<string, Turns>()
   const accounts = new Map<string, CloudAccount>()
   const faults = new Map<string, AccountFault | undefined>()
   const orders: KnownOrder[] = []
@@ -44,6 +60,11 @@ export function memoryCloudWorld(given: readonly Given[]): MemoryCloudWorld {
     programOf: async () => undefined,
     listOrders: async (prefix) => orders.filter(({ tag }) => tag.startsWith(prefix)),
     listVolumes: async (prefix) => volumes.filter(({ tag }) => tag.startsWith(prefix)),
+    turnsOf: ({ id }) => {
+      const known = turns.get(id) ?? memoryTurns(clock)
+      turns.set(id, known)
+      return known
+    },
     report: async (account, fault) => void faults.set(account.name, fault),
   }
 }

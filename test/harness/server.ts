@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { pino } from 'pino'
 import type { App } from '../../src/app/app.ts'
-import { toDate, type Clock } from '../../src/base/instant.ts'
+import { systemClock, toDate, type Clock } from '../../src/base/instant.ts'
 import type { Scope } from '../../src/contract/endpoint.ts'
 import { readPrivateFile } from '../../src/server/data-folder.ts'
 import { ensureDemo } from '../../src/server/first-run.ts'
@@ -53,6 +53,9 @@ export interface TestServerOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** The time of the machine. Rate limits of clouds cause no pauses, since their simulators have none unless a test asks for them. */
+const unpacedClock: Clock = { now: () => systemClock.now(), wait: async (_ms, signal) => signal.throwIfAborted() }
+
 export async function testServer(options: TestServerOptions = {}): Promise<TestServer> {
   const database = options.databaseUrl === undefined ? await testDatabase() : undefined
   const databaseUrl = options.databaseUrl ?? database?.url ?? ''
@@ -77,7 +80,7 @@ export async function testServer(options: TestServerOptions = {}): Promise<TestS
   const server = await serve(settings, {
     log: pino({ level: 'silent' }),
     checkResponses: true,
-    ...(options.clock === undefined ? {} : { clock: options.clock }),
+    clock: options.clock ?? unpacedClock,
     ...(options.runLoops === undefined ? {} : { runLoops: options.runLoops }),
     ...(options.consoleDir === undefined ? {} : { consoleDir: options.consoleDir }),
     ...(options.isTrial === undefined ? {} : { isTrial: options.isTrial }),

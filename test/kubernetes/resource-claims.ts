@@ -73,7 +73,7 @@ export function resourceClaimSuite(get: () => KubeCluster): void {
       const { driver, config } = opened
       const order = orderOn(get(), config, { gpuCount: 2 })
       const made = await driver.create('berth-dra-1-c0ffee00', order, signal)
-      if (made.kind === 'refused') throw new Error(made.message)
+      if (made.kind !== 'created') throw new Error(made.message)
       const address = readExternalId(made.externalId) ?? { namespace: '', name: '' }
       const pod = await admin.get(podPath(address), podObject, { signal })
       const claim = await admin.get(resourceClaimPath(address), owned, { signal })

@@ -31,7 +31,7 @@ export function settingSuite(get: () => KubeCluster): void {
     ): Promise<EngineMachine> => {
       const tag = `berth-settings-${(tags += 1)}-c0ffee00`
       const outcome = await driver.create(tag, orderOn(get(), config, overrides), signal)
-      if (outcome.kind === 'refused') throw new Error(`${outcome.reason}: ${outcome.message}`)
+      if (outcome.kind !== 'created') throw new Error(`${outcome.kind}: ${outcome.message}`)
       return waitFor('an end of its start', async () => {
         const [machine] = await driver.list(tag, signal)
         return machine?.state !== 'starting' && machine
@@ -172,7 +172,7 @@ export function settingSuite(get: () => KubeCluster): void {
       try {
         expect((await driver.inventory(signal)).map(({ clusterName }) => clusterName)).toEqual(['lab'])
         const made = await opened.driver.create('berth-two-1-c0ffee00', orderOn(cluster, config), signal)
-        if (made.kind === 'refused') throw new Error(made.message)
+        if (made.kind !== 'created') throw new Error(made.message)
         const listed = (await driver.list('berth-two-', signal)).map(({ externalId, state }) => [externalId, state])
         expect(listed).toHaveLength(2)
         expect(listed).toContainEqual([externalIdOf(away), 'unreachable'])

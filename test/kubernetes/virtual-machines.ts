@@ -82,7 +82,7 @@ export function virtualMachineSuite(get: () => KubeCluster): void {
       const { driver } = opened
       const tag = 'berth-vm-1-c0ffee00'
       const made = await create(tag, 'Starting')
-      if (made.kind === 'refused') throw new Error(made.message)
+      if (made.kind !== 'created') throw new Error(made.message)
       expect(await driver.create(tag, order(), signal)).toEqual(made)
       const at = addressOf(made.externalId)
       const machine = await admin.get(virtualMachinePath(at), machineObject, { signal })

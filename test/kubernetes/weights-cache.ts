@@ -43,7 +43,7 @@ export function weightsCacheSuite(get: () => KubeCluster): void {
       const { driver, config } = opened
       const resources = { cpuModel: 'any', cpuCount: 0.1, ramGb: 0.1, storageGb: 10 }
       const made = await driver.create(tag, orderOn(get(), config, { resources }), signal)
-      if (made.kind === 'refused') throw new Error(made.message)
+      if (made.kind !== 'created') throw new Error(made.message)
       const address = readExternalId(made.externalId) ?? { namespace, name: '' }
       return claimsOf(await get().admin.get(podPath(address), podObject, { signal }))
     }

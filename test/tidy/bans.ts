@@ -88,6 +88,18 @@ export const bans: readonly Ban[] = [
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'Math.random' && found(node) }),
   },
   {
+    name: 'joins a signal with a timeout that is collected as garbage',
+    instead: 'signalWithin (base/signal-within.ts)',
+    sample: 'const both = AbortSignal.any([signal, AbortSignal.timeout(1)])',
+    counts: inCode,
+    handlers: (found) => ({
+      CallExpression: (node) =>
+        nameOf(node.callee) === 'AbortSignal.any' &&
+        /"name":"AbortSignal".*"name":"timeout"/.test(asText(node.arguments)) &&
+        found(node),
+    }),
+  },
+  {
     name: 'converts money to a float',
     instead: 'base/money.ts, which names each conversion',
     sample: 'const a = Number(row.cost_nano); const b = Number.parseFloat(priceUsd); const c = +balance',

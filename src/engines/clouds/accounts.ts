@@ -4,7 +4,7 @@ import type { Clock, Instant } from '../../base/instant.ts'
 import { outboundAgent } from '../../base/outbound.ts'
 import { Breaker } from './breaker.ts'
 import type { Cloud, CloudVendor } from './cloud.ts'
-import { CloudHttp, RETRY_MS } from './http.ts'
+import { CloudHttp } from './http.ts'
 import { Pacer } from './pacer.ts'
 import type { CloudAccount, CloudWorld } from './world.ts'
 
@@ -14,7 +14,7 @@ export interface CloudDriverOptions {
   readonly warn: (error: unknown, what: string) => void
   /** Tests and private installations: addresses that are not public. */
   readonly allowPrivate: boolean
-  /** Of one request. */
+  /** Of one request, from when it is sent. */
   readonly requestTimeoutMs?: number
 }
 
@@ -24,6 +24,8 @@ export interface Opened {
   readonly account: CloudAccount
   readonly cloud: Cloud
   readonly breaker: Breaker
+  /** Those that are being placed now. */
+  orders: number
   listedAt?: Instant
 }
 
@@ -100,19 +102,17 @@ export class Accounts {
       const current = Object.assign(known, { account })
       return current
     }
-    const { clock, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS } = this.#options
-    // A simulator on this machine has no rate limits.
-    const paced = !/^http:\/\/127\.0\.0\.1[:/]/.test(account.baseUrl)
+    const { clock, world, requestTimeoutMs: timeoutMs = REQUEST_TIMEOUT_MS } = this.#options
     const breaker = new Breaker(clock)
     const shared = {
       baseUrl: account.baseUrl,
       agent: this.#agent,
       clock,
-      pacer: new Pacer(paced ? this.#vendor.pace : { everyMs: 0 }),
+      pacer: new Pacer(this.#vendor.pace, clock, world.turnsOf(account)),
       breaker,
       timeoutMs,
-      retryMs: paced ? RETRY_MS : 0,
       secrets: Object.values(account.credentials),
+      warn: (error: unknown, what: string) => this.#options.warn(error, `provider account ${account.name}: ${what}`),
     }
     const cloud = this.#vendor.open({
       credentials: account.credentials,
@@ -120,7 +120,7 @@ export class Accounts {
       http: ({ authorize }) => new CloudHttp({ ...shared, authorize }),
     })
     const listedAt = known?.listedAt
-    const opened: Opened = { account, cloud, breaker, ...(listedAt === undefined ? {} : { listedAt }) }
+    const opened: Opened = { account, cloud, breaker, orders: 0, ...(listedAt === undefined ? {} : { listedAt }) }
     this.#opened.set(account.name, opened)
     return opened
   }

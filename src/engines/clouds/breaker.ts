@@ -9,7 +9,7 @@ const MAX_FAILURES = 5
 const FIRST_PAUSE_MS = 15_000
 const MAX_PAUSE_MS = 5 * 60_000
 
-export class CircuitOpen extends Error {}
+class CircuitOpen extends Error {}
 
 export class Breaker {
   readonly #clock: Clock
@@ -21,12 +21,18 @@ export class Breaker {
   }
 
   /** Throws while the vendor is left alone. */
+  check(): void {
+    if (this.openUntil !== undefined)
+      throw new CircuitOpen('The cloud failed repeatedly and is left alone for a while.')
+  }
+
+  /**
+   * Called just before a request is sent, whose outcome must be reported. After a pause one request tries the vendor, and
+   * the others wait for its outcome. What that request needs first, such as a token, is a request of its own before it.
+   */
   enter(): void {
-    if (this.#openUntil === undefined) return
-    const now = this.#clock.now()
-    if (now < this.#openUntil) throw new CircuitOpen('The cloud failed repeatedly and is left alone for a while.')
-    // One request tries it; the others wait for its outcome.
-    this.#openUntil = addMs(now, FIRST_PAUSE_MS)
+    this.check()
+    if (this.#openUntil !== undefined) this.#openUntil = addMs(this.#clock.now(), FIRST_PAUSE_MS)
   }
 
   succeeded(): void {

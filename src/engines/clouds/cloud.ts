@@ -12,6 +12,7 @@ import type { ProviderCheck } from '../../contract/provider.ts'
 import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
 import type { BillingTerms, DriverTraits, EngineMachine, EngineVolume, PowerEngine, VolumeEngine } from '../driver.ts'
 import type { CloudHttp, HttpOptions } from './http.ts'
+import type { Pace } from './pacer.ts'
 
 /** One vendor. Its name is ours (`ProviderId`). */
 export interface CloudVendor {
@@ -27,12 +28,14 @@ export interface CloudVendor {
    */
   readonly regions: Readonly<Record<string, string>>
   /** Its rate limits: the shortest time between two requests, also by route. */
-  readonly pace: { readonly everyMs: number; readonly routes?: Readonly<Record<string, number>> }
+  readonly pace: Pace
   /** Of machines and volumes. */
   readonly billing: BillingTerms
   readonly listLagMs: number
   /** Long enough to wait for its rate limits. */
   readonly callTimeoutMs: number
+  /** How long a machine may take until it runs, where that is longer than usual, as for bare metal. */
+  readonly startLimitMs?: number
   /** User for SSH. */
   readonly loginUser: string
   /** User for SSH on bare metal, where it is another one. */
@@ -73,7 +76,7 @@ export interface OpenAccount {
 export interface Cloud {
   /** A read-only call, then rights, then limits. The first that fails ends it. */
   check(signal: AbortSignal): Promise<ProviderCheck[]>
-  /** Everything it offers, also what cannot be sold here (`offer.ts` decides). */
+  /** Everything it offers, also what cannot be sold here (`offer.ts` decides). The driver merges those of one place. */
   offers(signal: AbortSignal): Promise<CloudOffer[]>
   /**
    * Makes what the machine needs under the tag, finds again what an earlier attempt made, and creates the machine. The
@@ -140,20 +143,23 @@ export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
 export interface CloudRefusal {
   readonly kind: 'refused'
   readonly reason: 'no_capacity' | 'refused_by_engine'
+  /** Customers see it: a sentence of ours. */
   readonly message: string
+  /** The vendor's own words, for the operator. Of an error, the driver adds them. */
+  readonly detail?: string
 }
 
 export type CloudOutcome = { readonly kind: 'created'; readonly id: string } | CloudRefusal
 
-export function refused(reason: CloudRefusal['reason'], message: string): CloudRefusal {
-  return { kind: 'refused', reason, message }
+export function refused(reason: CloudRefusal['reason'], message: string, detail?: string): CloudRefusal {
+  return { kind: 'refused', reason, message, ...(detail === undefined ? {} : { detail }) }
 }
 
 export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'failure' | 'message' | 'incarnation'> {
   /** The vendor's id. */
   readonly id: string
-  /** What it costs now, with all that belongs to it. Zero while it is not billed. */
-  readonly costPerHour: NanoUsd
+  /** What it costs now, with all that belongs to it. Zero while it is not billed. Absent: not known. */
+  readonly costPerHour?: NanoUsd
   /** Once it runs: its variant, without `externalId`. */
   readonly data?: ProviderData
 }

@@ -16,13 +16,17 @@ import {
   type CloudMachine,
   type CloudOrder,
   type CloudOutcome,
+  type CloudRefusal,
   type CloudVendor,
 } from './cloud.ts'
 import { CloudError } from './http.ts'
-import { placeOfMachine, reportOffer, sellableOf } from './offer.ts'
+import { mergeOffers, placeOfMachine, reportOffer, sellableOf, type OfferPlace } from './offer.ts'
 import { startupScriptOf, userDataOf } from './user-data.ts'
 import { cloudVolumes } from './volumes.ts'
 import type { CloudAccount, CloudWorld, KnownOrder } from './world.ts'
+
+/** Usually an offer, a key, a script, and the machine, each looked up before. */
+const REQUESTS_PER_ORDER = 5
 
 export type CloudDriver = Driver &
   Required<Pick<Driver, 'providers' | 'companions'>> & { readonly close: () => Promise<void> }
@@ -45,6 +49,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
     },
     listLagMs: vendor.listLagMs,
     callTimeoutMs: vendor.callTimeoutMs,
+    ...(vendor.startLimitMs === undefined ? {} : { startLimitMs: vendor.startLimitMs }),
     close: () => accounts.close(),
     ...(vendor.volumes === undefined ? {} : { volumes: cloudVolumes(vendor, vendor.volumes, accounts, world) }),
     providers: {
@@ -54,7 +59,7 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
       offers: async (name, signal) => {
         const opened = await accounts.find(name)
         if (opened === undefined) return undefined
-        const offers = await opened.cloud.offers(signal)
+        const offers = mergeOffers(await opened.cloud.offers(signal))
         return offers.map((offer) => reportOffer(vendor, opened.account, offer))
       },
       resources: async (name, tagPrefix, signal) => {
@@ -101,23 +106,17 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
         return refused('no_capacity', `There is no account for ${spec.clusterName} any more.`)
       if (opened.account.closed !== null)
         return refused('no_capacity', `The account ${place.account} takes no new orders.`)
-      const { type, region } = place
-      const offers = await opened.cloud.offers(signal)
-      const offer = offers.find((one) => one.type === type && one.region === region)
-      if (offer === undefined || offer.available === 0)
-        return refused('no_capacity', `${vendor.title} has no ${type} in ${region}.`)
-      const units = spec.nodes.length
-      if (units > 1 && offer.isClustered !== true)
-        return refused('no_capacity', `${vendor.title} sells single machines of ${type} only.`)
-      const max = spec.maxCostUsdPerGpuHour
-      if (max !== undefined && offer.costPerHour * BigInt(units) > usd(max) * BigInt(spec.gpuCount))
-        return refused('no_capacity', `${vendor.title} costs more than the order pays.`)
-      const program = await world.programOf(tag)
-      const userData = userDataOf(tag, spec, program)
-      const startupScript = startupScriptOf(tag, spec, program, loginUserOf(vendor, spec))
-      const outcome = await create(vendor, opened.cloud, { tag, offer, units, spec, userData, startupScript }, signal)
-      if (outcome.kind === 'refused') return outcome
-      return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
+      if (opened.orders >= maxOrders(vendor))
+        return { kind: 'postponed', message: `Other orders at the account ${place.account} come first.` }
+      opened.orders += 1
+      try {
+        const order = await prepareOrder(vendor, world, opened, place, { tag, spec }, signal)
+        const outcome = order.kind === 'refused' ? order : await create(vendor, opened.cloud, order.order, signal)
+        if (outcome.kind === 'refused') return outcome
+        return { kind: 'created', externalId: `${place.account}/${outcome.id}` }
+      } finally {
+        opened.orders -= 1
+      }
     },
     async destroy(externalId, signal) {
       signal.throwIfAborted()
@@ -142,6 +141,40 @@ export function cloudDriver(vendor: CloudVendor, options: CloudDriverOptions): C
   }
 }
 
+/**
+ * How many orders of an account are placed at once: all of them must get their turns within the time of a call, even if
+ * another server places as many. The others are postponed.
+ */
+function maxOrders({ callTimeoutMs, pace }: CloudVendor): number {
+  const orderMs = Math.max(REQUESTS_PER_ORDER * pace.everyMs, ...Object.values(pace.routes ?? {}))
+  return orderMs === 0 ? Infinity : Math.max(1, Math.floor(callTimeoutMs / 2 / orderMs))
+}
+
+/** Looks for the offer again: it may be sold out, or cost more by now. */
+async function prepareOrder(
+  vendor: CloudVendor,
+  world: CloudWorld,
+  { cloud }: Opened,
+  { type, region }: OfferPlace,
+  { tag, spec }: { readonly tag: string; readonly spec: EngineSpec },
+  signal: AbortSignal,
+): Promise<CloudRefusal | { readonly kind: 'order'; readonly order: CloudOrder }> {
+  const offers = mergeOffers(await cloud.offers(signal))
+  const offer = offers.find((one) => one.type === type && one.region === region)
+  if (offer === undefined || offer.available === 0)
+    return refused('no_capacity', `${vendor.title} has no ${type} in ${region}.`)
+  const units = spec.nodes.length
+  if (units > 1 && offer.isClustered !== true)
+    return refused('no_capacity', `${vendor.title} sells single machines of ${type} only.`)
+  const max = spec.maxCostUsdPerGpuHour
+  if (max !== undefined && offer.costPerHour * BigInt(units) > usd(max) * BigInt(spec.gpuCount))
+    return refused('no_capacity', `${vendor.title} costs more than the order pays.`)
+  const program = await world.programOf(tag)
+  const userData = userDataOf(tag, spec, program)
+  const startupScript = startupScriptOf(tag, spec, program, loginUserOf(vendor, spec))
+  return { kind: 'order', order: { tag, offer, units, spec, userData, startupScript } }
+}
+
 /** What stays of a refused order is removed later, as are the companions of ended ones. */
 async function create(
   vendor: CloudVendor,
@@ -152,7 +185,7 @@ async function create(
   const outcome = await cloud.create(order, signal).catch((error: unknown) => {
     const refusal = vendor.refusalOf(error)
     if (refusal === undefined) throw error
-    return refusal
+    return { ...refusal, detail: textOf(error) }
   })
   if (outcome.kind === 'refused') {
     const left = await cloud.companions(order.tag, signal).catch(() => [])
@@ -169,7 +202,7 @@ async function offersOf(
   signal: AbortSignal,
 ): Promise<InventoryOffer[]> {
   try {
-    const offers = await cloud.offers(signal)
+    const offers = mergeOffers(await cloud.offers(signal))
     await world.report(account, undefined)
     if (account.closed !== null) return []
     return offers.flatMap((offer) => {
@@ -189,7 +222,7 @@ function show(vendor: CloudVendor, account: CloudAccount, machine: CloudMachine)
   return {
     ...shown,
     externalId: `${account.name}/${id}`,
-    cost: { account: account.name, perHour: costPerHour, ...vendor.billing },
+    ...(costPerHour === undefined ? {} : { cost: { account: account.name, perHour: costPerHour, ...vendor.billing } }),
     ...(data === undefined ? {} : { data: { externalId: id, ...data } }),
   }
 }

@@ -9,17 +9,20 @@
  */
 import { request, type Dispatcher } from 'undici'
 import type { z } from 'zod'
-import { SECOND_MS, type Clock } from '../../base/instant.ts'
-import { CircuitOpen, type Breaker } from './breaker.ts'
-import { waitMs, type Pacer } from './pacer.ts'
+import { addMs, SECOND_MS, type Clock } from '../../base/instant.ts'
+import { signalWithin } from '../../base/signal-within.ts'
+import { waitOn } from '../../base/wait.ts'
+import type { Breaker } from './breaker.ts'
+import type { Pacer } from './pacer.ts'
 
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
 const MAX_TEXT_CHARS = 300
 const MAX_READ_TRIES = 3
-export const RETRY_MS = 300
+const RETRY_MS = 300
 /** A vendor that asks for a longer pause is asked again in a later pass. */
 const MAX_RETRY_AFTER_MS = 10 * SECOND_MS
 const MIN_SECRET_CHARS = 6
+const MAX_WARNINGS = 100
 /** A list that goes on is an error: a list cut short would make machines look gone. */
 const MAX_PAGES = 200
 
@@ -29,11 +32,12 @@ export interface HttpOptions {
   readonly clock: Clock
   readonly pacer: Pacer
   readonly breaker: Breaker
+  /** From when it is sent. A request may wait for its turn as long as its caller does. */
   readonly timeoutMs: number
-  /** Pause before a read is repeated. */
-  readonly retryMs: number
   /** Never shown in an error. */
   readonly secrets: readonly string[]
+  /** For the operator. */
+  readonly warn: (error: unknown, what: string) => void
   /** The headers that identify us. `renew`: the last ones were rejected. */
   readonly authorize: (sent: Sent, renew: boolean, signal: AbortSignal) => Promise<Record<string, string>>
 }
@@ -91,6 +95,7 @@ interface Answer {
 
 export class CloudHttp {
   readonly #options: HttpOptions
+  readonly #warnings = new Set<string>()
 
   constructor(options: HttpOptions) {
     this.#options = options
@@ -102,9 +107,9 @@ export class CloudHttp {
       try {
         return await this.#send(schema, { method: 'GET', ...ask })
       } catch (error) {
-        const pauseMs = pauseAfter(error, this.#options.retryMs)
+        const pauseMs = pauseAfter(error)
         if (pauseMs === undefined || tries >= MAX_READ_TRIES || ask.signal.aborted) throw error
-        await waitMs(pauseMs * tries, ask.signal)
+        await waitOn(this.#options.clock, pauseMs * tries, ask.signal)
       }
     }
   }
@@ -133,6 +138,23 @@ export class CloudHttp {
     return pages
   }
 
+  /**
+   * The entries of a list that have the right shape. One that has not is reported once, and does not cost all others: use
+   * it for offers, and for machines only with a schema that takes every machine of ours.
+   */
+  readable<S extends z.ZodType>(item: S, entries: readonly unknown[], where: string): Array<z.output<S>> {
+    return entries.flatMap((entry) => {
+      const parsed = item.safeParse(entry)
+      if (parsed.success) return [parsed.data]
+      const text = this.#safe(`An entry of ${where} is left out: ${issueOf(parsed.error)}`)
+      if (!this.#warnings.has(text) && this.#warnings.size < MAX_WARNINGS) {
+        this.#warnings.add(text)
+        this.#options.warn(new CloudError(text, undefined, entry), where)
+      }
+      return []
+    })
+  }
+
   /** Sent once. An error that is not a refusal means that the outcome is unknown. */
   async write<S extends z.ZodType>(schema: S, ask: Ask & { readonly method: Sent['method'] }): Promise<z.output<S>> {
     return this.#send(schema, ask)
@@ -147,33 +169,36 @@ export class CloudHttp {
     if (answer.status >= 400) throw this.#refusal(answer, where)
     const parsed = schema.safeParse(answer.body)
     if (parsed.success) return parsed.data
-    const [issue] = parsed.error.issues
-    const at = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
-    throw new CloudError(this.#safe(`${where} returned an unexpected answer${at}`), undefined, answer.body)
+    const text = `${where} returned an unexpected answer at ${issueOf(parsed.error)}`
+    throw new CloudError(this.#safe(text), undefined, answer.body)
   }
 
   async #exchange(sent: Sent, ask: Ask): Promise<Answer> {
-    const { pacer, breaker, authorize } = this.#options
+    const { authorize } = this.#options
+    const headers = await authorize(sent, false, ask.signal)
+    const answer = await this.#try(sent, headers, ask)
+    const renewed = answer.status === 401 ? await authorize(sent, true, ask.signal) : headers
+    return JSON.stringify(renewed) === JSON.stringify(headers) ? answer : this.#try(sent, renewed, ask)
+  }
+
+  /** One request, with a turn, an outcome for the breaker and a timeout of its own. */
+  async #try(sent: Sent, headers: Record<string, string>, ask: Ask): Promise<Answer> {
+    const { pacer, breaker, clock, timeoutMs } = this.#options
+    breaker.check()
+    await pacer.turn(ask.route, ask.signal)
     breaker.enter()
-    const signal = AbortSignal.any([ask.signal, AbortSignal.timeout(this.#options.timeoutMs)])
-    try {
-      await pacer.turn(ask.route, ask.signal)
-      const headers = await authorize(sent, false, signal)
-      let answer = await this.#once(sent, headers, signal)
-      const renewed = answer.status === 401 ? await authorize(sent, true, signal) : headers
-      if (JSON.stringify(renewed) !== JSON.stringify(headers)) answer = await this.#once(sent, renewed, signal)
-      if (answer.status >= 500 && answer.status !== ask.refusesWith) breaker.failed()
-      else breaker.succeeded()
-      if (answer.status === 429) pacer.pause(Math.min(answer.retryAfterMs ?? SECOND_MS, MAX_RETRY_AFTER_MS))
-      return answer
-    } catch (error) {
+    const answer = await this.#once(sent, headers, signalWithin(ask.signal, timeoutMs)).catch((error: unknown) => {
       ask.signal.throwIfAborted()
-      if (error instanceof CloudError || error instanceof CircuitOpen) throw error
       breaker.failed()
       const text = error instanceof Error ? error.message : String(error)
       const message = `${sent.method} ${ask.path} was not answered: ${text}`
       throw new CloudError(this.#safe(message), undefined, undefined, new Error(this.#safe(text)))
-    }
+    })
+    if (answer.status >= 500 && answer.status !== ask.refusesWith) breaker.failed()
+    else breaker.succeeded()
+    if (answer.status === 429)
+      await pacer.pause(addMs(clock.now(), Math.min(answer.retryAfterMs ?? SECOND_MS, MAX_RETRY_AFTER_MS)))
+    return answer
   }
 
   async #once(sent: Sent, headers: Record<string, string>, signal: AbortSignal): Promise<Answer> {
@@ -229,14 +254,19 @@ export function vendorText(body: unknown): string {
   return JSON.stringify(body)
 }
 
+/** The first field that is wrong, and how. */
+function issueOf({ issues: [issue] }: z.ZodError): string {
+  return issue === undefined ? '' : `${issue.path.join('.')}: ${issue.message}`
+}
+
 /** How long to wait before a read is repeated. undefined: it is not. */
-function pauseAfter(error: unknown, retryMs: number): number | undefined {
+function pauseAfter(error: unknown): number | undefined {
   if (!(error instanceof CloudError) || error.isRefusal) {
     const asked = error instanceof CloudError && error.status === 429 ? retryAfterOf(error) : undefined
     return asked !== undefined && asked <= MAX_RETRY_AFTER_MS ? asked : undefined
   }
   // An answer that has another shape will not have the right one next time.
-  return error.status === undefined && error.answer !== undefined ? undefined : retryMs
+  return error.status === undefined && error.answer !== undefined ? undefined : RETRY_MS
 }
 
 function retryAfterOf(error: CloudError): number {

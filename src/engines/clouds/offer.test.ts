@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { usd } from '../../base/money.ts'
 import type { CloudOffer } from './cloud.ts'
 import { lambda } from './lambda/cloud.ts'
-import { gpuOf, offerIdOf, placeOfMachine, sellableOf } from './offer.ts'
+import { gpuOf, mergeOffers, offerIdOf, placeOfMachine, sellableOf } from './offer.ts'
 import type { CloudAccount } from './world.ts'
 
 const account: CloudAccount = {
@@ -85,4 +85,18 @@ test('the id of an offer leads back to its account, region and type', () => {
   expect(placeOfMachine('lambda', `${id}.12`)).toEqual(place)
   expect(placeOfMachine('verda', id)).toBeUndefined()
   expect(placeOfMachine('lambda', 'mock-lab-h100-01')).toBeUndefined()
+})
+
+test('offers of one type in one place become one, with the larger number and the higher price (issue 31, 8: S-4)', () => {
+  const cheap = { ...offer, available: 0, costPerHour: usd('20') }
+  const dear = { ...offer, available: 4, costPerHour: usd('21') }
+  const elsewhere = { ...offer, region: 'us-west-1' }
+  expect(mergeOffers([cheap, elsewhere, dear])).toEqual([dear, elsewhere])
+  expect(
+    mergeOffers([
+      { ...dear, available: 0 },
+      { ...cheap, available: 2 },
+    ]),
+  ).toEqual([{ ...dear, available: 2 }])
+  expect(mergeOffers([cheap, { ...dear, available: null }])).toEqual([{ ...dear, available: null }])
 })

@@ -32,6 +32,26 @@ export function placeOfMachine(driver: string, machineId: string): OfferPlace | 
   return { account, region, type: type.join(':') }
 }
 
+/**
+ * Offers of the same type in the same place become one, since an order cannot tell them apart. It has the larger number,
+ * and the higher price, so that nothing is sold below its cost.
+ */
+export function mergeOffers<Offer extends CloudOffer>(offers: readonly Offer[]): Offer[] {
+  const merged = new Map<string, Offer>()
+  for (const offer of offers) {
+    const key = JSON.stringify([offer.region, offer.type])
+    const known = merged.get(key)
+    merged.set(key, known === undefined ? offer : mergeTwo(known, offer))
+  }
+  return [...merged.values()]
+}
+
+function mergeTwo<Offer extends CloudOffer>(one: Offer, other: Offer): Offer {
+  const [cheap, dear] = one.costPerHour <= other.costPerHour ? [one, other] : [other, one]
+  const isCounted = cheap.available !== null && dear.available !== null
+  return { ...dear, available: isCounted ? Math.max(cheap.available, dear.available) : null }
+}
+
 export function sellableOf(vendor: CloudVendor, account: CloudAccount, offer: CloudOffer): Sellable {
   const gpu = gpuOf(offer.gpu)
   if (gpu === undefined || gpu.gpuType === null || gpu.formFactor === null) return unsold('gpu_not_sold')

@@ -1,63 +1,97 @@
-/** Keeps the requests of one account apart, so that the vendor's rate limit is not reached. First come, first served. */
+/**
+ * Keeps the requests of one account apart, so that the vendor's rate limit is not reached. First come, first served. The
+ * limits of vendors are per account, so the time of the next request is shared by all servers (`Turns`).
+ *
+ * Only the first in a queue reserves a time: a request that is given up while it waits behind others costs nobody a turn.
+ */
+import { addMs, type Clock, type Instant } from '../../base/instant.ts'
+import { waitOn } from '../../base/wait.ts'
 
 const MAX_WAITING = 200
 
+export interface Pace {
+  readonly everyMs: number
+  readonly routes?: Readonly<Record<string, number>>
+}
+
+/** The requests of one account, on all servers. A route is the name of a limit; `""` is that of all requests. */
+export interface Turns {
+  /** When the next request can be sent. The one after it can be sent `everyMs` later. */
+  reserve(route: string, everyMs: number): Promise<Instant>
+  /** No request is sent before this. */
+  pause(route: string, until: Instant): Promise<void>
+}
+
 export class Pacer {
-  readonly #everyMs: number
-  readonly #routes: Readonly<Record<string, number>>
-  readonly #nextAt = new Map<string, number>()
+  readonly #pace: Pace
+  readonly #clock: Clock
+  readonly #turns: Turns
+  readonly #queues = new Map<string, Promise<void>>()
   #waiting = 0
 
-  constructor(pace: { readonly everyMs: number; readonly routes?: Readonly<Record<string, number>> }) {
-    this.#everyMs = pace.everyMs
-    this.#routes = pace.routes ?? {}
+  constructor(pace: Pace, clock: Clock, turns: Turns) {
+    this.#pace = pace
+    this.#clock = clock
+    this.#turns = turns
   }
 
   /** Resolves when the request may be sent. `route`: one with a limit of its own. */
   async turn(route: string | undefined, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    const now = performance.now()
-    const limited = route !== undefined && this.#routes[route] !== undefined ? route : undefined
-    const at = Math.max(now, this.#nextAt.get('') ?? 0, limited === undefined ? 0 : (this.#nextAt.get(limited) ?? 0))
     if (this.#waiting >= MAX_WAITING) throw new Error('Too many requests wait for the rate limit of the cloud.')
-    if (limited === undefined) this.#nextAt.set('', at + this.#everyMs)
-    else {
-      // A request that waits for its own limit must not hold up the others.
-      this.#nextAt.set(limited, at + (this.#routes[limited] ?? 0))
-      if (at - now <= this.#everyMs) this.#nextAt.set('', at + this.#everyMs)
-    }
-    await this.#until(at, signal)
-  }
-
-  /** The vendor asked for a pause. */
-  pause(ms: number): void {
-    this.#nextAt.set('', Math.max(this.#nextAt.get('') ?? 0, performance.now() + ms))
-  }
-
-  async #until(at: number, signal: AbortSignal): Promise<void> {
-    const ms = at - performance.now()
-    if (ms <= 0) return
     this.#waiting += 1
     try {
-      await waitMs(ms, signal)
+      const routeMs = route === undefined ? undefined : this.#pace.routes?.[route]
+      const { everyMs } = this.#pace
+      const common = (): Promise<void> => this.#queue('', signal, () => this.#reserve('', everyMs, signal))
+      if (route === undefined || routeMs === undefined) return await common()
+      // A request that waits for its own limit does not hold up the others. Its time counts from when it is sent.
+      await this.#queue(route, signal, async () => {
+        await this.#reserve(route, routeMs, signal)
+        await common()
+        await this.#turns.pause(route, addMs(this.#clock.now(), routeMs))
+      })
     } finally {
       this.#waiting -= 1
     }
   }
+
+  /** The vendor asked for a pause. */
+  async pause(until: Instant): Promise<void> {
+    await this.#turns.pause('', until)
+  }
+
+  async #queue(route: string, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const before = this.#queues.get(route)
+    const turn = (async () => {
+      await before
+      signal.throwIfAborted()
+      await work()
+    })()
+    this.#queues.set(
+      route,
+      turn.catch(() => undefined),
+    )
+    await endWith(turn, signal)
+  }
+
+  async #reserve(route: string, everyMs: number, signal: AbortSignal): Promise<void> {
+    if (everyMs === 0) return
+    const ms = (await this.#turns.reserve(route, everyMs)) - this.#clock.now()
+    if (ms > 0) await waitOn(this.#clock, ms, signal)
+  }
 }
 
-/** Rejects when the signal aborts. */
-export function waitMs(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer)
-      reject(signal.reason as Error)
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop)
-      resolve()
-    }, ms)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
+/** Rejects as soon as the signal aborts, though the work goes on. */
+async function endWith(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  let stop = (): void => {}
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', stop, { once: true })
   })
+  try {
+    await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
 }

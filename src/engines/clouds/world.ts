@@ -3,6 +3,7 @@ import type { Program } from '../../contract/agent.ts'
 import type { Instant } from '../../base/instant.ts'
 import type { EngineVolume } from '../driver.ts'
 import type { Credentials } from './cloud.ts'
+import type { Turns } from './pacer.ts'
 
 export interface CloudWorld {
   /** The accounts at this vendor that are not removed, also suspended ones: they may still run machines. */
@@ -13,6 +14,8 @@ export interface CloudWorld {
   listOrders(tagPrefix: string): Promise<KnownOrder[]>
   /** Volumes that the engine should have, with their ids there. */
   listVolumes(tagPrefix: string): Promise<EngineVolume[]>
+  /** The turns of an account, shared by all servers. */
+  turnsOf(account: CloudAccount): Turns
   /** Called after each listing of offers. `fault` undefined: it answered. */
   report(account: CloudAccount, fault: AccountFault | undefined): Promise<void>
 }

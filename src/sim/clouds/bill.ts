@@ -9,6 +9,7 @@ const HOUR_MS = 3_600_000
 export class SimBill {
   readonly #periods: Array<{ from: Instant; nanoPerHour: bigint }> = []
   #end: Instant | undefined
+  #prepaid = 0n
 
   start(at: Instant, nanoPerHour: bigint): void {
     this.#periods.push({ from: at, nanoPerHour })
@@ -17,6 +18,12 @@ export class SimBill {
   /** From now on it costs this. No effect before it starts. */
   setPrice(at: Instant, nanoPerHour: bigint): void {
     if (this.#periods.length > 0 && this.#end === undefined) this.start(at, nanoPerHour)
+  }
+
+  /** Paid in advance, however soon it ends. */
+  prepay(at: Instant, nano: bigint): void {
+    this.#prepaid += nano
+    this.start(at, 0n)
   }
 
   stop(at: Instant): void {
@@ -32,6 +39,6 @@ export class SimBill {
     return this.#periods.reduce((sum, { from, nanoPerHour }, n) => {
       const until = Math.min(this.#periods[n + 1]?.from ?? Infinity, this.#end ?? now)
       return sum + (nanoPerHour * BigInt(Math.max(0, until - from))) / BigInt(HOUR_MS)
-    }, 0n)
+    }, this.#prepaid)
   }
 }

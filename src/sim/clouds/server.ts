@@ -1,11 +1,11 @@
 /**
- * The shared part of the cloud simulators: an HTTP server with routes, faults, and a description of the vendor's API by
- * which every request and every answer is checked. Violations are collected; tests expect none.
+ * The shared part of the cloud simulators: an HTTP server with routes, faults, rate limits, and a description of the vendor's
+ * API by which every request and every answer is checked. A violation fails its request, and is collected: tests expect none.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
-import type { Clock } from '../../base/instant.ts'
+import { addMs, instantOf, type Clock, type Instant } from '../../base/instant.ts'
 
 export interface SimRequest {
   readonly params: Readonly<Record<string, string>>
@@ -55,6 +55,8 @@ export interface SimServerOptions {
   /** The answer to a request that is not allowed. undefined: it is. */
   readonly authorize: (request: SimRequest) => SimAnswer | undefined
   readonly notFound: SimAnswer
+  /** The shortest time between two requests, of all operations and of single ones. Enforced while `limitsRate`. */
+  readonly rate?: { readonly everyMs: number; readonly operations?: Readonly<Record<string, number>> }
 }
 
 interface Armed {
@@ -74,10 +76,13 @@ export class SimServer {
   latencyMs = 0
   /** Cuts every connection. */
   down = false
+  /** Requests that come too soon are answered with 429. Only where the driver waits on the clock of the simulator. */
+  limitsRate = false
   /** A fault for a request that none is armed for, for example at random. */
   chaos: ((operation: string) => SimFault | undefined) | undefined
   readonly #options: SimServerOptions
   readonly #armed: Armed[] = []
+  readonly #lastAt = new Map<string, Instant>()
   readonly #server: http.Server
 
   constructor(options: SimServerOptions) {
@@ -128,14 +133,28 @@ export class SimServer {
     const raw = { method: incoming.method ?? '', url: incoming.url ?? '', body: text }
     const body: unknown = text === '' ? undefined : JSON.parse(text)
     const request = { params: found.params, query: url.searchParams, body, headers: incoming.headers, raw }
-    this.#checkRequest(operation, request)
+    if (this.limitsRate && this.#isTooSoon(operation))
+      return send(response, { status: 429, body: { error: 'Too soon.' } })
+    const mistake = this.#checkRequest(operation, request)
     const fault = this.#takeFault(operation) ?? this.chaos?.(operation)
     if (fault?.kind === 'lost') return void incoming.socket.destroy()
     const answer =
-      fault?.kind === 'answer' ? fault.answer : (this.#options.authorize(request) ?? found.route.handle(request))
-    this.#checkAnswer(operation, answer)
+      fault?.kind === 'answer'
+        ? fault.answer
+        : (this.#options.authorize(request) ?? invalidOf(mistake) ?? found.route.handle(request))
+    const isDescribed = mistake !== undefined || this.#checkAnswer(operation, answer)
     if (fault?.kind === 'late') return void incoming.socket.destroy()
-    if (fault?.kind !== 'hang') send(response, answer)
+    if (fault?.kind !== 'hang') send(response, isDescribed ? answer : { status: 500, body: 'the simulator is wrong' })
+  }
+
+  /** Also remembers the request. */
+  #isTooSoon(operation: string): boolean {
+    const { clock, rate } = this.#options
+    const now = clock.now()
+    const limits = Object.entries({ '': rate?.everyMs, [operation]: rate?.operations?.[operation] })
+    const isTooSoon = limits.some(([name, ms = 0]) => now < addMs(this.#lastAt.get(name) ?? instantOf(-Infinity), ms))
+    if (!isTooSoon) for (const [name] of limits) this.#lastAt.set(name, now)
+    return isTooSoon
   }
 
   #takeFault(operation: string): SimFault | undefined {
@@ -145,25 +164,41 @@ export class SimServer {
     return armed.fault
   }
 
-  #checkRequest(operation: string, { body, query }: SimRequest): void {
+  /** What is wrong with it. undefined: nothing. */
+  #checkRequest(operation: string, { body, query }: SimRequest): string | undefined {
     const described = this.#options.description[operation]
-    if (described === undefined) return void this.violations.push(`${operation} is not described`)
-    this.#check(`request of ${operation}`, described.body ?? z.undefined(), body)
-    this.#check(`query of ${operation}`, described.query ?? z.strictObject({}), Object.fromEntries(query))
+    if (described === undefined) return this.#violate(`${operation} is not described`)
+    return (
+      this.#check(`request of ${operation}`, described.body ?? z.undefined(), body) ??
+      this.#check(`query of ${operation}`, described.query ?? z.strictObject({}), Object.fromEntries(query))
+    )
   }
 
-  #checkAnswer(operation: string, { status, body }: SimAnswer): void {
+  #checkAnswer(operation: string, { status, body }: SimAnswer): boolean {
     // Answers of a broken server have no shape.
-    if (status >= 500 || status === 429) return
+    if (status >= 500 || status === 429) return true
     const shape = this.#options.description[operation]?.answers[status]
-    if (shape === undefined) return void this.violations.push(`${operation} answered ${status}, which is not described`)
-    this.#check(`answer ${status} of ${operation}`, shape, body)
+    const mistake =
+      shape === undefined
+        ? this.#violate(`${operation} answered ${status}, which is not described`)
+        : this.#check(`answer ${status} of ${operation}`, shape, body)
+    return mistake === undefined
   }
 
-  #check(what: string, shape: z.ZodType, value: unknown): void {
+  #check(what: string, shape: z.ZodType, value: unknown): string | undefined {
     const parsed = shape.safeParse(value)
-    if (!parsed.success) this.violations.push(`${what}: ${z.prettifyError(parsed.error)}`)
+    return parsed.success ? undefined : this.#violate(`${what}: ${z.prettifyError(parsed.error)}`)
   }
+
+  #violate(mistake: string): string {
+    this.violations.push(mistake)
+    return mistake
+  }
+}
+
+/** The answer to a request that is not as described. */
+function invalidOf(mistake: string | undefined): SimAnswer | undefined {
+  return mistake === undefined ? undefined : { status: 422, body: { error: mistake } }
 }
 
 function findRoute(

@@ -49,7 +49,11 @@ export function showInstance(instance: Instance, disks: readonly Volume[]): Clou
   if (status === 'running') return { ...base, state: 'running', data: dataOf(instance, disks) }
   // Billed until the delete.
   if (status === 'deleting') return { ...base, costPerHour: zeroUsd, state: 'stopping' }
-  if (status === 'no_capacity') return { ...base, state: 'failed', failure: 'boot_failed', message }
+  // It never ran. Its disk may exist, and is billed then.
+  if (status === 'no_capacity') {
+    const left = sumUsd(disks.map((disk) => disk.base_hourly_cost))
+    return { ...base, costPerHour: left, state: 'failed', failure: 'no_capacity', message }
+  }
   // With an address it ran before and may come back.
   if (status === 'error' && ip === '') return { ...base, state: 'failed', failure: 'boot_failed', message }
   return { ...base, state: 'unreachable', message }

@@ -83,6 +83,7 @@ export class LambdaSim {
       description: lambdaDescription,
       authorize: (request) => this.#authorize(request),
       notFound: failure(404, 'global/not-found'),
+      rate: { everyMs: 1_000, operations: { launchInstance: 12_000 } },
     })
   }
 

@@ -3,7 +3,7 @@ import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
 import { usd, usdToNumber } from '../../../base/money.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { verdaDescription } from './description.ts'
-import { DISK_PER_GB_MONTH, showHardware, VerdaWorld } from './world.ts'
+import { DISK_PER_GB_MONTH, showHardware, VerdaWorld, type VerdaInstance } from './world.ts'
 
 export interface VerdaSimOptions {
   readonly clock: Clock
@@ -28,6 +28,8 @@ export class VerdaSim {
   readonly world: VerdaWorld
   /** Machines of the next creates never run. */
   bootsFail = 0
+  /** For machines of the next creates, the vendor finds no room after it has accepted the order. */
+  roomless = 0
   /** The vendor ends machines of the next creates so long after they were ready, and keeps their disks in the trash. */
   discontinueAfterMs = 0
   /** So many deletions are refused. */
@@ -59,6 +61,7 @@ export class VerdaSim {
       description: verdaDescription,
       authorize: (request) => this.#authorize(request),
       notFound: failure(404, 'not_found', 'Not found'),
+      rate: { everyMs: 200 },
     })
   }
 
@@ -93,6 +96,11 @@ export class VerdaSim {
       const disk = this.world.disks.get(diskId)?.bill.nanoUsd(now) ?? 0n
       return { id, name: tag, nanoUsd: bill.nanoUsd(now) + disk }
     })
+  }
+
+  /** Turns all machines off, as in the vendor's console. */
+  turnOff(): void {
+    for (const one of this.world.living()) one.isOff = true
   }
 
   setCapacity(type: string, location: string, count: number): void {
@@ -229,8 +237,11 @@ export class VerdaSim {
       return failure(400, 'invalid_request', 'Not enough resources for the instance type')
     const now = world.now()
     const readyAt = addMs(now, this.#options.bootMs)
-    const bootFails = this.bootsFail > 0
-    if (bootFails) this.bootsFail -= 1
+    // An image without GPU driver boots, and never passes the checks of the vendor.
+    const bootFails = this.bootsFail > 0 || !body.image.includes('cuda')
+    if (this.bootsFail > 0) this.bootsFail -= 1
+    const lacksRoom = this.roomless > 0
+    if (lacksRoom) this.roomless -= 1
     const { id } = world.add(
       {
         tag: body.description,
@@ -241,8 +252,12 @@ export class VerdaSim {
         script: body.startup_script_id ?? null,
         createdAt: now,
         readyAt,
-        usdPerHour: type.usdPerHour,
+        usdPerHour: body.pricing === 'DYNAMIC_PRICE' ? `${type.usdPerHour}9` : type.usdPerHour,
         bootFails,
+        lacksRoom,
+        contract: body.contract ?? 'LONG_TERM',
+        pricing: body.pricing ?? 'DYNAMIC_PRICE',
+        isOff: false,
         discontinuedAt: this.discontinueAfterMs === 0 ? undefined : addMs(readyAt, this.discontinueAfterMs),
         goneAt: undefined,
       },
@@ -257,9 +272,9 @@ export class VerdaSim {
     if (one === undefined || action !== 'delete') return failure(400, 'invalid_request', 'Invalid instance id')
     const state = world.stateOf(one)
     if (state === 'deleting' || state === 'discontinued')
-      return failure(400, 'invalid_request', "Can't discontinue a discontinued instance")
+      return failure(403, 'forbidden_action', "Can't discontinue a discontinued instance")
     if (state === 'ordered' || state === 'provisioning')
-      return failure(400, 'invalid_request', "Can't discontinue a provisioning instance")
+      return failure(403, 'forbidden_action', "Can't discontinue a provisioning instance")
     if (this.deleteRefusals > 0) {
       this.deleteRefusals -= 1
       const error = 'The action failed'
@@ -271,7 +286,7 @@ export class VerdaSim {
     if (volumes === undefined) world.trash(one.diskId, now)
     else if (volumes.includes(one.diskId) && isPermanent) world.purge(one.diskId, now)
     else if (volumes.includes(one.diskId)) world.trash(one.diskId, now)
-    return { status: 202 }
+    return { status: 202, body: [{ action, instanceId: id, status: 'success', statusCode: 202 }] }
   }
 
   #types() {
@@ -310,6 +325,8 @@ interface CreateBody {
   readonly ssh_key_ids: readonly string[]
   readonly startup_script_id?: string
   readonly os_volume: { readonly size: number }
+  readonly contract?: VerdaInstance['contract']
+  readonly pricing?: VerdaInstance['pricing']
 }
 
 interface ActionBody {

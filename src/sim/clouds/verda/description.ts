@@ -26,7 +26,17 @@ const instanceType = z.strictObject({
 const instance = z.strictObject({
   id: z.uuid(),
   ip: z.ipv4().nullable(),
-  status: z.enum(['ordered', 'provisioning', 'running', 'offline', 'error', 'deleting', 'discontinued', 'no_capacity']),
+  status: z.enum([
+    'ordered',
+    'provisioning',
+    'running',
+    'offline',
+    'error',
+    'deleting',
+    'discontinued',
+    'no_capacity',
+    'installing',
+  ]),
   created_at: z.iso.datetime(),
   ...hardware,
   hostname: z.string(),
@@ -67,6 +77,16 @@ const missing = { 404: failure('not_found') }
 const named = { name: z.string().min(1).max(100) }
 /** Text, not JSON. */
 const bareId = z.uuid()
+
+const actionResults = z.array(
+  z.strictObject({
+    action: z.string(),
+    instanceId: z.string(),
+    status: z.enum(['success', 'error']),
+    error: z.string().optional(),
+    statusCode: z.int().optional(),
+  }),
+)
 
 export const verdaDescription: SimDescription = {
   createToken: {
@@ -162,16 +182,8 @@ export const verdaDescription: SimDescription = {
     answers: {
       ...common,
       ...missing,
-      202: z.undefined(),
-      207: z.array(
-        z.strictObject({
-          action: z.string(),
-          instanceId: z.string(),
-          status: z.enum(['success', 'error']),
-          error: z.string().optional(),
-          statusCode: z.int().optional(),
-        }),
-      ),
+      202: actionResults,
+      207: actionResults,
       400: invalid,
     },
   },

@@ -28,11 +28,29 @@ export interface VerdaInstance {
   readonly readyAt: Instant
   usdPerHour: string
   readonly bootFails: boolean
+  /** The vendor took the order and finds no room for it. It costs nothing then. */
+  readonly lacksRoom: boolean
+  readonly contract: 'PAY_AS_YOU_GO' | 'LONG_TERM' | 'SPOT'
+  readonly pricing: 'FIXED_PRICE' | 'DYNAMIC_PRICE'
+  /** Turned off in the vendor's console, and billed as before. */
+  isOff: boolean
   /** The vendor ends it by itself then. */
   readonly discontinuedAt: Instant | undefined
   goneAt: Instant | undefined
   readonly bill: SimBill
 }
+
+/** `installing`: a word that the vendor's clients do not know yet. */
+export type VerdaState =
+  | 'ordered'
+  | 'provisioning'
+  | 'running'
+  | 'offline'
+  | 'error'
+  | 'no_capacity'
+  | 'installing'
+  | 'deleting'
+  | 'discontinued'
 
 export interface VerdaDisk {
   readonly id: string
@@ -55,6 +73,8 @@ export class VerdaWorld {
   readonly types = new Map<string, VerdaType>()
   readonly instances = new Map<string, VerdaInstance>()
   readonly disks = new Map<string, VerdaDisk>()
+  /** All running instances are in this state, which drivers do not know. */
+  strangeState: VerdaState | undefined
   readonly #clock: Clock
   #ids = 0
 
@@ -87,7 +107,9 @@ export class VerdaWorld {
       bill: new SimBill(),
     }
     const made = { ...instance, id, diskId: disk.id, bill: new SimBill() }
-    made.bill.start(createdAt, usd(instance.usdPerHour))
+    // A long contract is paid for a month in advance, and a dynamic price is what others bid.
+    if (instance.contract === 'LONG_TERM') made.bill.prepay(createdAt, usd(instance.usdPerHour) * HOURS_PER_MONTH)
+    else if (!instance.lacksRoom) made.bill.start(createdAt, usd(instance.usdPerHour))
     disk.bill.start(createdAt, hourlyCostOf(disk))
     this.disks.set(disk.id, disk)
     this.instances.set(id, made)
@@ -95,7 +117,7 @@ export class VerdaWorld {
   }
 
   /** Also ends what ended by itself. */
-  stateOf(one: VerdaInstance): 'ordered' | 'provisioning' | 'running' | 'error' | 'deleting' | 'discontinued' {
+  stateOf(one: VerdaInstance): VerdaState {
     const now = this.now()
     if (one.goneAt === undefined && one.discontinuedAt !== undefined && one.discontinuedAt <= now) {
       this.end(one, one.discontinuedAt, 0)
@@ -104,7 +126,9 @@ export class VerdaWorld {
     if (one.goneAt !== undefined) return one.goneAt <= now ? 'discontinued' : 'deleting'
     if (addMs(one.createdAt, ORDERED_MS) > now) return 'ordered'
     if (one.readyAt > now) return 'provisioning'
-    return one.bootFails ? 'error' : 'running'
+    if (one.lacksRoom) return 'no_capacity'
+    if (one.bootFails) return 'error'
+    return this.strangeState ?? (one.isOff ? 'offline' : 'running')
   }
 
   end(one: VerdaInstance, at: Instant, takesMs: number): void {
@@ -148,7 +172,7 @@ export class VerdaWorld {
   showInstance(one: VerdaInstance) {
     const status = this.stateOf(one)
     const number = Number.parseInt(one.id.slice(-12), 16)
-    const isUp = status === 'running'
+    const isUp = status === 'running' || status === 'offline' || status === 'installing'
     return {
       id: one.id,
       ip: isUp ? `203.0.${Math.floor(number / 250) % 250}.${1 + (number % 250)}` : null,
@@ -166,8 +190,8 @@ export class VerdaWorld {
       startup_script_id: one.script,
       ssh_key_ids: one.keys,
       os_volume_id: status === 'ordered' ? null : one.diskId,
-      contract: 'PAY_AS_YOU_GO',
-      pricing: 'FIXED_PRICE',
+      contract: one.contract,
+      pricing: one.pricing,
       volume_ids: [one.diskId],
     }
   }

@@ -71,6 +71,7 @@ export class VoltageParkSim {
       description: voltageParkDescription,
       authorize: (request) => this.#authorize(request),
       notFound: failure(404, 'Not Found'),
+      rate: { everyMs: 500 },
     })
   }
 
