@@ -4,9 +4,12 @@
  * request and answer as described.
  */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { HOUR_MS } from '../../src/base/instant.ts'
+import { usd } from '../../src/base/money.ts'
 import { unitId } from '../../src/domain/unit.ts'
 import { tagOf, type EngineSpec } from '../../src/domain/rental.ts'
 import type { ManualClock } from '../../src/sim/clock.ts'
+import type { BootedMachine } from '../../src/sim/clouds/booted.ts'
 import type { SimFault, SimServer } from '../../src/sim/clouds/server.ts'
 import type { ConformanceHarness, ConformanceOptions, FaultName } from '../../src/engines/conformance-bench.ts'
 import { sampleSpec } from '../../src/engines/conformance-bench.ts'
@@ -47,6 +50,12 @@ export interface CloudBench {
   withdraw(): void
   /** What exists at the vendor. */
   leftovers(): string[]
+  /** The vendor's bill by machine, as of now. */
+  bills?(): ReadonlyArray<{ readonly name: string; readonly nanoUsd: bigint }>
+  /** The machine of a tag, once it has booted. */
+  booted?(tag: string): BootedMachine | undefined
+  /** Running machines get a state that the driver does not know. */
+  showStrangeState?(): void
   /** With the part `volumes`: the name of the operation that creates one, and a refusal of the next deletion. */
   readonly volumes?: { readonly create: string; readonly refuseDestroy: () => void }
 }
@@ -59,6 +68,7 @@ export interface CloudConformanceOptions extends ConformanceOptions {
 }
 
 const ACCOUNT = 'main'
+const SECOND_KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f second'
 
 export function cloudConformance({ vendor, makeBench, title = vendor.id, ...options }: CloudConformanceOptions): void {
   const parts = options.parts ?? ['machines']
@@ -79,6 +89,7 @@ export interface OpenBench {
   readonly world: MemoryCloudWorld
   readonly driver: CloudDriver
   readonly warnings: string[]
+  readonly baseUrl: string
   readonly spec: (overrides?: Partial<EngineSpec>) => EngineSpec
   close(): Promise<void>
 }
@@ -112,6 +123,7 @@ export async function openBench(
     world,
     driver,
     warnings,
+    baseUrl,
     spec,
     close: async () => {
       clock.close()
@@ -194,6 +206,15 @@ function cloudTests(vendor: CloudVendor, makeBench: CloudConformanceOptions['mak
       throw new Error('machines are left')
     }
 
+    const untilRunning = async () => {
+      for (let n = 0; n < 900; n += 1) {
+        const running = (await opened.driver.list(tag, signal)).find(({ state }) => state === 'running')
+        if (running !== undefined) return running
+        opened.clock.advance(1_000)
+      }
+      throw new Error('the machine does not run')
+    }
+
     it('leaves nothing at the vendor after the machine is gone and its companions are removed', async () => {
       expect((await opened.driver.create(tag, opened.spec(), signal)).kind).toBe('created')
       opened.clock.advance(vendor.listLagMs)
@@ -224,16 +245,53 @@ function cloudTests(vendor: CloudVendor, makeBench: CloudConformanceOptions['mak
     })
 
     it('reports the cost of a machine under its account, by the rules of the vendor', async () => {
-      const { driver, clock, spec, bench } = opened
+      const { driver, spec, bench } = opened
       await driver.create(tag, spec(), signal)
-      let running = (await driver.list(tag, signal)).find(({ state }) => state === 'running')
-      for (let n = 0; n < 900 && running === undefined; n += 1) {
-        clock.advance(1_000)
-        running = (await driver.list(tag, signal)).find(({ state }) => state === 'running')
-      }
-      expect(running?.cost).toMatchObject({ account: ACCOUNT, ...vendor.billing })
-      expect(running?.cost?.perHour).toBeGreaterThan(0n)
+      const running = await untilRunning()
+      expect(running.cost).toMatchObject({ account: ACCOUNT, ...vendor.billing })
+      expect(running.cost?.perHour).toBeGreaterThan(0n)
       expect(bench.server.violations).toEqual([])
+    })
+
+    it('never pays more than the vendor bills for a machine, nor orders anything dearer than the offer (issue 31, 9)', async () => {
+      const { driver, clock, spec, bench } = opened
+      const order = spec()
+      const orderedAt = clock.now()
+      await driver.create(tag, order, signal)
+      const running = await untilRunning()
+      const perHour = running.cost?.perHour ?? 0n
+      expect(perHour).toBeLessThanOrEqual(usd(order.maxCostUsdPerGpuHour ?? '0') * BigInt(order.gpuCount))
+      clock.advance(HOUR_MS)
+      expect((await untilRunning()).cost?.perHour).toBe(perHour)
+      const { incrementMs, minimumMs } = vendor.billing
+      const ms = Math.max(minimumMs, Math.ceil((clock.now() - orderedAt) / incrementMs) * incrementMs)
+      const billed = bench.bills?.().find(({ name }) => name === tag)?.nanoUsd
+      // Prices of parts are rounded up.
+      const most = (perHour * BigInt(ms)) / BigInt(HOUR_MS) + 10n
+      expect(billed ?? most).toBeLessThanOrEqual(most)
+      expect(billed ?? perHour).toBeGreaterThanOrEqual((perHour * 9n) / 10n)
+    })
+
+    it('makes a machine that runs its script and admits all keys of the order as the user it names (issue 31, 9)', async () => {
+      const { driver, spec, bench } = opened
+      const sshKeys = [...spec().sshKeys, SECOND_KEY]
+      await driver.create(tag, spec({ sshKeys }), signal)
+      const { data } = await untilRunning()
+      const machine = bench.booted?.(tag)
+      if (bench.booted === undefined) return
+      expect(machine?.ran).toBeDefined()
+      expect(data?.sshNetworking?.map(({ user }) => user)).toEqual([machine?.user])
+      const texts = sshKeys.map((key) => key.split(' ').slice(0, 2).join(' '))
+      expect(texts.filter((key) => machine?.keys.includes(key) !== true)).toEqual([])
+    })
+
+    it('shows a machine in a state that it does not know as unreachable (issue 31, 9)', async () => {
+      const { driver, spec, bench } = opened
+      await driver.create(tag, spec(), signal)
+      await untilRunning()
+      if (bench.showStrangeState === undefined) return
+      bench.showStrangeState()
+      expect(await driver.list(tag, signal)).toMatchObject([{ tag, state: 'unreachable' }])
     })
 
     it('passes its check, and says what is not sold and why', async () => {

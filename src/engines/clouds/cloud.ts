@@ -164,6 +164,11 @@ export interface CloudMachine extends Pick<EngineMachine, 'tag' | 'state' | 'fai
   readonly data?: ProviderData
 }
 
+/** A machine of which only the id and the tag can be read: it exists, and nothing else is known. */
+export function unreadable(title: string, { id, tag }: { readonly id: string; readonly tag: string }): CloudMachine {
+  return { id, tag, state: 'unreachable', message: `The answer of ${title} about the machine cannot be read.` }
+}
+
 export interface CloudCompanion {
   readonly id: string
   readonly tag: string

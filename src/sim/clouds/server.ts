@@ -42,11 +42,12 @@ export type SimDescription = Readonly<
 
 /**
  * `lost`: the connection breaks before anything is done. `late`: it is done, and the connection breaks before the answer.
- * `hang`: it is done, and no answer comes. `answer`: the vendor answers this instead.
+ * `hang`: it is done, and no answer comes. `answer`: the vendor answers this instead; a strange
+ * answer is not as described.
  */
 export type SimFault =
   | { readonly kind: 'lost' | 'late' | 'hang' }
-  | { readonly kind: 'answer'; readonly answer: SimAnswer }
+  | { readonly kind: 'answer'; readonly answer: SimAnswer; readonly isStrange?: true }
 
 export interface SimServerOptions {
   readonly clock: Clock
@@ -142,7 +143,8 @@ export class SimServer {
       fault?.kind === 'answer'
         ? fault.answer
         : (this.#options.authorize(request) ?? invalidOf(mistake) ?? found.route.handle(request))
-    const isDescribed = mistake !== undefined || this.#checkAnswer(operation, answer)
+    const isStrange = fault?.kind === 'answer' && fault.isStrange === true
+    const isDescribed = mistake !== undefined || isStrange || this.#checkAnswer(operation, answer)
     if (fault?.kind === 'late') return void incoming.socket.destroy()
     if (fault?.kind !== 'hang') send(response, isDescribed ? answer : { status: 500, body: 'the simulator is wrong' })
   }

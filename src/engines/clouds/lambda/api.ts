@@ -16,12 +16,8 @@ const instanceType = z.object({
 })
 export type InstanceType = z.output<typeof instanceType>
 
-export const instanceTypes = z.object({
-  data: z.record(
-    z.string(),
-    z.object({ instance_type: instanceType, regions_with_capacity_available: z.array(region) }),
-  ),
-})
+export const instanceTypes = z.object({ data: z.record(z.string(), z.unknown()) })
+export const offeredType = z.object({ instance_type: instanceType, regions_with_capacity_available: z.array(region) })
 
 const instance = z.object({
   id: z.string().min(1),
@@ -34,7 +30,10 @@ const instance = z.object({
 })
 export type Instance = z.output<typeof instance>
 
-export const instances = z.object({ data: z.array(instance) })
+/** An instance without a field that we need is still one of ours. */
+const bareInstance = z.object({ id: z.string().min(1), name: z.string().nullish() })
+export const instances = z.object({ data: z.array(z.union([instance, bareInstance])) })
+export const oneInstance = z.object({ data: z.object({ status: z.string() }) })
 export const launched = z.object({ data: z.object({ instance_ids: z.array(z.string().min(1)).min(1) }) })
 export const terminated = z.object({ data: z.object({ terminated_instances: z.array(z.object({ id: z.string() })) }) })
 

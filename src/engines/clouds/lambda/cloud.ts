@@ -4,6 +4,7 @@
  * customer come with the user data. A registered key can go once the machine runs. An order with ports has a firewall
  * ruleset too (firewall.ts).
  */
+import type { z } from 'zod'
 import { counted } from '../../../base/counted.ts'
 import { zeroUsd } from '../../../base/money.ts'
 import { fromCents } from '../../../base/vendor-price.ts'
@@ -11,6 +12,7 @@ import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
   refused,
+  unreadable,
   type Cloud,
   type CloudCompanion,
   type CloudMachine,
@@ -31,6 +33,8 @@ import {
   instances,
   instanceTypes,
   launched,
+  offeredType,
+  oneInstance,
   sshKeys,
   terminated,
   type Instance,
@@ -39,6 +43,8 @@ import {
 import { FirewallRulesets, RULESET } from './firewall.ts'
 
 const NOT_FOUND = 'global/object-does-not-exist'
+/** Rulesets have no effect there: ports are open or closed as the region has them. */
+const regionsWithoutFirewall = ['us-south-1']
 /** Answers to a launch for which another place may do. */
 const noCapacityCodes = ['instance-operations/launch/insufficient-capacity', 'global/quota-exceeded', NOT_FOUND]
 
@@ -85,7 +91,7 @@ class LambdaCloud implements Cloud {
   }
 
   async check(signal: AbortSignal): Promise<ProviderCheck[]> {
-    const types = Object.keys((await this.#http.read(instanceTypes, { path: '/api/v1/instance-types', signal })).data)
+    const types = await this.#types(signal)
     const running = await this.#instances(signal)
     const keys = (await this.#http.read(sshKeys, { path: '/api/v1/ssh-keys', signal })).data
     return [
@@ -100,8 +106,8 @@ class LambdaCloud implements Cloud {
   }
 
   async offers(signal: AbortSignal): Promise<CloudOffer[]> {
-    const { data } = await this.#http.read(instanceTypes, { path: '/api/v1/instance-types', signal })
-    return Object.values(data).flatMap(({ instance_type: type, regions_with_capacity_available: regions }) =>
+    const types = await this.#types(signal)
+    return types.flatMap(({ instance_type: type, regions_with_capacity_available: regions }) =>
       regions.map(({ name }) => offerOf(type, name)),
     )
   }
@@ -111,7 +117,7 @@ class LambdaCloud implements Cloud {
     const { type, region } = order.offer
     await this.#registerKey(tag, plainKeys(order.spec)[0] ?? '', signal)
     const ruleset = await this.#openPorts(order, signal)
-    if (ruleset === undefined) return refused('no_capacity', `Lambda does not open ports in ${region}.`)
+    if ('kind' in ruleset) return ruleset
     const { data } = await this.#http.write(launched, {
       method: 'POST',
       path: '/api/v1/instance-operations/launch',
@@ -138,13 +144,27 @@ class LambdaCloud implements Cloud {
         signal,
       })
     } catch (error) {
-      if (!(error instanceof CloudError) || codeOf(error.answer) !== NOT_FOUND) throw error
+      if (!(error instanceof CloudError) || error.status === undefined) throw error
+      // Another error is the answer for an instance that is being terminated already.
+      if (codeOf(error.answer) !== NOT_FOUND && !(await this.#isEnding(id, signal))) throw error
     }
+  }
+
+  async #isEnding(id: string, signal: AbortSignal): Promise<boolean> {
+    const path = `/api/v1/instances/${encodeURIComponent(id)}`
+    const state = await this.#http.read(oneInstance, { path, signal }).catch((error: unknown) => {
+      if (error instanceof CloudError && error.status === 404) return undefined
+      throw error
+    })
+    return state === undefined || state.data.status === 'terminating' || state.data.status === 'terminated'
   }
 
   async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
     const ours = (await this.#instances(signal)).filter(({ name }) => name?.startsWith(tagPrefix) === true)
-    return ours.filter(({ status }) => status !== 'terminated').map(showInstance)
+    return ours.flatMap((one) => {
+      if (!('status' in one)) return [unreadable(lambda.title, { id: one.id, tag: one.name ?? '' })]
+      return one.status === 'terminated' ? [] : [showInstance(one)]
+    })
   }
 
   async companions(tagPrefix: string, signal: AbortSignal) {
@@ -159,7 +179,13 @@ class LambdaCloud implements Cloud {
     })
   }
 
-  async #instances(signal: AbortSignal): Promise<Instance[]> {
+  async #types(signal: AbortSignal): Promise<Array<z.output<typeof offeredType>>> {
+    const path = '/api/v1/instance-types'
+    const { data } = await this.#http.read(instanceTypes, { path, signal })
+    return this.#http.readable(offeredType, Object.values(data), path)
+  }
+
+  async #instances(signal: AbortSignal): Promise<z.output<typeof instances>['data']> {
     return (await this.#http.read(instances, { path: '/api/v1/instances', signal })).data
   }
 
@@ -169,14 +195,16 @@ class LambdaCloud implements Cloud {
     return ours.map(({ id, name }) => ({ id, tag: name, what: 'ssh-key' }))
   }
 
-  /** Fields of the launch. undefined: the vendor refuses, as in regions without a firewall. */
+  /** Fields of the launch, or why there is none, as in regions without a firewall. */
   async #openPorts({ tag, offer: { region }, spec }: CloudOrder, signal: AbortSignal) {
     if (spec.ports.length === 0) return {}
+    const message = `Lambda does not open ports in ${region}.`
+    if (regionsWithoutFirewall.includes(region)) return refused('no_capacity', message)
     try {
       return { firewall_rulesets: [{ id: await this.#firewall.open(tag, region, spec.ports, signal) }] }
     } catch (error) {
       if (!isRefused(error)) throw error
-      return undefined
+      return refused('no_capacity', message, error.message)
     }
   }
 
@@ -205,10 +233,12 @@ function offerOf(type: InstanceType, region: string): CloudOffer {
   }
 }
 
+const freeStates: readonly string[] = ['booting', 'terminating', 'terminated', 'preempted']
+
 function showInstance(instance: Instance): CloudMachine {
   const { id, name, status, instance_type: type } = instance
-  // Billed from active until the termination is asked for.
-  const isBilled = status === 'active' || status === 'unhealthy'
+  // Billed from active until the termination is asked for, and in states that are not known.
+  const isBilled = !freeStates.includes(status)
   const base = { id, tag: name ?? '', costPerHour: isBilled ? fromCents(type.price_cents_per_hour) : zeroUsd }
   const hasAddress = instance.ip !== undefined && instance.ip !== null
   switch (status) {
@@ -248,7 +278,7 @@ function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const code = codeOf(error.answer) ?? ''
   const isAccount = error.status === 401 || error.status === 403
-  if (isAccount || noCapacityCodes.includes(code))
-    return refused('no_capacity', `Lambda refused the order: ${code || String(error.status)}.`)
-  return refused('refused_by_engine', `Lambda refused the order: ${code || String(error.status)}.`)
+  // `provider/…`: the cloud below has a quota or no room.
+  const isElsewhere = isAccount || noCapacityCodes.includes(code) || code.startsWith('provider/')
+  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', 'Lambda refused the order.')
 }

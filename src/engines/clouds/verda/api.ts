@@ -6,7 +6,7 @@ import { fromDecimal, fromNumber } from '../../../base/vendor-price.ts'
 const price = z.union([z.string().transform(fromDecimal), z.number().transform(fromNumber)])
 const size = z.object({ size_in_gigabytes: z.number() })
 
-const instanceType = z.object({
+export const instanceType = z.object({
   instance_type: z.string().min(1),
   price_per_hour: price,
   currency: z.string().nullish(),
@@ -15,11 +15,14 @@ const instanceType = z.object({
   memory: size,
 })
 export type InstanceType = z.output<typeof instanceType>
-export const instanceTypes = z.array(instanceType)
+/** Read one by one. */
+export const entries = z.array(z.unknown())
 
 export const availabilities = z.array(z.object({ location_code: z.string(), availabilities: z.array(z.string()) }))
 
-export const volumeTypes = z.array(z.object({ type: z.string(), price: z.object({ price_per_month_per_gb: price }) }))
+export const volumeTypes = z.array(
+  z.object({ type: z.string(), price: z.object({ price_per_month_per_gb: price, currency: z.string().nullish() }) }),
+)
 
 export const images = z.array(z.object({ image_type: z.string() }))
 
@@ -35,7 +38,9 @@ export const instance = z.object({
   os_volume_id: z.string().nullish(),
 })
 export type Instance = z.output<typeof instance>
-export const instances = z.array(instance)
+/** An instance without a field that we need is still one of ours. */
+const bareInstance = z.object({ id: z.string().min(1), description: z.string().nullish() })
+export const instances = z.array(z.union([instance, bareInstance]))
 
 const volume = z.object({
   id: z.string().min(1),
@@ -65,9 +70,8 @@ export const token = z.object({ access_token: z.string().min(1), expires_in: z.n
 /** The body does not matter. */
 export const anything = z.unknown()
 
-const failure = z.object({ code: z.string().nullish(), message: z.string().nullish() })
+const failure = z.object({ message: z.string().nullish() })
 
-export function failureOf(answer: unknown): { code: string; message: string } {
-  const parsed = failure.safeParse(answer)
-  return { code: parsed.data?.code ?? '', message: parsed.data?.message ?? '' }
+export function failureOf(answer: unknown): { message: string } {
+  return { message: failure.safeParse(answer).data?.message ?? '' }
 }

@@ -35,6 +35,9 @@ const makeBench = (clock: ManualClock): CloudBench => {
     raiseCost: () => sim.setPrice(type, '2.30'),
     withdraw: () => void sim.world.types.delete(type),
     leftovers: () => sim.leftovers(),
+    bills: () => sim.bills(),
+    booted: (tag) => sim.booted(tag),
+    showStrangeState: () => void (sim.world.strangeState = 'installing'),
   }
   sims.set(bench, sim)
   return bench
@@ -103,6 +106,61 @@ describe('verda only', () => {
     await opened.driver.destroy(disk?.externalId ?? '', signal)
     expect(await opened.driver.list(tag, signal)).toEqual([])
     expect(sim.leftovers()).not.toContain(`trashed disk ${tag}`)
+  })
+
+  it('shows what the vendor has no room for after all as such, at no cost but its disk (issue 31, 8: V-1)', async () => {
+    sim.roomless = 1
+    const id = await create()
+    opened.clock.advance(30_000)
+    expect(await opened.driver.list(tag, signal)).toMatchObject([
+      { externalId: id, state: 'failed', failure: 'no_capacity', cost: { perHour: 54_794_520n } },
+    ])
+    await opened.driver.destroy(id, signal)
+    opened.clock.advance(10_000)
+    expect(await opened.driver.list(tag, signal)).toEqual([])
+  })
+
+  it('shows a machine that was turned off as unreachable, and pays for it', async () => {
+    await create()
+    opened.clock.advance(30_000)
+    sim.turnOff()
+    expect(await opened.driver.list(tag, signal)).toMatchObject([
+      { state: 'unreachable', cost: { perHour: 2_344_794_520n } },
+    ])
+  })
+
+  it('comes back after an outage that outlasts its token (issue 31, 8: V-2)', async () => {
+    await opened.driver.list(tag, signal)
+    sim.server.down = true
+    for (let n = 0; n < 8; n += 1) await opened.driver.list(tag, signal).catch(() => undefined)
+    opened.clock.advance(3_600_000)
+    await expect(opened.driver.list(tag, signal)).rejects.toBeInstanceOf(Error)
+    sim.server.down = false
+    opened.clock.advance(600_000)
+    expect(await opened.driver.list(tag, signal)).toEqual([])
+  })
+
+  it('sells nothing whose disk has no price in USD (issue 31, 8: V-3)', async () => {
+    const price = { price_per_month_per_gb: 0.2, currency: 'eur' }
+    const body = [{ type: 'NVMe', price, is_shared_fs: false }]
+    sim.server.arm('listVolumeTypes', { kind: 'answer', answer: { status: 200, body } })
+    await expect(opened.driver.inventory(signal)).rejects.toThrow('USD')
+  })
+
+  it('takes a disk that the vendor does not know for gone (issue 31, 8: V-4)', async () => {
+    const answer = { status: 400, body: { code: 'invalid_request', message: 'Invalid volume id' } }
+    sim.server.arm('actOnVolume', { kind: 'answer', answer })
+    await expect(opened.driver.destroy('main/disk:x', signal)).resolves.toBeUndefined()
+  })
+
+  it('sells what it can read, and never takes a machine that it cannot read for gone (issue 31, 8: S-8)', async () => {
+    const id = await create()
+    const strange = (body: unknown) => ({ kind: 'answer', answer: { status: 200, body }, isStrange: true }) as const
+    sim.server.arm('listInstances', strange([{ id: id.slice('main/'.length), description: tag, status: 7 }]))
+    expect(await opened.driver.list(tag, signal)).toMatchObject([{ externalId: id, state: 'unreachable' }])
+    sim.server.arm('listInstanceTypes', strange([{ instance_type: '1H100.80S.30V' }]))
+    expect(await opened.driver.inventory(signal)).toEqual([])
+    expect(opened.warnings).toHaveLength(1)
   })
 
   it('counts the disk in the price of a machine', async () => {

@@ -6,10 +6,12 @@
  * `destroy` throws until then and the reconcilers come again. Deleted disks go to the trash, where they cost money for
  * four days unless they are deleted permanently.
  */
+import type { z } from 'zod'
 import { SECOND_MS } from '../../../base/instant.ts'
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
   refused,
+  unreadable,
   type Cloud,
   type CloudCompanion,
   type CloudMachine,
@@ -70,7 +72,6 @@ class VerdaCloud implements Cloud {
     const { amount, currency } = await this.#http.read(api.balance, { path: '/v1/balance', signal })
     const running = await this.#instances(signal)
     const companions = await this.companions('', signal)
-    const isUsd = currency.toLowerCase() === 'usd'
     return [
       { check: 'reachable', result: 'passed', detail: `balance of ${amount} ${currency.toUpperCase()}` },
       {
@@ -80,8 +81,8 @@ class VerdaCloud implements Cloud {
       },
       {
         check: 'prices',
-        result: isUsd ? 'passed' : 'failed',
-        detail: isUsd ? 'billed in USD' : `billed in ${currency.toUpperCase()}, and Berth buys in USD only`,
+        result: isUsd(currency) ? 'passed' : 'failed',
+        detail: isUsd(currency) ? 'billed in USD' : `billed in ${currency.toUpperCase()}, and Berth buys in USD only`,
       },
       { check: 'limits', result: 'not_tried', detail: 'the vendor does not report quotas' },
     ]
@@ -89,12 +90,17 @@ class VerdaCloud implements Cloud {
 
   async offers(signal: AbortSignal): Promise<CloudOffer[]> {
     const query = { currency: 'usd' }
-    const types = await this.#http.read(api.instanceTypes, { path: '/v1/instance-types', query, signal })
+    const path = '/v1/instance-types'
+    const types = this.#http.readable(
+      api.instanceType,
+      await this.#http.read(api.entries, { path, query, signal }),
+      path,
+    )
     const places = await this.#http.read(api.availabilities, { path: '/v1/instance-availability', signal })
     const disks = await this.#http.read(api.volumeTypes, { path: '/v1/volume-types', signal })
-    const disk = disks.find(({ type }) => type === DISK_TYPE)
-    if (disk === undefined) throw new Error(`Verda lists no price of ${DISK_TYPE} disks.`)
-    const sold = types.filter(({ gpu, currency }) => gpu.number_of_gpus > 0 && (currency ?? 'usd') === 'usd')
+    const disk = disks.find(({ type, price }) => type === DISK_TYPE && isUsd(price.currency))
+    if (disk === undefined) throw new Error(`Verda lists no price of ${DISK_TYPE} disks in USD.`)
+    const sold = types.filter(({ gpu, currency }) => gpu.number_of_gpus > 0 && isUsd(currency))
     return places.flatMap(({ location_code: region, availabilities }) =>
       sold
         .filter(({ instance_type: type }) => availabilities.includes(type))
@@ -162,14 +168,12 @@ class VerdaCloud implements Cloud {
     const found = await this.#instances(signal)
     const disks = await this.#http.read(api.volumes, { path: '/v1/volumes', signal })
     const trash = await this.#http.read(api.volumes, { path: '/v1/volumes/trash', signal })
-    const machines = found
-      .filter(({ status }) => !goneStates.includes(status))
-      .map((one) =>
-        showInstance(
-          one,
-          disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id),
-        ),
-      )
+    const machines = found.flatMap((one) => {
+      if (!('status' in one)) return [unreadable(verda.title, { id: one.id, tag: one.description ?? '' })]
+      if (goneStates.includes(one.status)) return []
+      const own = disks.filter((disk) => disk.instance_id === one.id || disk.id === one.os_volume_id)
+      return [showInstance(one, own)]
+    })
     return [...machines, ...leftDisks(disks, trash, machines)].filter(({ tag }) => tag.startsWith(tagPrefix))
   }
 
@@ -189,7 +193,7 @@ class VerdaCloud implements Cloud {
     })
   }
 
-  async #instances(signal: AbortSignal): Promise<api.Instance[]> {
+  async #instances(signal: AbortSignal): Promise<z.output<typeof api.instances>> {
     return this.#http.read(api.instances, { path: '/v1/instances', signal })
   }
 
@@ -217,21 +221,22 @@ class VerdaCloud implements Cloud {
   }
 }
 
+function isUsd(currency: string | null | undefined): boolean {
+  return (currency ?? 'usd').toLowerCase() === 'usd'
+}
+
 /** What was to be removed is gone. */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof CloudError)) return false
   const { message } = api.failureOf(error.answer)
-  return error.status === 404 || /^invalid instance id|discontinued instance/i.test(message)
+  return error.status === 404 || /^invalid (?:instance|volume) id|discontinued instance/i.test(message)
 }
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const { code, message } = api.failureOf(error.answer)
+  const { message } = api.failureOf(error.answer)
   // No money, no rights, no such type: another place may do.
   const isElsewhere = [401, 402, 403, 404].includes(error.status ?? 0) || /capacity|resources|available/i.test(message)
-  return refused(
-    isElsewhere ? 'no_capacity' : 'refused_by_engine',
-    `Verda refused the order: ${code || String(error.status)}.`,
-  )
+  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', 'Verda refused the order.')
 }

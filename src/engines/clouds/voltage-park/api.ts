@@ -12,6 +12,16 @@ export function pageOf<S extends z.ZodType>(item: S) {
   return z.object({ results: z.array(item), total_result_count: z.int(), has_next: z.boolean() })
 }
 
+/** A machine without a field that we need is still one of ours. */
+const bare = z
+  .object({ id: z.string().min(1), name: z.string() })
+  .transform(({ id, name }) => ({ id, name, unread: true as const }))
+export type Bare = z.output<typeof bare>
+
+export function orBare<S extends z.ZodType>(machine: S) {
+  return z.union([machine, bare])
+}
+
 const nodeSpecs = z.object({
   gpu_model: z.string(),
   gpu_count: z.int(),

@@ -33,6 +33,9 @@ function benchOf(
     raiseCost: () => undefined,
     withdraw: () => undefined,
     leftovers: () => sim.leftovers(),
+    bills: () => sim.bills(),
+    booted: (tag) => sim.booted(tag),
+    showStrangeState: () => void (sim.strangeState = 'Migrating'),
     volumes: { create: 'createStorage', refuseDestroy: () => void (sim.storages.deleteRefusals = 1) },
     ...more,
   }
@@ -178,6 +181,44 @@ describe('voltage-park', () => {
       expect(data?.sshNetworking?.[0]?.port).toBe(data?.portForwards?.[0]?.externalPort)
       expect(data?.resources).toMatchObject({ vcpuCount: 52, gpuCount: 2 })
       expect(sim.server.requests.filter((operation) => operation === 'forwardPort')).toHaveLength(2)
+    })
+
+    test('costs its disk only once the vendor has taken it back', async () => {
+      sim.loseAfterMs = 60_000
+      await opened.driver.create(tag, opened.spec(), signal)
+      expect((await runs())?.cost?.perHour).toBe(3_800_000_000n)
+      opened.clock.advance(120_000)
+      expect(await opened.driver.list(tag, signal)).toMatchObject([
+        { state: 'failed', failure: 'machine_lost', cost: { perHour: 20_000_000n } },
+      ])
+    })
+
+    test('never takes a machine that it cannot read for gone, and leaves out such a location (issue 31, 8: S-8)', async () => {
+      const made = await opened.driver.create(tag, opened.spec(), signal)
+      if (made.kind !== 'created') throw new Error(made.message)
+      const id = made.externalId.replace('main/vm/', '')
+      const page = (results: unknown[]) => ({ results, total_result_count: 1, has_previous: false, has_next: false })
+      const strange = (results: unknown[]) =>
+        ({ kind: 'answer', answer: { status: 200, body: page(results) }, isStrange: true }) as const
+      sim.server.arm('listVms', strange([{ id, name: tag }]))
+      expect(await opened.driver.list(tag, signal)).toMatchObject([
+        { externalId: made.externalId, state: 'unreachable' },
+      ])
+      sim.server.arm('listMetalLocations', strange([{ id }]))
+      expect((await opened.driver.inventory(signal)).map(({ offering }) => offering)).not.toContain('bare-metal')
+      expect(opened.warnings).toHaveLength(1)
+    })
+
+    test('reads all pages of locations (issue 31, 8: VP-2)', async () => {
+      const [first] = sim.locations
+      if (first === undefined) throw new Error('no location')
+      const ids = Array.from(
+        { length: 20 },
+        (_, n) => `00000000-0000-4000-8000-0000000001${String(n).padStart(2, '0')}`,
+      )
+      sim.locations.push(...ids.map((id) => ({ ...first, id })))
+      const offers = await opened.driver.providers.offers('main', signal)
+      expect(offers?.filter(({ type }) => type === 'metal-ethernet')).toHaveLength(21)
     })
 
     test('starts until the vendor forwards its ports', async () => {

@@ -7,6 +7,7 @@
 import type { ProviderCheck } from '../../../contract/provider.ts'
 import {
   refused,
+  unreadable,
   type Cloud,
   type CloudMachine,
   type CloudOrder,
@@ -16,8 +17,26 @@ import {
 } from '../cloud.ts'
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { plainKeys } from '../user-data.ts'
-import { anything, deployedMetal, deployedVm, metalRental, organization, storageVolume, virtualMachine } from './api.ts'
-import { machineIdOf, METAL_LOGIN_USER, resourceOf, showMetal, showVm, VM_LOGIN_USER } from './machines.ts'
+import {
+  anything,
+  deployedMetal,
+  deployedVm,
+  metalRental,
+  orBare,
+  organization,
+  storageVolume,
+  virtualMachine,
+  type Bare,
+} from './api.ts'
+import {
+  machineIdOf,
+  METAL_LOGIN_USER,
+  resourceOf,
+  showMetal,
+  showVm,
+  VM_LOGIN_USER,
+  type Resource,
+} from './machines.ts'
 import { readOffers, type VoltageParkOffer } from './offers.ts'
 import { readAll } from './pages.ts'
 import { PortForwards, portTags } from './ports.ts'
@@ -42,6 +61,8 @@ export const voltagePark: CloudVendor = {
   billing: { from: 'create', incrementMs: 60_000, minimumMs: 0 },
   listLagMs: 30_000,
   callTimeoutMs: 60_000,
+  // Bare metal is installed in about 15 minutes, and no faster at a busy hour.
+  startLimitMs: 3_600_000,
   loginUser: VM_LOGIN_USER,
   metalLoginUser: METAL_LOGIN_USER,
   volumes: { serves: ['bare-metal'], attaches: ['bare-metal'], grows: true },
@@ -100,13 +121,22 @@ class VoltageParkCloud implements Cloud {
 
   async list(tagPrefix: string, signal: AbortSignal): Promise<CloudMachine[]> {
     const [metal, vms] = await Promise.all([
-      readAll(this.#http, metalRental, METAL, signal),
-      readAll(this.#http, virtualMachine, VMS, signal),
+      readAll(this.#http, orBare(metalRental), METAL, signal),
+      readAll(this.#http, orBare(virtualMachine), VMS, signal),
     ])
-    const isOurs = ({ name, status }: { name: string; status: string }): boolean =>
-      name.startsWith(tagPrefix) && status !== 'Terminated'
-    const complete = await Promise.all(vms.filter(isOurs).map((vm) => this.#ports.complete(vm, signal)))
-    return [...metal.filter(isOurs).map(showMetal), ...complete.map(showVm)]
+    const isOurs = (one: { name: string; status?: string }): boolean =>
+      one.name.startsWith(tagPrefix) && one.status !== 'Terminated'
+    const show = <T extends object>(kind: Resource['kind'], one: T | Bare, whole: (one: T) => CloudMachine) =>
+      'unread' in one
+        ? unreadable(voltagePark.title, { id: machineIdOf({ kind, id: one.id }), tag: one.name })
+        : whole(one)
+    const complete = await Promise.all(
+      vms.filter(isOurs).map(async (vm) => ('unread' in vm ? vm : this.#ports.complete(vm, signal))),
+    )
+    return [
+      ...metal.filter(isOurs).map((one) => show('metal', one, showMetal)),
+      ...complete.map((one) => show('vm', one, showVm)),
+    ]
   }
 
   async companions(): Promise<[]> {
@@ -159,5 +189,5 @@ function cloudInitOf(script: string) {
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const reason = error.status === 422 ? 'refused_by_engine' : 'no_capacity'
-  return refused(reason, `Voltage Park refused the order: ${error.status}.`)
+  return refused(reason, 'Voltage Park refused the order.')
 }

@@ -3,13 +3,14 @@
  * missed and look gone. Each page therefore starts with the last entry of the page before it, and a list that moved is
  * read again.
  */
-import type { z } from 'zod'
-import { CloudError, type CloudHttp } from '../http.ts'
+import { z } from 'zod'
+import type { CloudHttp } from '../http.ts'
 import { pageOf } from './api.ts'
 
 /** The largest that the vendor allows. */
 const PAGE_SIZE = 15
 const MAX_TRIES = 4
+const location = z.looseObject({ id: z.string().min(1) })
 
 export async function readAll<S extends z.ZodType<{ readonly id: string }>>(
   http: CloudHttp,
@@ -45,14 +46,12 @@ async function tryReadAll<S extends z.ZodType<{ readonly id: string }>>(
   return moved || new Set(all.map(({ id }) => id)).size < all.length ? undefined : all
 }
 
-/** Locations: a list without documented pages. A part of it would be fewer offers than there are, so that is an error. */
+/** Locations: one that cannot be read is left out. */
 export async function readLocations<S extends z.ZodType<{ readonly id: string }>>(
   http: CloudHttp,
   item: S,
   path: string,
   signal: AbortSignal,
 ): Promise<Array<z.output<S>>> {
-  const page = await http.read(pageOf(item), { path, signal })
-  if (page.has_next) throw new CloudError(`GET ${path} returned only a part of the locations.`, undefined, undefined)
-  return page.results
+  return http.readable(item, await readAll(http, location, path, signal), path)
 }

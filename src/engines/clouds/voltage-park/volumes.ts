@@ -33,7 +33,7 @@ export class VoltageParkVolumes implements CloudVolumes {
       const late = await this.#find(tag, signal)
       if (late !== undefined) return outcomeOf(late)
       const reason = error.status === 422 ? 'refused_by_engine' : 'no_storage_capacity'
-      return { kind: 'refused', reason, message: `Voltage Park refused the volume: ${error.status}.` }
+      return { kind: 'refused', reason, message: `Voltage Park refused the volume: ${error.message}` }
     }
   }
 
@@ -46,7 +46,7 @@ export class VoltageParkVolumes implements CloudVolumes {
       return { kind: 'grown' }
     } catch (error) {
       if (!isRefused(error)) throw error
-      return { kind: 'refused', message: `Voltage Park refused to grow the volume: ${error.status}.` }
+      return { kind: 'refused', message: `Voltage Park refused to grow the volume: ${error.message}` }
     }
   }
 

@@ -1,30 +1,18 @@
 /** A stateful simulator of Lambda's cloud: instance types, instances, SSH keys, and what they would cost. */
 import { addMs, formatInstant, type Clock, type Instant } from '../../../base/instant.ts'
 import { SimBill } from '../bill.ts'
+import { bootMachine, type BootedMachine } from '../booted.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { lambdaDescription } from './description.ts'
 import { SimRulesets } from './firewall.ts'
-
-export interface LambdaTypeSize {
-  readonly vcpus: number
-  readonly memory_gib: number
-  readonly storage_gib: number
-  readonly gpus: number
-}
-
-export interface LambdaType {
-  readonly name: string
-  readonly gpu: string
-  cents: number
-  readonly specs: LambdaTypeSize
-  /** By region: how many instances there can be. */
-  readonly capacity: Map<string, number>
-}
+import { defaultTypes, type LambdaType } from './types.ts'
 
 interface Instance {
   readonly id: string
   readonly name: string
   readonly keys: readonly string[]
+  readonly publicKeys: readonly string[]
+  readonly userData: string
   readonly rulesets: readonly string[]
   readonly type: LambdaType
   readonly region: string
@@ -62,6 +50,8 @@ export class LambdaSim {
   /** Instances are missing from the list for so long after their launch. */
   listLagMs: number
   suspended = false
+  /** Active instances are shown like this. */
+  activeState: 'active' | 'unhealthy' | 'hibernated' = 'active'
   readonly #options: Required<LambdaSimOptions>
   readonly #instances = new Map<string, Instance>()
   readonly #keys = new Map<string, { id: string; name: string; publicKey: string }>()
@@ -112,6 +102,12 @@ export class LambdaSim {
     const now = this.#now()
     for (const one of this.#instances.values()) this.#stateOf(one)
     return [...this.#instances.values()].map(({ id, name, bill }) => ({ id, name, nanoUsd: bill.nanoUsd(now) }))
+  }
+
+  booted(name: string): BootedMachine | undefined {
+    const one = this.#alive().find((instance) => instance.name === name)
+    if (one === undefined || this.#stateOf(one) === 'booting') return undefined
+    return bootMachine('ubuntu', { keys: one.publicKeys, text: one.userData })
   }
 
   setCapacity(type: string, region: string, count: number): void {
@@ -165,6 +161,16 @@ export class LambdaSim {
         handle: () => ({ status: 200, body: { data: this.#listed().map((one) => this.#show(one)) } }),
       },
       {
+        operation: 'getInstance',
+        method: 'GET',
+        path: '/api/v1/instances/:id',
+        handle: ({ params }) => {
+          const one = this.#alive().find(({ id }) => id === params.id)
+          if (one === undefined) return failure(404, 'global/object-does-not-exist')
+          return { status: 200, body: { data: this.#show(one) } }
+        },
+      },
+      {
         operation: 'launchInstance',
         method: 'POST',
         path: '/api/v1/instance-operations/launch',
@@ -205,6 +211,7 @@ export class LambdaSim {
     instance_type_name,
     ssh_key_names,
     name = '',
+    user_data = '',
     firewall_rulesets = [],
   }: LaunchBody): SimAnswer {
     const rulesets = firewall_rulesets.map(({ id }) => id)
@@ -220,6 +227,8 @@ export class LambdaSim {
       id: this.#newId(),
       name,
       keys: ssh_key_names,
+      publicKeys: [...this.#keys.values()].flatMap((key) => (ssh_key_names.includes(key.name) ? [key.publicKey] : [])),
+      userData: user_data,
       rulesets,
       type,
       region: region_name,
@@ -241,6 +250,7 @@ export class LambdaSim {
       .flatMap((id) => this.#instances.get(id) ?? [])
       .filter((one) => this.#stateOf(one) !== 'terminated')
     if (found.length < ids.length) return failure(404, 'global/object-does-not-exist')
+    if (found.some((one) => one.terminateAskedAt !== undefined)) return failure(500, 'global/unknown')
     if (this.terminateRefusals > 0) {
       this.terminateRefusals -= 1
       return failure(400, 'global/invalid-parameters')
@@ -256,7 +266,7 @@ export class LambdaSim {
   }
 
   #addKey({ name, public_key = 'ssh-ed25519 generated' }: { name: string; public_key?: string }): SimAnswer {
-    if ([...this.#keys.values()].some((one) => one.name === name)) return failure(400, 'global/duplicate')
+    if ([...this.#keys.values()].some((one) => one.name === name)) return failure(400, 'global/invalid-parameters')
     const key = { id: this.#newId(), name, publicKey: public_key }
     this.#keys.set(key.id, key)
     return { status: 200, body: { data: showKey(key) } }
@@ -277,7 +287,7 @@ export class LambdaSim {
   }
 
   /** Also starts the bill when it became active. */
-  #stateOf(one: Instance): 'booting' | 'active' | 'unhealthy' | 'terminated' | 'terminating' | 'preempted' {
+  #stateOf(one: Instance): LambdaState {
     const now = this.#now()
     const isUp =
       !one.bootFails &&
@@ -290,7 +300,7 @@ export class LambdaSim {
       return 'preempted'
     }
     if (one.activeAt > now) return 'booting'
-    return one.bootFails ? 'unhealthy' : 'active'
+    return one.bootFails ? 'unhealthy' : this.activeState
   }
 
   #show(one: Instance) {
@@ -302,7 +312,9 @@ export class LambdaSim {
     return {
       id: one.id,
       name: one.name,
-      ...(status === 'active' ? { ip: `198.51.${address}`, private_ip: `10.19.${address}` } : {}),
+      ...(!one.bootFails && upStates.includes(status)
+        ? { ip: `198.51.${address}`, private_ip: `10.19.${address}` }
+        : {}),
       status,
       ssh_key_names: one.keys,
       file_system_names: [],
@@ -334,30 +346,17 @@ export class LambdaSim {
   }
 }
 
+/** `hibernated`: a word that drivers do not know yet. */
+type LambdaState = 'booting' | 'active' | 'unhealthy' | 'hibernated' | 'terminated' | 'terminating' | 'preempted'
+const upStates: readonly LambdaState[] = ['active', 'unhealthy', 'hibernated']
+
 interface LaunchBody {
   readonly region_name: string
   readonly instance_type_name: string
   readonly ssh_key_names: readonly string[]
   readonly name?: string
+  readonly user_data?: string
   readonly firewall_rulesets?: ReadonlyArray<{ readonly id: string }>
-}
-
-function defaultTypes(): LambdaType[] {
-  const big = { vcpus: 208, memory_gib: 1800, storage_gib: 22_528, gpus: 8 }
-  const small = { vcpus: 26, memory_gib: 225, storage_gib: 2816, gpus: 1 }
-  return [
-    { name: 'gpu_8x_h100_sxm5', gpu: 'H100 (80 GB SXM5)', cents: 2392, specs: big, capacity: capacity() },
-    { name: 'gpu_1x_h100_sxm5', gpu: 'H100 (80 GB SXM5)', cents: 329, specs: small, capacity: capacity() },
-    { name: 'gpu_1x_h100_pcie', gpu: 'H100 (80 GB PCIe)', cents: 249, specs: small, capacity: new Map() },
-    { name: 'gpu_1x_a10', gpu: 'A10 (24 GB PCIe)', cents: 75, specs: small, capacity: capacity() },
-  ]
-}
-
-function capacity(): Map<string, number> {
-  return new Map([
-    ['us-east-1', 8],
-    ['us-west-1', 8],
-  ])
 }
 
 function showRegion(name: string) {

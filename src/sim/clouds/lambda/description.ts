@@ -24,7 +24,7 @@ const instance = z.strictObject({
   name: z.string().max(64).optional(),
   ip: z.ipv4().optional(),
   private_ip: z.ipv4().optional(),
-  status: z.enum(['booting', 'active', 'unhealthy', 'terminated', 'terminating', 'preempted']),
+  status: z.enum(['booting', 'active', 'unhealthy', 'terminated', 'terminating', 'preempted', 'hibernated']),
   ssh_key_names: z.array(z.string()),
   file_system_names: z.array(z.string()),
   region,
@@ -80,6 +80,7 @@ export const lambdaDescription: SimDescription = {
     },
   },
   listInstances: { answers: { ...common, 200: data(z.array(instance)) } },
+  getInstance: { answers: { ...common, 200: data(instance), 404: error(missing) } },
   launchInstance: {
     body: z.strictObject({
       region_name: z.string(),
@@ -95,7 +96,13 @@ export const lambdaDescription: SimDescription = {
     answers: {
       ...common,
       200: data(z.strictObject({ instance_ids: z.array(z.string()) })),
-      400: error(invalid, missing, 'global/quota-exceeded', 'instance-operations/launch/insufficient-capacity'),
+      400: error(
+        invalid,
+        missing,
+        'global/quota-exceeded',
+        'provider/quota-limit',
+        'instance-operations/launch/insufficient-capacity',
+      ),
       404: error(missing),
     },
   },
@@ -114,7 +121,12 @@ export const lambdaDescription: SimDescription = {
     answers: { ...common, 200: data(ruleset), 400: error(invalid, 'global/duplicate') },
   },
   deleteFirewallRuleset: {
-    answers: { ...common, 200: data(z.strictObject({})), 400: error(invalid), 404: error(missing) },
+    answers: {
+      ...common,
+      200: data(z.strictObject({})),
+      400: error('firewall-rulesets/firewall-ruleset-in-use'),
+      404: error(missing),
+    },
   },
   listSSHKeys: { answers: { ...common, 200: data(z.array(sshKey)) } },
   addSSHKey: {

@@ -65,7 +65,8 @@ export class SimRulesets {
 
   #delete(id: string): SimAnswer {
     if (!this.#rulesets.has(id)) return this.#around.failure(404, 'global/object-does-not-exist')
-    if (this.#around.usersOf(id).length > 0) return this.#around.failure(400, 'global/invalid-parameters')
+    if (this.#around.usersOf(id).length > 0)
+      return this.#around.failure(400, 'firewall-rulesets/firewall-ruleset-in-use')
     this.#rulesets.delete(id)
     return { status: 200, body: { data: {} } }
   }

@@ -1,6 +1,7 @@
 /** A stateful simulator of Verda's cloud: tokens, instances, disks with a trash that costs, SSH keys, scripts. */
 import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
 import { usd, usdToNumber } from '../../../base/money.ts'
+import { bootMachine, type BootedMachine } from '../booted.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { verdaDescription } from './description.ts'
 import { DISK_PER_GB_MONTH, showHardware, VerdaWorld, type VerdaInstance } from './world.ts'
@@ -96,6 +97,13 @@ export class VerdaSim {
       const disk = this.world.disks.get(diskId)?.bill.nanoUsd(now) ?? 0n
       return { id, name: tag, nanoUsd: bill.nanoUsd(now) + disk }
     })
+  }
+
+  booted(tag: string): BootedMachine | undefined {
+    const one = this.world.living().find((instance) => instance.tag === tag)
+    if (one === undefined || this.world.stateOf(one) !== 'running') return undefined
+    const keys = one.keys.flatMap((id) => this.#keys.get(id)?.content ?? [])
+    return bootMachine('root', { keys, text: this.#scripts.get(one.script ?? '')?.content ?? '' })
   }
 
   /** Turns all machines off, as in the vendor's console. */

@@ -1,6 +1,7 @@
 /** A stateful simulator of Voltage Park: bare-metal rentals, virtual machines with port forwards, storage, and their cost. */
 import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
 import { SimBill } from '../bill.ts'
+import { bootMachine, type BootedMachine } from '../booted.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { voltageParkDescription } from './description.ts'
 import {
@@ -17,6 +18,7 @@ import {
   type SimRental,
   type SimVm,
 } from './machines.ts'
+import { scriptOf, type CloudInit, type MachineOrder, type MetalOrder, type VmOrder } from './order.ts'
 import { SimStorages } from './storage.ts'
 
 const NANO_PER_MICRO = 1_000n
@@ -50,6 +52,8 @@ export class VoltageParkSim {
   /** Machines and volumes are missing from lists for so long after their creation. */
   listLagMs = 0
   suspended = false
+  /** Running machines are shown in this state, which drivers do not know. */
+  strangeState: 'Migrating' | undefined
   /** Ports of the host that can still be forwarded. */
   freePorts = 100
   readonly #options: Required<VoltageParkSimOptions>
@@ -99,6 +103,13 @@ export class VoltageParkSim {
   bills(): Array<{ id: string; name: string; nanoUsd: bigint }> {
     const now = this.#now()
     return this.#machines().map(({ id, name, bill }) => ({ id, name, nanoUsd: bill.nanoUsd(now) }))
+  }
+
+  booted(name: string): BootedMachine | undefined {
+    const [metal] = this.#aliveRentals().filter((one) => one.name === name)
+    const one = metal ?? this.#aliveVms().find((vm) => vm.name === name)
+    if (one === undefined || this.#now() < one.readyAt) return undefined
+    return bootMachine(metal === undefined ? 'user' : 'ubuntu', { keys: one.keys, text: one.script })
   }
 
   /** For new and running machines. */
@@ -168,15 +179,19 @@ export class VoltageParkSim {
           low_balance_emails_enabled: true,
         },
       })),
-      route('listMetalLocations', 'GET', '/bare-metal/locations', () => ok(this.#showMetalLocations())),
-      route('listVmLocations', 'GET', '/virtual-machines/instant/locations', () => ok(this.#showVmLocations())),
+      route('listMetalLocations', 'GET', '/bare-metal/locations', (request) =>
+        pageOf(request, this.#showMetalLocations()),
+      ),
+      route('listVmLocations', 'GET', '/virtual-machines/instant/locations', (request) =>
+        pageOf(request, this.#showVmLocations()),
+      ),
       route('deployMetal', 'POST', '/bare-metal/', ({ body }) => this.#deployMetal(body as MetalOrder)),
       route('listMetal', 'GET', '/bare-metal/', (request) =>
         pageOf(
           request,
           this.#aliveRentals()
             .filter(this.#isListed)
-            .map((one) => showRental(one, now(), this.storages.of(one.id))),
+            .map((one) => showRental(one, now(), this.storages.of(one.id), this.strangeState)),
         ),
       ),
       route('terminateMetal', 'DELETE', '/bare-metal/:id', ({ params }) =>
@@ -188,7 +203,7 @@ export class VoltageParkSim {
           request,
           this.#aliveVms()
             .filter(this.#isListed)
-            .map((one) => showVm(one, now(), hostOf(one.preset))),
+            .map((one) => showVm(one, now(), hostOf(one.preset), this.strangeState)),
         ),
       ),
       route('terminateVm', 'DELETE', '/virtual-machines/:id', ({ params }) =>
@@ -204,29 +219,36 @@ export class VoltageParkSim {
     ]
   }
 
-  #deployMetal({ location_id, gpu_count, name, network_type, suborder, tags = [] }: MetalOrder): SimAnswer {
+  #deployMetal({ location_id, gpu_count, network_type, suborder, ...order }: MetalOrder): SimAnswer {
     const location = this.locations.find(({ id }) => id === location_id)
     if (location === undefined || this.#freeGpus(location, network_type) < gpu_count)
       return failure(400, 'Not enough GPUs are available at this location')
     const price = location.prices[network_type]
     const nodes = gpu_count / NODE_GPUS
-    const rental = { ...this.#newMachine(name, tags), location, network: network_type, nodes, suborder, price }
+    const rental = {
+      ...this.#newMachine(order, order.cloudinit_script),
+      location,
+      network: network_type,
+      nodes,
+      suborder,
+      price,
+    }
     rental.bill.start(rental.createdAt, rentalRate(rental) * NANO_PER_MICRO)
     this.#rentals.set(rental.id, rental)
     return { status: 201, body: { rental_id: rental.id, warning: null } }
   }
 
-  #deployVm({ config_id, name, tags = [] }: VmOrder): SimAnswer {
+  #deployVm({ config_id, ...order }: VmOrder): SimAnswer {
     const preset = this.presets.find(({ id }) => id === config_id)
     if (preset === undefined || this.#freeVms(preset) < 1) return failure(400, 'No host has room for this preset')
     const forwards = [{ internal_port: 22, external_port: this.#availablePorts()[0] ?? 0 }]
-    const vm = { ...this.#newMachine(name, tags), preset, forwards, compute: preset.compute }
+    const vm = { ...this.#newMachine(order, order.cloud_init), preset, forwards, compute: preset.compute }
     vm.bill.start(vm.createdAt, vmRate(vm) * NANO_PER_MICRO)
     this.#vms.set(vm.id, vm)
     return { status: 201, body: { vm_id: vm.id } }
   }
 
-  #newMachine(name: string, tags: readonly string[]) {
+  #newMachine({ name, tags = [], ssh_keys = [] }: MachineOrder, cloudInit: CloudInit | undefined) {
     const now = this.#now()
     const readyAt = addMs(now, this.#options.bootMs)
     const bootFails = this.bootsFail > 0
@@ -235,6 +257,8 @@ export class VoltageParkSim {
       id: this.#newId(),
       name,
       tags,
+      keys: ssh_keys,
+      script: scriptOf(cloudInit),
       createdAt: now,
       readyAt,
       bootFails,
@@ -316,21 +340,6 @@ export class VoltageParkSim {
   }
 }
 
-interface MetalOrder {
-  readonly location_id: string
-  readonly gpu_count: number
-  readonly name: string
-  readonly network_type: 'ethernet' | 'infiniband'
-  readonly suborder?: number
-  readonly tags?: readonly string[]
-}
-
-interface VmOrder {
-  readonly config_id: string
-  readonly name: string
-  readonly tags?: readonly string[]
-}
-
 function defaultPresets(): SimPreset[] {
   const preset = (n: number, gpus: number, compute: string, operatingSystem = 'Ubuntu 22.04 LTS'): SimPreset => ({
     id: `${n}0000000-0000-4000-8000-000000000001`,
@@ -361,14 +370,6 @@ function hostOf({ gpus }: SimPreset): string {
 
 function uuid(n: number): string {
   return `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`
-}
-
-/** Locations fit into one page. */
-function ok(results: readonly unknown[]): SimAnswer {
-  return {
-    status: 200,
-    body: { results, total_result_count: results.length, has_previous: false, has_next: false },
-  }
 }
 
 function pageOf({ query }: SimRequest, all: readonly unknown[]): SimAnswer {

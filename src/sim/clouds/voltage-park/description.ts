@@ -73,7 +73,7 @@ const rentalBase = {
 const pendingRental = z.strictObject({ ...rentalBase, status: z.literal('Pending') })
 const rental = z.strictObject({
   ...rentalBase,
-  status: z.enum(['Running', 'Terminated', 'Failed']),
+  status: z.enum(['Running', 'Terminated', 'Failed', 'Migrating']),
   power_status: z.enum(['Running', 'Stopped']),
   node_count: z.int().min(1),
   specs_per_node: nodeSpecs,
@@ -93,7 +93,7 @@ const vm = z.strictObject({
   id: uuid,
   hostnode_id: uuid,
   type: z.enum(['ondem', 'spot', 'subscription']),
-  status: z.enum(['Running', 'StoppedDisassociated', 'Stopped', 'Terminated', 'Outbid', 'Relocating']),
+  status: z.enum(['Running', 'StoppedDisassociated', 'Stopped', 'Terminated', 'Outbid', 'Relocating', 'Migrating']),
   name: z.string(),
   resources,
   operating_system: z.string(),
@@ -163,8 +163,8 @@ export const voltageParkDescription: SimDescription = {
       }),
     },
   },
-  listMetalLocations: { answers: { ...common, 200: listOf(metalLocation) } },
-  listVmLocations: { answers: { ...common, 200: listOf(vmLocation) } },
+  listMetalLocations: { query: paging, answers: { ...common, 200: listOf(metalLocation) } },
+  listVmLocations: { query: paging, answers: { ...common, 200: listOf(vmLocation) } },
   deployMetal: {
     body: z.strictObject({
       ...keys,

@@ -27,6 +27,8 @@ interface SimMachine {
   readonly id: string
   readonly name: string
   readonly tags: readonly string[]
+  readonly keys: readonly string[]
+  readonly script: string
   readonly createdAt: Instant
   readonly readyAt: Instant
   readonly bootFails: boolean
@@ -93,7 +95,7 @@ export function vmRate(vm: SimVm): bigint {
 
 const addressOf = (number: number): string => `${Math.floor(number / 250) % 250}.${1 + (number % 250)}`
 
-export function showRental(rental: SimRental, now: Instant, storageId: string | undefined) {
+export function showRental(rental: SimRental, now: Instant, storageId: string | undefined, strange?: string) {
   const suborder = rental.suborder === undefined ? null : String(rental.suborder)
   const base = {
     id: rental.id,
@@ -103,7 +105,7 @@ export function showRental(rental: SimRental, now: Instant, storageId: string | 
     suborder,
   }
   if (now < rental.readyAt) return { ...base, status: 'Pending' }
-  const status = rental.bootFails || isLost(rental, now) ? 'Failed' : 'Running'
+  const status = rental.bootFails || isLost(rental, now) ? 'Failed' : (strange ?? 'Running')
   const start = Number.parseInt(rental.id.slice(-6), 16) * 8
   const numbers = status === 'Failed' ? [] : Array.from({ length: rental.nodes }, (_, n) => start + n)
   return {
@@ -128,11 +130,11 @@ export function showRental(rental: SimRental, now: Instant, storageId: string | 
   }
 }
 
-export function showVm(vm: SimVm, now: Instant, hostNodeId: string) {
+export function showVm(vm: SimVm, now: Instant, hostNodeId: string, strange?: string) {
   const storage = decimalOf(microUsd(vm.preset.storage))
   const number = Number.parseInt(vm.id.slice(-6), 16)
   const isUp = vm.readyAt <= now
-  const status = isLost(vm, now) || (isUp && vm.bootFails) ? 'Outbid' : 'Running'
+  const status = isLost(vm, now) || (isUp && vm.bootFails) ? 'Outbid' : (strange ?? 'Running')
   return {
     id: vm.id,
     hostnode_id: hostNodeId,
