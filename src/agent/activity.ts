@@ -93,7 +93,7 @@ export class ActivityWatch {
 
 /** undefined: reading a log or checking the health of a port does not use the machine. */
 function kindOf(request: StreamRequest): ActivityKind | undefined {
-  if (request.kind === 'terminal') return 'terminal'
+  if (request.kind === 'terminal' || request.kind === 'command') return 'terminal'
   if (request.kind === 'port' && request.probe === true) return undefined
   if (request.kind === 'port') return request.port === SSH_TARGET ? 'ssh' : 'connection'
   return undefined

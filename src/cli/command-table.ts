@@ -27,6 +27,7 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
     { names: ['ls', 'rentals', 'show'], load: async () => (await import('./rental.ts')).rows },
     { names: ['metrics'], load: async () => (await import('./metrics.ts')).rows },
     { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
+    { names: ['cp'], load: async () => (await import('./copy.ts')).rows },
     { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./port.ts')).rows },
     { names: ['stop', 'start', 'reboot'], load: async () => (await import('./power.ts')).rows },
     { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },

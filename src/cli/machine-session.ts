@@ -1,27 +1,34 @@
 /**
- * `berth logs`, `ssh`, `terminal` and `exec`. SSH is the system's own program; a terminal goes through the server, so it
- * needs neither an SSH key nor a route to the machine, and only containers have it.
+ * `berth logs`, `ssh`, `terminal` and `exec`. SSH is the system's own program; the terminals and commands of containers go
+ * through the server, so they need neither an SSH key nor a route to the machine.
  */
-import { spawn } from 'node:child_process'
-import path from 'node:path'
-import { fail } from '../contract/result.ts'
-import { apiErrorOf, isRefusal, unreachable } from '../client/error.ts'
+import { isatty } from 'node:tty'
+import { apiErrorOf, unreachable } from '../client/error.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
 import { parsePast, parseWhole } from './flag.ts'
-import { ownMachine, readDetail } from './own-machine.ts'
+import { ownMachine } from './own-machine.ts'
+import {
+  IDENTITY,
+  openTerminal,
+  rejectSimulated,
+  remoteOptions,
+  runRemote,
+  runWithTerminal,
+  type RemoteOptions,
+} from './remote.ts'
 import { custom } from './row.ts'
 import { printable, type Screen } from './screen.ts'
-import { isLocal, type Session } from './session.ts'
-import { CliError, exitCodes, type ExitCode, type Shell } from './shell.ts'
+import type { Session } from './session.ts'
+import { exitCodes, type ExitCode } from './shell.ts'
+import { demoIdentity, quote, runProgram, sshWords } from './ssh-command.ts'
 import type { Row } from './row-type.ts'
 
 const MAX_LINES = 100_000
 const LINES = 1_000
-const CONNECT_TIMEOUT_S = 20
 /** A longer line is printed in pieces. */
 const MAX_LINE_CHARS = 65_536
 
-const IDENTITY = '-i, --identity <file>'
+const STDIN = 0
 
 interface LogOptions {
   readonly follow?: true
@@ -30,6 +37,11 @@ interface LogOptions {
   readonly until?: string
   readonly search?: string
   readonly timestamps?: true
+}
+
+interface ExecOptions extends RemoteOptions {
+  /** undefined: neither flag was given. */
+  readonly tty?: boolean
 }
 
 /** The account's machine that the first argument names. */
@@ -80,34 +92,34 @@ export const rows: readonly Row[] = [
     passesWordsOn: true,
     run: async ({ session, args, found: machine }) => {
       await rejectSimulated(session, machine)
-      return openTerminal(session, machine, wordsIn(args))
+      return (await openTerminal(session, machine, wordsIn(args))) as ExitCode
     },
     examples: ['berth terminal web', 'berth terminal web -- top'],
   }),
-  custom<{ identity?: string; ssh?: true }, OwnMachine>('exec', 'run a command on a machine and return its exit code', {
+  custom<ExecOptions, OwnMachine>('exec', 'run a command on a machine and return its exit code', {
     ...onMachine,
     args: { '<command...>': 'command to run, with its arguments' },
     options: {
-      '--ssh': 'use SSH for a container too: for pipes and files',
-      [IDENTITY]: 'with SSH: private key to log in with',
+      '-t, --tty': 'with a terminal (default: if input and output are terminals)',
+      '-T, --no-tty': 'without a terminal: input and output pass unchanged, errors apart from output',
+      ...remoteOptions,
     },
     passesWordsOn: true,
     run: async ({ session, shell, options, args, found: machine }) => {
       await rejectSimulated(session, machine)
-      const words = wordsIn(args)
-      if (machine.kind === 'container' && options.ssh !== true) {
-        try {
-          return await openTerminal(session, machine, words)
-        } catch (error) {
-          // Not every engine can open a terminal.
-          if (!isRefusal(error, 'not_supported')) throw error
-        }
-      }
-      // SSH passes a single text to the remote shell.
-      const identity = options.identity ?? demoIdentity(session, shell)
-      return runProgram(sshWords(machine, identity, [words.map(quote).join(' ')]))
+      const tty = options.tty ?? (isatty(STDIN) && process.stdout.isTTY)
+      const place = { session, shell, machine, options }
+      const { stdin: input, stdout: output, stderr: errors } = process
+      return (await (tty
+        ? runWithTerminal(place, wordsIn(args))
+        : runRemote(place, wordsIn(args), { input, output, errors }))) as ExitCode
     },
-    examples: ['berth exec web -- nvidia-smi', 'berth exec web --ssh -- tar c /srv > srv.tar'],
+    notes: 'Without a terminal, the end of input is passed on. To copy files: berth cp.',
+    examples: [
+      'berth exec web -- nvidia-smi',
+      'berth exec web -- tar cz /srv > srv.tar.gz',
+      'berth exec web -- sh -c "cat > model.bin" < model.bin',
+    ],
   }),
 ]
 
@@ -164,69 +176,4 @@ function showLine(screen: Screen, line: string): void {
   // eslint-disable-next-line no-control-regex
   const parts = text.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
   screen.showLine({ line: text }, () => parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''))
-}
-
-/** Before anything waits for an address that never answers. */
-async function rejectSimulated({ client }: Session, machine: OwnMachine): Promise<void> {
-  const { simulated } = await readDetail(client, machine)
-  if (simulated !== 'machine') return
-  const { reason, message } = fail('simulated_machine', { lacks: 'login' })
-  throw new CliError(exitCodes.failed, message, simulatedNext, { reason })
-}
-
-const simulatedNext = ['To try it on a real machine, offer this one: berth agent run --simulate-gpus rtx4090:2']
-
-/** The SSH key of the demo account is in the data folder of a local server. ssh finds other keys itself. */
-function demoIdentity({ client, key, dataDir }: Session, shell: Shell): string | undefined {
-  const file = path.join(dataDir, 'demo_ssh_key')
-  const isDemo = key !== undefined && key === shell.readFile(path.join(dataDir, 'demo.key'))?.trim()
-  return isDemo && isLocal(client.url) && shell.readFile(file) !== undefined ? file : undefined
-}
-
-function sshWords(machine: OwnMachine, identity: string | undefined, words: readonly string[]): string[] {
-  const { ssh, name } = machine
-  if (ssh === undefined) {
-    throw new CliError(exitCodes.failed, `${name} is ${machine.status}: you cannot log in.`, [
-      'To check on it: berth ls',
-    ])
-  }
-  return [
-    'ssh',
-    '-p',
-    String(ssh.port),
-    ...(identity === undefined ? [] : ['-i', identity, '-o', 'IdentitiesOnly=yes']),
-    // Addresses are reused by other machines and names are not, so host keys are remembered by name.
-    '-o',
-    `HostKeyAlias=berth-${name}`,
-    '-o',
-    `ConnectTimeout=${CONNECT_TIMEOUT_S}`,
-    '-o',
-    'StrictHostKeyChecking=accept-new',
-    `${ssh.user}@${ssh.host}`,
-    ...words,
-  ]
-}
-
-function quote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
-}
-
-function runProgram([program = '', ...args]: readonly string[]): Promise<ExitCode> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { stdio: 'inherit' })
-    child.once('error', () => reject(new CliError(exitCodes.failed, `${program} is not installed on this machine.`)))
-    child.once('close', (code) => resolve((code ?? exitCodes.failed) as ExitCode))
-  })
-}
-
-async function openTerminal(
-  { client, key }: Session,
-  { id }: OwnMachine,
-  command: readonly string[],
-): Promise<ExitCode> {
-  // Instances are listed by name, and terminals are opened by number.
-  const { rentalId } = await client.call('getRentalMetrics', { params: { id } })
-  const { runTerminal } = await import('./terminal.ts')
-  const exitCode = await runTerminal({ url: client.url, key: key ?? '', rentalId, command })
-  return exitCode as ExitCode
 }

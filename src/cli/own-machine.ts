@@ -95,7 +95,11 @@ export async function loginFacts(
   machine: OwnMachine | undefined,
   { simulated }: MachineDetail,
 ): Promise<Fact[]> {
-  if (machine?.ssh === undefined || simulated === 'machine') return []
+  if (machine === undefined || machine.status !== 'Running' || simulated === 'machine') return []
+  // Containers of a cluster have no SSH.
+  if (machine.ssh === undefined) {
+    return machine.kind === 'container' ? [['Log in', bold(`berth terminal ${await typedName(client, machine)}`)]] : []
+  }
   return [
     ['Log in', bold(`berth ssh ${await typedName(client, machine)}`)],
     ['Or', sshText(machine)],

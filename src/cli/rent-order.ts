@@ -7,7 +7,7 @@ import { pause } from '../client/pause.ts'
 import type { TermQuote } from '../domain/term.ts'
 import { displayName, machineOfInstance, machineOfRental, type OwnMachine } from '../view/own-machine.ts'
 import type { Offer, OfferKind } from './offer.ts'
-import { readDetail, sshText, type MachineDetail } from './own-machine.ts'
+import { readDetail, type MachineDetail } from './own-machine.ts'
 import type { WorkloadFields } from '../view/ordered.ts'
 import { CliError, exitCodes } from './shell.ts'
 
@@ -111,7 +111,8 @@ export async function waitUntilRunning(
     if (wait && words !== said) say(machine)
     said = words
     if (machine.status === 'Failed') throw startFailed(machine, await readDetail(client, machine))
-    if (!wait || (machine.status === 'Running' && sshText(machine) !== '')) return seen
+    // A machine that runs has its addresses; not every engine has SSH.
+    if (!wait || machine.status === 'Running') return seen
     if (limit.aborted || isEnding(machine)) {
       throw new CliError(exitCodes.failed, `${displayName(machine)} is not running: it is ${machine.status}.`, [
         'To check on it: berth ls',

@@ -335,6 +335,12 @@ export const streamRequest = z.discriminatedUnion('kind', [
     rows: z.int().min(1).max(1_000),
     command: z.array(z.string().max(10_000)).max(100).nullable(),
   }),
+  /** Without a terminal: the output comes in frames (base/output-frame.ts), and the end of input is passed on. */
+  z.object({
+    kind: z.literal('command'),
+    workloadId: id,
+    command: z.array(z.string().max(10_000)).min(1).max(100),
+  }),
 ])
 export type StreamRequest = z.output<typeof streamRequest>
 

@@ -93,7 +93,7 @@ export interface Measured {
   readonly hasProgram: boolean
 }
 
-/** Bytes, and signals beside them: `{ columns, rows }` to a terminal, `{ exitCode }` from it. */
+/** Bytes, and signals beside them: `{ columns, rows }` to a terminal, `{ exitCode }` from it or from a command. */
 export interface RuntimeStream {
   readonly stream: Duplex
   signal?(value: unknown): void

@@ -5,8 +5,8 @@ import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import type { Runtime, RuntimeStream } from './runtime.ts'
 
-/** How long the other side may take to end after one has closed. */
-const LINGER_MS = 30_000
+/** How long the other side may take to read the last bytes and end after one has closed. A person may be paging. */
+const LINGER_MS = 10 * 60_000
 const MAX_EARLY_SIGNALS = 16
 const OPEN_MS = 20_000
 

@@ -8,6 +8,7 @@ import { changeMember } from '../app/account.ts'
 import { createApiKey, revokeApiKey, type ApiKeyInput } from '../app/api-key.ts'
 import { endConsoleSession, startConsoleSession } from '../app/console-session.ts'
 import type { MuxStream } from '../base/mux.ts'
+import { frameOutput, OutputReader } from '../base/output-frame.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
 import { insertMember } from '../store/account.ts'
 import { transact } from '../store/database.ts'
@@ -140,6 +141,39 @@ test('passes bytes and sizes in, bytes and the exit code out, and closes', async
   expect(frames.at(-1)).toEqual({ text: '{"exitCode":3}' })
 })
 
+test('a command without a terminal gets its input to the end, and its frames pass unchanged (issue 31, C)', async () => {
+  const terminal = await enter({ key: owner.keyText, query: '?tty=false&command=cat' })
+  const { far, socket, frames } = terminal
+  expect(far.request).toEqual({ kind: 'command', workloadId: 'w1', command: ['cat'] })
+  const input: Buffer[] = []
+  far.stream.on('data', (piece: Buffer) => void input.push(piece))
+  socket.send(Buffer.from([0, 4, 13, 10, 255]))
+  socket.send('{"end":true}')
+  await waitFor('the end of input', () => far.stream.readableEnded)
+  expect(Buffer.concat(input)).toEqual(Buffer.from([0, 4, 13, 10, 255]))
+  far.stream.write(frameOutput('error', Buffer.from('problem')))
+  far.stream.sendSignal({ exitCode: 7 })
+  far.stream.end()
+  await waitFor('the end', () => terminal.closed?.code === 1_000)
+  const received = Buffer.from(frames.map((one) => one.bytes ?? '').join(''))
+  expect(new OutputReader().push(received)).toEqual([{ isError: true, data: Buffer.from('problem') }])
+  expect(frames.at(-1)).toEqual({ text: '{"exitCode":7}' })
+})
+
+test('a client that is busy with the output of a command is not disconnected (issue 31, C)', async () => {
+  const terminal = await enter({ key: owner.keyText, query: '?tty=false&command=cat' })
+  const shell = await enter({ key: owner.keyText })
+  terminal.socket.pause()
+  shell.socket.pause()
+  await waitFor('the silent terminal to be closed', () => shell.far.stream.destroyed)
+  expect(terminal.far.stream.destroyed).toBe(false)
+  terminal.socket.resume()
+  terminal.far.stream.sendSignal({ exitCode: 0 })
+  terminal.far.stream.end()
+  await waitFor('the end', () => terminal.closed)
+  expect(terminal.closed?.code).toBe(1_000)
+})
+
 test('opens a login shell of 80 by 24 by default', async () => {
   const terminal = await enter({ key: owner.keyText })
   expect(terminal.far.request).toMatchObject({ columns: 80, rows: 24, command: null })
@@ -244,6 +278,10 @@ test('closes the terminal on an invalid text frame', async () => {
   await waitFor('the end', () => terminal.closed)
   expect(terminal.closed?.code).toBe(1_007)
   await waitFor('the connection to be closed', () => terminal.far.stream.destroyed)
+  const ended = await enter({ key: owner.keyText, query: '?tty=false&command=cat' })
+  ended.socket.send('{"end":true}')
+  ended.socket.send(Buffer.from('input after its end'))
+  await waitFor('the end', () => ended.closed?.code === 1_007)
 })
 
 test('passes on the reason when the machine hangs up', async () => {

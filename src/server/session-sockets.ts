@@ -1,9 +1,11 @@
 /**
- * Terminals over a WebSocket, and logs, of a customer's machine. Access is checked as for every operation before the
+ * Terminals and commands over a WebSocket, and logs, of a customer's machine. Access is checked as for every operation before the
  * upgrade, so a refusal is a normal HTTP answer. Browsers cannot send headers with a WebSocket, so they offer the key as a
  * subprotocol, which is never sent back. The console uses its cookie, which counts only from our own origin.
  *
- * Binary frames are terminal bytes. Text frames are JSON: `{ columns, rows }` from the client, `{ exitCode }` to it.
+ * Binary messages are the bytes of the terminal. Without one (`tty=false`), those to the client are the frames of
+ * base/output-frame.ts. Text messages are JSON: `{ columns, rows }` and `{ end: true }` from the client, `{ exitCode }` to
+ * it.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -39,15 +41,25 @@ const MAX_TERMINALS_PER_ACCOUNT = 50
 /** Total length of a command: a stream starts with one frame. */
 const MAX_COMMAND_CHARS = 10_000
 const CHECK_MS = 15_000
+const KEEP_ALIVE_MS = 30_000
 
-const terminalQuery = z.strictObject({
-  columns: z.coerce.number().int().min(1).max(1_000).default(80),
-  rows: z.coerce.number().int().min(1).max(1_000).default(24),
-  command: z
-    .array(z.string())
-    .max(100)
-    .refine((parts) => parts.join('').length <= MAX_COMMAND_CHARS, `At most ${MAX_COMMAND_CHARS} characters in total`),
-})
+const terminalQuery = z
+  .strictObject({
+    tty: z.stringbool().default(true),
+    columns: z.coerce.number().int().min(1).max(1_000).default(80),
+    rows: z.coerce.number().int().min(1).max(1_000).default(24),
+    command: z
+      .array(z.string())
+      .max(100)
+      .refine(
+        (parts) => parts.join('').length <= MAX_COMMAND_CHARS,
+        `At most ${MAX_COMMAND_CHARS} characters in total`,
+      ),
+  })
+  .refine(({ tty, command }) => tty || command.length > 0, {
+    path: ['command'],
+    message: 'Required without a terminal',
+  })
 
 export interface SessionSocketsOptions {
   readonly app: App
@@ -84,17 +96,19 @@ export function openSessionSockets(options: SessionSocketsOptions): SessionSocke
     const checked = await check(options, request, id)
     if (socket.destroyed) return
     if (!checked.ok) return refuse(socket, checked)
-    const { caller, start } = checked
+    const { caller, start, tty } = checked
     const own = [...open.values()].filter((accountId) => accountId === caller.accountId).length
     if (isClosed || open.size >= MAX_TERMINALS || own >= MAX_TERMINALS_PER_ACCOUNT) {
       return refuse(socket, refused(tooMany()))
     }
+    socket.setKeepAlive(true, KEEP_ALIVE_MS)
     sockets.handleUpgrade(request, socket, head, (opened) => {
       open.set(opened, caller.accountId)
       opened.once('close', () => void open.delete(opened))
       const credentials = credentialsOfUpgrade(request, options.trustedProxy)
       joinTerminal(opened, start(), {
         everyMs: options.checkMs ?? CHECK_MS,
+        needsPongs: tty,
         stillValid: () => mayContinue(options.authenticator, credentials),
       })
     })
@@ -136,7 +150,9 @@ export function openLogs(app: App, links: HostLinks, rental: Rental, wanted: Log
   return ok(stream)
 }
 
-type Checked = { readonly ok: true; readonly caller: Authenticated; readonly start: () => MuxStream } | Refused
+type Checked =
+  | { readonly ok: true; readonly caller: Authenticated; readonly tty: boolean; readonly start: () => MuxStream }
+  | Refused
 interface Refused {
   readonly ok: false
   readonly page: ErrorPage
@@ -152,7 +168,7 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   if (!caller.ok) return refused(caller)
   const query = validate(terminalQuery, queryOf(request))
   if (!query.ok) return { ok: false, page: validationPage('v2', 'query', query.issues) }
-  const { columns, rows, command } = query.value as z.output<typeof terminalQuery>
+  const { tty, columns, rows, command } = query.value as z.output<typeof terminalQuery>
   const rental = id > 0 && id <= MAX_INT32 ? await findRental(app.database.db, id) : undefined
   if (rental === undefined || rental.account_id !== caller.value.accountId) {
     return refused(fail('rental_not_found'))
@@ -161,8 +177,11 @@ async function check(options: SessionSocketsOptions, request: IncomingMessage, i
   if (!found.ok) return refused(found)
   const { link, workloadId } = found.value
   const argv = command.length === 0 ? null : command
-  const start = (): MuxStream => link.open({ kind: 'terminal', workloadId, columns, rows, command: argv })
-  return { ok: true, caller: caller.value, start }
+  const start = (): MuxStream =>
+    link.open(
+      tty ? { kind: 'terminal', workloadId, columns, rows, command: argv } : { kind: 'command', workloadId, command },
+    )
+  return { ok: true, caller: caller.value, tty, start }
 }
 
 /** As `admit` in access.ts, for upgrade requests. */

@@ -6,17 +6,24 @@ import type { MuxStream } from '../base/mux.ts'
 const BACKLOG_BYTES = 262_144
 /** Close reasons may have 123 bytes. */
 const REASON_BYTES = 123
-const GOODBYE_MS = 1_000
 /** One missed ping is not enough: the server itself may have been suspended. */
 const SILENT_BEATS = 2
 /** Resizes are sent at most this often; the last one counts. */
 const RESIZE_EVERY_MS = 50
 
 const resize = z.strictObject({ columns: z.int().min(1).max(1_000), rows: z.int().min(1).max(1_000) })
+/** The client has no more input. */
+const inputEnd = z.strictObject({ end: z.literal(true) })
+const fromClient = z.union([resize, inputEnd])
 const exit = z.object({ exitCode: z.int().nullable() })
 
 export interface TerminalCheck {
   readonly everyMs: number
+  /**
+   * A client that answers no pings is disconnected. false: it may be busy for as long as it likes, such as a pager that
+   * takes the output of a command; the kernel tells when its machine is gone.
+   */
+  readonly needsPongs: boolean
   /** Checked each time: revoking a key ends its terminals. */
   stillValid(): Promise<boolean>
 }
@@ -27,7 +34,8 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   let exitCode: number | null | undefined
   const close = (code: number, reason: string): void => {
     socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString().replaceAll('\uFFFD', ''))
-    setTimeout(() => socket.terminate(), GOODBYE_MS).unref()
+    // Input that nobody reads would reset the connection, and the client would lose the last output.
+    socket.resume()
   }
 
   const checkKey = async (): Promise<void> => {
@@ -37,7 +45,7 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   }
   const beat = setInterval(() => {
     if (missedPings >= SILENT_BEATS) return socket.terminate()
-    missedPings += 1
+    if (check.needsPongs) missedPings += 1
     socket.ping()
     void checkKey()
   }, check.everyMs).unref()
@@ -67,10 +75,13 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     if (socket.readyState !== WebSocket.OPEN) return
     missedPings = 0
     if (!isBinary) {
-      const size = readResize((data as Buffer).toString())
-      if (size === undefined) return close(1007, 'text frames must be {"columns": …, "rows": …}')
-      return sendSize(size)
+      const message = readMessage((data as Buffer).toString())
+      if (message === undefined) {
+        return close(1007, 'text messages must be {"columns": …, "rows": …} or {"end": true}')
+      }
+      return void ('end' in message ? stream.end() : sendSize(message))
     }
+    if (stream.writableEnded) return close(1007, 'no input can follow {"end": true}')
     if (!stream.write(data)) socket.pause()
   })
   stream.on('drain', () => socket.resume())
@@ -89,14 +100,15 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
   // The signal may overtake the last bytes; a client that has read it may stop reading.
   stream.once('end', () => {
     if (exitCode !== undefined) socket.send(JSON.stringify({ exitCode }))
-    close(1000, 'the session has ended')
+    // A closing connection has a time limit, and a slow client may need longer to read the last bytes.
+    socket.ping(undefined, undefined, () => close(1000, 'the session has ended'))
   })
   stream.once('error', (error: Error) => close(1011, error.message))
 }
 
-function readResize(text: string): z.output<typeof resize> | undefined {
+function readMessage(text: string): z.output<typeof fromClient> | undefined {
   try {
-    return resize.safeParse(JSON.parse(text)).data
+    return fromClient.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }

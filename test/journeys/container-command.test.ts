@@ -16,6 +16,7 @@ import {
   type Instance,
 } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
+import { berthInPipes, checkCopies, checkPipes, checkUnreadInput } from '../harness/moved-data.ts'
 import { tablesWith } from '../harness/planted.ts'
 import { startMachines, type ContainerHost, type Customer, type Machines, type Ran } from '../harness/machines.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -76,6 +77,17 @@ describe.skipIf(why !== undefined)(`commands and images of containers${skipped}`
     expect((await exec(id, 'echo', 'two  words')).out.trim()).toBe('two  words')
     await terminate(ada, id)
   })
+
+  test('pipes pass bytes unchanged through exec, and cp moves files and folders (issue 31, C)', async () => {
+    const { id } = await rentOnline(ada, host, { name: 'only-here', tag: '2' })
+    const env = { BERTH_URL: machines.server.url, BERTH_KEY: ada.key }
+    await checkPipes(env, id)
+    await checkUnreadInput(env, id)
+    await checkCopies(env, id)
+    expect(await berthInPipes(env, ['exec', id, '--', 'true'])).toMatchObject({ code: 0 })
+    await terminate(ada, id)
+    await untilGone(ada, id)
+  }, 240_000)
 
   test('publishes ports without naming an image', async () => {
     const body = { cluster_name: 'lab', node_name: host.id, gpu_count: 1, ports: [8080] }

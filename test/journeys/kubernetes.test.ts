@@ -42,6 +42,7 @@ import { testServer, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp } from '../harness/web-app.ts'
 import { metricJourney } from '../kubernetes/metric-journey.ts'
+import { sessionJourney } from '../kubernetes/session-journey.ts'
 import { servingConfig, servingEnv, servingJourney } from '../kubernetes/serving-journey.ts'
 import { volumeJourney } from '../kubernetes/volume-journey.ts'
 
@@ -168,7 +169,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
     const log = async (query = ''): Promise<string> => {
       const answer = await ada.call('GET', `${rentals}/${first.id}/logs${query}`)
       expect(answer.status).toBe(200)
-      return answer.body
+      return answer.body.replaceAll('\r\n', '\n')
     }
     await waitFor('both lines', async () => (await log()).includes('started with hello'))
     expect((await log()).split('\n').filter(Boolean).toSorted()).toEqual([
@@ -350,6 +351,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
   })
 
   const journey = () => ({ server, ada, cluster, node, image, exec, addressOf })
+  sessionJourney(journey)
   volumeJourney(journey)
   metricJourney(journey)
   servingJourney(journey)

@@ -4,7 +4,7 @@ import { startDockerLab, whyNoDockerLab, type DockerLab } from '../../../test/ha
 import { forever, runtimeOn, workloadOf, type DockerRuntime } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { DockerClient } from './client.ts'
-import { readOutput, startExecution, terminalStream } from './execution.ts'
+import { readOutput, startExecution, executionStream } from './execution.ts'
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`
@@ -68,7 +68,7 @@ describe.skipIf(why !== undefined)(`programs in a container${leftOut}`, () => {
     })
     await waitFor('the end of the connection', () => execution.socket.destroyed)
     let code: number | undefined
-    const stream = terminalStream(execution, (exitCode) => (code = exitCode))
+    const stream = executionStream(execution, (exitCode) => (code = exitCode))
     stream.resume()
     stream.end('typed too late')
     await waitFor('the end of the stream', () => stream.readableEnded && stream.writableFinished)

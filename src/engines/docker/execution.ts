@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { Duplex, finished } from 'node:stream'
+import { OutputReader, type Output } from '../../base/output-frame.ts'
 import type { DockerClient } from './client.ts'
 import { latestOnly } from './latest.ts'
 
@@ -36,6 +37,8 @@ const EXIT_EVERY_MS = 50
 const UNKNOWN_EXIT_CODE = 255
 const ROOT = '0:0'
 const MARK = 'BERTH_SESSION'
+/** Ctrl-D. */
+const END_OF_INPUT = '\u0004'
 
 /** $1 is the mark, $2 the signal. Uses nothing but the shell and `cat`. */
 const SIGNAL_SCRIPT = `
@@ -92,42 +95,20 @@ export async function startExecution(
   return execution
 }
 
-const FRAME_HEAD_BYTES = 8
-const ERROR_STREAM = 2
-
 /** Its output in order, until it ends. Stopping early closes the connection. */
-export async function* readOutput(execution: Execution): AsyncGenerator<{ isError: boolean; data: Buffer }> {
-  let head: Buffer = Buffer.alloc(0)
-  let left = 0
-  let isError = false
+export async function* readOutput(execution: Execution): AsyncGenerator<Output> {
+  const reader = new OutputReader()
   for await (const chunk of execution.socket as AsyncIterable<Buffer>) {
-    if (execution.tty) {
-      yield { isError: false, data: chunk }
-      continue
-    }
-    let rest = head.length === 0 ? chunk : Buffer.concat([head, chunk])
-    head = Buffer.alloc(0)
-    while (rest.length > 0) {
-      if (left === 0) {
-        if (rest.length < FRAME_HEAD_BYTES) {
-          head = rest
-          break
-        }
-        isError = rest[0] === ERROR_STREAM
-        left = rest.readUInt32BE(4)
-        rest = rest.subarray(FRAME_HEAD_BYTES)
-        continue
-      }
-      const data = rest.subarray(0, left)
-      left -= data.length
-      rest = rest.subarray(data.length)
-      yield { isError, data }
-    }
+    if (execution.tty) yield { isError: false, data: chunk }
+    else yield* reader.push(chunk)
   }
 }
 
-/** Its terminal as a stream. `ended` is called with the exit code before the stream ends. */
-export function terminalStream(execution: Execution, ended: (exitCode: number) => void): Duplex {
+/**
+ * Its input and output as a stream: bytes of its terminal, or frames of its output. `ended` is called with the exit code
+ * before the stream ends.
+ */
+export function executionStream(execution: Execution, ended: (exitCode: number) => void): Duplex {
   const { socket } = execution
   let isOver = false
   const stream = new Duplex({
@@ -136,9 +117,8 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
       if (socket.write(chunk) || socket.destroyed) done()
       else onceWritable(socket, done)
     },
-    // Ctrl-D: the end of input on a terminal.
     final: (done) => {
-      if (socket.writable) socket.write('\u0004')
+      endInput(execution)
       done()
     },
     destroy: (error, done) => {
@@ -163,6 +143,13 @@ export function terminalStream(execution: Execution, ended: (exitCode: number) =
     if (!stream.destroyed) void over().catch(broken)
   })
   return stream
+}
+
+/** On a terminal the end of input is a character; closing the socket would hang up. */
+export function endInput({ socket, tty }: Execution): void {
+  if (!socket.writable) return
+  if (tty) socket.write(END_OF_INPUT)
+  else socket.end()
 }
 
 /** If this fails, the container or its daemon is gone, and the program with it. */

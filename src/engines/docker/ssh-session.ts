@@ -6,7 +6,7 @@
 import type { Duplex } from 'node:stream'
 import type { ServerChannel, Session } from 'ssh2'
 import type { DockerClient } from './client.ts'
-import { readOutput, shellCommand, startExecution, type Execution } from './execution.ts'
+import { endInput, readOutput, shellCommand, startExecution, type Execution } from './execution.ts'
 import { writeToChannel } from './ssh-channel.ts'
 
 export interface SessionPlace {
@@ -129,8 +129,7 @@ async function carry(channel: ServerChannel, execution: Execution, transport: Du
   })
   channel.on('error', () => socket.destroy())
   channel.pipe(socket, { end: false })
-  // On a terminal the end of input is a character; closing the socket would hang up.
-  channel.once('end', () => (execution.tty ? socket.writable && socket.write('\u0004') : socket.end()))
+  channel.once('end', () => endInput(execution))
   const output = passOn(channel, execution, transport)
   if ((await Promise.race([output, gone])) === 'gone') {
     await execution.signal('HUP')

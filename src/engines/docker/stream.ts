@@ -1,4 +1,4 @@
-/** Streams into a running container other than SSH: its published ports, its log, a terminal. */
+/** Streams into a running container other than SSH: its published ports, its log, a terminal, a command. */
 import net from 'node:net'
 import type { Duplex } from 'node:stream'
 import { z } from 'zod'
@@ -6,7 +6,7 @@ import { within } from '../../base/within.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
 import type { RuntimeStream } from '../runtime.ts'
 import type { DockerClient } from './client.ts'
-import { shellCommand, startExecution, terminalStream } from './execution.ts'
+import { executionStream, shellCommand, startExecution, type ExecutionOrder } from './execution.ts'
 import { openLogs } from './logs.ts'
 import type { Container } from './reply.ts'
 
@@ -23,7 +23,7 @@ export async function openStream(
   if (request.kind === 'logs') return { stream: await openLogs(client, container, request, signal) }
   if (container.State.Status !== 'running') throw new Error('The container is not running.')
   if (request.kind === 'port') return { stream: await openPort(container, request.port) }
-  return openTerminal(client, container, request)
+  return openExecution(client, container, request)
 }
 
 async function openPort(container: Container, port: number): Promise<Duplex> {
@@ -44,20 +44,15 @@ async function openPort(container: Container, port: number): Promise<Duplex> {
   }
 }
 
-async function openTerminal(
+async function openExecution(
   client: DockerClient,
   container: Container,
-  request: StreamRequest & { kind: 'terminal' },
+  request: StreamRequest & { kind: 'terminal' | 'command' },
 ): Promise<RuntimeStream> {
-  const { columns, rows, command } = request
   const listeners: Array<(value: unknown) => void> = []
   let ended: { exitCode: number } | undefined
-  const execution = await startExecution(client, container.Id, {
-    command: command ?? shellCommand(),
-    env: [`TERM=${TERM}`],
-    terminal: { columns, rows },
-  })
-  const stream = terminalStream(execution, (exitCode) => {
+  const execution = await startExecution(client, container.Id, executionOrder(request))
+  const stream = executionStream(execution, (exitCode) => {
     ended = { exitCode }
     for (const listener of listeners) listener(ended)
   })
@@ -65,11 +60,17 @@ async function openTerminal(
     stream,
     signal: (value) => {
       const size = windowSize.safeParse(value)
-      if (size.success) void execution.resize(size.data.columns, size.data.rows)
+      if (size.success && execution.tty) void execution.resize(size.data.columns, size.data.rows)
     },
     onSignal: (listener) => {
       listeners.push(listener)
       if (ended !== undefined) listener(ended)
     },
   }
+}
+
+function executionOrder(request: StreamRequest & { kind: 'terminal' | 'command' }): ExecutionOrder {
+  if (request.kind === 'command') return { command: request.command }
+  const { columns, rows, command } = request
+  return { command: command ?? shellCommand(), env: [`TERM=${TERM}`], terminal: { columns, rows } }
 }

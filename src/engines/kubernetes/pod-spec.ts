@@ -204,6 +204,9 @@ function containerOf(order: PodOrder, podName: string) {
     ...(program.onStart === null
       ? {}
       : { lifecycle: { postStart: { exec: { command: ['sh', '-c', RUN_START_SCRIPT] } } } }),
+    // As on hosts: an image whose command is a shell keeps running.
+    stdin: true,
+    tty: true,
     volumeMounts: [
       { name: 'shm', mountPath: '/dev/shm' },
       ...Object.entries(mounts).map(([mountPath, { path }]) => ({

@@ -1,11 +1,12 @@
 /**
- * Streams into pods through the API server: logs, terminals, ports. Terminals and ports are WebSockets whose messages
+ * Streams into pods through the API server: logs, terminals, commands, ports. All but logs are WebSockets whose messages
  * begin with the number of a channel. In the protocol of ports neither side can end alone, so a connection whose client
  * has no more to send stays open until the program in the pod closes it.
  */
 import { Duplex } from 'node:stream'
 import { createWebSocketStream, WebSocket } from 'ws'
 import { z } from 'zod'
+import { frameOutput } from '../../base/output-frame.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
 import { shellCommand } from '../docker/execution.ts'
 import { logStream } from '../log-stream.ts'
@@ -65,7 +66,8 @@ async function open(
     case 'logs':
       return { stream: logStream(await openLogs(api, address, request, signal)) }
     case 'terminal':
-      return openTerminal(api, address, request, signal)
+    case 'command':
+      return openExecution(api, address, request, signal)
     case 'port':
       return { stream: await openPort(api, address, request.port, signal) }
   }
@@ -84,18 +86,20 @@ async function openOfMachine(
   return { stream: createWebSocketStream(socket) }
 }
 
-async function openTerminal(
+async function openExecution(
   api: KubernetesApi,
   address: PodAddress,
-  request: StreamRequest & { kind: 'terminal' },
+  request: StreamRequest & { kind: 'terminal' | 'command' },
   signal: AbortSignal,
 ): Promise<RuntimeStream> {
+  const tty = request.kind === 'terminal'
   const query = {
     container: CONTAINER,
     stdin: 'true',
     stdout: 'true',
-    stderr: 'false',
-    tty: 'true',
+    // A terminal has one output for both.
+    stderr: String(!tty),
+    tty: String(tty),
     command: request.command ?? shellCommand(),
   }
   const socket = await api.connect(`${podPath(address)}/exec`, query, EXEC_PROTOCOL, signal)
@@ -104,18 +108,21 @@ async function openTerminal(
   const stream = channelStream(socket, {
     out: channels.stdin,
     take: (channel, data, push) => {
-      if (channel === channels.stdout || channel === channels.stderr) return push(data)
+      if (channel === channels.stdout) return push(tty ? data : frameOutput('out', data))
+      if (channel === channels.stderr) return push(frameOutput('error', data))
       if (channel !== channels.status) return
       ended = { exitCode: exitCodeOf(data) }
       for (const listener of listeners) listener(ended)
     },
     // Closing only the input of a terminal would hang up a shell that still writes.
-    end: () => {},
+    end: () => {
+      if (!tty && socket.readyState === WebSocket.OPEN) socket.send(Buffer.from([channels.close, channels.stdin]))
+    },
     isComplete: () => ended !== undefined,
   })
   const resize = (value: unknown): void => {
     const read = size.safeParse(value)
-    if (!read.success || socket.readyState !== WebSocket.OPEN) return
+    if (!tty || !read.success || socket.readyState !== WebSocket.OPEN) return
     const { columns: Width, rows: Height } = read.data
     socket.send(frame(channels.resize, Buffer.from(JSON.stringify({ Width, Height }))))
   }
@@ -173,8 +180,10 @@ function channelStream(socket: WebSocket, options: ChannelOptions): Duplex {
   const stream = new Duplex({
     read: () => socket.resume(),
     write: (chunk: Buffer, _encoding, done) => {
-      if (socket.readyState !== WebSocket.OPEN) return done(new Error('The connection to the pod is closed.'))
-      socket.send(frame(options.out, chunk), (error) => done(error ?? null))
+      // A program may end without having read all of its input.
+      const failed = (error: Error): void => done(options.isComplete() ? null : error)
+      if (socket.readyState !== WebSocket.OPEN) return failed(new Error('The connection to the pod is closed.'))
+      socket.send(frame(options.out, chunk), (error) => (error ? failed(error) : done()))
     },
     final: (done) => {
       options.end()

@@ -185,7 +185,7 @@ class Qemu implements QemuRuntime {
 
   async open(request: StreamRequest, signal: AbortSignal): Promise<RuntimeStream> {
     const { workloadId } = request
-    if (request.kind === 'terminal') {
+    if (request.kind === 'terminal' || request.kind === 'command') {
       throw new Error('Virtual machines have no web terminal. Connect with SSH.')
     }
     if (request.kind === 'logs') {
