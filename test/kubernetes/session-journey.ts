@@ -1,7 +1,9 @@
-/** The command line at pods: `rent` returns, and pipes and files pass unchanged. */
+/** The command line at pods: `rent` returns, pipes and files pass unchanged, and no script of an image delays the bill. */
 import { expect, test } from 'vitest'
-import { terminate, untilGone, untilStatus } from '../harness/instance.ts'
+import { rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
+import { succeed } from '../harness/journey.ts'
 import { berthInPipes, checkCopies, checkPipes } from '../harness/moved-data.ts'
+import { waitFor } from '../harness/wait.ts'
 import type { KubeJourney } from './volume-journey.ts'
 
 const SESSION_MS = 180_000
@@ -27,6 +29,51 @@ export function sessionJourney(get: () => KubeJourney): void {
       await untilStatus(ada, name ?? '', 'online')
       await terminate(ada, name ?? '')
       await untilGone(ada, name ?? '')
+    },
+    SESSION_MS,
+  )
+
+  test(
+    'an image whose sh sleeps is billed from the start of its container (issue 31, 7)',
+    async () => {
+      const { ada, node, image } = get()
+      const name = await rentInstance(ada, node, image, {
+        env: { PATH: '/asleep:/bin' },
+        files: [{ path: '/asleep/sh', content: '#!/bin/busybox sh\nexec /bin/sleep 100000\n', mode: '0755' }],
+        onStart: 'true',
+        command: ['/bin/sleep', '100000'],
+      })
+      await untilStatus(ada, name, 'online')
+      const cost = async () =>
+        Number((await succeed(ada.call, 'GET', `/v2/alpha/on-demand/instances/${name}`)).costSoFarUsd)
+      expect(await waitFor('its first charge', cost)).toBeGreaterThan(0)
+      await terminate(ada, name)
+      await untilGone(ada, name)
+    },
+    SESSION_MS,
+  )
+
+  test(
+    'a start script runs once for each start of the container, and its failure is in the log (issue 31, 7)',
+    async () => {
+      const { ada, node, image } = get()
+      const name = await rentInstance(ada, node, image, {
+        onStart: 'echo script ran; exit 5',
+        command: ['/bin/sh', '-c', 'until [ -e /tmp/again ]; do sleep 0.1; done; exit 1'],
+        restart: { policy: 'on-failure', maxRetries: 3 },
+      })
+      await untilStatus(ada, name, 'online')
+      const log = async (): Promise<string> =>
+        (await ada.call('GET', `/v2/alpha/on-demand/rentals/${name}/logs`)).body.replaceAll('\r\n', '\n')
+      const whole = 'script ran\nonStart: exited with code 5\n'
+      await waitFor('the script', async () => (await log()) === whole)
+      const again = await berthInPipes(envOf(get()), ['exec', name, '--', 'touch', '/tmp/again'])
+      expect(again.code).toBe(0)
+      // The log is that of the new container.
+      await waitFor('its end', async () => (await log().catch(() => '')) !== whole)
+      await waitFor('the script of the second start', async () => (await log()) === whole)
+      await terminate(ada, name)
+      await untilGone(ada, name)
     },
     SESSION_MS,
   )

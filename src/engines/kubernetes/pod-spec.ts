@@ -45,8 +45,29 @@ const SHARED_MEMORY_PART = 0.5
 const MIN_MEMORY_BYTES = 16 * 1_048_576
 const VOLUME_GROUP = 1_000
 const START_SCRIPT = '/.berth/on-start'
-/** Runs beside the entrypoint, and writes into its log. */
-const RUN_START_SCRIPT = `sh ${START_SCRIPT} >/proc/1/fd/1 2>/proc/1/fd/2 </dev/null &`
+/**
+ * Runs beside the entrypoint, and writes into its log. The kubelet may call this again when it restarts, so a mark with
+ * the time at which the container has started keeps the script from running twice. The mark is in the only folder that
+ * users of every image can write to; it outlives the container, but not the pod.
+ */
+const RUN_START_SCRIPT = `
+read -r stat </proc/1/stat
+set -- \${stat##*) }
+mark=/dev/shm/.berth-on-start-\${20}
+[ -d "$mark" ] && exit 0
+mkdir "$mark" || exit 1
+{ sh ${START_SCRIPT} || echo "onStart: exited with code $?"; } >/proc/1/fd/1 2>/proc/1/fd/2 </dev/null &`
+/**
+ * The start script is a startup probe, not a hook: until a hook has ended, the kubelet does not report that the
+ * container runs, and an image whose `sh` sleeps would have its GPUs for nothing. A probe that fails is repeated and
+ * never ends the container.
+ */
+const START_PROBE = {
+  exec: { command: ['sh', '-c', RUN_START_SCRIPT] },
+  periodSeconds: 2,
+  timeoutSeconds: 60,
+  failureThreshold: 2_147_483_647,
+}
 
 const restartPolicies = { never: 'Never', 'on-failure': 'OnFailure', always: 'Always' } as const
 
@@ -201,9 +222,7 @@ function containerOf(order: PodOrder, podName: string) {
     ],
     resources: { requests: amounts, limits: amounts, ...(hasClaim(order) ? claimUse(podName).ofContainer : {}) },
     securityContext: securityOf(config),
-    ...(program.onStart === null
-      ? {}
-      : { lifecycle: { postStart: { exec: { command: ['sh', '-c', RUN_START_SCRIPT] } } } }),
+    ...(program.onStart === null ? {} : { startupProbe: START_PROBE }),
     // As on hosts: an image whose command is a shell keeps running.
     stdin: true,
     tty: true,
