@@ -166,7 +166,12 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
       found,
       command,
     }
-    tree.ended((await row.run(call)) ?? exitCodes.ok)
+    const creates = row.isOffline !== true && operationOf(row)?.idempotent === true
+    // Read first: what was created must not be reported as failed.
+    const account = creates ? await accountOf(open()) : undefined
+    const ended = (await row.run(call)) ?? exitCodes.ok
+    if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
+    tree.ended(ended)
   } catch (error) {
     const hinted = addHints(row, sources, error)
     throw opened === undefined ? hinted : explain(hinted, opened)
@@ -196,9 +201,20 @@ function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' 
   return lists.find((list) => list.includes(`${reason.replace('_not_found', '')}s`)) ?? lists[0]
 }
 
-/** Suppliers' commands are the operator's too, for the machines of the house. */
+/**
+ * What a customer may do is done as a customer, also on the server's machine, where the operator's key is at hand too:
+ * what the operator creates there by accident, no customer ever finds. Suppliers' commands are the operator's too, for the
+ * machines of the house.
+ */
 function whoOf(access: Access | undefined): Who {
   if (access === undefined || access === 'public') return 'anyone'
   if (access === 'any-key') return 'customer'
-  return access.includes('operator') || access.includes('supply') ? 'operator' : 'customer'
+  return access.every((scope) => scope === 'operator' || scope === 'supply') ? 'operator' : 'customer'
+}
+
+/** The account and server of a command that creates something, where they were chosen from several. */
+async function accountOf({ client, isGuess, json }: Session): Promise<string | undefined> {
+  if (!isGuess || json) return undefined
+  const { account } = await client.call('getMe')
+  return `Account: ${account.name} (${account.id}) at ${client.url}. To use another: --profile, --key-file or BERTH_KEY.`
 }

@@ -123,10 +123,10 @@ function whereKeysAre({ keyFrom, dataDir, client, profile }: Session): string[] 
   ]
 }
 
-function whichKey({ keyFrom, dataDir, who }: Session, message: string): string[] {
+function whichKey({ keyFrom, dataDir, client }: Session, message: string): string[] {
   const from = `The API key is from ${keyFrom ?? 'nowhere'}.`
   // Operators can run suppliers' commands too; a supplier's key lacks another scope.
-  return who === 'operator' && message.includes('operator')
+  return isLocal(client.url) && message.includes('operator')
     ? [`${from} This is an operator's command: add --key-file ${path.join(dataDir, 'operator.key')}`]
     : [`${from} Use a key with that scope.`]
 }

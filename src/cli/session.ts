@@ -6,7 +6,7 @@
 import path from 'node:path'
 import { ADDRESS_FILE, parseAddress, type ServerAddress } from '../base/server-address.ts'
 import { makeClient, type Client } from '../client/client.ts'
-import { chooseProfile, type Profile } from './profile.ts'
+import { chooseProfile, readProfiles, type Profile } from './profile.ts'
 import { makeScreen, type Screen } from './screen.ts'
 import { CliError, exitCodes, type Shell } from './shell.ts'
 
@@ -37,6 +37,8 @@ export interface Session {
   readonly keyFrom: string | undefined
   /** The profile that the key came from. */
   readonly profile: string | undefined
+  /** Nobody named the key, and there are others: the next command may be about another account. */
+  readonly isGuess: boolean
   /** For streams and terminals, which the client does not open. */
   readonly key: string | undefined
   readonly json: boolean
@@ -51,7 +53,18 @@ export function openSession(shell: Shell, options: GlobalOptions, who: Who): Ses
   checkUrl(url)
   const key = findKey(shell, options, { who, url, profile })
   if (key === undefined && who !== 'anyone') throw noKey(who, url, dataFolder(shell))
-  return sessionWith(shell, { url, key, who, json: options.json === true })
+  const isGuess = key?.isDefault === true && countKeys(shell, who) > 1
+  return sessionWith(shell, { url, key, who, json: options.json === true, isGuess })
+}
+
+/** The keys that a command could use without being told: those of profiles, and of the data folder. */
+function countKeys(shell: Shell, who: Who): number {
+  // An operator's key can do what a customer's does, and not the other way round.
+  const names = who === 'operator' ? keyFiles.operator : keyFiles.anyone
+  const files = names.flatMap((name) => shell.readFile(path.join(dataFolder(shell), name))?.trim() ?? [])
+  const { profiles } = readProfiles(shell)
+  const saved = who === 'operator' ? profiles.filter((profile) => suits(profile, who)) : profiles
+  return new Set([...files, ...saved.map(({ key }) => key)]).size
 }
 
 /** BERTH_URL, or the address of a server with the same settings. */
@@ -86,9 +99,12 @@ interface FoundKey {
   readonly text: string
   readonly from: string
   readonly profile?: string
+  /** Neither the command line nor the environment names it. */
+  readonly isDefault?: boolean
 }
 
 interface Connection {
+  readonly isGuess?: boolean
   readonly url: string
   readonly key: FoundKey | undefined
   readonly who: Who
@@ -96,7 +112,7 @@ interface Connection {
 }
 
 /** A session with a given server and key. */
-export function sessionWith(shell: Shell, { url, key, who, json }: Connection): Session {
+export function sessionWith(shell: Shell, { url, key, who, json, isGuess = false }: Connection): Session {
   checkUrl(url)
   if (key !== undefined && !/^[!-~]+$/.test(key.text)) {
     throw new CliError(exitCodes.refused, `${key.from} does not hold an API key, which looks like bk_<id>_<secret>.`)
@@ -107,6 +123,7 @@ export function sessionWith(shell: Shell, { url, key, who, json }: Connection): 
     who,
     keyFrom: key?.from,
     profile: key?.profile,
+    isGuess,
     key: key?.text,
     json,
     dataDir: dataFolder(shell),
@@ -153,7 +170,7 @@ function findKey(
   if (text !== undefined) return { text: text.trim(), from: 'BERTH_KEY' }
   const saved =
     profile !== undefined && isSameServer(profile.url, url)
-      ? { text: profile.key, from: `the profile ${profile.name}`, profile: profile.name }
+      ? { text: profile.key, from: `the profile ${profile.name}`, profile: profile.name, isDefault: !isNamed }
       : undefined
   if (profile !== undefined && saved !== undefined && (isNamed || suits(profile, who))) return saved
   return findInDataFolder(shell, who, url) ?? saved
@@ -167,7 +184,7 @@ function findInDataFolder(shell: Shell, who: Who, url: string): FoundKey | undef
   for (const name of keyFiles[who]) {
     const file = path.join(dataFolder(shell), name)
     const text = shell.readFile(file)?.trim()
-    if (text !== undefined) return { text, from: file }
+    if (text !== undefined) return { text, from: file, isDefault: true }
   }
   return undefined
 }

@@ -46,6 +46,7 @@ export const rows: readonly Row[] = [
   }),
   show('templates show', 'getTemplate', 'show a template', { target: template }),
   act<'createTemplate', { file?: string }>('templates create', 'createTemplate', 'create a template from a JSON file', {
+    whoOf: ({ forEveryone }: { forEveryone?: true }) => (forEveryone === true ? 'operator' : 'customer'),
     args: { '<name>': 'name of the template' },
     only: ['visibility', 'forEveryone', 'summary'],
     flags: {
