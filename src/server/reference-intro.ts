@@ -1,22 +1,11 @@
 /** Conventions of all operations, at the top of the reference. */
 import { limits } from '../base/limits.ts'
-import type { Scope } from '../contract/endpoint.ts'
 import { anywhereStatuses, statusMeanings } from '../contract/openapi.ts'
+import { scopeTexts } from '../contract/scope-text.ts'
 import { html, prose, type Markup } from './markup.ts'
 import { colour } from './reference-example.ts'
 
 const MIB = 1_048_576
-
-const scopeMeanings: Readonly<Record<Scope, string>> = {
-  inference: 'Call models and read the cost of requests.',
-  'compute:read': 'Read rentals, volumes, instances and events.',
-  'compute:write': 'Rent, change and terminate machines and volumes.',
-  'billing:read': 'Read the balance, usage, statement and invoices.',
-  'billing:write': 'Reserved for payments; no operation uses it yet.',
-  keys: 'Manage members, API keys, SSH keys and webhooks.',
-  supply: 'Set prices for your machines and read their earnings.',
-  operator: 'Full access to all accounts.',
-}
 
 export const introSections = [
   { id: 'start', title: 'Start', render: renderStart },
@@ -73,7 +62,7 @@ function renderKeys(): Markup {
     </p>
     <table class="scopes">
       <tbody>
-        ${Object.entries(scopeMeanings).map(
+        ${Object.entries(scopeTexts).map(
           ([scope, meaning]) =>
             html`<tr>
               <td><code class="name">${scope}</code></td>

@@ -8,7 +8,7 @@ export const scopeLabels = {
   'compute:read': 'View machines and volumes',
   'compute:write': 'Rent and terminate machines',
   'billing:read': 'View billing',
-  'billing:write': 'Change billing settings',
+  'billing:write': 'Manage budgets',
   keys: 'Manage keys, members and webhooks',
   supply: 'Supply machines',
   operator: 'Operate this server',

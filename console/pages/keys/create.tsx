@@ -7,23 +7,13 @@ import { mayUse, useMe } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import { FormFrame } from '../../form/dialog.tsx'
 import { useCallForm, type Form } from '../../form/use-form.ts'
+import { scopeTexts } from '../../../src/contract/scope-text.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyLine } from '../../ui/copy.tsx'
 import { Dialog, DialogButtons } from '../../ui/dialog.tsx'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/field.tsx'
 import { useNow } from '../../ui/now.ts'
 import { bodyOf, checkDraft, emptyDraft, modelsOf, type KeyDraft } from './draft.ts'
-
-const scopeHints: Readonly<Record<Scope, string>> = {
-  inference: 'Call models.',
-  'compute:read': 'View machines, rentals, volumes and events.',
-  'compute:write': 'Rent and terminate machines, create and delete volumes. Spends money.',
-  'billing:read': 'View balance, usage and invoices.',
-  'billing:write': 'Create, change and delete budgets.',
-  keys: 'Manage API keys, SSH keys, webhooks and members. Equivalent to full access.',
-  supply: 'Add your own machines and set their prices.',
-  operator: 'Full access to every account on this server.',
-}
 
 const expiries = [
   { value: 'never', label: 'Never' },
@@ -136,7 +126,7 @@ function Scopes({ form }: { form: Form<KeyDraft> }) {
           <CheckField
             key={scope}
             label={scope}
-            hint={hasScope(scope) ? scopeHints[scope] : `${scopeHints[scope]} Your key does not have this scope.`}
+            hint={hasScope(scope) ? scopeTexts[scope] : `${scopeTexts[scope]} Your key does not have this scope.`}
             disabled={!hasScope(scope)}
             checked={chosen.includes(scope)}
             onChange={(event) =>
