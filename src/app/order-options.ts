@@ -20,8 +20,17 @@ import type { Actor, App } from './app.ts'
 
 /** Options that make no sense for a kind of machine. */
 const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>>> = {
-  container: ['userData'],
-  'virtual-machine': ['command', 'args', 'shmGb', 'registryCredentialId', 'restart', 'weights'],
+  container: ['userData', 'storageVolume', 'cudaVersion', 'customPorts'],
+  'virtual-machine': [
+    'command',
+    'args',
+    'shmGb',
+    'registryCredentialId',
+    'restart',
+    'weights',
+    'storageVolume',
+    'cudaVersion',
+  ],
   'bare-metal': [
     'command',
     'args',
@@ -31,6 +40,7 @@ const unsupported: Readonly<Record<RentalKind, ReadonlyArray<keyof OrderOptions>
     'restart',
     'stopAt',
     'ports',
+    'customPorts',
     'volumes',
     'weights',
   ],

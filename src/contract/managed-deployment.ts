@@ -22,7 +22,7 @@ const specFields = {
   recipe,
   gpus: gpus.describe('Where replicas may run'),
 }
-const deploymentSpec = z.object(specFields)
+export const deploymentSpec = z.object(specFields)
 export type DeploymentSpec = z.output<typeof deploymentSpec>
 
 const replicaCount = z.int().min(0).max(limits.replicasPerDeployment)
@@ -60,7 +60,7 @@ const settingFields = {
     .default(null)
     .describe('Most that all replicas together may cost per hour'),
 }
-const deploymentSettings = z.object(settingFields)
+export const deploymentSettings = z.object(settingFields)
 export type DeploymentSettings = z.output<typeof deploymentSettings>
 
 const noSettings = deploymentSettings.parse({ replicas: {}, scaling: {} })

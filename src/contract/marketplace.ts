@@ -4,7 +4,7 @@ import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { changeFields, detailFields, rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
-import { metadata, orderFields, workloadPorts } from './workload.ts'
+import { metadata, ofOtherKinds, orderFields, workloadPorts } from './workload.ts'
 import { labelText, nonNegativeUsdText, timeText } from './shared.ts'
 
 const price = z.object({ amount: z.number(), period: z.string(), agent: z.string() })
@@ -227,6 +227,9 @@ export const marketplaceEndpoints = {
           .optional()
           .describe('Rejects the order if the instance would cost more per hour (USD)'),
         ...orderFields,
+        storageVolume: ofOtherKinds,
+        cudaVersion: ofOtherKinds,
+        customPorts: ofOtherKinds,
       })
       .meta({ id: 'CreateMarketplaceInstance' }),
     response: createdInstance,

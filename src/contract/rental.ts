@@ -7,7 +7,15 @@ import { eventRecord } from './event.ts'
 import { portFields } from './port.ts'
 import { providerData } from './provider-data.ts'
 import { reservationRequest } from './reservation.ts'
-import { metadata, orderedWorkload, orderFields, workloadPorts, idleRule } from './workload.ts'
+import {
+  metadata,
+  ofOtherKinds,
+  OTHER_KINDS,
+  orderedWorkload,
+  orderFields,
+  workloadPorts,
+  idleRule,
+} from './workload.ts'
 import { bareMetalRegion, region, virtualMachineRegion } from './region.ts'
 import {
   beforeQuery,
@@ -221,6 +229,9 @@ export const changeFields = {
 const newVolume = z.object({ isNew: z.literal(true), label: volumeLabel, sizeInGb: z.int().min(256).max(64_000) })
 const existingVolume = z.object({ isNew: z.literal(false), id: positiveId })
 
+const cudaVersion = z.enum(['cuda12.8', 'cuda12.9'])
+const customPorts = z.array(z.int().min(1).max(65_535)).max(limits.customPorts)
+
 export const createBareMetalRentalBody = z
   .object({
     networkType,
@@ -228,7 +239,7 @@ export const createBareMetalRentalBody = z
     storageVolume: z.discriminatedUnion('isNew', [existingVolume, newVolume]).optional(),
     region: bareMetalRegion.default('us-central-1'),
     gpuType: gpuType.default('h100'),
-    cudaVersion: z.enum(['cuda12.8', 'cuda12.9']).optional(),
+    cudaVersion: cudaVersion.optional(),
     label: labelText.optional(),
     termType: orderableTermType.default('on-demand'),
     discountPercentage: z.number().default(0),
@@ -238,6 +249,8 @@ export const createBareMetalRentalBody = z
     ...guards,
     ...orderFields,
     metadata: metadata.optional(),
+    ports: workloadPorts.optional().describe(OTHER_KINDS),
+    customPorts: customPorts.optional().describe(OTHER_KINDS),
     maxCostPerHourUsd: guards.maxCostPerHourUsd.describe(
       'Rejects the order if the rental would cost more per hour (USD), not counting a new volume',
     ),
@@ -255,12 +268,14 @@ export const createVirtualMachineRentalBody = z
     termPeriodDays: z.number().optional(),
     discountPercentage: z.number().default(0),
     monitoringEnabled: z.boolean().optional(),
-    customPorts: z.array(z.int().min(1).max(65_535)).max(limits.customPorts).optional(),
+    customPorts: customPorts.optional(),
     convertToOnDemandOnExpiry: z.boolean().default(true),
     ...guards,
     ...orderFields,
     ports: workloadPorts.optional().describe('Ports to expose, in addition to `customPorts`'),
     metadata: metadata.optional(),
+    storageVolume: ofOtherKinds,
+    cudaVersion: cudaVersion.optional().describe(OTHER_KINDS),
   })
   .meta({ id: 'CreateVirtualMachineRental' })
 

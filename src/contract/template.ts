@@ -31,7 +31,7 @@ const templateFields = {
   params: z.array(templateParam).max(limits.environmentVariables).optional(),
 }
 /** What one version of a template says. */
-const templateBody = z.object(templateFields)
+export const templateBody = z.object(templateFields)
 export type TemplateBody = z.output<typeof templateBody>
 
 const visibility = z.enum(['private', 'link']).describe('`link`: anyone who knows the ID can use it')

@@ -175,12 +175,19 @@ export const orderFields = {
   terminateAt: timeText.optional().describe('Terminates the rental at this time (ISO 8601)'),
   maxCostUsd: nonNegativeUsdText.optional().describe('Terminates the rental when its cost reaches this amount (USD)'),
 }
+/** For a field that only other kinds of machines have. An order with it is rejected, not placed without it. */
+export const OTHER_KINDS = 'Only for other kinds of machines: rejects the order'
+export const ofOtherKinds = z.unknown().optional().describe(OTHER_KINDS)
+
 /** `weights` is not in any request yet: managed deployments order with it. */
 const orderOptions = z.object({
   ...orderFields,
   ports: workloadPorts.optional(),
   metadata: metadata.optional(),
   weights: weights.optional(),
+  storageVolume: z.unknown().optional(),
+  cudaVersion: z.unknown().optional(),
+  customPorts: z.unknown().optional(),
 })
 export type OrderOptions = z.output<typeof orderOptions>
 

@@ -39,8 +39,9 @@ export function unnamedSecrets(order: OrderOptions, completed: OrderOptions): st
 }
 
 /** The options of a rental as fields of an order or a template, without what was left to defaults. */
-function optionsOf({ workload = emptyWorkload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
-  const { env, files, command, args, onStart, userData, diskGb, shmGb, ports, restart } = workload
+function optionsOf({ workload, image }: Pick<EngineSpec, 'workload' | 'image'>) {
+  const options = { ...emptyWorkload, ...workload }
+  const { env, files, command, args, onStart, userData, diskGb, shmGb, ports, restart } = options
   return {
     ...(image === null ? {} : { image: { name: image.name, ...(image.tag === null ? {} : { tag: image.tag }) } }),
     ...(Object.keys(env).length === 0 ? {} : { env }),

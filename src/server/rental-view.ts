@@ -9,6 +9,7 @@ import { providerData, type ProviderData, type ProviderId } from '../contract/pr
 import type { Region } from '../contract/region.ts'
 import type { RentalRecord, RentalState, RentalType } from '../contract/rental.ts'
 import type { Simulation } from '../contract/shared.ts'
+import { idleRule } from '../contract/workload.ts'
 import type { App } from '../app/app.ts'
 import { rentalTag } from '../app/rental.ts'
 import type { EarlyEndRate, Ending } from '../domain/commitment.ts'
@@ -20,6 +21,7 @@ import type { Person } from '../store/account.ts'
 import type { FoundCommitment } from '../store/commitment.ts'
 import type { Machine } from '../store/machine.ts'
 import type { Rental } from '../store/rental.ts'
+import { withDefaults } from '../store/stored-json.ts'
 import type { AttachedVolume, Volume } from '../store/volume.ts'
 import { stateFields, stoppedCost } from './rental-state.ts'
 
@@ -230,8 +232,8 @@ export function detailFields(app: App, rental: Rental, term: Term, facts: Detail
     stoppedCostPerHourUsd: stoppedCost(app, rental, term),
     spendingLimitUsd: rental.spending_limit_nano === null ? null : formatUsd(rental.spending_limit_nano),
     stopAt: formatInstantOrNull(rental.stop_at),
-    idle: rental.idle,
-    workload: rental.spec.workload ?? emptyWorkload,
+    idle: rental.idle === null ? null : withDefaults(idleRule, rental.idle),
+    workload: { ...emptyWorkload, ...rental.spec.workload },
     costSoFarUsd: formatUsd(facts.costSoFar),
     statusMessage: statusMessage(rental, facts.doing, facts.events),
     portMappings: portMappings(rental, facts.publicPorts),

@@ -2,12 +2,18 @@
 import { sql, type Selectable } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import type { DeploymentSettings, DeploymentSpec } from '../contract/managed-deployment.ts'
+import {
+  deploymentSettings,
+  deploymentSpec,
+  type DeploymentSettings,
+  type DeploymentSpec,
+} from '../contract/managed-deployment.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import type { ScalingReason, ScalingState } from '../domain/scaling.ts'
 import type { Told } from '../domain/serving.ts'
 import type { Db, Tx } from './database.ts'
 import type { DueWork } from './due-work.ts'
+import { withDefaults } from './stored-json.ts'
 import type { Tables } from './tables.ts'
 
 export type ManagedRow = Selectable<Tables['managed_deployment']>
@@ -39,7 +45,13 @@ function select(db: Db) {
 /** Oldest first. `accountId` undefined: all. */
 export async function listManaged(db: Db, accountId?: string): Promise<ManagedDeployment[]> {
   const all = select(db).orderBy('d.created_at').orderBy('d.id').limit(limits.models)
-  return (accountId === undefined ? all : all.where('d.account_id', '=', accountId)).execute()
+  const rows = await (accountId === undefined ? all : all.where('d.account_id', '=', accountId)).execute()
+  return rows.map(completed)
+}
+
+function completed(row: ManagedDeployment): ManagedDeployment {
+  const { spec, settings } = row
+  return { ...row, spec: withDefaults(deploymentSpec, spec), settings: withDefaults(deploymentSettings, settings) }
 }
 
 /** Whether there is a deployment to serve, or money of the house that it may have left. */
@@ -47,7 +59,8 @@ export const hasManaged: DueWork = () =>
   sql`(exists (select from managed_deployment) or exists (select from house_money where given_nano <> 0))`
 
 export async function findManaged(db: Db, id: string): Promise<ManagedDeployment | undefined> {
-  return select(db).where('d.id', '=', id).executeTakeFirst()
+  const row = await select(db).where('d.id', '=', id).executeTakeFirst()
+  return row === undefined ? undefined : completed(row)
 }
 
 export async function findManagedOfModel(db: Db, model: string): Promise<ManagedRow | undefined> {
@@ -131,12 +144,13 @@ export async function readVersion(
   id: string,
   version: number,
 ): Promise<{ spec: DeploymentSpec; failed_reason: string | null } | undefined> {
-  return db
+  const row = await db
     .selectFrom('deployment_version')
     .select(['spec', 'failed_reason'])
     .where('deployment_id', '=', id)
     .where('version', '=', version)
     .executeTakeFirst()
+  return row === undefined ? undefined : { ...row, spec: withDefaults(deploymentSpec, row.spec) }
 }
 
 /** The rollout of a version is given up. */

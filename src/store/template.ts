@@ -3,8 +3,9 @@ import { sql } from 'kysely'
 import { randomId } from '../base/id.ts'
 import { toDate, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import type { TemplateBody } from '../contract/template.ts'
+import { templateBody, type TemplateBody } from '../contract/template.ts'
 import type { Db, Tx } from './database.ts'
+import { withDefaults } from './stored-json.ts'
 
 export interface Template {
   readonly id: string
@@ -20,7 +21,7 @@ export interface Template {
 
 /** Those of the account and of the operator, the operator's first. */
 export async function listTemplates(db: Db, accountId: string): Promise<Template[]> {
-  return select(db)
+  const rows = await select(db)
     .whereRef('v.version', '=', 't.version')
     .where((where) => where.or([where('t.account_id', 'is', null), where('t.account_id', '=', accountId)]))
     .orderBy(sql`t.account_id is not null`)
@@ -28,14 +29,20 @@ export async function listTemplates(db: Db, accountId: string): Promise<Template
     .orderBy('t.id')
     .limit(2 * limits.templatesPerAccount)
     .execute()
+  return rows.map(completed)
 }
 
 /** Without `version`: the newest. */
 export async function findTemplate(db: Db, id: string, version?: number): Promise<Template | undefined> {
-  return select(db)
+  const row = await select(db)
     .where('t.id', '=', id)
     .where('v.version', '=', version ?? sql<number>`t.version`)
     .executeTakeFirst()
+  return row === undefined ? undefined : completed(row)
+}
+
+function completed(row: Template): Template {
+  return { ...row, body: withDefaults(templateBody, row.body) }
 }
 
 function select(db: Db) {

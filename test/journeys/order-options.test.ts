@@ -27,7 +27,7 @@ const rent = (more: object, call = ada.call) =>
   })
 const refusalOf = async (more: object) => {
   const { status, body } = await rent(more)
-  return { status, param: body.param, message: body.message }
+  return { status, param: body.param, reason: body.reason, message: body.message }
 }
 const detailOf = (name: string) => succeed(ada.call, 'GET', `${rentals}/instances/${name}`)
 
@@ -102,6 +102,41 @@ test('options of the wrong kind, of missing things and out of range name their f
     command: ['/bin/true'],
   })
   expect(vm).toMatchObject({ status: 400, body: { reason: 'option_not_supported', issues: [{ path: ['command'] }] } })
+})
+
+test('an order with a field that its kind lacks is rejected, whoever owns what the field names (issue 31, 6)', async () => {
+  const refused = { status: 400, body: { reason: 'option_not_supported' } }
+  const storageVolume = { isNew: false, id: 1 }
+  const vm = { gpuCount: 1, region: 'mock-region' }
+  for (const more of [{ storageVolume }, { cudaVersion: 'cuda12.8' }])
+    expect(await ada.call('POST', `${rentals}/virtual-machine-rentals`, { ...vm, ...more })).toMatchObject(refused)
+  const metal = { gpuCount: 8, networkType: 'infiniband' }
+  for (const more of [{ customPorts: [80] }, { ports: [80] }, { volumes: [{ volumeId: 1, path: '/data' }] }])
+    expect(await ada.call('POST', `${rentals}/bare-metal-rentals`, { ...metal, ...more })).toMatchObject(refused)
+  for (const more of [{ storageVolume }, { cudaVersion: 'cuda12.8' }, { customPorts: [80] }])
+    expect(await rent(more)).toMatchObject(refused)
+})
+
+test("references to another account's things are rejected as if they did not exist (issue 31, 6)", async () => {
+  const mallory = await journey.account({ usd: '1000' })
+  const volume = { region: 'us-central-1', label: 'hers', sizeInGb: 256 }
+  const { storageVolumeId } = await succeed(mallory.call, 'POST', `${rentals}/storage-volumes`, volume)
+  const login = { name: 'hers', server: 'registry.example.com', username: 'eve', password: 'a password' }
+  const { id: registryCredentialId } = await succeed(mallory.call, 'POST', '/v2/registry-credentials', login)
+  const { id: templateId } = await succeed(mallory.call, 'POST', '/v2/templates', { name: 'Hers' })
+  await succeed(mallory.call, 'PUT', '/v2/secrets/HERS', { value: 'a secret' })
+  const image = { name: 'registry.example.com/x' }
+  const references = [
+    { volumes: [{ volumeId: storageVolumeId, path: '/data' }] },
+    { registryCredentialId, image },
+    { templateId: `${templateId}@1` },
+    { env: { A: '{{ secrets.HERS }}' } },
+    { secrets: ['HERS'] },
+  ]
+  for (const more of references) expect((await refusalOf(more)).reason).toMatch(/_not_found$/)
+  const metal = { gpuCount: 8, networkType: 'infiniband', storageVolume: { isNew: false, id: storageVolumeId } }
+  const refused = await ada.call('POST', `${rentals}/bare-metal-rentals`, metal)
+  expect(refused).toMatchObject({ status: 400, body: { reason: 'volume_not_found' } })
 })
 
 test('a virtual machine takes user data, environment and ports', async () => {

@@ -1,0 +1,11 @@
+/** JSON of rows that older versions of the server, or migrations, have written. */
+import type { z } from 'zod'
+
+/**
+ * The value with the defaults of fields that it lacks. One that today's rules would reject stays as it is: a rule that
+ * became stricter must not take away what a customer has.
+ */
+export function withDefaults<Schema extends z.ZodType>(schema: Schema, stored: z.output<Schema>): z.output<Schema> {
+  const parsed = schema.safeParse(stored)
+  return parsed.success ? parsed.data : stored
+}
