@@ -35,6 +35,8 @@ const LEASE_SLACK_MS = 5_000
 const RESUME_EVERY_MS = 30_000
 /** After this many failed attempts the volume fails for good. */
 const MAX_CREATE_ATTEMPTS = 8
+/** After this many, some minutes later, the volume keeps its size. */
+const MAX_GROW_ATTEMPTS = 10
 /** How soon a copy in progress is looked at again. */
 const COPY_POLL_MS = 2_000
 
@@ -69,7 +71,9 @@ async function reconcileOne(app: App, volume: Volume, token: string, signal: Abo
   if (outcome !== 'failed') return
   await transact(app.database, async (tx) => {
     const hasFailedOften = volume.attempts >= MAX_CREATE_ATTEMPTS
+    const cannotGrow = volume.state === 'active' && volume.attempts >= MAX_GROW_ATTEMPTS
     if (volume.state === 'creating' && hasFailedOften) await giveUp(tx, volume, 'engine_failure')
+    else if (cannotGrow) await giveUpGrowth(tx, volume, token, 'engine_failure')
     else await postpone(tx.db, volume, token, retryAt)
   })
 }
@@ -169,13 +173,9 @@ async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   const unable = { kind: 'refused', message: 'The engine cannot grow volumes.' } as const
   const outcome = (await call.engine.grow?.(externalId, sizeGb, call.signal)) ?? unable
   await transact(app.database, async (tx) => {
+    if (outcome.kind === 'refused') return giveUpGrowth(tx, volume, call.token, 'refused_by_engine')
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token || locked.grow_to_gb !== sizeGb) return
-    if (outcome.kind === 'refused') {
-      await endGrowth(tx, locked, false)
-      recordVolumeEvent(tx, locked, 'volume.grow_failed', { sizeInGb: locked.size_gb, refusedGb: sizeGb })
-      return
-    }
     const now = tx.clock.now()
     const charged = await endSegment(tx, { rentalId: null, volumeId: volume.id }, now, volumeMemo(locked))
     const grown = await endGrowth(tx, locked, true)
@@ -184,6 +184,15 @@ async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   })
   if (outcome.kind === 'refused') await noteFailure(app, volumeTask('volumes', volume), new Error(outcome.message))
   return outcome.kind === 'refused' ? 'waiting' : 'done'
+}
+
+/** It keeps its size and price. Its owner gets a reason without the engine's own message. */
+async function giveUpGrowth(tx: Tx, volume: Volume, token: string, reason: string): Promise<void> {
+  const locked = await lockVolume(tx, volume.id)
+  if (locked === undefined || locked.lease_token !== token || locked.grow_to_gb !== volume.grow_to_gb) return
+  await endGrowth(tx, locked, false)
+  const sizes = { sizeInGb: locked.size_gb, refusedGb: locked.grow_to_gb }
+  recordVolumeEvent(tx, locked, 'volume.grow_failed', { ...sizes, reason })
 }
 
 /** Fails the volume for good: nothing is charged, and its owner gets a reason without the engine's own message. */

@@ -1,6 +1,6 @@
 /** Volumes of orders: which are refused and why, that they are attached with the order or not at all, and growth. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { HOUR_MS } from '../../src/base/instant.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
 import { volumePricePerHour } from '../../src/domain/volume.ts'
 import {
@@ -152,6 +152,25 @@ test('a volume grows: the old price ends and the new one begins at the same inst
   expect(await chargedFor(ada.call, { volumeId: id })).toBe(before + after)
   await journey.pass()
   await checkLedgerAndEngines(journey)
+})
+
+test('a volume whose engine fails again and again keeps its size, with a reason (issue 31, 17)', async () => {
+  const id = await make({ nodeName: undefined })
+  const engine = journey.app.drivers.get('mock')?.volumes
+  if (engine?.grow === undefined) throw new Error('the simulated engine grows volumes')
+  const grow = engine.grow.bind(engine)
+  Object.assign(engine, { grow: () => Promise.reject(new Error('the storage has not grown yet')) })
+  await succeed(ada.call, 'PATCH', `${volumes}/${id}`, { sizeInGb: 1_024 })
+  for (let n = 0; n < 20 && (await find(id)).growingToGb !== null; n += 1) await journey.advance(MINUTE_MS)
+  Object.assign(engine, { grow })
+  expect(await find(id)).toMatchObject({ status: 'active', sizeInGb: 512, growingToGb: null, costPerHour: 0.0512 })
+  const { events } = await succeed(ada.call, 'GET', `/v2/events?subject=volume:${id}`)
+  const failed = events.find(({ type }: { type: string }) => type === 'volume.grow_failed')
+  expect(failed.data).toMatchObject({ sizeInGb: 512, refusedGb: 1_024, reason: 'engine_failure' })
+  await succeed(ada.call, 'PATCH', `${volumes}/${id}`, { sizeInGb: 1_024 })
+  await journey.pass()
+  expect(await find(id)).toMatchObject({ sizeInGb: 1_024, growingToGb: null })
+  await succeed(ada.call, 'POST', `${volumes}/terminate`, { storageVolumeId: id })
 })
 
 test('attaching the volume of another account tells nothing about it, nor does an id that cannot exist', async () => {
