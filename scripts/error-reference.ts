@@ -117,7 +117,7 @@ const samples: {
   other_cluster: { cluster: 'lab' },
   other_host: { host: 'pier-1', rentalId: 17 },
   too_many_attachments: { max: 64 },
-  no_storage_capacity: { freeGb: 512, sizeGb: 1024, region: 'us-central-1' },
+  no_storage_capacity: { freeGb: 512, sizeGb: 1024, region: 'us-central-1', place: 'region' },
   node_not_found: { node: 'pier-1', cluster: 'us-east' },
   node_not_ready: { node: 'pier-1' },
   too_many_ports: { max: 20 },

@@ -59,6 +59,8 @@ export interface VolumeRoom {
   readonly askedAt: Instant
   /** Engines without a limit, or without an answer, are left out: they decide when the volume is created. */
   readonly roomGb: ReadonlyMap<ProviderId, number>
+  /** The engine that answered for the one machine that the volume is on or for. */
+  readonly atMachineOf?: ProviderId | undefined
 }
 
 /** For an order without a new volume. */
@@ -82,7 +84,7 @@ export async function readVolumeRoom(
       return []
     }
   })
-  return { askedAt, roomGb: new Map((await Promise.all(answers)).flat()) }
+  return { askedAt, roomGb: new Map((await Promise.all(answers)).flat()), atMachineOf: of?.driver }
 }
 
 /** Room for a volume of this rental. */

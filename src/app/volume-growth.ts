@@ -29,8 +29,8 @@ export async function growVolume(
   const volume = found.value
   const { id, region } = volume
   if (volume.state !== 'active') return fail('volume_not_active', { id, state: volume.state })
-  if (app.drivers.get(volume.driver)?.volumes?.grow === undefined)
-    return fail('volume_operation_unsupported', { id, operation: 'grow' })
+  const driver = app.drivers.get(volume.driver)
+  if (driver?.volumes?.grow === undefined) return fail('volume_operation_unsupported', { id, operation: 'grow' })
   if (volume.grow_to_gb !== null) return fail('volume_growing', { id, sizeGb: volume.grow_to_gb })
   const moreGb = sizeGb - volume.size_gb
   if (moreGb <= 0) return failField(['sizeInGb'], 'volume_not_larger', { sizeGb: volume.size_gb })
@@ -42,7 +42,7 @@ export async function growVolume(
   if (has.gb + moreGb > quota.volumeGb) {
     return fail('quota_exceeded', { quota: `${quota.volumeGb} GB of volumes`, used: `${has.gb} GB` })
   }
-  const full = await refuseWithoutRoom(tx, volume.driver, { region, sizeGb: moreGb, room: request.room })
+  const full = await refuseWithoutRoom(tx, driver, { region, sizeGb: moreGb, room: request.room })
   if (full !== undefined) return full
   const costPerHour = volumePricePerHour(price.nano_per_gb_hour, sizeGb)
   const more = costPerHour - volume.cost_nano_per_hour

@@ -8,6 +8,7 @@ import { limits, MAX_INT32 } from '../base/limits.ts'
 import { isLiving, type Mount } from '../domain/rental.ts'
 import { quotaOf } from '../domain/quota.ts'
 import { isUsableIn, volumePricePerHour } from '../domain/volume.ts'
+import type { Driver } from '../engines/driver.ts'
 import type { Tx } from '../store/database.ts'
 import { findVolumeHosts } from '../store/host-volume.ts'
 import { findMachine, listEnginesOf } from '../store/machine.ts'
@@ -121,7 +122,7 @@ export async function insertPaidVolume(
       used: `${has.volumes} volumes with ${has.gb} GB`,
     })
   }
-  const full = await refuseWithoutRoom(tx, driver.id, order)
+  const full = await refuseWithoutRoom(tx, driver, order)
   if (full !== undefined) return full
   const costPerHour = volumePricePerHour(price.nano_per_gb_hour, order.sizeGb)
   const volume = await insertVolume(tx, {
@@ -158,14 +159,15 @@ export async function insertPaidVolume(
 /** Only existing space is sold: volumes that the engine has not created yet count too. */
 export async function refuseWithoutRoom(
   tx: Tx,
-  driver: ProviderId,
+  { id, volumes }: Driver,
   { region, sizeGb, room }: Pick<VolumeOrder, 'region' | 'sizeGb' | 'room'>,
 ): Promise<Failure | undefined> {
-  const roomGb = room.roomGb.get(driver)
+  const roomGb = room.roomGb.get(id)
   if (roomGb === undefined) return undefined
-  const leftGb = Math.max(0, roomGb - (await lockPromisedGb(tx, driver, room.askedAt)))
+  const leftGb = Math.max(0, roomGb - (await lockPromisedGb(tx, id, room.askedAt)))
   if (sizeGb <= leftGb) return undefined
-  return fail('no_storage_capacity', { freeGb: leftGb, sizeGb, region })
+  const place = volumes?.isLocal !== true ? 'region' : room.atMachineOf === id ? 'machine' : 'largest_machine'
+  return fail('no_storage_capacity', { freeGb: leftGb, sizeGb, region, place })
 }
 
 export async function attachVolume(

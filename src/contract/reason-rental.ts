@@ -33,6 +33,22 @@ function rentalsText(ids: readonly number[]): string {
   return `${ids.length === 1 ? 'rental' : 'rentals'} ${ids.join(', ')}`
 }
 
+/** Where there is too little room for a volume. */
+interface StorageRoom {
+  readonly freeGb: number
+  readonly sizeGb: number
+  readonly region: string
+  /** `machine`: the one that the volume is on or for. `largest_machine`: a volume is on one machine of the region. */
+  readonly place: 'region' | 'machine' | 'largest_machine'
+}
+
+const roomTexts: Record<StorageRoom['place'], (room: Pick<StorageRoom, 'freeGb' | 'region'>) => string> = {
+  region: ({ freeGb, region }) => `Only ${freeGb} GB of storage is free in ${region}`,
+  machine: ({ freeGb }) => `The machine of the volume has only ${freeGb} GB free for volumes`,
+  largest_machine: ({ freeGb, region }) =>
+    `A volume is on one machine, and the one with the most room in ${region} has only ${freeGb} GB free for volumes`,
+}
+
 export const rentalReasons = {
   no_capacity: noCapacity(
     ({ gpus, where }: { readonly gpus: string; readonly where: string }) =>
@@ -251,9 +267,9 @@ export const rentalReasons = {
     ({ max }: { readonly max: number }) => `A storage volume can be attached to at most ${max} rentals.`,
   ),
   no_storage_capacity: noCapacity(
-    ({ freeGb, sizeGb, region }: { readonly freeGb: number; readonly sizeGb: number; readonly region: string }) =>
-      `Only ${freeGb} GB of storage is free in ${region}; the request needs ${sizeGb} GB.`,
-    'Choose a smaller size or another region.',
+    ({ freeGb, sizeGb, region, place }: StorageRoom) =>
+      `${roomTexts[place]({ freeGb, region })}; the request needs ${sizeGb} GB.`,
+    'Choose a smaller size, another machine or another region.',
   ),
 
   node_not_found: notFound(
