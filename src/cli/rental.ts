@@ -8,7 +8,7 @@ import { gpuLabel, gpusLabel } from '../view/gpu.ts'
 import { hourlyPrice, money } from '../view/money.ts'
 import { count } from '../view/number.ts'
 import { displayName, type OwnMachine } from '../view/own-machine.ts'
-import { idleText, rentalReasonSentence } from '../view/rental.ts'
+import { idleText, imageLabel, rentalReasonSentence } from '../view/rental.ts'
 import { age, span, utcTime } from '../view/time.ts'
 import type { RentalKind } from '../domain/rental.ts'
 import { anyMachine, findAny, namedIn } from './any-machine.ts'
@@ -224,6 +224,7 @@ async function describeMachine(
         GPUs: ({ gpuCount }) => machine?.gpus ?? String(gpuCount),
         Region: (one) => ('region' in one ? one.region : one.machine.region),
         Machine: (one) => ('machine' in one ? one.machine.nodeName : undefined),
+        Image: (one) => ('image' in one ? imageLabel(one.image) : undefined),
         Price: () => (machine === undefined ? undefined : `${formatUsdForPeople(machine.pricePerHour)}/hr`),
       },
       'costSoFarUsd:Cost',

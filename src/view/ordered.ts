@@ -4,7 +4,7 @@ import type { CallInput, Reply } from '../client/client.ts'
 import type { NetworkType } from '../contract/shared.ts'
 import type { WorkloadPortInput } from '../contract/workload.ts'
 import type { RentalKind } from '../domain/rental.ts'
-import { shortRentalKinds } from './rental.ts'
+import { imageLabel, shortRentalKinds } from './rental.ts'
 
 type RentalOrder = Reply<'getRentalOrder'>
 
@@ -58,7 +58,7 @@ export function orderedOf({ operation, body }: RentalOrder): Ordered {
   const { gpuType, region, networkType, cudaVersion, label, ...workload } = rest
   const fields = {
     machine,
-    image: image === undefined ? undefined : imageText(image as { name: string; tag?: string }),
+    image: image === undefined ? undefined : imageLabel(image as { name: string; tag?: string }),
     gpuType,
     region,
     networkType,
@@ -71,10 +71,6 @@ export function orderedOf({ operation, body }: RentalOrder): Ordered {
     ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)),
     workload,
   }
-}
-
-function imageText({ name, tag }: { name: string; tag?: string }): string {
-  return tag === undefined ? name : `${name}:${tag}`
 }
 
 /** As people type it: `8080`, `8888/http`, `8000/http/public`. */

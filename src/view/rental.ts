@@ -100,3 +100,10 @@ interface IdleAction {
 export function idleText({ afterMinutes, action = 'stop' }: IdleAction): string {
   return `${action} after ${count(afterMinutes, 'minute')}`
 }
+
+/** null and undefined: the order names none. */
+export function imageLabel(image: { name: string; tag?: string | null | undefined } | null | undefined): string {
+  if (image === null || image === undefined) return "Host's default image"
+  const { name, tag } = image
+  return tag === null || tag === undefined ? name : `${name}:${tag}`
+}

@@ -8,6 +8,7 @@ import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { displayName, parseSshCommand } from '../../../src/view/own-machine.ts'
 import { gpuLabel } from '../../../src/view/gpu.ts'
+import { imageLabel } from '../../../src/view/rental.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -185,7 +186,7 @@ function factsOf(instance: Instance, cost: ReactNode): Fact[] {
     ['Stops at', instance.stopAt && localTime(instance.stopAt)],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],
-    ['Image', image === null ? 'Default' : [image.name, image.tag].filter(Boolean).join(':')],
+    ['Image', imageLabel(image)],
     ['Resources', `${number(cpuCount)} CPUs, ${number(ramGb)} GB memory, ${number(storageGb)} GB disk`],
     ['Machine', `${machine.nodeName} in ${machine.clusterName}`],
     ['Name', instance.name],

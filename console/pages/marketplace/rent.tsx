@@ -26,10 +26,7 @@ import { SimulatedNotice } from '../rental/simulated-notice.tsx'
 import { imageText } from '../templates/text.ts'
 import type { MachineRow } from './machine.ts'
 
-/** The default of suppliers. */
-const DEFAULT_IMAGE = 'debian:12'
-
-const noOrder = { ...noGuards, ...noAdvanced, ...noMounts, gpus: '1', image: DEFAULT_IMAGE, ports: '' }
+const noOrder = { ...noGuards, ...noAdvanced, ...noMounts, gpus: '1', image: '', ports: '' }
 type Order = typeof noOrder
 
 const paths = {
@@ -62,9 +59,8 @@ function bodyOf(order: Order, machine: MachineRow, templateId: string | undefine
   }
 }
 
-function initialOf({ gpusFree }: MachineRow, template: Template | undefined, like: Like | undefined): Order {
-  const image = template?.image === undefined ? DEFAULT_IMAGE : ''
-  if (like === undefined) return { ...noOrder, image }
+function initialOf({ gpusFree }: MachineRow, like: Like | undefined): Order {
+  if (like === undefined) return noOrder
   return { ...noOrder, ...like.typed, gpus: String(Math.min(like.ordered.gpuCount, gpusFree)) }
 }
 
@@ -81,7 +77,7 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
   const rent = useAction('createInstance', ['searchMachines', 'listInstances', 'getCustomerBalance'])
   const form = useForm({
     // The image of the template, unless another one is typed.
-    initial: () => initialOf(machine, template, like),
+    initial: () => initialOf(machine, like),
     schema: api.createInstance.body,
     body: (order) => bodyOf(order, machine, templateIdOf(template), like),
     check: (order) => ({
@@ -142,8 +138,8 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
           />
           <TextField
             label="Image"
-            placeholder={template?.image === undefined ? 'Supplier default' : imageText(template)}
-            hint="Docker image, as name:tag."
+            placeholder={imageText(template ?? {})}
+            hint="Docker image, as name:tag. Leave empty for the default."
             {...form.text('image')}
           />
           <TextField label="Ports" placeholder="8080, 8888/http" hint={portsHint} {...form.text('ports')} />

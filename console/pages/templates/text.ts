@@ -1,11 +1,11 @@
 /** Templates as text: what a table shows, and the JSON that people edit. */
 import type { Reply } from '../../../src/client/client.ts'
+import { imageLabel } from '../../../src/view/rental.ts'
 
 type Template = Reply<'getTemplate'>
 
 export function imageText({ image }: Pick<Template, 'image'>): string {
-  if (image === undefined) return "Host's default image"
-  return image.tag === undefined ? image.name : `${image.name}:${image.tag}`
+  return imageLabel(image)
 }
 
 export function portsText({ ports = [] }: Pick<Template, 'ports'>): string {

@@ -57,7 +57,9 @@ export async function fetchImage(
   const order = { image, login, stallMs: pullStallMs, progress, failed, signal }
   if (isDefault && (await client.image(image.full, signal)) !== undefined) return image.full
   if (options.allowLocalImages && (await options.images.isSuppliers(image, signal))) return image.full
-  if (isDefault) return pullDefault(options, order)
+  // A customer who names an image gets that one or a reason, never another image.
+  const isNamed = (workload.spec?.image ?? null) !== null
+  if (isDefault) return pullDefault(isNamed ? { ...options, smallImageFolder: undefined } : options, order)
   const { quiet } = await checkRegistry(image, options)
   const maxBytes = (workload.spec?.resources.storageGb ?? 0) * BYTES_PER_GB
   const pull = (): Promise<void> => pullImage(client, { ...order, maxBytes, quiet })

@@ -15,7 +15,7 @@ import {
 import { waitFor } from '../../../test/harness/wait.ts'
 import { Keeper } from '../keeper.ts'
 import { NeverStarts } from '../runtime.ts'
-import { SMALL_IMAGE } from './small-image.ts'
+import { SMALL_IMAGE, smallImageNote } from './small-image.ts'
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`
@@ -43,7 +43,7 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     return failure as NeverStarts
   }
 
-  test('makes a small image if no registry can be reached, but only in place of the default one', async () => {
+  test('makes a small image only for orders without an image, and says so (issue 31, 10 F1)', async () => {
     const smallImageFolder = path.join(lab.folder, 'small')
     const cutOff = runtimeOn(lab, { defaultImage: 'debian:12', smallImageFolder })
     const said: string[] = []
@@ -54,10 +54,16 @@ describe.skipIf(why !== undefined)(`images${leftOut}`, () => {
     )
     await cutOff.start(workloadOf('again'), (message) => said.push(message), forever)
     expect(said.filter((message) => message === 'building the small image')).toHaveLength(1)
+    const small = (await cutOff.list(forever)).find((one) => one.id === 'small')
+    expect(small).toMatchObject({ state: 'running', message: smallImageNote('debian:12') })
     for (const id of ['small', 'again']) await cutOff.stop(id, forever)
     expect(await lab.docker('images', '-q', SMALL_IMAGE)).not.toBe('')
     expect(readdirSync(smallImageFolder)).toEqual([])
     expect(await refusal({ image: { name: 'ubuntu', tag: '24.04' } }, cutOff)).toMatchObject({
+      reason: 'registry_unreachable',
+    })
+    // The same image as the default one, but the customer named it.
+    expect(await refusal({ image: { name: 'debian', tag: '12' } }, cutOff)).toMatchObject({
       reason: 'registry_unreachable',
     })
     const chosen = runtimeOn(lab, { defaultImage: 'debian:12' })

@@ -60,7 +60,7 @@ export const containerReply = z.object({
     FinishedAt: z.string().catch(''),
     StartedAt: z.string().catch(''),
   }),
-  Config: z.object({ Labels: recordOf(z.string()) }),
+  Config: z.object({ Labels: recordOf(z.string()), Image: z.string().catch('') }),
   HostConfig: z
     .object({ NanoCpus: z.number().catch(0), Memory: z.number().catch(0) })
     .catch({ NanoCpus: 0, Memory: 0 }),

@@ -19,6 +19,7 @@ import { fetchImage, imageOf } from './image-fetch.ts'
 import { ImageStore } from './image-store.ts'
 import { measureContainers } from './measure.ts'
 import { diskNote, storageEnforcesLimits } from './notes.ts'
+import { SMALL_IMAGE, smallImageNote } from './small-image.ts'
 import type { Container, Info, ListedContainer } from './reply.ts'
 import { nextRestart } from './restart.ts'
 import type { DockerRuntimeOptions } from './runtime-options.ts'
@@ -331,13 +332,14 @@ class DockerRuntime implements Runtime {
     return { ...base, state: 'failed', ...end }
   }
 
-  async #findRunning(id: string, { State }: Container): Promise<Omit<Found, 'id' | 'tag' | 'disks'>> {
+  async #findRunning(id: string, { State, Config }: Container): Promise<Omit<Found, 'id' | 'tag' | 'disks'>> {
     // Damaged files are reported when someone needs them.
     const file = await this.#files.read(id).catch(() => undefined)
     if (file?.scriptDue === true) return { state: 'starting' }
     const count = file?.restarts?.count ?? 0
     const restarted = count === 0 ? undefined : `Restarted ${count} of at most ${file?.restart?.maxRetries ?? 0} times.`
-    const message = this.#scripts.failure(id) ?? restarted
+    const replaced = Config.Image === SMALL_IMAGE ? smallImageNote(this.#options.defaultImage) : undefined
+    const message = this.#scripts.failure(id) ?? restarted ?? replaced
     const said = message === undefined ? {} : { message }
     const reboots = file?.reboots === undefined || file.reboots === 0 ? {} : { reboots: file.reboots }
     return { state: 'running', sshUser: SSH_USER, incarnation: State.StartedAt, ...reboots, ...said }

@@ -14,6 +14,12 @@ import { pullLine } from './reply.ts'
 /** The tag changes with the content. */
 const [REPOSITORY, TAG] = ['berth/small', '1']
 export const SMALL_IMAGE = `${REPOSITORY}:${TAG}`
+
+/** For the customer of a container that runs it. */
+export function smallImageNote(defaultImage: string): string {
+  return `Runs a small BusyBox image, because this host cannot reach the registry of its default image, ${defaultImage}.`
+}
+
 const STEP_MS = 60_000
 const DOWNLOAD_MS = 240_000
 const IMPORT_MS = 120_000
