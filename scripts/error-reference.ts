@@ -160,6 +160,7 @@ const samples: {
   context_length_exceeded: { message: "This model's maximum context length is 4096 tokens." },
   too_many_at_once: { limit: 100 },
   model_deployed: { model: 'demo/model' },
+  only_simulated_machines: { gpus: '1 × H100' },
   hourly_budget: { costPerHour: usd('2.49'), left: usd('1') },
   model_queue_full: { model: 'demo/model', retryAfterMs: 2_000 },
 }

@@ -1,12 +1,14 @@
 /** LoRA adapters of a managed deployment: models of their own, with the price and visibility of the base by default. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { succeed } from './harness/journey.ts'
+import { passForReal } from './harness/simulated-machine.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
 
 let server: TestServer
 beforeAll(async () => {
   server = await testServer({})
+  await passForReal(server.app)
 })
 afterAll(() => server.close())
 

@@ -1,7 +1,7 @@
 /** What a replica would cost: the machine that an order would take now. */
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
-import { fail, ok, type Result } from '../contract/result.ts'
+import { ok, type Result } from '../contract/result.ts'
 import type { ModelKind } from '../domain/inference.ts'
 import { whyTooLarge } from '../domain/model-memory.ts'
 import { pricePerHour } from '../domain/term.ts'
@@ -9,7 +9,7 @@ import { hasDownloads } from '../engines/driver.ts'
 import type { Db } from '../store/database.ts'
 import type { ListedMachine } from '../store/listed-machine.ts'
 import type { Actor, App } from './app.ts'
-import { containerOf, gpusText, listCandidates, ramOf } from './replica.ts'
+import { containerOf, listCandidates, ramOf, whyNoMachine } from './replica.ts'
 
 export interface ReplicaQuote {
   readonly machine: ListedMachine
@@ -28,7 +28,7 @@ export async function quoteReplica(
   if (!container.ok) return container
   const { count } = spec.gpus
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
-  let outcome: Result<ReplicaQuote> = fail('no_capacity', { gpus: gpusText(spec), where: 'on the marketplace' })
+  let outcome: Result<ReplicaQuote> = await whyNoMachine(db, spec)
   for (const machine of await listCandidates(db, spec)) {
     if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
     const memory = { gpuCount: count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }

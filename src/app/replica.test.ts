@@ -1,6 +1,7 @@
 /** Which machine a replica is ordered on, from the results of earlier starts. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { succeed } from '../../test/harness/journey.ts'
+import { passForReal } from '../../test/harness/simulated-machine.ts'
 import { testServer, type Call, type TestServer } from '../../test/harness/server.ts'
 import { addMs, systemClock, type Clock } from '../base/instant.ts'
 import type { RentalOutcome } from '../contract/rental-outcome.ts'
@@ -20,6 +21,7 @@ const clock: Clock = { now: () => addMs(systemClock.now(), passedMs) }
 
 beforeAll(async () => {
   server = await testServer({ runLoops: false, clock })
+  await passForReal(server.app)
   call = (await server.account({ usd: '500' })).call
 })
 afterAll(() => server.close())

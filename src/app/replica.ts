@@ -4,7 +4,7 @@ import { randomId } from '../base/id.ts'
 import type { Instant } from '../base/instant.ts'
 import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
 import type { DeploymentSpec } from '../contract/managed-deployment.ts'
-import { fail, failField, type Result } from '../contract/result.ts'
+import { fail, failField, type Failure, type Result } from '../contract/result.ts'
 import { HOLD_COVERS_MS } from '../domain/metering.ts'
 import { gpuRamMibFor, whyTooLarge } from '../domain/model-memory.ts'
 import type { InstanceOrder } from '../domain/order.ts'
@@ -51,7 +51,7 @@ export async function startReplica(
   const left = budgetLeft(deployment, others)
   const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
   const isWaiting = !deployment.in_place && others.some((one) => one.version !== version)
-  let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : fail('no_capacity', wanted)
+  let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : await whyNoMachine(tx.db, spec)
   let beyondBudget: Result<Rental> | undefined
   const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
   const past = await listPastStarts(tx.db, deployment.id, version)
@@ -123,12 +123,30 @@ function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[])
 
 /** Machines that a replica would be ordered on, in this order. `rank`: undefined for one of a new deployment. */
 export async function listCandidates(db: Db, spec: DeploymentSpec, rank?: ReplicaRank): Promise<ListedMachine[]> {
+  const machines = await listFitting(db, spec, { isSimulated: false, rank })
+  return rank === undefined ? machines : rankForReplica(machines, rank)
+}
+
+/** Why no machine is a candidate: none is free, or those that are free are simulated. */
+export async function whyNoMachine(db: Db, spec: DeploymentSpec): Promise<Failure> {
+  const gpus = gpusText(spec)
+  const simulated = await listFitting(db, spec, { isSimulated: true })
+  if (simulated.length > 0) return failField(['gpus'], 'only_simulated_machines', { gpus })
+  return fail('no_capacity', { gpus, where: 'on the marketplace' })
+}
+
+async function listFitting(
+  db: Db,
+  spec: DeploymentSpec,
+  { isSimulated, rank }: { isSimulated: boolean; rank?: ReplicaRank | undefined },
+): Promise<ListedMachine[]> {
   const { gpus, recipe } = spec
   const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
   const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
   const wanted = {
     gpuCount: gpus.count,
     limit: MAX_ATTEMPTS,
+    isSimulated,
     preferred: rank?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
     avoided: { ids: rank === undefined ? [] : avoidedMachines(rank), factor: AVOIDED_FACTOR },
     ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
@@ -137,8 +155,7 @@ export async function listCandidates(db: Db, spec: DeploymentSpec, rank?: Replic
   }
   const fitting = await listCheapest(db, { ...wanted, minRamMib: Math.max(asked, needed) })
   // If nothing is large enough, the largest reason is the arithmetic of one that is not.
-  const machines = fitting.length > 0 || needed <= asked ? fitting : await listCheapest(db, wanted)
-  return rank === undefined ? machines : rankForReplica(machines, rank)
+  return fitting.length > 0 || needed <= asked ? fitting : listCheapest(db, wanted)
 }
 
 export function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
@@ -307,7 +324,7 @@ export async function explainReplica(
   return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
 }
 
-export function gpusText({ gpus }: DeploymentSpec): string {
+function gpusText({ gpus }: DeploymentSpec): string {
   const memory = gpus.minMemoryGb === undefined ? '' : ` with ${gpus.minMemoryGb} GB`
   const where = gpus.region === undefined ? '' : ` in ${gpus.region}`
   const price = gpus.maxUsdPerGpuHour === undefined ? '' : ` for at most $${gpus.maxUsdPerGpuHour} per GPU-hour`

@@ -3,11 +3,13 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/harness/cli.ts'
+import { passForReal } from '../../test/harness/simulated-machine.ts'
 import { HOUSE_ACCOUNT } from '../app/house.ts'
 
 let cli: CliTest
 beforeAll(async () => {
   cli = await startCliTest()
+  await passForReal(cli.server.app)
 })
 afterAll(() => cli.close())
 

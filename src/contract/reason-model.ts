@@ -54,6 +54,11 @@ export const modelReasons = {
   ),
   house_budget_missing: invalid('A deployment for everyone needs `hourlyBudgetUsd`: the house pays for its GPUs.'),
   replicas_min_above_max: invalid('`replicas.min` must not be above `replicas.max`.'),
+  only_simulated_machines: noCapacity(
+    ({ gpus }: { readonly gpus: string }) =>
+      `The only free machines for ${gpus} are simulated, and simulated machines cannot run models.`,
+    'Choose other GPUs, wait for free ones, or join a machine: berth agent run',
+  ),
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
     ({ costPerHour, left }: { readonly costPerHour: NanoUsd; readonly left: NanoUsd }) =>

@@ -123,6 +123,8 @@ export async function listCheapest(
     region?: string | undefined
     host?: string | undefined
     cluster?: string | undefined
+    /** false: no simulated machines, which run nothing. Real machines with simulated GPUs remain. */
+    isSimulated?: boolean
     preferred?: readonly string[]
     /** Machines that count as so much more expensive. */
     avoided?: { readonly ids: readonly string[]; readonly factor: number }
@@ -144,6 +146,9 @@ export async function listCheapest(
   if (region !== undefined) select = select.where('region', '=', region)
   if (host !== undefined) select = select.where('id', '=', host)
   if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
+  if (wanted.isSimulated !== undefined) {
+    select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${wanted.isSimulated}`)
+  }
   return select
     .where('price_nano_per_gpu_hour', 'is not', null)
     .orderBy(

@@ -3,6 +3,7 @@
  * response for a missing resource. An operation without an example does not compile and fails the tests that iterate
  * over all operations.
  */
+import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
 import { exampleBodies } from '../../src/contract/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
@@ -347,6 +348,7 @@ export const absent: Owned = {
 
 /** Creates all resources of the examples through the API and runs them until they have cost something. */
 export async function makeOwned(journey: Journey, owner: { id: string; call: Call }): Promise<Owned> {
+  await passForReal(journey.app)
   const { operator, demo: renter } = journey
   const make = (path: string, body?: unknown) => succeed(owner.call, 'POST', path, body)
   const rentals = '/v2/alpha/on-demand'
