@@ -280,11 +280,11 @@ describe('usage', () => {
     expect((await usage('model')).days).toBeUndefined()
   })
 
-  test('covers the last thirty days by default', async () => {
+  test('covers the last thirty days by default, as costs do (issue 31, 10 F9)', async () => {
     const today = Math.floor(ledger.clock.now() / DAY_MS) * DAY_MS
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
-    expect(await usage('day')).toMatchObject({ from: day(today - 30 * DAY_MS), to: day(today) })
-    expect(await usage('day', { to: '2026-11-01' })).toMatchObject({ from: '2026-10-02', to: '2026-11-01' })
+    expect(await usage('day')).toMatchObject({ from: day(today - 29 * DAY_MS), to: day(today) })
+    expect(await usage('day', { to: '2026-11-01' })).toMatchObject({ from: '2026-10-03', to: '2026-11-01' })
   })
 
   test.each([

@@ -76,7 +76,7 @@ export async function readUsage(
 ): Promise<Result<Usage>> {
   const to = input.to === undefined ? startOfDay(app.clock.now()) : parseInstant(input.to)
   if (to === undefined) return failField(['to'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
-  const from = input.from === undefined ? addMs(to, -USAGE_DAYS_DEFAULT * DAY_MS) : parseInstant(input.from)
+  const from = input.from === undefined ? addMs(to, -(USAGE_DAYS_DEFAULT - 1) * DAY_MS) : parseInstant(input.from)
   if (from === undefined) return failField(['from'], 'bad_range', { fault: 'format', maxDays: USAGE_DAYS })
   if (from > to) return failField(['from'], 'bad_range', { fault: 'order', maxDays: USAGE_DAYS })
   const maxDays = input.daily === true ? limits.usageDailyDays : USAGE_DAYS

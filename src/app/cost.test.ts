@@ -201,16 +201,17 @@ describe('a customer with machines, storage and models', () => {
     expect(month.atMonthEnd > month.spent).toBe(true)
   })
 
-  test('has one statement line per day and resource instead of one per five minutes', async () => {
+  test('has one statement line per day and resource, and never looks overdrawn (issue 31, 10 F11)', async () => {
     const { lines, opening, closing } = valueOf(await readDailyStatement(ledger.app, actor, { from, limit: 100 }))
     expect(lines.map(({ kind, amount, postings }) => [kind, amount, postings])).toEqual([
+      ['purchase', usd('1000'), 1],
       ['charge', 0n - usd('30'), 60],
       ['charge', 0n - usd('0.75'), 1],
       ['charge', 0n - usd('0.5'), 1],
-      ['purchase', usd('1000'), 1],
     ])
     expect([opening, closing]).toEqual([0n, usd('968.75')])
-    expect(lines[0]).toMatchObject({
+    expect(lines.every(({ balanceAfter }) => balanceAfter >= 0n)).toBe(true)
+    expect(lines[1]).toMatchObject({
       rentalId: vm,
       service: 'machines',
       description: expect.stringContaining('“training”'),

@@ -211,7 +211,7 @@ const paymentNames = {
 const rentalNames = {
   'virtual-machine': 'Virtual machine',
   'bare-metal': 'Bare metal',
-  container: 'Instance',
+  container: 'Container',
 } as const
 
 function describeLine({ kind, service, rental, volume_id, volume_label, model }: StatementDayRow): string {

@@ -148,7 +148,7 @@ async function describeCharges(
 const kindNames = {
   'virtual-machine': 'Virtual machine',
   'bare-metal': 'Bare-metal machine',
-  container: 'Instance',
+  container: 'Container',
 } as const satisfies Record<BilledRental['kind'], string>
 
 function rentalLine(rental: BilledRental, parts: readonly MonthCharge[]): InvoiceLine {

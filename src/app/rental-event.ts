@@ -29,6 +29,6 @@ export function segmentMemo(rental: Named): (segment: { readonly while_stopped: 
 }
 
 export function rentalMemo(rental: Named): string {
-  const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'instance' }[rental.kind]
+  const noun = { 'virtual-machine': 'virtual machine', 'bare-metal': 'bare metal', container: 'container' }[rental.kind]
   return `${noun} ${rental.name} (${rental.gpu_count} × ${rental.gpu_type ?? rental.spec.gpuModel})`
 }

@@ -54,7 +54,7 @@ export function formatUsd(amount: NanoUsd): string {
 export function formatUsdForPeople(amount: NanoUsd): string {
   const magnitude = amount < 0n ? 0n - amount : amount
   const step = magnitude < NANO_PER_USD ? NANO_PER_CENT / 100n : NANO_PER_CENT
-  if (magnitude > 0n && magnitude < NANO_PER_CENT / 100n) return amount < 0n ? '>-$0.0001' : '<$0.0001'
+  if (magnitude > 0n && magnitude < NANO_PER_CENT / 100n) return amount < 0n ? '-<$0.0001' : '<$0.0001'
   const rounded = floorDivide(magnitude + step / 2n, step) * step
   return formatUsdExactly(nanoUsdOf(amount < 0n ? -rounded : rounded))
 }

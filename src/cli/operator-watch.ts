@@ -157,7 +157,7 @@ const summaryRow = show<'getOperatorSummary'>(
       ['Stuck', rentals.stuck === 0 ? '0' : red(`${number(rentals.stuck)}: berth operator rentals --stuck`)],
       ['GPUs', `${number(gpus.rented)} of ${number(gpus.total)} rented, ${number(gpus.faulty)} faulty`],
       ['Hosts', `${number(hosts.total)}, ${number(hosts.offline)} offline, ${number(hosts.quarantined)} quarantined`],
-      ['Balances', `${money(sums.balancesUsd)}, ${money(sums.heldUsd)} of it on hold`],
+      ['Balances', `${money(sums.balancesUsd)} after charges so far, ${money(sums.heldUsd)} of it on hold`],
       ['Charged', `${money(sums.chargedTodayUsd)} today, ${money(sums.chargedThisMonthUsd)} this month (UTC)`],
       ['Paid in', `${money(sums.paidInTodayUsd)} today`],
       ['Owed', `${money(sums.unpaidEarningsUsd)} to suppliers`],

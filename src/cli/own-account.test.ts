@@ -244,7 +244,7 @@ describe('usage', () => {
   test('by day, including empty ones, with bars that fit the terminal', async () => {
     const out = await done('usage', '--since', '2d')
     expect(out).toMatch(new RegExp(`^${yesterday} +\\$0\\.00\\n${today} +1 +<?\\$0\\.0+\\d+\\n`, 'm'))
-    expect(out).toContain(` from ${yesterday} to ${today} (UTC)\n`)
+    expect(out).toContain(` charged from ${yesterday} to ${today} (UTC)\n$0.00 running, not charged yet`)
     const shown = await inTerminal('usage', '--since', '2d')
     expect(shown).toMatch(new RegExp(`^${today} .* {2}█{20}$`, 'm'))
     expect(widthOf(shown)).toBeLessThanOrEqual(80)

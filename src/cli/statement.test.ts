@@ -52,7 +52,7 @@ describe('money', () => {
     const shown = lines.slice(0, lines.indexOf('')).map((line) => line.replaceAll(/  +/g, ' | '))
     // Charged in more than one line where the meter has passed meanwhile.
     const charges = shown.slice(0, -3)
-    const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'instance \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
+    const [dear, cheap] = ['virtual machine \\S+ \\(1 × h100\\)', 'container \\S+ \\(1 × NVIDIA-GeForce-RTX-4090\\)']
     const charge = new RegExp(
       `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d \\| (${dear}|${cheap}) \\| >?-\\$0\\.\\d+ \\| \\$1,0(?:10\\.00|09\\.9\\d)$`,
     )
@@ -272,7 +272,7 @@ describe('costs, budgets and notifications', () => {
     const out = await done('billing', 'costs', '--by', 'label')
     expect(out).toMatch(/^LABEL +COST\n/)
     expect(out).toMatch(/box +<?\$0\./)
-    expect(out).toMatch(/forecast for \d{4}-\d\d: \$/)
+    expect(out).toMatch(/Forecast for \d{4}-\d\d: \$/)
     const { totalUsd, groups } = await json('billing', 'costs')
     expect(sumUsd(groups.map(({ costUsd }: { costUsd: string }) => usd(costUsd)))).toBe(usd(totalUsd))
   })

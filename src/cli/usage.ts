@@ -1,5 +1,5 @@
 /** `berth usage` and `billing costs`: spending by day, model, rental, label and so on. In a terminal each row has a bar. */
-import { money } from '../view/money.ts'
+import { chargedAndRunning, money, notChargedYet } from '../view/money.ts'
 import { number } from '../view/number.ts'
 import { addMs, DAY_MS, formatDay, parseInstant } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdToNumber, parseUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
@@ -32,6 +32,7 @@ export const rows: readonly Row[] = [
     examples: ['berth usage --since 7d', 'berth usage --by model --since 2026-11-01'],
     content: async (summary, { client, shell }) => {
       const { from, to, by } = summary
+      const { month } = await client.call('getCosts', {})
       if (summary.rows.length === 0) return [`No spending from ${from} to ${to}.`]
       const names = by === 'key' ? await readKeyNames(client) : new Map<string, string>()
       const hasBars = shell.colour.out
@@ -41,7 +42,8 @@ export const rows: readonly Row[] = [
           rows: cellsOf(usageRows(summary, names), hasBars),
         },
         '',
-        `${money(summary.totalUsd)} from ${from} to ${to} (UTC)`,
+        `${money(summary.totalUsd)} charged from ${from} to ${to} (UTC)`,
+        notChargedYet(month.unbilledUsd),
       ]
     },
   }),
@@ -68,8 +70,9 @@ export const costsRow: Row = show(
           ? `No costs from ${from} to ${to}.`
           : { titles: [groupBy.toUpperCase(), 'COST', ...(shell.colour.out ? [''] : [])], rows: cells },
         '',
-        `${money(totalUsd)} from ${from} to ${to} (UTC)`,
-        `${money(month.spentUsd)} this month so far; forecast for ${month.month}: ${money(month.forecastUsd)}`,
+        `${money(totalUsd)} charged from ${from} to ${to} (UTC)`,
+        `${money(month.spentUsd)} this month so far: ${chargedAndRunning(month)}`,
+        `Forecast for ${month.month}: ${money(month.forecastUsd)}`,
       ]
     },
   },

@@ -117,15 +117,21 @@ export interface StatementDayRow {
   readonly volume_label: string | null
 }
 
-/** The position of a line: days in order, and in a day a fixed order. */
+/**
+ * The position of a line: days in order, and in a day money that came in before money that went out. So a balance after a
+ * line is never below zero, although the lines of a day are sums.
+ */
 export type StatementDayPlace = Pick<StatementDayRow, 'day' | 'kind' | 'service' | 'rental_id' | 'volume_id' | 'model'>
 
-const place = sql`(d.day, d.kind, d.service, d.rental_id, d.volume_id, d.model)`
+const rankOf = (kind: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when ${kind} in ('charge', 'credit_repayment') then 2 when ${kind} = 'adjustment' then 1 else 0 end`
+const place = sql`d.day, ${rankOf(sql`d.kind`)}, d.kind, d.service, d.rental_id, d.volume_id, d.model`
 
 function after(line: StatementDayPlace | undefined): RawBuilder<unknown> {
   if (line === undefined) return sql`true`
   const { day, kind, service, rental_id, volume_id, model } = line
-  return sql`${place} > (${day}::date, ${kind}, ${service}, ${rental_id}::integer, ${volume_id}::integer, ${model})`
+  return sql`(${place}) > (${day}::date, ${rankOf(sql`${kind}::text`)}, ${kind}, ${service}, ${rental_id}::integer,
+    ${volume_id}::integer, ${model})`
 }
 
 /** One line per day, kind of posting and resource, oldest first. */
@@ -146,12 +152,12 @@ export async function listStatementDays(
       where d.account_id = ${accountId} and d.day between ${range.from}::date and ${range.to}::date
         and ${after(page.after)}
       group by 1, 2, 3, 4, 5, 6
-      order by 1, 2, 3, 4, 5, 6
+      order by ${place}
       limit ${page.limit}
     ) d
     left join rental r on r.id = d.rental_id
     left join volume v on v.id = d.volume_id
-    order by 1, 2, 3, 4, 5, 6`.execute(db)
+    order by ${place}`.execute(db)
   return found.rows
 }
 

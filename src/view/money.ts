@@ -55,3 +55,14 @@ function amountOf(usd: Usd): NanoUsd | undefined {
   if (typeof usd === 'number') return usdFromNumber(usd)
   return typeof usd === 'string' ? parseUsd(usd) : usd
 }
+
+/** The two parts of what a period has cost: posted to the ledger, and of what runs now since its last posting. */
+export function chargedAndRunning({ spentUsd, unbilledUsd }: { spentUsd: string; unbilledUsd: string }): string {
+  const charged = nanoUsdOf((parseUsd(spentUsd) ?? 0n) - (parseUsd(unbilledUsd) ?? 0n))
+  return `${money(charged)} charged, ${money(unbilledUsd)} running`
+}
+
+/** Beside a sum of charges: what is missing in it. */
+export function notChargedYet(unbilledUsd: string): string {
+  return `${money(unbilledUsd)} running, not charged yet`
+}

@@ -3,7 +3,8 @@ import type { Reply } from '../../../src/client/client.ts'
 import { addMs, formatInstant, instantOf, parseInstant, startOfNextMonth } from '../../../src/base/instant.ts'
 import { routes } from '../../../src/contract/routes.ts'
 import { entryLabels } from '../../../src/view/ledger.ts'
-import { money } from '../../../src/view/money.ts'
+import { money, notChargedYet } from '../../../src/view/money.ts'
+import { useCall } from '../../api/query.ts'
 import { badgeColumn, moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
 import { PagedTable } from '../../list/table.tsx'
 import { TextLink } from '../../ui/button.tsx'
@@ -26,12 +27,19 @@ const columns: Columns<Line> = [
   moneyColumn('Balance after', 'balanceAfterUsd', { wideOnly: true }),
 ]
 
-function balancesOf({ openingBalanceUsd, closingBalanceUsd }: Reply<'getDailyStatement'>) {
+function Balances({ statement }: { statement: Reply<'getDailyStatement'> }) {
+  const running = useCall('getCosts').data?.month.unbilledUsd
+  const { openingBalanceUsd, closingBalanceUsd } = statement
   return (
     <p className="text-sm text-muted">
-      Opening balance {money(openingBalanceUsd)}, closing balance {money(closingBalanceUsd)}.
+      Charged: opening balance {money(openingBalanceUsd)}, closing balance {money(closingBalanceUsd)}.
+      {running !== undefined && ` Now: ${notChargedYet(running)}.`}
     </p>
   )
+}
+
+function balancesOf(statement: Reply<'getDailyStatement'>) {
+  return <Balances statement={statement} />
 }
 
 interface DailyStatementProps {

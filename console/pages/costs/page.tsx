@@ -4,7 +4,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { instantOf } from '../../../src/base/instant.ts'
 import { limits } from '../../../src/base/limits.ts'
 import { parseUsd, sumUsd, zeroUsd, type NanoUsd } from '../../../src/base/money.ts'
-import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { chargedAndRunning, hourlyPrice, money } from '../../../src/view/money.ts'
 import { count } from '../../../src/view/number.ts'
 import { useCall } from '../../api/query.ts'
 import { moneyColumn, textColumn, type Columns } from '../../list/column.tsx'
@@ -80,14 +80,14 @@ function Totals({ costs, days }: { costs: Costs | undefined; days: number }) {
   return (
     <Stats>
       <Stat
-        label="Cost"
+        label="Charged"
         value={costs === undefined ? loading : money(costs.totalUsd)}
         detail={`In ${count(days, 'day')}`}
       />
       <Stat
         label="This month so far"
         value={month === undefined ? loading : money(month.spentUsd)}
-        detail={month === undefined ? loading : `${money(month.unbilledUsd)} of it not charged yet`}
+        detail={month === undefined ? loading : chargedAndRunning(month)}
       />
       <Stat
         label="Forecast for the month"

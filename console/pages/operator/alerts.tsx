@@ -1,8 +1,10 @@
-/** Unread notifications for operators. */
+/** What needs attention: conditions that hold now, and unread notifications for operators. */
+import { attentionOf } from '../../../src/view/attention.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { Badge } from '../../ui/badge.tsx'
+import { TextLink } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { useNow } from '../../ui/now.ts'
 
@@ -13,16 +15,26 @@ const labels = { info: 'Info', warning: 'Warning', critical: 'Critical' } as con
 
 export function Alerts() {
   const unread = useCall('listNotifications', { query: { unread: true, limit: SHOWN } }, { everyMs: EVERY_MS })
+  const summary = useCall('getOperatorSummary', undefined, { everyMs: EVERY_MS }).data
+  const models = useCall('listOperatedModels', undefined, { everyMs: EVERY_MS }).data
+  const conditions = summary === undefined || models === undefined ? [] : attentionOf(summary, models)
   const now = useNow()
   return (
     <Card title="Alerts">
       <div className="min-h-40">
         <Answer of={unread} skeleton={<div className="h-40" />}>
           {({ notifications }) =>
-            notifications.length === 0 ? (
+            notifications.length + conditions.length === 0 ? (
               <p className="text-sm text-muted">Nothing needs attention.</p>
             ) : (
               <ul className="flex flex-col gap-3 text-sm">
+                {conditions.slice(0, SHOWN).map(({ text, to }) => (
+                  <li key={text} className="flex items-start gap-2">
+                    <Badge tone="warn">Now</Badge>
+                    <TextLink to={to}>{text}</TextLink>
+                  </li>
+                ))}
+                {conditions.length > SHOWN && <li className="text-muted">and {conditions.length - SHOWN} more</li>}
                 {notifications.map(({ id, severity, title, text, at }) => (
                   <li key={id} className="flex items-start gap-2">
                     <Badge tone={tones[severity]}>{labels[severity]}</Badge>

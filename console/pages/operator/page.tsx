@@ -64,7 +64,7 @@ function MoneyStats({ money: sums }: { money: Summary['money'] | undefined }) {
       />
       <Stat label="Paid in today" value={amount((all) => all.paidInTodayUsd)} detail="by customers" />
       <Stat
-        label="Balances"
+        label="Balances after charges"
         value={amount((all) => all.balancesUsd)}
         detail={sums === undefined ? ' ' : `${money(sums.heldUsd)} on hold`}
       />

@@ -5,7 +5,7 @@ import { instantOf } from '../../../src/base/instant.ts'
 import { limits } from '../../../src/base/limits.ts'
 import { nanoUsdOf, parseUsd, zeroUsd } from '../../../src/base/money.ts'
 import { count, number } from '../../../src/view/number.ts'
-import { hourlyPrice, money } from '../../../src/view/money.ts'
+import { hourlyPrice, money, notChargedYet } from '../../../src/view/money.ts'
 import { useCall } from '../../api/query.ts'
 import { Answer } from '../../ui/answer.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -48,7 +48,7 @@ export function UsagePage() {
   )
   const setRange = (next: Range): void => void navigate({ search: { ...search, ...next }, replace: true })
   return (
-    <Page intro="Spend minus refunds. Days are in UTC.">
+    <Page intro="Charges minus refunds. Days are in UTC.">
       <RangeBar range={range} fault={fault} presets={presetsAt(now)} onChange={setRange} />
       {fault === undefined && (
         <>
@@ -77,11 +77,16 @@ function isSplit(by: Grouping, range: Range): boolean {
 function Totals({ summary, days }: { summary: Reply<'getUsageSummary'> | undefined; days: number }) {
   const loading = <SkeletonText />
   const balance = useCall('getCustomerBalance')
+  const running = useCall('getCosts').data?.month.unbilledUsd
   const total = parseUsd(summary?.totalUsd ?? '') ?? zeroUsd
   const requests = summary?.rows.reduce((sum, row) => sum + row.requests, 0) ?? 0
   return (
     <Stats>
-      <Stat label="Spend" value={summary === undefined ? loading : money(total)} detail={`In ${count(days, 'day')}`} />
+      <Stat
+        label="Charged"
+        value={summary === undefined ? loading : money(total)}
+        detail={`In ${count(days, 'day')}${running === undefined ? '' : `; ${notChargedYet(running)}`}`}
+      />
       <Stat
         label="Average per day"
         value={summary === undefined ? loading : money(nanoUsdOf(total / BigInt(days)))}
