@@ -80,7 +80,7 @@ export function planInstance(
   options: ReadOptions,
   now: Instant,
 ): Result<{ readonly order: Order; readonly wanted: { readonly gpus: string; readonly where: string } }> {
-  const unwatched = refuseIdle(app, machine.driver, options.idle)
+  const unwatched = refuseIdle(app, machine, options.idle)
   if (unwatched !== undefined) return unwatched
   const guards = readGuards(order)
   if (!guards.ok) return guards

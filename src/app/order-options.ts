@@ -14,6 +14,7 @@ import {
   type WorkloadSpec,
 } from '../domain/workload.ts'
 import type { Tx } from '../store/database.ts'
+import type { OrderedMachine } from '../store/machine.ts'
 import { setOrderOptions, type Rental } from '../store/rental.ts'
 import { findRegistryCredential, findSecrets } from '../store/secret.ts'
 import type { Actor, App } from './app.ts'
@@ -131,11 +132,14 @@ async function refuseLogin(
 /** A rule that could never act is refused: the customer relies on it. */
 export function refuseIdle(
   { drivers }: Pick<App, 'drivers'>,
-  driver: Rental['driver'],
+  { driver, simulation }: Pick<OrderedMachine, 'driver' | 'simulation'>,
   idle: IdleRule | null | undefined,
 ): Failure | undefined {
+  if (!idle) return undefined
+  // Simulated GPUs of a real machine have no load. A simulated machine simulates that as well.
+  if (simulation === 'gpus') return failField(['idle'], 'idle_gpus_not_measured')
   const isBlind = drivers.get(driver)?.traits.blindToUse === true
-  return idle && isBlind ? failField(['idle'], 'idle_not_measured') : undefined
+  return isBlind ? failField(['idle'], 'idle_not_measured') : undefined
 }
 
 /** The spec with its options: their disk size instead of the share of the GPUs, and their ports. */

@@ -118,7 +118,7 @@ async function orderFromBook(
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
     const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
-    const unwatched = refuseIdle(app, example.driver, options.value.idle)
+    const unwatched = refuseIdle(app, example, options.value.idle)
     if (unwatched !== undefined) {
       // Other engines may tell.
       outcome = unwatched

@@ -8,6 +8,7 @@ import type { RentalType } from '../contract/rental.ts'
 import { isLiving, type RentalKind } from '../domain/rental.ts'
 import { findCommitment } from '../store/commitment.ts'
 import type { Db, Tx } from '../store/database.ts'
+import { readOrderedMachines } from '../store/machine.ts'
 import { findRental, findRentalByName, lockRental, updateRental, type Rental } from '../store/rental.ts'
 import { meterNow } from '../store/segment.ts'
 import type { Actor, App } from './app.ts'
@@ -68,7 +69,9 @@ export async function changeRental(
     const option = change.stopAt ? 'stopAt' : 'idle.action stop'
     return failField([change.stopAt ? 'stopAt' : 'idle'], 'option_not_supported', { option, kind: rental.kind })
   }
-  const unwatched = refuseIdle(app, rental.driver, change.idle)
+  const { machineId } = rental.spec.nodes[0] ?? { machineId: '' }
+  const simulation = (await readOrderedMachines(tx.db, [machineId])).get(machineId)?.simulation ?? null
+  const unwatched = refuseIdle(app, { driver: rental.driver, simulation }, change.idle)
   if (unwatched !== undefined) return unwatched
   const commitment = await findCommitment(tx.db, rental.id)
   const refused = limitBelowTerm(change.spendingLimit, commitment?.closedAt === null ? commitment : null)

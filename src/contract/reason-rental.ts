@@ -96,6 +96,10 @@ export const rentalReasons = {
     ({ option, kind }: { readonly option: string; readonly kind: string }) =>
       `\`${option}\` is not available for ${kindPlurals[kind] ?? kind}.`,
   ),
+  idle_gpus_not_measured: invalid(
+    'The GPUs of this machine are simulated and have no load, so an idle rule would never trigger.',
+    'Leave out `idle`, or choose a machine with real GPUs. An end time or a spending limit ends the rental as well.',
+  ),
   idle_not_measured: invalid(
     'Machines of this kind do not report whether they are in use, so an idle rule would never trigger.',
     'Leave out `idle`. An end time or a spending limit ends the rental as well.',

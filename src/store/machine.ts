@@ -234,6 +234,7 @@ export async function readMachines(db: Db, ids: readonly string[]): Promise<Map<
 }
 
 const orderColumns = [
+  'simulation',
   'id',
   'driver',
   'cluster_name',
