@@ -1,9 +1,9 @@
 /** Hosts as their owners and operators manage them. Their desired state is in host.ts. */
 import { sql } from 'kysely'
-import { toDate } from '../base/instant.ts'
+import { addMs, toDate } from '../base/instant.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
 import type { HostOffer } from '../contract/agent.ts'
-import type { HostAddress, HostState } from '../domain/host.ts'
+import { SILENT_MS, type HostAddress, type HostState } from '../domain/host.ts'
 import type { Db, Tx } from './database.ts'
 import { setHostState, type HostRow } from './host.ts'
 
@@ -174,15 +174,22 @@ export async function admitHost(tx: Tx, id: string): Promise<void> {
     .execute()
 }
 
-/** Removes a locked host, in any state, if it has no tenants or volumes. */
+/**
+ * Removes a locked host, in any state, if it has no tenants or volumes. Workloads that nobody ordered (their spec is null)
+ * count only while the host reports: one that never returns can neither end nor report them.
+ */
 export async function removeHost(tx: Tx, id: string, reason: string): Promise<Result<void>> {
+  const silentSince = toDate(addMs(tx.clock.now(), -SILENT_MS))
   const held = await sql<{ busy: boolean }>`
-    select exists (select 1 from workload_node where host_id = ${id})
+    select exists (select 1 from workload_node n join workload w on w.id = n.workload_id join host h on h.id = n.host_id
+                   where n.host_id = ${id} and (w.spec is not null or h.seen_at >= ${silentSince}))
         or exists (select 1 from host_volume where host_id = ${id})
         or exists (select 1 from gpu_claim where machine_id = ${id}) as busy`.execute(tx.db)
   if (held.rows[0]?.busy === true) {
     return fail('host_has_tenants')
   }
+  await sql`delete from workload w using workload_node n
+    where n.workload_id = w.id and n.host_id = ${id} and w.spec is null`.execute(tx.db)
   await setHostState(tx, id, 'left', reason)
   return ok(undefined)
 }

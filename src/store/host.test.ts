@@ -11,6 +11,7 @@ import { manualClock, type ManualClock } from '../sim/clock.ts'
 import { testDatabase, type TestDatabase } from '../../test/harness/database.ts'
 import { testOffer } from '../../test/harness/host-sockets.ts'
 import { openDatabase, transact, type Database } from './database.ts'
+import { removeHost } from './host-admin.ts'
 import { beginSession, findHost, moveHost, readDesired, saveReport, touchHosts } from './host.ts'
 import { postgresHostWorld } from './host-world.ts'
 
@@ -220,6 +221,20 @@ it('a host can leave only when it is empty', async () => {
   expect(await leave()).toMatchObject({ ok: true })
   expect((await findHost(database.db, hostId))?.state).toBe('left')
   expect(await driver().create(newTag(), spec(), signal)).toMatchObject({ kind: 'refused' })
+})
+
+it('a dead host whose last report had a workload of nobody can be removed (issue 31, 17)', async () => {
+  const { tag, id } = await create()
+  const foreign = running(`berth-other-${(tags += 1)}-00000000`, `w-foreign-${hostId}`)
+  await report([running(tag, id), foreign])
+  const remove = () => transact(database, (tx) => removeHost(tx, hostId, 'it burned down'))
+  await driver().destroy(id, signal)
+  await report([foreign])
+  // The host still reports and may end it.
+  expect(await remove()).toMatchObject({ ok: false, reason: 'host_has_tenants' })
+  clock.advance(SILENT_MS + SECOND_MS)
+  expect(await remove()).toMatchObject({ ok: true })
+  expect((await findHost(database.db, hostId))?.state).toBe('left')
 })
 
 it('attaches a disk to one machine, even if several ask at once', async () => {
