@@ -2,6 +2,9 @@
  * `berth logs`, `ssh`, `terminal` and `exec`. SSH is the system's own program; the terminals and commands of containers go
  * through the server, so they need neither an SSH key nor a route to the machine.
  */
+import http from 'node:http'
+import https from 'node:https'
+import { text } from 'node:stream/consumers'
 import { isatty } from 'node:tty'
 import { apiErrorOf, unreachable } from '../client/error.ts'
 import type { OwnMachine } from '../view/own-machine.ts'
@@ -127,25 +130,31 @@ function wordsIn(args: readonly unknown[]): string[] {
   return (args[1] ?? []) as string[]
 }
 
+/** The log as it comes. Without the limits of `fetch`, which gives up on an answer that is silent for five minutes. */
 export async function openLogs(
   { client, key }: Session,
   machine: { readonly id: string | number },
   options: LogOptions,
-): Promise<Response> {
+): Promise<AsyncIterable<Buffer>> {
   const { follow = false, tail, since, until, search, timestamps } = options
   const query = new URLSearchParams({ follow: String(follow), tail: String(tail) })
   for (const [name, value] of Object.entries({ since, until, search, timestamps })) {
     if (value !== undefined) query.set(name, String(value))
   }
   const address = `${client.url}/v2/alpha/on-demand/rentals/${machine.id}/logs?${query.toString()}`
-  const response = await fetch(address, { headers: { Authorization: `Bearer ${key}` } }).catch((error: unknown) => {
-    throw unreachable(client.url, error)
+  const { request } = address.startsWith('https:') ? https : http
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    request(address, { headers: { Authorization: `Bearer ${key}` } }, resolve)
+      .once('error', (error) => reject(unreachable(client.url, error)))
+      .end()
   })
-  if (!response.ok) throw apiErrorOf(response.status, response.headers, await response.text())
-  return response
+  const status = response.statusCode ?? 0
+  if (status >= 200 && status < 300) return response
+  const headers = new Headers(Object.entries(response.headers).map(([name, value]) => [name, String(value)]))
+  throw apiErrorOf(status, headers, await text(response))
 }
 
-export async function printLines(response: Response, { client, screen }: Session): Promise<number> {
+export async function printLines(log: AsyncIterable<Buffer>, { client, screen }: Session): Promise<number> {
   const decoder = new TextDecoder()
   let rest = ''
   let printed = 0
@@ -154,7 +163,7 @@ export async function printLines(response: Response, { client, screen }: Session
     showLine(screen, line)
   }
   try {
-    for await (const chunk of response.body ?? []) {
+    for await (const chunk of log) {
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       lines.forEach(print)
@@ -172,8 +181,10 @@ export async function printLines(response: Response, { client, screen }: Session
 
 /** Colours and tabs stay; other control characters are escaped. */
 function showLine(screen: Screen, line: string): void {
-  const text = line.replace(/\r$/, '')
+  const shown = line.replace(/\r$/, '')
   // eslint-disable-next-line no-control-regex
-  const parts = text.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
-  screen.showLine({ line: text }, () => parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''))
+  const parts = shown.split(/(\u001B\[[0-9;]{0,40}m|\t)/)
+  screen.showLine({ line: shown }, () =>
+    parts.map((part, index) => (index % 2 === 1 ? part : printable(part))).join(''),
+  )
 }
