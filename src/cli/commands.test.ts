@@ -22,7 +22,7 @@ describe('for customers', () => {
     expect(await cli.json('balance', '--key', key)).toMatchObject({ balanceUsd: '1234.500000000', emptyAt: null })
   })
 
-  test('stops, starts and reboots a machine, and shows what its disk costs', async () => {
+  test('stop waits until the machine is off; start and reboot work (issue 31, 17)', async () => {
     const { key, call } = await cli.server.account({ usd: '100' })
     const order = { gpuCount: 1, region: 'mock-region', label: 'web' }
     await call('POST', '/v2/alpha/on-demand/virtual-machine-rentals', order)
@@ -35,8 +35,8 @@ describe('for customers', () => {
     const { out: rebooted } = await cli.berth(['reboot', 'web', '--yes', '--key', key])
     expect(rebooted).toBe('web is rebooting.\n')
     const { out: stopped } = await cli.berth(['stop', 'web', '--yes', '--key', key])
-    expect(stopped).toMatch(/^web is shutting down\. .* its disk costs \$\d+\.\d+\/hr\.$/m)
-    await isNow('Stopped')
+    expect(stopped).toMatch(/^web is stopped\. .* its disk costs \$\d+\.\d+\/hr\.$/m)
+    expect(await cli.json('show', 'web', '--key', key)).toMatchObject({ state: 'Stopped' })
     expect((await cli.berth(['show', 'web', '--key', key])).out).toMatch(/^While stopped +\$\d+\.\d+\/hr$/m)
     expect(await cli.json('start', 'web', '--wait-for-gpu', '--key', key)).toMatchObject({ state: 'Starting' })
     await isNow('Running')

@@ -188,6 +188,8 @@ export interface ActRow<R, Options, Found> extends Details {
   readonly confirm?: (call: Call<Options, Found>) => Promise<string | undefined> | string | undefined
   /** Checks what the flags cannot, and completes the input. */
   readonly prepare?: (call: Call<Options, Found>) => Promise<Input> | Input
+  /** Waits until what was asked for has happened. Returns the answer as of then. */
+  readonly follow?: (reply: R, call: Call<Options, Found>) => Promise<R>
   /** The result, in a sentence or more. */
   readonly done: (reply: R, call: Call<Options, Found>) => string | readonly Content[]
   /** The answer as programs get it, where it says too little. */
@@ -205,7 +207,7 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
   description: string,
   row: ActRow<Reply<Op>, Options, Found>,
 ): Row {
-  const { confirm: question, prepare, done, onWire, isWrong, timeoutMs, dryRun, ...details } = row
+  const { confirm: question, prepare, follow, done, onWire, isWrong, timeoutMs, dryRun, ...details } = row
   return {
     command,
     operation,
@@ -225,7 +227,8 @@ export function act<Op extends CallableId, Options = unknown, Found = unknown>(
       }
       const text = await question?.(call)
       if (text !== undefined) await confirm(call, text)
-      const reply = await send(call, operation, timeoutMs)
+      const answer = await send(call, operation, timeoutMs)
+      const reply = follow === undefined ? answer : await follow(answer, call)
       call.screen.show(onWire === undefined ? reply : onWire(reply, call), () => {
         const result = done(reply, call)
         return typeof result === 'string' ? [result] : result
