@@ -4,8 +4,9 @@ import type { Access } from '../contract/endpoint.ts'
 import { ApiError } from '../client/error.ts'
 import { passWordsOn } from './command-line.ts'
 import { explain, refusalOf, stepsFor } from './failure.ts'
+import { flagOf, withFlags } from './field-flag.ts'
 import { parserOf } from './flag.ts'
-import { argsOf, buildInput, examplesOf, flagFor, nameOf, operationOf, sourcesOf, type Arg } from './input.ts'
+import { argsOf, buildInput, examplesOf, nameOf, operationOf, sourcesOf, type Arg } from './input.ts'
 import { isPaged, pageOptions } from './page.ts'
 import { YES } from './question.ts'
 import { openSession, type GlobalOptions, type Session, type Who } from './session.ts'
@@ -173,21 +174,24 @@ async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnTyp
     if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
     tree.ended(ended)
   } catch (error) {
-    const hinted = addHints(row, sources, error)
+    const hinted = addHints(row, sources, command, error)
     throw opened === undefined ? hinted : explain(hinted, opened)
   }
 }
 
 /** Names the flag that the server objects to, or the command that lists what was not found. */
-function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, error: unknown): unknown {
-  if (!(error instanceof ApiError) || stepsFor(error, 'anyone') !== undefined) return error
+function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Command, given: unknown): unknown {
+  if (!(given instanceof ApiError)) return given
+  const flag = (path: readonly PropertyKey[]): string | undefined => flagOf(row, sources, command, path)
+  const error = withFlags(given, flag)
+  if (stepsFor(error, 'anyone') !== undefined) return error
   if (error.status === 404 || error.reason?.endsWith('_not_found') === true) {
     const list = listFor(row, sources, error)
     return list === undefined ? error : refusalOf(error, exitCodes.failed, [`To list them: ${list}`])
   }
   if (error.issues.length === 0) return error
   const lines = error.issues.map(({ path, message }) => {
-    const name = flagFor(row, sources, path) ?? (path.join('.') || 'the request')
+    const name = flag(path) ?? (path.join('.') || 'the request')
     return error.message.includes(message) ? `Check ${name}.` : `${name}: ${message}`
   })
   return refusalOf(error, exitCodes.failed, lines)

@@ -8,7 +8,7 @@ import { CliError, exitCodes } from './shell.ts'
 import type { ArgSpec, Details, Input, Row } from './row-type.ts'
 
 /** A field, and where its value comes from. */
-interface Source {
+export interface Source {
   readonly field: Field
   readonly arg: number | undefined
   readonly options: readonly Option[]
