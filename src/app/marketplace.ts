@@ -123,7 +123,10 @@ export function planInstance(
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
   const isManaged = order.isManaged === true
-  return ok({ order: { spec: spec.value, term, guards: guards.value, places, isManaged }, wanted })
+  return ok({
+    order: { spec: spec.value, term, guards: guards.value, places, isManaged, sshKey: order.sshKey },
+    wanted,
+  })
 }
 
 /** A machine fails only if a concurrent order takes its free GPUs. */

@@ -38,7 +38,7 @@ export async function placeOrder(
   if (commitment !== null) {
     if (hold > MAX_HOLD || (await drawCredit(tx, actor.accountId, hold)) === 'insufficient') return tooLittle
   }
-  const written = await writeOrder(tx, actor, order, order.isManaged === true ? [] : facts.ssh_keys)
+  const written = await writeOrder(tx, actor, order, sshKeysOf(order, facts))
   if (written.kind === 'insufficient') return tooLittle
   if (written.kind === 'no_place') return fail('no_capacity', wanted)
   const { rental } = written
@@ -60,21 +60,22 @@ export function recordOrder(
 }
 
 /** Checks that need no machine: dates, price cap, quota, keys, limits. */
-function refuseOrder(
-  app: App,
-  { spec, term, guards, isManaged }: Order,
-  facts: OrderFacts,
-  now: Instant,
-): Failure | undefined {
+function refuseOrder(app: App, order: Order, facts: OrderFacts, now: Instant): Failure | undefined {
+  const { spec, term, guards, isManaged } = order
   const against = refuseGuards({ term, guards }, now)
   if (against !== undefined) return against
   const { commitment } = term
   const overQuota = overGpuQuota(facts, spec.gpuCount)
   if (overQuota !== undefined) return overQuota
-  if (isManaged !== true && facts.ssh_keys.length === 0 && needsSshKey(app, spec)) {
+  if (isManaged !== true && sshKeysOf(order, facts).length === 0 && needsSshKey(app, spec)) {
     return fail('no_ssh_key')
   }
   return limitBelowTerm(guards.spendingLimit, commitment) ?? overKeyBudget(facts, holdOf(term))
+}
+
+function sshKeysOf({ isManaged, sshKey }: Order, facts: OrderFacts): readonly string[] {
+  if (isManaged === true) return []
+  return sshKey === undefined || facts.ssh_keys.includes(sshKey) ? facts.ssh_keys : [...facts.ssh_keys, sshKey]
 }
 
 export function refuseGuards({ term, guards }: Pick<Order, 'term' | 'guards'>, now: Instant): Failure | undefined {

@@ -283,7 +283,15 @@ export const marketplaceEndpoints = {
     body: z
       .strictObject({
         gpuModel: z.string().min(1).max(100).describe('Part of the GPU name, case-insensitive, such as `h100`'),
-        gpuCount: z.int().min(1).max(64),
+        gpuCount,
+        publicKey: z
+          .string()
+          .trim()
+          .min(1)
+          .max(limits.sshKeyChars)
+          .optional()
+          .describe('SSH key that is added to this instance, besides those of the account'),
+        auth: z.looseObject({}).optional().describe('Ignored; some provisioners send it'),
         image: image.nullable().optional(),
         userMetadata: metadata.optional(),
         metadata: metadata.optional().describe('Same as `userMetadata`'),
@@ -295,7 +303,7 @@ export const marketplaceEndpoints = {
         ports: workloadPorts.optional(),
       })
       .meta({ id: 'CreateCheapestInstance' }),
-    response: createdInstance,
+    response: createdInstance.extend({ instanceName: z.string().describe('Same as `instance_name`') }),
     idempotent: true,
   }),
   getInstance: endpoint({

@@ -16,6 +16,8 @@ export interface Order {
   readonly places: readonly Place[]
   /** A replica of a managed deployment: it gets no SSH keys. */
   readonly isManaged?: boolean
+  /** Added to those of the account. */
+  readonly sshKey?: string | undefined
 }
 
 /** Without the fields assigned together with the GPUs, and without the account's SSH keys. */
@@ -53,6 +55,8 @@ export interface InstanceOrder extends OrderOptions {
   readonly autoTerminateAt?: string | undefined
   readonly spendingLimitUsd?: string | undefined
   readonly maxCostPerHourUsd?: string | undefined
+  /** An SSH key for this instance alone. */
+  readonly sshKey?: string | undefined
   /** A replica of a managed deployment: nobody logs in to it. */
   readonly isManaged?: true
 }

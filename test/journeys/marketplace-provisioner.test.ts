@@ -53,6 +53,30 @@ test('metadata is an object of up to 4 KB', async () => {
   }
 })
 
+test('takes the launch of SkyPilot as it sends it, with its key, and answers in its spelling (issue 31, 12)', async () => {
+  const publicKey = `${(await generateKey()).trim()} launched-by-sky`
+  const launch = {
+    gpuModel: 'H100',
+    gpuCount: '1',
+    userMetadata: { skypilot: { cluster_name: 'sky-1', launch_time: '1790000000' } },
+    publicKey,
+    auth: { ssh_user: 'ubuntu', ssh_public_key: '~/.sky/clients/x/ssh/sky-key.pub' },
+  }
+  const reply = await succeed(ada.call, 'POST', cheapest, launch)
+  expect(reply.instanceName).toBe(reply.instance_name)
+  expect((await find(reply.instanceName))?.userMetadata).toEqual(launch.userMetadata)
+  const row = await journey.app.database.db
+    .selectFrom('rental')
+    .select('spec')
+    .where('name', '=', reply.instanceName)
+    .executeTakeFirstOrThrow()
+  expect(row.spec.sshKeys.filter((key) => key.endsWith('launched-by-sky'))).toEqual([publicKey])
+  const bad = await ada.call('POST', cheapest, { ...launch, publicKey: 'not a key' })
+  expect(bad).toMatchObject({ status: 400, body: { reason: 'bad_ssh_key' } })
+  const none = await ada.call('POST', cheapest, { ...launch, gpuCount: 'one' })
+  expect(none.status).toBe(400)
+})
+
 test('an instance leaves the list when its end is accepted, and enters the history when its machine is gone', async () => {
   const { instance_id: id } = await succeed(ada.call, 'POST', `${instances}/create`, node)
   await journey.pass()
@@ -92,6 +116,7 @@ test('rents the cheapest machine with enough free GPUs, then the next, until the
         status: 'success',
         instance_name: created.instance_id,
         instance_id: created.instance_id,
+        instanceName: created.instance_id,
       })
       const made = await find(created.instance_id)
       expect(made?.userMetadata).toEqual({ job: 'nightly' })
@@ -129,3 +154,8 @@ test('accepts a count as a numeric string; text is a type error, a number out of
     expect(await statusOf(mistyped), String(mistyped)).toBe(422)
   for (const outOfRange of ['0', '65', 0, 65]) expect(await statusOf(outOfRange), String(outOfRange)).toBe(400)
 })
+
+async function generateKey(): Promise<string> {
+  const { utils } = (await import('ssh2')).default
+  return utils.generateKeyPairSync('ed25519').public
+}

@@ -2,7 +2,7 @@
 import { formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { limits, MAX_INT32 } from '../../base/limits.ts'
 import { floorDivide, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
-import { ok, type Failure } from '../../contract/result.ts'
+import { failField, ok, type Failure } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import type { ListedHardware } from '../../contract/marketplace.ts'
@@ -18,6 +18,7 @@ import {
 import { readGuardChange } from '../../app/order.ts'
 import { rentalTag } from '../../app/rental.ts'
 import type { InstanceOrder } from '../../domain/order.ts'
+import { parseSshPublicKey } from '../../domain/ssh-key.ts'
 import { instanceStatus } from '../../domain/rental.ts'
 import { transact } from '../../store/database.ts'
 import { listMarketplace } from '../../store/listed-machine.ts'
@@ -69,12 +70,17 @@ export const marketplaceHandlers = {
 
   createCheapestInstance: (app, { actor, body, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: body }, async (tx) => {
+      const { publicKey, auth: _, ...order } = body
+      const sshKey = publicKey === undefined ? undefined : parseSshPublicKey(publicKey)
+      if (publicKey !== undefined && sshKey === undefined) return failField(['publicKey'], 'bad_ssh_key')
       const rental = await createCheapestInstance(app, tx, actor, {
-        ...body,
+        ...order,
+        gpuCount: Number(body.gpuCount),
         image: body.image ?? null,
         metadata: body.metadata ?? body.userMetadata,
+        sshKey: sshKey?.text,
       })
-      return rental.ok ? ok(createdOnWire(rental.value)) : rental
+      return rental.ok ? ok({ ...createdOnWire(rental.value), instanceName: rental.value.name }) : rental
     }),
 
   listInstances: (app, { actor, query }) => listInstances(app, actor.accountId, query),
