@@ -21,7 +21,7 @@ const clouds: Readonly<Record<string, (clock: Clock) => CrashCloud>> = {
       credentials: sim.credentials,
       server: sim.server,
       orders: [{ gpuCount: 8, gpuType: 'h100', networkType: 'ethernet', region: 'us-central-1' }],
-      writes: ['createInstance', 'deleteInstance', 'deleteDisk'],
+      writes: ['createInstance', 'deleteInstance', 'deleteDisk', 'createPartition', 'deletePartition'],
       leftovers: () => sim.leftovers(),
       launches: () => sim.launches(),
       bills: () => sim.bills(),

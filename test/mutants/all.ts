@@ -1,3 +1,4 @@
+import { crusoeMutants } from './crusoe.ts'
 import { denvrMutants } from './denvr.ts'
 import { lambdaMutants } from './lambda.ts'
 import { latitudeMutants } from './latitude.ts'
@@ -6,6 +7,7 @@ import { verdaMutants } from './verda.ts'
 import { voltageParkMutants } from './voltage-park.ts'
 
 export const mutants: readonly Mutant[] = [
+  ...crusoeMutants,
   ...denvrMutants,
   ...lambdaMutants,
   ...latitudeMutants,

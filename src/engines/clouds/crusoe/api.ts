@@ -25,7 +25,7 @@ export const vm = z.object({
   id: z.string().min(1),
   name: z.string(),
   type: z.string(),
-  state: z.string(),
+  state: z.string().nullish(),
   network_interfaces: z.array(z.object({ ips: z.array(addresses).nullish() })).nullish(),
 })
 export type Vm = z.output<typeof vm>
@@ -40,17 +40,41 @@ const operation = z.object({
 export type Operation = z.output<typeof operation>
 /** Some answers wrap it. */
 export const started = z.union([z.object({ operation }).transform((answer) => answer.operation), operation])
+export const operations = z.object({ items: z.array(operation).nullish() })
 
 const disk = z.object({ id: z.string().min(1), name: z.string(), attached_to: z.array(z.unknown()).nullish() })
 export const disks = z.object({ items: z.array(disk) })
 
-export const quotas = z.object({
-  quotas: z.array(z.object({ category: z.string().nullish(), available: z.number() })).nullish(),
+const quota = z.object({
+  programmatic_name: z.string().nullish(),
+  category: z.string().nullish(),
+  available: z.number().nullish(),
 })
+export type Quota = z.output<typeof quota>
+export const quotas = z.object({ quotas: z.array(quota).nullish() })
 
-const failure = z.object({ code: z.string().nullish() })
+const network = z.object({
+  id: z.string().min(1),
+  location: z.string(),
+  capacities: z.array(z.object({ slice_type: z.string(), quantity: z.number() })).nullish(),
+})
+export const networks = z.object({ items: z.array(network) })
+
+const partition = z.object({ id: z.string().min(1), name: z.string() })
+export const partitions = z.object({ items: z.array(partition) })
+export const createdPartition = z.object({ id: z.string().min(1) })
+/** The body does not matter. */
+export const anything = z.unknown()
+
+const failure = z.object({ code: z.string().nullish(), message: z.string().nullish(), reason: z.string().nullish() })
 
 /** The vendor's error code in an answer. */
 export function codeOf(answer: unknown): string {
   return failure.safeParse(answer).data?.code ?? ''
+}
+
+/** All that the vendor says in an answer. The code may be a mere number, with the reason in the message. */
+export function reasonOf(answer: unknown): string {
+  const { code, reason, message } = failure.safeParse(answer).data ?? {}
+  return [code, reason, message].filter((text) => (text ?? '') !== '').join(' ')
 }

@@ -101,6 +101,109 @@ describe('crusoe only', () => {
     expect(sim.leftovers()).toContain(`address ${data.publicIpAddressId ?? ''} of ${tag}`)
   })
 
+  const create = async (overrides: Parameters<OpenBench['spec']>[0] = {}): Promise<string> => {
+    const outcome = await opened.driver.create(tag, opened.spec(overrides), signal)
+    if (outcome.kind !== 'created') throw new Error(`refused: ${outcome.message}`)
+    return outcome.externalId
+  }
+  const list = async () => (await opened.driver.list(tag, signal))[0]
+
+  it('creates machines with InfiniBand in a partition of their own, which goes after them (issue 31, 8)', async () => {
+    const id = await create()
+    expect(sim.leftovers()).toContain(`partition ${tag}`)
+    opened.clock.advance(30_000)
+    await opened.driver.destroy(id, signal)
+    opened.clock.advance(10_000)
+    for (const companion of await opened.driver.companions.list(tag, signal))
+      await opened.driver.companions.remove(companion, signal)
+    expect(sim.leftovers()).toEqual([])
+  })
+
+  it('sells each place once, with its largest entry and within the quota (issue 31, 8)', async () => {
+    const available = async () => {
+      const offers = (await opened.driver.providers.offers('main', signal)) ?? []
+      return offers.filter((one) => one.type === type && one.providerRegion === region).map((one) => one.available)
+    }
+    expect(await available()).toEqual([8])
+    sim.quotas.set('h100-80gb-sxm-ib', 3)
+    expect(await available()).toEqual([3])
+    sim.quotas.set('h100-80gb-sxm-ib', 0)
+    expect(await available()).toEqual([0])
+    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'no_capacity' })
+    expect(sim.server.requests).not.toContain('createInstance')
+  })
+
+  it.each([
+    { status: 403, body: { code: '403', message: 'The quota of the project is used up.' } },
+    { status: 400, body: { code: '400', reason: 'OUT_OF_STOCK', message: '' } },
+    { status: 400, body: { code: '400', message: 'There is no hardware available.' } },
+  ])('moves an order on that is refused with $body', async (answer) => {
+    sim.server.arm('createInstance', { kind: 'answer', answer })
+    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'no_capacity' })
+  })
+
+  it('fails an order that the vendor calls malformed', async () => {
+    const answer = { status: 400, body: { code: '400', message: 'The field is not valid.' } }
+    sim.server.arm('createInstance', { kind: 'answer', answer })
+    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'refused_by_engine' })
+  })
+
+  it('moves an order on whose operation fails after a minute (issue 31, 8)', async () => {
+    sim.lateFailureMs = 60_000
+    sim.server.chaos = (operation) => {
+      if (operation === 'createInstance') sim.setCapacity(type, region, 0)
+      if (operation === 'getOperation') opened.clock.advance(3_000)
+      return undefined
+    }
+    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'no_capacity' })
+    expect(sim.leftovers()).toEqual([])
+  })
+
+  it('does not take a machine for gone that is still being created (issue 31, 8)', async () => {
+    sim.hiddenMs = 8_000
+    // The driver cannot follow the creation.
+    const answer = { status: 403, body: { code: 'forbidden', message: '' } }
+    sim.server.arm('getOperation', { kind: 'answer', answer })
+    const id = await create()
+    await expect(opened.driver.destroy(id, signal)).rejects.toThrow('still creating')
+    opened.clock.advance(30_000)
+    await opened.driver.destroy(id, signal)
+    opened.clock.advance(10_000)
+    await expect(opened.driver.destroy(id, signal)).resolves.toBeUndefined()
+    expect(sim.leftovers()).toEqual([`partition ${tag}`])
+  })
+
+  it('costs nothing in any state but running, and runs in no state that nobody knows', async () => {
+    await create()
+    opened.clock.advance(30_000)
+    expect(await list()).toMatchObject({ state: 'running' })
+    for (const state of ['STATE_SHUTOFF', 'STATE_STOPPED', 'STATE_POWER_SUSPENDED']) {
+      sim.setState(tag, state)
+      expect(await list()).toMatchObject({ state: 'unreachable', cost: { perHour: 0n } })
+    }
+  })
+
+  it('is billed with what the driver says, and uses up no reservation (issue 31, 9)', async () => {
+    await create()
+    opened.clock.advance(30_000)
+    const { cost } = (await list()) ?? {}
+    const bill = (): bigint => sim.bills()[0]?.nanoUsd ?? 0n
+    const before = bill()
+    opened.clock.advance(3_600_000)
+    expect(bill() - before).toBe(cost?.perHour)
+  })
+
+  it('lets every key of the order in, as the user that it shows, on a machine with its GPUs (issue 31, 9)', async () => {
+    const keys = [
+      'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXu5nVxHmSpDCxlxFCdvFnBBtVRmCBkmuz6dGXZ8Kwk',
+      'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBC64HBlXQXDYDX6TAeTTIald3yTOp0PfH1BcBujHIg',
+    ]
+    await create({ sshKeys: keys })
+    opened.clock.advance(30_000)
+    const [ssh] = (await list())?.data?.sshNetworking ?? []
+    for (const key of keys) expect(sim.logIn(ssh?.host ?? '', ssh?.user ?? '', key)).toEqual({ gpus: 8 })
+  })
+
   it('reads the price list of the operator', () => {
     const prices = parsePriceList('h100-80gb-sxm-ib=3.90,\n l40s-48gb = $1.25')
     expect(costOf(prices, type)).toBe(31_200_000_000n)

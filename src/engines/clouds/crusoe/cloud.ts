@@ -2,7 +2,8 @@
  * Crusoe: virtual machines with whole GPUs. Every request is signed. Creates and deletes are operations that go on after
  * the answer and can still fail, for example for lack of stock, so `create` follows its operation for a while. A machine is
  * found again by its name, which is our tag. Its public address ends with it: the API has addresses with ids, and nothing
- * to release them by. A boot disk that a failed operation left behind is a companion.
+ * to release them by. Its InfiniBand partition (partition.ts) and a boot disk that a failed operation left behind are
+ * companions.
  */
 import { counted } from '../../../base/counted.ts'
 import type { Clock } from '../../../base/instant.ts'
@@ -22,13 +23,17 @@ import {
 import { CloudError, isRefused, type CloudHttp } from '../http.ts'
 import { plainKeys } from '../user-data.ts'
 import * as api from './api.ts'
-import { DELETING_STATE, GONE_STATE, LOGIN_USER, offerOf, showVm } from './machine.ts'
+import { DELETING_STATE, GONE_STATE, LOGIN_USER, offerOf, quotaFor, showVm } from './machine.ts'
+import { needsPartition, Partitions } from './partition.ts'
 import { costOf, parsePriceList } from './price-list.ts'
 import { signatureHeaders } from './signature.ts'
 
-const PAGE_SIZE = 100
-/** With the pace of its route: 15 seconds. Most orders without stock fail within some. */
-const MAX_OPERATION_READS = 5
+/** The vendor documents no maximum; its examples have this. */
+const PAGE_SIZE = 20
+/** With the pace of its route: 90 seconds. An order without stock may fail that late, and then goes to another place. */
+const MAX_OPERATION_READS = 30
+/** Companions are disks unless their id says otherwise. */
+const PARTITION = 'partition/'
 const MAX_SCRIPT_CHARS = 64_000
 
 export const crusoe: CloudVendor = {
@@ -52,7 +57,7 @@ export const crusoe: CloudVendor = {
   pace: { everyMs: 250, routes: { operation: 3_000 } },
   billing: { from: 'running', incrementMs: 60_000, minimumMs: 0 },
   listLagMs: 30_000,
-  callTimeoutMs: 90_000,
+  callTimeoutMs: 150_000,
   loginUser: LOGIN_USER,
   refusalOf,
   open: ({ credentials, clock, http }) => new CrusoeCloud(credentials, clock, http),
@@ -61,6 +66,7 @@ export const crusoe: CloudVendor = {
 class CrusoeCloud implements Cloud {
   readonly #http: CloudHttp
   readonly #credentials: Credentials
+  readonly #partitions: Partitions
   /** Types of running machines are shown also when they are sold no longer. */
   readonly #types = new Map<string, api.VmType>()
 
@@ -68,22 +74,24 @@ class CrusoeCloud implements Cloud {
     this.#credentials = credentials
     const key = { id: credentials.accessKey ?? '', secret: credentials.secretKey ?? '' }
     this.#http = http({ authorize: async (sent) => signatureHeaders(key, sent, clock.now()) })
+    this.#partitions = new Partitions(this.#http, this.#path('/networking'))
   }
 
   async check(signal: AbortSignal): Promise<ProviderCheck[]> {
     const types = await this.#readTypes(signal)
     const running = await this.#vms(signal)
-    const { quotas } = await this.#http.read(api.quotas, { path: this.#path('/quotas'), signal })
-    const free = (quotas ?? []).filter(({ category, available }) => /instance/i.test(category ?? '') && available > 0)
+    await this.#partitions.list(signal)
+    const quotas = await this.#quotas(signal)
     const prices = parsePriceList(this.#credentials.prices ?? '')
     const priced = types.filter(({ product_name: name }) => costOf(prices, name) !== undefined)
+    const free = priced.filter(({ product_name: name }) => quotaFor(quotas, name) > 0)
     return [
       { check: 'reachable', result: 'passed', detail: counted(types.length, 'machine type') },
       { check: 'rights', result: 'passed', detail: `lists ${counted(running.length, 'machine')} of the project` },
       {
         check: 'limits',
         result: free.length > 0 ? 'passed' : 'failed',
-        detail: `${counted(free.length, 'quota')} for instances with room`,
+        detail: `the quotas have room for ${free.length} of the types with a price`,
       },
       {
         check: 'prices',
@@ -96,13 +104,18 @@ class CrusoeCloud implements Cloud {
   async offers(signal: AbortSignal): Promise<CloudOffer[]> {
     const types = await this.#readTypes(signal)
     const { items } = await this.#http.read(api.capacities, { path: '/v1/capacities', signal })
+    const quotas = await this.#quotas(signal)
     const prices = parsePriceList(this.#credentials.prices ?? '')
-    return items.flatMap(({ type: name, location, quantity }) => {
-      const type = types.find((one) => one.product_name === name)
-      const cost = type === undefined ? undefined : costOf(prices, type.product_name)
-      return type === undefined || cost === undefined || type.num_gpu < 1
-        ? []
-        : [offerOf(type, location, quantity, cost)]
+    return types.flatMap((type) => {
+      const { product_name: name } = type
+      const cost = costOf(prices, name)
+      if (cost === undefined || type.num_gpu < 1) return []
+      const places = items.filter((one) => one.type === name)
+      // A place can have several entries. The largest counts, as far as the quota of the project reaches.
+      return [...new Set(places.map(({ location }) => location))].map((place) => {
+        const rooms = places.filter(({ location }) => location === place).map(({ quantity }) => quantity)
+        return offerOf(type, place, Math.min(Math.max(...rooms), quotaFor(quotas, name)), cost)
+      })
     })
   }
 
@@ -111,6 +124,11 @@ class CrusoeCloud implements Cloud {
     const { type, region } = order.offer
     if (startupScript === undefined) return refused('no_capacity', 'Crusoe runs scripts, but no cloud-init.')
     if (startupScript.length > MAX_SCRIPT_CHARS) return refused('no_capacity', 'Crusoe takes no script of this size.')
+    const partition = needsPartition(type)
+      ? await this.#partitions.make({ tag, type, location: region }, signal)
+      : undefined
+    if (needsPartition(type) && partition === undefined)
+      return refused('no_capacity', `Crusoe has no InfiniBand network with room for ${type} in ${region}.`)
     const body = {
       name: tag,
       type,
@@ -119,6 +137,9 @@ class CrusoeCloud implements Cloud {
       ssh_public_key: plainKeys(order.spec)[0] ?? '',
       startup_script: startupScript,
       install_crusoe_watch_agent: false,
+      ...(partition === undefined ? {} : { host_channel_adapters: [{ ib_partition_id: partition }] }),
+      // Without it, a machine would use up a reservation of the operator, which costs another price.
+      reservation_specification: { selection_strategy: 'on_demand' },
     }
     const path = this.#path('/compute/vms/instances')
     const started = await this.#http.write(api.started, { method: 'POST', path, body, signal })
@@ -135,6 +156,8 @@ class CrusoeCloud implements Cloud {
       if (progress === 'FAILED') throw new Error(`Crusoe did not delete the machine: ${result?.code ?? 'failed'}`)
     } catch (error) {
       if (!isMissing(error)) throw error
+      if (await this.#isBusy(id, signal))
+        throw new Error('Crusoe is still creating the machine, and does not show it yet.', { cause: error })
     }
   }
 
@@ -147,19 +170,27 @@ class CrusoeCloud implements Cloud {
     return ours.map((vm) => showVm(vm, this.#types.get(vm.type), prices))
   }
 
-  /** Disks of ours without a machine. The vendor names a boot disk after its machine. */
+  /** Disks of ours without a machine, and partitions. The vendor names a boot disk after its machine. */
   async companions(tagPrefix: string, signal: AbortSignal): Promise<CloudCompanion[]> {
     const { items } = await this.#http.read(api.disks, { path: this.#path('/storage/disks'), signal })
-    return items.flatMap(({ id, name, attached_to: machines }) => {
+    const disks = items.flatMap(({ id, name, attached_to: machines }) => {
       const tag = /^berth-[a-z0-9]+-[a-z0-9]+-[0-9a-f]{8}/.exec(name)?.[0]
-      const isOurs = tag !== undefined && tag.startsWith(tagPrefix) && (machines ?? []).length === 0
-      return isOurs ? [{ id, tag, what: 'disk' }] : []
+      return tag !== undefined && (machines ?? []).length === 0 ? [{ id, tag, what: 'disk' }] : []
     })
+    const partitions = (await this.#partitions.list(signal)).map(({ id, name }) => ({
+      id: `${PARTITION}${id}`,
+      tag: name,
+      what: 'partition',
+    }))
+    return [...disks, ...partitions].filter(({ tag }) => tag.startsWith(tagPrefix))
   }
 
   async removeCompanion({ id }: CloudCompanion, signal: AbortSignal): Promise<void> {
     const path = this.#path(`/storage/disks/${encodeURIComponent(id)}`)
-    await this.#http.write(api.started, { method: 'DELETE', path, signal }).catch((error: unknown) => {
+    const removal = id.startsWith(PARTITION)
+      ? this.#partitions.remove(id.slice(PARTITION.length), signal)
+      : this.#http.write(api.started, { method: 'DELETE', path, signal })
+    await removal.catch((error: unknown) => {
       if (!isMissing(error)) throw error
     })
   }
@@ -172,6 +203,18 @@ class CrusoeCloud implements Cloud {
     const { items } = await this.#http.read(api.vmTypes, { path: this.#path('/compute/vms/types'), signal })
     for (const type of items) this.#types.set(type.product_name, type)
     return items
+  }
+
+  async #quotas(signal: AbortSignal): Promise<api.Quota[]> {
+    return (await this.#http.read(api.quotas, { path: this.#path('/quotas'), signal })).quotas ?? []
+  }
+
+  /** An operation of the machine goes on. The vendor shows a machine only after its creation has begun. */
+  async #isBusy(id: string, signal: AbortSignal): Promise<boolean> {
+    const path = this.#path('/compute/vms/instances/operations')
+    const query = { resource_id: id, state: 'IN_PROGRESS' }
+    const { items } = await this.#http.read(api.operations, { path, query, signal })
+    return (items ?? []).some(({ state, metadata }) => state === 'IN_PROGRESS' && metadata?.id === id)
   }
 
   async #vms(signal: AbortSignal): Promise<api.Vm[]> {
@@ -202,8 +245,8 @@ class CrusoeCloud implements Cloud {
       })
       const left = vms.find(({ name, state }) => name === tag && state !== GONE_STATE)
       if (left !== undefined) return { kind: 'created', id: left.id }
-      const code = operation.result?.code ?? 'failed'
-      return refused(isNoCapacity(code) ? 'no_capacity' : 'refused_by_engine', `Crusoe refused the order: ${code}.`)
+      const reason = api.reasonOf(operation.result)
+      return refused(isNoCapacity(reason) ? 'no_capacity' : 'refused_by_engine', 'Crusoe could not create the machine.')
     }
     if (id === '') throw new Error('Crusoe did not say which machine it creates.')
     return { kind: 'created', id }
@@ -219,17 +262,13 @@ function isMissing(error: unknown): boolean {
   return error instanceof CloudError && (error.status === 404 || api.codeOf(error.answer) === 'not_found')
 }
 
-function isNoCapacity(code: string): boolean {
-  return /out_of_stock|quota|capacity|unavailable/.test(code)
+function isNoCapacity(reason: string): boolean {
+  return /out.of.stock|quota|capacity|available|hardware|insufficient|not enough/i.test(reason)
 }
 
 /** undefined: the outcome is unknown. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const code = api.codeOf(error.answer)
-  const isElsewhere = isNoCapacity(code) || [401, 403, 404].includes(error.status ?? 0)
-  return refused(
-    isElsewhere ? 'no_capacity' : 'refused_by_engine',
-    `Crusoe refused the order: ${code || String(error.status)}.`,
-  )
+  const isElsewhere = isNoCapacity(api.reasonOf(error.answer)) || [401, 403, 404].includes(error.status ?? 0)
+  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', `Crusoe refused the order: ${error.status ?? ''}.`)
 }

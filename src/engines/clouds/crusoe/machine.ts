@@ -3,14 +3,21 @@ import { zeroUsd, type NanoUsd } from '../../../base/money.ts'
 import type { ProviderData } from '../../../contract/provider-data.ts'
 import type { CloudMachine, CloudOffer } from '../cloud.ts'
 import { gpuOf } from '../offer.ts'
-import type { Vm, VmType } from './api.ts'
+import type { Quota, Vm, VmType } from './api.ts'
 import { costOf, sizeOf } from './price-list.ts'
 
 export const LOGIN_USER = 'ubuntu'
 /** The vendor gives every machine a boot disk of this size. */
 const BOOT_DISK_GB = 128
 
-const startingStates: readonly string[] = ['STATE_CREATING', 'STATE_STARTING', 'STATE_PENDING', 'STATE_UNSPECIFIED']
+const RUNNING_STATE = 'STATE_RUNNING'
+const startingStates: readonly string[] = [
+  'STATE_CREATING',
+  'STATE_INITIALIZING',
+  'STATE_STARTING',
+  'STATE_PENDING',
+  'STATE_UNSPECIFIED',
+]
 const failedStates: readonly string[] = ['STATE_FAILED', 'STATE_ERROR']
 export const GONE_STATE = 'STATE_DELETED'
 export const DELETING_STATE = 'STATE_DELETING'
@@ -22,7 +29,7 @@ export function offerOf(type: VmType, location: string, available: number, costP
     kind: 'virtual-machine',
     gpu: gpuText(type),
     gpus: type.num_gpu,
-    // Machines that are bought one by one are in no InfiniBand partition.
+    // Machines that are bought one by one are alone in their InfiniBand partition.
     networkType: 'ethernet',
     available: Math.max(0, Math.floor(available)),
     costPerHour,
@@ -32,16 +39,36 @@ export function offerOf(type: VmType, location: string, available: number, costP
   }
 }
 
+/**
+ * What the project may still have of a type, as far as its quotas tell. Its unit, machines or GPUs, is not documented: there
+ * can be no more machines than that in any case.
+ */
+export function quotaFor(quotas: readonly Quota[], type: string): number {
+  const { family } = sizeOf(type)
+  const names = quotas.filter(({ category, programmatic_name: name }) => /instance/i.test(category ?? '') && name)
+  const fits = (name: string): boolean => family.startsWith(name) || name.startsWith(family)
+  const closest = names
+    .filter(({ programmatic_name: name }) => fits(name ?? ''))
+    .toSorted((a, b) => distance(family, a) - distance(family, b))[0]
+  return closest === undefined ? Infinity : Math.max(0, closest.available ?? 0)
+}
+
+function distance(family: string, { programmatic_name: name }: Quota): number {
+  return Math.abs((name ?? '').length - family.length)
+}
+
 /** `type` undefined: the vendor does not sell it any more. */
 export function showVm(vm: Vm, type: VmType | undefined, prices: ReadonlyMap<string, NanoUsd>): CloudMachine {
-  const { id, name, state } = vm
-  const isBilled = !startingStates.includes(state) && !failedStates.includes(state) && state !== DELETING_STATE
+  const { id, name } = vm
+  const state = vm.state ?? 'unknown'
+  // The vendor bills running machines only, and not those that are stopped, blocked or broken.
+  const isBilled = state === RUNNING_STATE
   const base = { id, tag: name, costPerHour: isBilled ? (costOf(prices, vm.type) ?? zeroUsd) : zeroUsd }
   const hasAddress = (addressesOf(vm)?.public_ipv4?.address ?? '') !== ''
   const message = `Crusoe reports the state ${state}.`
-  if (startingStates.includes(state) || (state === 'STATE_RUNNING' && !hasAddress))
+  if (startingStates.includes(state) || (state === RUNNING_STATE && !hasAddress))
     return { ...base, state: 'starting', message: state }
-  if (state === 'STATE_RUNNING') return { ...base, state: 'running', data: dataOf(vm, type) }
+  if (state === RUNNING_STATE) return { ...base, state: 'running', data: dataOf(vm, type) }
   if (state === DELETING_STATE) return { ...base, state: 'stopping' }
   if (failedStates.includes(state) && !hasAddress) return { ...base, state: 'failed', failure: 'boot_failed', message }
   return { ...base, state: 'unreachable', message }

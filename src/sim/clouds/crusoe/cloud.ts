@@ -1,38 +1,27 @@
 /**
  * A stateful simulator of Crusoe's cloud: signed requests, operations that end later, lists in pages, machines with a boot
- * disk and an address of their own.
+ * disk and an address of their own, quotas, InfiniBand partitions. What was ordered matters: the wrong image has no GPUs, a
+ * key lets in who was named, and a machine without a say uses up a reservation.
  */
 import { createHmac } from 'node:crypto'
-import { addMs, toDate, type Clock, type Instant } from '../../../base/instant.ts'
-import { usd } from '../../../base/money.ts'
+import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
+import { nanoUsdOf, usd, type NanoUsd } from '../../../base/money.ts'
 import { SimBill } from '../bill.ts'
 import { SimServer, type SimAnswer, type SimRequest, type SimRoute } from '../server.ts'
 import { crusoeDescription } from './description.ts'
-import { defaultTypes, showDisk, showType, type CrusoeDisk, type CrusoeType } from './things.ts'
-
-interface Vm {
-  readonly id: string
-  readonly name: string
-  readonly type: CrusoeType
-  readonly location: string
-  readonly createdAt: Instant
-  readonly readyAt: Instant
-  readonly bootFails: boolean
-  readonly lostAt: Instant | undefined
-  readonly diskId: string
-  readonly addressId: string
-  goneAt: Instant | undefined
-  readonly bill: SimBill
-}
-
-interface Operation {
-  readonly id: string
-  readonly resourceId: string
-  readonly startedAt: Instant
-  readonly endsAt: Instant
-  /** Error code. undefined: it succeeds. */
-  readonly failure: string | undefined
-}
+import { Fabric } from './fabric.ts'
+import { showOperation, showVm, type Operation, type Vm } from './show.ts'
+import {
+  defaultTypes,
+  familyOf,
+  hasDriver,
+  LOGIN_USER,
+  RESERVATION_DISCOUNT,
+  showDisk,
+  showType,
+  type CrusoeDisk,
+  type CrusoeType,
+} from './things.ts'
 
 export interface CrusoeSimOptions {
   readonly clock: Clock
@@ -58,6 +47,15 @@ export class CrusoeSim {
   deleteFailures = 0
   /** Machines are missing from the list for so long after their create. */
   listLagMs: number
+  /** Nobody sees new machines for so long, though their operation goes on. */
+  hiddenMs = 0
+  /** Operations of creates without stock fail so late. */
+  lateFailureMs = 0
+  /** By family: how many machines the project may have. */
+  readonly quotas = new Map([
+    ['h100-80gb-sxm-ib', 64],
+    ['l40s-48gb', 64],
+  ])
   /** So many creates without stock leave a boot disk behind. */
   halfMade = 0
   suspended = false
@@ -65,6 +63,7 @@ export class CrusoeSim {
   readonly #vms = new Map<string, Vm>()
   readonly #disks = new Map<string, CrusoeDisk>()
   readonly #operations = new Map<string, Operation>()
+  readonly #fabric = new Fabric(() => this.#newId())
   #ids = 0
 
   constructor(options: CrusoeSimOptions) {
@@ -99,7 +98,25 @@ export class CrusoeSim {
     return [
       ...this.#living().flatMap(({ name, addressId }) => [`machine ${name}`, `address ${addressId} of ${name}`]),
       ...[...this.#disks.values()].map(({ name }) => `disk ${name}`),
+      ...this.#fabric.names.map((name) => `partition ${name}`),
     ]
+  }
+
+  /** An SSH session at a public address. undefined: the machine does not let the key in. */
+  logIn(host: string, user: string, key: string): { gpus: number } | undefined {
+    const vm = this.#living().find((one) => this.#show(one).network_interfaces[0]?.ips[0]?.public_ipv4.address === host)
+    if (vm === undefined || user !== LOGIN_USER) return undefined
+    const isAllowed =
+      vm.sshKey === key || (vm.script.includes(`'${key}'`) && vm.script.includes(`/home/${LOGIN_USER}/`))
+    return isAllowed ? { gpus: hasDriver(vm.type, vm.image) ? vm.type.gpus : 0 } : undefined
+  }
+
+  /** From now on it is in that state, which is not billed. */
+  setState(name: string, state: string): void {
+    const vm = this.#living().find((one) => one.name === name)
+    if (vm === undefined) throw new Error(`there is no machine ${name}`)
+    vm.fixedState = state
+    vm.bill.setPrice(this.#now(), nanoUsdOf(0n))
   }
 
   /** How many machines were ever created under a name. */
@@ -150,19 +167,34 @@ export class CrusoeSim {
         json({ items: [...this.types.values()].map(showType) }),
       ),
       route('listCapacities', 'GET', '/v1/capacities', () => json({ items: this.#capacities() })),
-      route('listQuotas', 'GET', `${project}/quotas`, () => {
-        const quota = { programmatic_name: 'h100-80gb-sxm-ib', category: 'Instances', available: 64, used: 0, max: 64 }
-        return json({ quotas: [quota] })
-      }),
+      route('listQuotas', 'GET', `${project}/quotas`, () =>
+        json({ quotas: [...this.quotas.keys()].map((family) => this.#quota(family)) }),
+      ),
+      route('listNetworks', 'GET', `${project}/networking/ib-networks`, () => this.#fabric.listNetworks(this.#rooms())),
+      route('listPartitions', 'GET', `${project}/networking/ib-partitions`, () => this.#fabric.list()),
+      route('createPartition', 'POST', `${project}/networking/ib-partitions`, ({ body }) =>
+        this.#fabric.create(body as Parameters<Fabric['create']>[0]),
+      ),
+      route('deletePartition', 'DELETE', `${project}/networking/ib-partitions/:id`, ({ params }) =>
+        this.#fabric.remove(
+          params.id ?? '',
+          this.#living().flatMap(({ partitionId }) => partitionId ?? []),
+        ),
+      ),
       route('listInstances', 'GET', `/v1/projects/:project/compute/vms/instances`, ({ query }) => this.#list(query)),
       route('createInstance', 'POST', `${vms}/instances`, ({ body }) => this.#create(body as CreateBody)),
+      route('listOperations', 'GET', `${vms}/instances/operations`, ({ query }) => {
+        const shown = [...this.#operations.values()].map((one) => showOperation(one, this.#now()))
+        const [id, state] = [query.get('resource_id'), query.get('state')]
+        return json({ items: shown.filter((one) => one.metadata.id === id && one.state === state) })
+      }),
       route('getOperation', 'GET', `${vms}/instances/operations/:id`, ({ params }) => {
         const operation = this.#operations.get(params.id ?? '')
-        return operation === undefined ? failure(404, 'not_found') : json(this.#showOperation(operation))
+        return operation === undefined ? failure(404, 'not_found') : json(showOperation(operation, this.#now()))
       }),
       route('getInstance', 'GET', `${vms}/instances/:id`, ({ params }) => {
         const vm = this.#vms.get(params.id ?? '')
-        return vm === undefined || this.#stateOf(vm) === 'STATE_DELETED'
+        return vm === undefined || this.#stateOf(vm) === 'STATE_DELETED' || this.#isHidden(vm)
           ? failure(404, 'not_found')
           : json(this.#show(vm))
       }),
@@ -181,9 +213,14 @@ export class CrusoeSim {
     ]
   }
 
-  #create({ name, type: typeName, location }: CreateBody): SimAnswer {
+  #create({ name, type: typeName, location, ...body }: CreateBody): SimAnswer {
     const type = this.types.get(typeName)
     if (type === undefined) return failure(400, 'bad_request')
+    const partitionId = body.host_channel_adapters?.[0]?.ib_partition_id
+    if (familyOf(typeName).endsWith('-ib') !== this.#fabric.reaches(partitionId, location))
+      return failure(400, '400', 'The type and the InfiniBand partition do not fit.')
+    if (this.#quota(familyOf(typeName)).available < 1)
+      return failure(403, '403', 'The quota of the project is used up.')
     const now = this.#now()
     const id = this.#newId()
     if (this.#free(type, location) < 1) {
@@ -191,7 +228,7 @@ export class CrusoeSim {
         this.halfMade -= 1
         this.#addDisk(`${name}-os`, location, undefined)
       }
-      return this.#start(id, 0, 'out_of_stock')
+      return this.#start(id, this.lateFailureMs, 'out_of_stock')
     }
     const readyAt = addMs(now, this.#options.bootMs)
     const bootFails = this.bootsFail > 0
@@ -201,6 +238,11 @@ export class CrusoeSim {
       name,
       type,
       location,
+      image: body.image,
+      sshKey: body.ssh_public_key,
+      script: body.startup_script ?? '',
+      partitionId,
+      usesReservation: body.reservation_specification?.selection_strategy !== 'on_demand',
       createdAt: now,
       readyAt,
       bootFails,
@@ -208,6 +250,7 @@ export class CrusoeSim {
       diskId: this.#addDisk(`${name}-os`, location, id),
       addressId: this.#newId(),
       goneAt: undefined,
+      fixedState: undefined,
       bill: new SimBill(),
     })
     return this.#start(id, this.#options.bootMs / 2, undefined)
@@ -216,7 +259,7 @@ export class CrusoeSim {
   #delete(id: string): SimAnswer {
     const vm = this.#vms.get(id)
     const state = vm === undefined ? 'STATE_DELETED' : this.#stateOf(vm)
-    if (vm === undefined || state === 'STATE_DELETED') return failure(404, 'not_found')
+    if (vm === undefined || state === 'STATE_DELETED' || this.#isHidden(vm)) return failure(404, 'not_found')
     const isBusy = [...this.#operations.values()].some((one) => one.resourceId === id && one.endsAt > this.#now())
     if (isBusy) return failure(400, 'bad_request')
     if (this.deleteFailures > 0) {
@@ -235,7 +278,7 @@ export class CrusoeSim {
     this.#operations.set(operation.id, operation)
     // The answer never says that it has ended already.
     return json({
-      operation: { ...this.#showOperation(operation), state: 'IN_PROGRESS', result: null, completed_at: '' },
+      operation: { ...showOperation(operation, this.#now()), state: 'IN_PROGRESS', result: null, completed_at: '' },
     })
   }
 
@@ -248,7 +291,7 @@ export class CrusoeSim {
   /** In pages; the token is where the next one begins. */
   #list(query: URLSearchParams): SimAnswer {
     const now = this.#now()
-    const shown = this.#living().filter((vm) => addMs(vm.createdAt, this.listLagMs) <= now)
+    const shown = this.#living().filter((vm) => addMs(vm.createdAt, this.listLagMs) <= now && !this.#isHidden(vm))
     const from = Number.parseInt(Buffer.from(query.get('next_token') ?? '', 'base64').toString() || '0', 10)
     const until = from + Math.min(this.#options.pageSize, Number.parseInt(query.get('limit') ?? '100', 10))
     const next = until < shown.length ? Buffer.from(String(until)).toString('base64') : ''
@@ -265,22 +308,48 @@ export class CrusoeSim {
     return (type.capacity.get(location) ?? 0) - used.length
   }
 
+  #isHidden({ createdAt }: Vm): boolean {
+    return this.#now() < addMs(createdAt, this.hiddenMs)
+  }
+
+  /** A place has an entry for each way to buy there: here none by a contract, and those on demand. */
   #capacities() {
-    return [...this.types.values()].flatMap((type) =>
-      [...type.capacity.keys()].map((location) => ({
-        type: type.name,
-        location,
-        quantity: Math.max(0, this.#free(type, location)),
-        num_slices: type.gpus,
-      })),
+    return this.#rooms(() => true).flatMap(({ type, location, gpus, machines }) =>
+      [
+        { quantity: 0, quota_type: 'QUOTA_TYPE_CONTRACT' },
+        { quantity: machines, quota_type: 'QUOTA_TYPE_ON_DEMAND' },
+      ].map((entry) => ({ ...entry, type, location, num_slices: machines === 0 ? 0 : gpus / machines })),
     )
   }
 
+  /** The free GPUs of types, those with InfiniBand unless told otherwise. */
+  #rooms(isIncluded = (family: string): boolean => family.endsWith('-ib')) {
+    return [...this.types.values()]
+      .filter(({ name }) => isIncluded(familyOf(name)))
+      .flatMap((type) =>
+        [...type.capacity.keys()].map((location) => {
+          const machines = Math.max(0, this.#free(type, location))
+          return { type: type.name, location, machines, gpus: machines * type.gpus }
+        }),
+      )
+  }
+
+  #quota(family: string) {
+    const max = this.quotas.get(family) ?? 0
+    const used = this.#living().filter(({ type }) => familyOf(type.name) === family).length
+    return { programmatic_name: family, category: 'Instances', available: Math.max(0, max - used), used, max }
+  }
+
+  #priceOf({ type, usesReservation }: Vm): NanoUsd {
+    const price = usd(type.usdPerHour)
+    return usesReservation ? nanoUsdOf((price * (100n - RESERVATION_DISCOUNT)) / 100n) : price
+  }
+
   /** Also starts the bill, and removes what ends with the machine. */
-  #stateOf(vm: Vm): 'STATE_CREATING' | 'STATE_RUNNING' | 'STATE_FAILED' | 'STATE_DELETING' | 'STATE_DELETED' {
+  #stateOf(vm: Vm): string {
     const now = this.#now()
     const isUp = !vm.bootFails && vm.readyAt <= now && vm.goneAt === undefined
-    if (isUp && !vm.bill.isStarted) vm.bill.start(vm.readyAt, usd(vm.type.usdPerHour))
+    if (isUp && !vm.bill.isStarted) vm.bill.start(vm.readyAt, this.#priceOf(vm))
     if (vm.goneAt === undefined && vm.lostAt !== undefined && vm.lostAt <= now) {
       vm.goneAt = vm.lostAt
       vm.bill.stop(vm.lostAt)
@@ -290,57 +359,13 @@ export class CrusoeSim {
       return 'STATE_DELETED'
     }
     if (vm.goneAt !== undefined) return 'STATE_DELETING'
-    if (vm.readyAt > now) return 'STATE_CREATING'
+    if (vm.readyAt > now) return 'STATE_INITIALIZING'
+    if (vm.fixedState !== undefined) return vm.fixedState
     return vm.bootFails ? 'STATE_FAILED' : 'STATE_RUNNING'
   }
 
   #show(vm: Vm) {
-    const state = this.#stateOf(vm)
-    const number = Number.parseInt(vm.id.slice(-12), 16)
-    const tail = `${Math.floor(number / 250) % 250}.${1 + (number % 250)}`
-    const created = toDate(vm.createdAt).toISOString()
-    const ips = {
-      private_ipv4: { address: `10.20.${tail}` },
-      public_ipv4: { address: `192.0.${tail}`, id: vm.addressId, type: 'dynamic' },
-    }
-    const disk = { id: vm.diskId, name: `${vm.name}-os`, size: '128GiB', type: 'persistent-ssd' }
-    return {
-      id: vm.id,
-      project_id: this.#options.projectId,
-      name: vm.name,
-      type: vm.type.name,
-      location: vm.location,
-      state,
-      created_at: created,
-      updated_at: created,
-      disks: [{ ...disk, attachment_type: 'os', mode: 'read-write' }],
-      network_interfaces: [
-        {
-          id: vm.addressId,
-          name: 'eth0',
-          network: 'default',
-          subnet: 'default',
-          interface_type: 'INTERFACE_TYPE_ETHERNET',
-          mac_address: '02:00:00:00:00:01',
-          external_dns_name: '',
-          ips: state === 'STATE_RUNNING' ? [ips] : [],
-        },
-      ],
-      host_channel_adapters: [],
-      maintenance_policy: 'unspecified',
-    }
-  }
-
-  #showOperation({ id, resourceId, startedAt, endsAt, failure: failed }: Operation) {
-    const hasEnded = endsAt <= this.#now()
-    return {
-      operation_id: id,
-      state: !hasEnded ? 'IN_PROGRESS' : failed === undefined ? 'SUCCEEDED' : 'FAILED',
-      metadata: { id: resourceId, type: 'vm' },
-      result: hasEnded && failed !== undefined ? { code: failed, message: 'It failed.' } : null,
-      started_at: toDate(startedAt).toISOString(),
-      completed_at: hasEnded ? toDate(endsAt).toISOString() : '',
-    }
+    return showVm(vm, this.#stateOf(vm), this.#options.projectId)
   }
 
   #newId(): string {
@@ -353,12 +378,17 @@ interface CreateBody {
   readonly name: string
   readonly type: string
   readonly location: string
+  readonly image: string
+  readonly ssh_public_key: string
+  readonly startup_script?: string
+  readonly host_channel_adapters?: ReadonlyArray<{ readonly ib_partition_id: string }>
+  readonly reservation_specification?: { readonly selection_strategy: string }
 }
 
 function json(body: unknown): SimAnswer {
   return { status: 200, body }
 }
 
-function failure(status: number, code: string): SimAnswer {
-  return { status, body: { code, message: `Refused: ${code}.` } }
+function failure(status: number, code: string, message = `Refused: ${code}.`): SimAnswer {
+  return { status, body: { code, message } }
 }

@@ -5,7 +5,12 @@
 import { z } from 'zod'
 import type { SimDescription } from '../server.ts'
 
-const failure = z.strictObject({ code: z.string(), message: z.string(), error_id: z.string().optional() })
+const failure = z.strictObject({
+  code: z.string(),
+  message: z.string(),
+  error_id: z.string().optional(),
+  reason: z.string().optional(),
+})
 const common = { 401: failure, 403: failure }
 const time = z.iso.datetime({ offset: true })
 
@@ -37,7 +42,7 @@ const vm = z.strictObject({
   name: z.string(),
   type: z.string(),
   location: z.string(),
-  state: z.enum(['STATE_CREATING', 'STATE_RUNNING', 'STATE_FAILED', 'STATE_DELETING', 'STATE_DELETED']),
+  state: z.string().min(1),
   created_at: time,
   updated_at: time,
   disks: z.array(vmDisk),
@@ -70,6 +75,8 @@ const disk = z.strictObject({
   attached_to: z.array(z.strictObject({ vm_id: z.uuid(), attachment_type: z.string(), mode: z.string() })),
 })
 
+const partition = z.strictObject({ id: z.uuid(), name: z.string(), ib_network_id: z.uuid() })
+
 export const crusoeDescription: SimDescription = {
   listTypes: {
     answers: {
@@ -98,7 +105,13 @@ export const crusoeDescription: SimDescription = {
       ...common,
       200: z.strictObject({
         items: z.array(
-          z.strictObject({ type: z.string(), location: z.string(), quantity: z.int(), num_slices: z.int() }),
+          z.strictObject({
+            type: z.string(),
+            location: z.string(),
+            quantity: z.int(),
+            num_slices: z.int(),
+            quota_type: z.string(),
+          }),
         ),
       }),
     },
@@ -136,10 +149,39 @@ export const crusoeDescription: SimDescription = {
       ssh_public_key: z.string().startsWith('ssh-'),
       startup_script: z.string().startsWith('#!').optional(),
       install_crusoe_watch_agent: z.boolean().optional(),
+      host_channel_adapters: z.array(z.strictObject({ ib_partition_id: z.uuid() })).optional(),
+      reservation_specification: z
+        .strictObject({ selection_strategy: z.enum(['lowest_cost', 'on_demand']) })
+        .optional(),
     }),
     answers: { ...common, 200: started, 400: failure },
   },
   deleteInstance: { answers: { ...common, 200: started, 400: failure, 404: failure } },
+  listOperations: {
+    query: z.strictObject({ resource_id: z.uuid(), state: z.enum(['IN_PROGRESS', 'SUCCEEDED', 'FAILED']) }).partial(),
+    answers: { ...common, 200: z.strictObject({ items: z.array(operation) }) },
+  },
+  listNetworks: {
+    answers: {
+      ...common,
+      200: z.strictObject({
+        items: z.array(
+          z.strictObject({
+            id: z.uuid(),
+            name: z.string(),
+            location: z.string(),
+            capacities: z.array(z.strictObject({ slice_type: z.string(), quantity: z.int() })),
+          }),
+        ),
+      }),
+    },
+  },
+  listPartitions: { answers: { ...common, 200: z.strictObject({ items: z.array(partition) }) } },
+  createPartition: {
+    body: z.strictObject({ name: z.string().min(1).max(63), ib_network_id: z.uuid() }),
+    answers: { ...common, 200: partition, 400: failure, 404: failure },
+  },
+  deletePartition: { answers: { ...common, 204: z.undefined(), 400: failure, 404: failure } },
   getOperation: { answers: { ...common, 200: operation, 404: failure } },
   listDisks: { answers: { ...common, 200: z.strictObject({ items: z.array(disk) }) } },
   deleteDisk: { answers: { ...common, 200: started, 400: failure, 404: failure } },

@@ -13,6 +13,20 @@ export interface CrusoeType {
   readonly capacity: Map<string, number>
 }
 
+export const LOGIN_USER = 'ubuntu'
+/** What a machine costs less that uses up a reservation, in percent. */
+export const RESERVATION_DISCOUNT = 40n
+
+/** `h100-80gb-sxm-ib.8x` counts for the quota of `h100-80gb-sxm-ib`. */
+export function familyOf(type: string): string {
+  return type.split('.')[0] ?? ''
+}
+
+/** The drivers of the two images know the GPUs of one slot only. */
+export function hasDriver(type: CrusoeType, image: string): boolean {
+  return image.includes('-sxm-') === type.name.includes('-sxm')
+}
+
 export interface CrusoeDisk {
   readonly id: string
   readonly name: string

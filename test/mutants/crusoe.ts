@@ -1,0 +1,88 @@
+import type { Mutant } from './mutant.ts'
+
+export const crusoeMutants: readonly Mutant[] = [
+  {
+    id: 'C1',
+    mistake: 'images without a driver for the GPUs',
+    file: 'crusoe/cloud.ts',
+    find: "type.includes('-sxm') ? 'sxm' : 'pcie'",
+    replace: "type.includes('-sxm') ? 'pcie' : 'sxm'",
+  },
+  {
+    id: 'C2',
+    mistake: 'the price of one GPU for a whole machine',
+    file: 'crusoe/price-list.ts',
+    find: 'nanoUsdOf(price * BigInt(gpus))',
+    replace: 'nanoUsdOf(price * BigInt(gpus > 0 ? 1 : 0))',
+  },
+  {
+    id: 'C3',
+    mistake: 'a machine that failed is unreachable for ever',
+    file: 'crusoe/machine.ts',
+    find: "const failedStates: readonly string[] = ['STATE_FAILED', 'STATE_ERROR']",
+    replace: "const failedStates: readonly string[] = ['STATE_ERROR']",
+  },
+  {
+    id: 'C4',
+    mistake: 'machines are sold that are not there',
+    file: 'crusoe/machine.ts',
+    find: 'available: Math.max(0, Math.floor(available)),',
+    replace: 'available: available > -1 ? 1_000 : 0,',
+  },
+  {
+    id: 'C5',
+    mistake: 'a cost is recorded for a machine that is stopped, which the vendor does not bill',
+    file: 'crusoe/machine.ts',
+    find: 'const isBilled = state === RUNNING_STATE',
+    replace: 'const isBilled = !startingStates.includes(state) && state !== DELETING_STATE',
+  },
+  {
+    id: 'C6',
+    mistake: 'no InfiniBand partition, so every order is refused',
+    file: 'crusoe/partition.ts',
+    find: 'return /-(?:ib|roce)$/.test(sizeOf(type).family)',
+    replace: "return type === ''",
+  },
+  {
+    id: 'C7',
+    mistake: 'the first entry of a place counts, which may have nothing',
+    file: 'crusoe/cloud.ts',
+    find: 'Math.min(Math.max(...rooms), quotaFor(quotas, name))',
+    replace: 'Math.min(rooms[0] ?? 0, quotaFor(quotas, name))',
+  },
+  {
+    id: 'C8',
+    mistake: 'machines are sold for which the project has no quota',
+    file: 'crusoe/cloud.ts',
+    find: 'Math.min(Math.max(...rooms), quotaFor(quotas, name))',
+    replace: 'Math.max(...rooms)',
+  },
+  {
+    id: 'C9',
+    mistake: 'a machine that is being created counts as gone, and is billed',
+    file: 'crusoe/cloud.ts',
+    find: 'if (await this.#isBusy(id, signal))',
+    replace: 'if (false)',
+  },
+  {
+    id: 'C10',
+    mistake: 'machines use up the reservations of the operator',
+    file: 'crusoe/cloud.ts',
+    find: "reservation_specification: { selection_strategy: 'on_demand' },",
+    replace: '',
+  },
+  {
+    id: 'C11',
+    mistake: 'nobody can log in: the login user is another one',
+    file: 'crusoe/machine.ts',
+    find: "export const LOGIN_USER = 'ubuntu'",
+    replace: "export const LOGIN_USER = 'root'",
+  },
+  {
+    id: 'C12',
+    mistake: 'an order whose operation fails late is not moved on',
+    file: 'crusoe/cloud.ts',
+    find: 'const MAX_OPERATION_READS = 30',
+    replace: 'const MAX_OPERATION_READS = 5',
+  },
+]
