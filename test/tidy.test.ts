@@ -4,6 +4,7 @@ import { builtinModules } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { cliConfig, serverConfig } from '../rolldown.config.ts'
 import { bans, findBanned } from './tidy/bans.ts'
+import { findUncontained, uncontained } from './tidy/listeners.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
 import { listsOfCode, listsOfStore, readSchemaLists } from './tidy/schema-lists.ts'
 import { bannedPhrases, findPhrase } from './tidy/phrases.ts'
@@ -61,6 +62,16 @@ describe('rooms', () => {
 })
 
 describe('no file', () => {
+  test('listens to what others send without containing errors (issue 31, 1)', () => {
+    const found = listFiles(['src'], /\.ts$/)
+      .filter((file) => !isTest(file))
+      .flatMap((file) => findUncontained(file, fs.readFileSync(file, 'utf8')))
+    expect(findUncontained('src/a.ts', "socket.on('data', (bytes) => read(bytes))")).toHaveLength(1)
+    expect(findUncontained('src/a.ts', "socket.on(\n  'data',\n  contained(end, read))")).toEqual([])
+    expect(found.filter((one) => uncontained[one.split(':')[0] ?? ''] === undefined)).toEqual([])
+    expect(Object.keys(uncontained).filter((file) => !found.some((one) => one.startsWith(`${file}:`)))).toEqual([])
+  })
+
   test('is part of an import cycle', () => {
     const pair = [parseSource('a.ts', "import './b.ts'"), parseSource('b.ts', "import type { a } from './a.ts'")]
     expect(findCircles(pair)).not.toEqual([])

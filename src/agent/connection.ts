@@ -4,6 +4,7 @@
  */
 import { randomInt } from 'node:crypto'
 import { WebSocket, type RawData } from 'ws'
+import { contained } from '../base/contained.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import {
   AGENT_PATH,
@@ -136,12 +137,16 @@ class AgentConnection implements Connection {
     this.#socket = socket
     const late = setTimeout(() => this.#cut(socket, 'the server did not accept the connection in time'), WELCOME_MS)
     const received = (): void => void (this.#receivedAt = performance.now())
-    socket.on('message', (data, isBinary) => {
-      received()
-      if (this.#socket !== socket) return
-      if (isBinary) return this.#mux?.receive(bufferOf(data))
-      this.#receive(socket, data, () => clearTimeout(late))
-    })
+    const end = (error: Error): void => this.#cut(socket, error.message)
+    socket.on(
+      'message',
+      contained(end, (data, isBinary) => {
+        received()
+        if (this.#socket !== socket) return
+        if (isBinary) return this.#mux?.receive(bufferOf(data))
+        this.#receive(socket, data, () => clearTimeout(late))
+      }),
+    )
     socket.on('ping', received)
     socket.on('pong', received)
     socket.on('error', (error) => this.#lost(socket, error.message === '' ? 'no answer' : error.message))

@@ -6,6 +6,7 @@ import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
+import { contained } from '../base/contained.ts'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 
@@ -89,7 +90,7 @@ function readLine(socket: net.Socket, onLine: (line: string) => void): void {
   let text = ''
   let done = false
   socket.setEncoding('utf8')
-  socket.on('data', (part: string) => {
+  const read = (part: string): void => {
     if (done) return
     text += part
     const end = text.indexOf('\n')
@@ -97,7 +98,11 @@ function readLine(socket: net.Socket, onLine: (line: string) => void): void {
     if (end === -1) return
     done = true
     onLine(text.slice(0, end))
-  })
+  }
+  socket.on(
+    'data',
+    contained((error) => socket.destroy(error), read),
+  )
 }
 
 function parseJson(text: string): unknown {

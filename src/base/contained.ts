@@ -1,7 +1,7 @@
 /**
  * Listeners for what others send: tenants, hosts, vendors, browsers. Node ends the process when a listener throws, and
  * with it the work of everyone else; a contained listener ends only the connection that it belongs to. The error is a
- * defect all the same, so it is a warning of the process, which the log of the server and of the agent shows.
+ * defect all the same, so it is a warning of the process, which Node writes to standard error with its stack.
  */
 import { makeLineLimit } from './line-limit.ts'
 
@@ -10,16 +10,16 @@ const MAX_WARNINGS_PER_MINUTE = 12
 const CONTAINED = 'BERTH_CONTAINED'
 const warnings = makeLineLimit({ perMinute: MAX_WARNINGS_PER_MINUTE })
 
-/** `end` closes the connection; it must be safe to call at any time. */
+/** `end` closes the connection; it must be safe to call at any time. It also gets what the listener got. */
 export function contained<Args extends unknown[]>(
-  end: (error: Error) => unknown,
+  end: (error: Error, args: NoInfer<Args>) => unknown,
   listener: (...args: Args) => unknown,
 ): (...args: Args) => void {
   return (...args) => {
     try {
       listener(...args)
     } catch (thrown) {
-      end(reportContained(thrown))
+      end(reportContained(thrown), args)
     }
   }
 }

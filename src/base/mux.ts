@@ -16,7 +16,7 @@ import { Duplex } from 'node:stream'
 import { MuxClosed, resetError, resetReason } from './mux-closed.ts'
 
 export interface MuxStream extends Duplex {
-  /** Sends a small value beside the bytes, which it can overtake. The other side emits it as `signal`. */
+  /** Sends a small value beside the bytes, which it can overtake. The other side emits `signal`; one too long ends both. */
   sendSignal(value: unknown): void
 }
 
@@ -98,7 +98,7 @@ class MuxOfStreams implements Mux {
   }
 
   open(request: unknown): MuxStream {
-    const payload = encode(request, MAX_OPEN_BYTES)
+    const payload = encodeOpen(request)
     const id = this.#nextId
     const refused = this.#isClosed
       ? 'the connection is closed'
@@ -273,7 +273,9 @@ class Stream extends Duplex implements MuxStream {
   }
 
   sendSignal(value: unknown): void {
-    const payload = encode(value, MAX_SIGNAL_BYTES)
+    const payload = Buffer.from(JSON.stringify(value) ?? 'null')
+    // A value that is passed on can be longer than it was: 1e20 has more digits here.
+    if (payload.length > MAX_SIGNAL_BYTES) this.destroy(new RangeError('the value does not fit into a frame'))
     if (!this.destroyed && !this.isOver) this.#mux.send('signal', this.id, payload)
   }
 
@@ -378,9 +380,9 @@ function costOf(piece: Buffer): number {
   return piece.length + FRAME_COST
 }
 
-function encode(value: unknown, maxBytes: number): Buffer {
-  const payload = Buffer.from(JSON.stringify(value) ?? 'null')
-  if (payload.length > maxBytes) throw new RangeError(`the value does not fit into ${maxBytes} bytes`)
+function encodeOpen(request: unknown): Buffer {
+  const payload = Buffer.from(JSON.stringify(request) ?? 'null')
+  if (payload.length > MAX_OPEN_BYTES) throw new RangeError(`the request does not fit into ${MAX_OPEN_BYTES} bytes`)
   return payload
 }
 

@@ -1,5 +1,6 @@
 /** The log of a machine as a stream with two directions, which is what the ways to a machine carry. */
 import { Duplex, type Readable } from 'node:stream'
+import { contained } from '../base/contained.ts'
 
 /** Discards written bytes; closing it closes the body. */
 export function logStream(body: Readable): Duplex {
@@ -11,9 +12,11 @@ export function logStream(body: Readable): Duplex {
       done(error)
     },
   })
-  body.on('data', (chunk: Buffer) => {
-    if (!stream.push(chunk)) body.pause()
-  })
+  const end = (error: Error): unknown => stream.destroy(error)
+  body.on(
+    'data',
+    contained(end, (chunk: Buffer) => stream.push(chunk) || body.pause()),
+  )
   body.once('end', () => stream.push(null))
   body.once('error', () => stream.destroy(new Error('The log stream was interrupted.')))
   return stream

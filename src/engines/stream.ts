@@ -1,5 +1,6 @@
 /** Connects streams that the server opens to the runtime. Each direction ends on its own. */
 import type { Duplex } from 'node:stream'
+import { contained } from '../base/contained.ts'
 import type { MuxStream } from '../base/mux.ts'
 import { within } from '../base/within.ts'
 import { streamRequest, type StreamRequest } from '../contract/agent.ts'
@@ -12,6 +13,7 @@ const OPEN_MS = 20_000
 
 export async function serveStream(runtime: Pick<Runtime, 'open'>, request: unknown, stream: MuxStream): Promise<void> {
   const control = new AbortController()
+  const end = (error: Error): unknown => stream.destroy(error)
   stream.once('close', () => control.abort())
   // The other end may disconnect at any time; `close` then aborts the opening.
   stream.on('error', () => {})
@@ -25,7 +27,10 @@ export async function serveStream(runtime: Pick<Runtime, 'open'>, request: unkno
     opened.onSignal?.((value) => stream.sendSignal(value))
     stream.off('signal', keep)
     for (const value of early) opened.signal?.(value)
-    stream.on('signal', (value: unknown) => opened.signal?.(value))
+    stream.on(
+      'signal',
+      contained(end, (value: unknown) => opened.signal?.(value)),
+    )
     join(stream, opened.stream)
   } catch (error) {
     stream.destroy(error instanceof Error ? error : new Error(String(error)))

@@ -5,6 +5,7 @@
  * itself: a wrong key, a bad parameter or an empty balance takes the full path, which explains every refusal.
  */
 import type { Socket } from 'node:net'
+import { contained } from '../base/contained.ts'
 import { BodyBuffer, type BodyBudget, type BodyRoom } from '../domain/body-budget.ts'
 import { newRequestId, type Caller } from './call.ts'
 import { readFastPathHead, type FastPathHead } from './fast-path-head.ts'
@@ -96,7 +97,10 @@ class FastPathConnection {
   readonly #identify: (authorization: string) => Caller | undefined
   readonly #isClosing: () => boolean
   readonly #left: () => void
-  readonly #onData = (bytes: Buffer): void => this.#read(bytes)
+  readonly #onData = contained(
+    () => this.#socket.destroy(),
+    (bytes: Buffer) => this.#read(bytes),
+  )
   readonly #onEnd = (): void => this.#ended()
   readonly #onClose = (): void => this.#closed()
   readonly #onError = (): void => {}

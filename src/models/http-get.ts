@@ -10,6 +10,7 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction } from 'node:net'
+import { contained } from '../base/contained.ts'
 import { checkOutboundUrl, guardedLookup, OutboundRefused, type Resolve } from '../base/outbound.ts'
 import { fail, ok, type Failure, type Result } from '../contract/result.ts'
 
@@ -107,16 +108,18 @@ function send(
       headers: { 'user-agent': 'Berth-Models/1', 'accept-encoding': 'identity', ...headers },
     })
     const late = setTimeout(() => asked.destroy(new Error('no response in time')), CONNECT_MS)
-    asked.once('response', (body) => {
+    const take = (body: IncomingMessage): void => {
       clearTimeout(late)
       // Ignores errors on a body that is no longer read.
       body.on('error', () => {})
       resolve(ok({ url: url.href, status: body.statusCode ?? 0, headers: body.headers, body }))
-    })
-    asked.on('error', (error) => {
+    }
+    const fail = (error: Error): void => {
       clearTimeout(late)
       resolve(failureOf(url, error))
-    })
+    }
+    asked.once('response', contained(fail, take))
+    asked.on('error', fail)
   })
 }
 

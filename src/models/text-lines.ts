@@ -1,11 +1,12 @@
 /** Reads lines of an untrusted stream: long lines are cut, excess lines are counted and dropped. */
 import type { Readable } from 'node:stream'
+import { contained } from '../base/contained.ts'
 
 /** Calls back for each line, cut at the limit. */
 export function readLines(stream: Readable, limitChars: number, onLine: (line: string) => void): void {
   let line = ''
   stream.setEncoding('utf8')
-  stream.on('data', (text: string) => {
+  const take = (text: string): void => {
     const [first = '', ...rest] = text.split('\n')
     const add = (more: string): void => {
       if (line.length < limitChars) line += more.slice(0, limitChars - line.length)
@@ -16,7 +17,11 @@ export function readLines(stream: Readable, limitChars: number, onLine: (line: s
       line = ''
       add(more)
     }
-  })
+  }
+  stream.on(
+    'data',
+    contained(() => stream.destroy(), take),
+  )
   stream.on('end', () => {
     if (line !== '') onLine(line.trimEnd())
   })

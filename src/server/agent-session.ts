@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
 import { saveLastLog } from '../app/rental-log.ts'
 import { resolveSecrets } from '../app/secret.ts'
+import { contained } from '../base/contained.ts'
 import type { Instant } from '../base/instant.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import {
@@ -102,9 +103,16 @@ export class AgentSession implements HostLink {
       backlog: () => this.#backlogBytes(),
       failed: (error) => this.#giveUp('bad_frame', error.message),
     })
-    socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
+    const end = (): void => socket.terminate()
+    socket.on(
+      'message',
+      contained(end, (data, isBinary) => this.#receive(data as Buffer, isBinary)),
+    )
     socket.on('pong', () => (this.#missedPings = 0))
-    socket.on('ping', (data) => this.#answerPing(data))
+    socket.on(
+      'ping',
+      contained(end, (data) => this.#answerPing(data)),
+    )
     socket.on('close', () => {
       clearInterval(this.#beat)
       this.#mux.close('the host disconnected')

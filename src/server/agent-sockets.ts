@@ -11,6 +11,7 @@ import type { Logger } from 'pino'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { App } from '../app/app.ts'
 import type { MetricRecorder } from '../app/metric-recorder.ts'
+import { contained } from '../base/contained.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import { makeLineLimit } from '../base/line-limit.ts'
@@ -172,8 +173,8 @@ class Sockets {
     }
     socket.on('error', (error) => this.#warn(address, { address, err: error }, 'agent connection failed'))
     socket.once('close', leave)
-    socket.once('message', (data, isBinary) => {
-      const hello = isBinary ? undefined : parseMessage((data as Buffer).toString())
+    const greet = (data: Buffer, isBinary: boolean): void => {
+      const hello = isBinary ? undefined : parseMessage(data.toString())
       if (hello?.ok !== true || hello.value.type !== 'hello') {
         return refuse('bad_message', 'The first message must be hello')
       }
@@ -196,7 +197,12 @@ class Sockets {
           socket.terminate()
         }),
       )
-    })
+    }
+    const end = (): void => socket.terminate()
+    socket.once(
+      'message',
+      contained(end, (data, isBinary) => greet(data as Buffer, isBinary)),
+    )
     const installation = this.#options.app.installationId
     sendMessage(socket, { type: 'challenge', protocol: AGENT_PROTOCOL, installation, nonce })
   }

@@ -1,6 +1,7 @@
 /** Connections of the HTTP server: the fast path for chats in front of it, and the end of all of them at a stop. */
 import type http from 'node:http'
 import type { Socket } from 'node:net'
+import { contained } from '../base/contained.ts'
 import type { Clock } from '../base/instant.ts'
 import type { BodyBudget } from '../domain/body-budget.ts'
 import { makeFastPath, type FastPath, type FastPathOptions } from '../gateway/fast-path.ts'
@@ -64,7 +65,13 @@ export function openFastPath(server: http.Server, options: FastPathParts): Front
     isRetiring: isDraining,
   })
   server.removeAllListeners('connection')
-  server.on('connection', (socket) => fastPath.take(socket))
+  server.on(
+    'connection',
+    contained(
+      (_error, [socket]) => socket.destroy(),
+      (socket: Socket) => fastPath.take(socket),
+    ),
+  )
   return {
     ...fastPath,
     isBusy: () => fastPath.isBusy() || bare.hasAny(),

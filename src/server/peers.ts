@@ -5,6 +5,7 @@
  * so no certificates are needed. A stream is forwarded once at most: the server that gets it has the host, or refuses.
  */
 import { createHash, randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -13,6 +14,7 @@ import type { Logger } from 'pino'
 import { WebSocket, WebSocketServer } from 'ws'
 import { z } from 'zod'
 import type { App } from '../app/app.ts'
+import { contained } from '../base/contained.ts'
 import { MuxClosed } from '../base/mux-closed.ts'
 import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
 import { streamRequest } from '../contract/agent.ts'
@@ -91,10 +93,16 @@ class OtherServers implements Peers, RemoteLinks {
     // Whoever does not know the key ends here.
     this.#server.on('tlsClientError', (error) => options.log.debug({ err: error }, 'refused a peer connection'))
     this.#server.on('request', (_request, response) => response.writeHead(404).end())
-    this.#server.on('upgrade', (request, socket, head) => {
-      if (request.url !== PATH) return socket.destroy()
-      this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#accept(opened))
-    })
+    this.#server.on(
+      'upgrade',
+      contained(
+        (_error, [, socket]) => socket.destroy(),
+        (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+          if (request.url !== PATH) return socket.destroy()
+          return this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#accept(opened))
+        },
+      ),
+    )
   }
 
   async open(): Promise<void> {
@@ -239,8 +247,12 @@ class OtherServers implements Peers, RemoteLinks {
 /** Bytes and signals both ways; a failure of one ends the other with the same reason. */
 function join(one: MuxStream, other: MuxStream): void {
   const pass = (from: MuxStream, to: MuxStream): void => {
-    from.on('signal', (value: unknown) => to.sendSignal(value))
-    from.once('error', (error) => to.destroy(error))
+    const end = (error: Error): unknown => to.destroy(error)
+    from.on(
+      'signal',
+      contained(end, (value: unknown) => to.sendSignal(value)),
+    )
+    from.once('error', end)
     from.once('close', () => {
       // One that closed normally may still have bytes on their way.
       if (!isOver(from)) to.destroy()
@@ -281,10 +293,14 @@ class PeerConnection {
     })
     socket.on('open', () => this.#flush())
     if (socket.readyState === WebSocket.OPEN) this.#flush()
-    socket.on('message', (data, isBinary) => {
-      this.#missedPings = 0
-      if (isBinary) this.#mux.receive(data as Buffer)
-    })
+    const end = (error: Error): void => this.#fail(error)
+    socket.on(
+      'message',
+      contained(end, (data, isBinary) => {
+        this.#missedPings = 0
+        if (isBinary) this.#mux.receive(data as Buffer)
+      }),
+    )
     socket.on('pong', () => (this.#missedPings = 0))
     socket.on('error', (error) => (this.#error ??= error))
     socket.once('close', () => {

@@ -42,6 +42,7 @@ export class Exchange {
   checkedMs = this.lastMs
   isAnswered = false
   #isOver = false
+  #isSwitched = false
   readonly #ends: ExchangeEnds
   readonly #upstream: ClientRequest
 
@@ -99,6 +100,8 @@ export class Exchange {
   #over(): void {
     this.#isOver = true
     this.#upstream.destroy()
+    // An application may keep its end open after a complete answer; the host has a limited number of streams.
+    if (!this.#isSwitched) this.#ends.stream.destroy()
     this.#ends.closed()
     if (this.incoming.upgraded !== undefined) return
     this.incoming.request.unpipe(this.#upstream)
@@ -132,6 +135,7 @@ export class Exchange {
     { stream, head }: { readonly stream: Duplex; readonly head: Buffer },
   ): void {
     const switched = upgradeHead(answer, this.incoming.client)
+    this.#isSwitched = true
     this.isAnswered = true
     this.#ends.answered(101)
     const { socket } = upgraded

@@ -153,6 +153,12 @@ describe('a request', () => {
     await expect(text(answer)).rejects.toThrow('aborted')
   })
 
+  test('leaves no stream open at an application that never closes its end (issue 31, 1)', async () => {
+    lab.connect = (stream) => void stream.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+    expect((await lab.send({}, PUBLIC)).body).toBe('ok')
+    await waitFor('the end of its stream', () => lab.agent.mux.streams === 0)
+  })
+
   test('ends at the application when the client goes away', async () => {
     let isClosed = false
     let isOpen = false

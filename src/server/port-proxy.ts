@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
 import { redeemPortCode } from '../app/port.ts'
+import { contained } from '../base/contained.ts'
 import { HOUR_MS } from '../base/instant.ts'
 import { defaultRates } from '../base/limits.ts'
 import type { Metrics } from '../base/metrics.ts'
@@ -284,9 +285,15 @@ class Ports {
 export function installPortProxy(server: http.Server, proxy: PortProxy): void {
   const usual = server.listeners('request') as http.RequestListener[]
   server.removeAllListeners('request')
-  server.on('request', (request, response) => {
-    if (!proxy.answer(request, response)) for (const listener of usual) listener.call(server, request, response)
-  })
+  server.on(
+    'request',
+    contained(
+      (_error, [request]) => request.socket.destroy(),
+      (request: IncomingMessage, response: ServerResponse & { req: IncomingMessage }) => {
+        if (!proxy.answer(request, response)) for (const listener of usual) listener.call(server, request, response)
+      },
+    ),
+  )
   const onError = server.listeners('clientError') as Array<(error: Error, socket: Duplex) => void>
   server.removeAllListeners('clientError')
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {

@@ -12,6 +12,7 @@
 import net, { type Server, type Socket } from 'node:net'
 import type { Logger } from 'pino'
 import type { App } from '../app/app.ts'
+import { contained } from '../base/contained.ts'
 import { listRelayPorts } from '../store/host.ts'
 import type { HostLinks } from './host-links.ts'
 import { makePortShares, type PortShares } from './port-share.ts'
@@ -137,7 +138,13 @@ class PortRelay {
       keepAliveInitialDelay: KEEP_ALIVE_MS,
     })
     const sockets = new Set<Socket>()
-    server.on('connection', (socket) => this.#connect(socket, wanted, sockets))
+    server.on(
+      'connection',
+      contained(
+        (_error, [socket]) => socket.destroy(),
+        (socket: Socket) => this.#connect(socket, wanted, sockets),
+      ),
+    )
     const listening = new Promise<void>((resolve) => {
       server.once('listening', () => {
         this.#taken.delete(port)

@@ -1,6 +1,7 @@
 /** Joins a WebSocket and a stream to a host: bytes both ways with back-pressure, and signals. */
 import { WebSocket } from 'ws'
 import { z } from 'zod'
+import { contained } from '../base/contained.ts'
 import type { MuxStream } from '../base/mux.ts'
 
 const BACKLOG_BYTES = 262_144
@@ -71,11 +72,11 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     clearTimeout(resting)
     stream.destroy()
   })
-  socket.on('message', (data, isBinary) => {
+  const take = (data: Buffer, isBinary: boolean): void => {
     if (socket.readyState !== WebSocket.OPEN) return
     missedPings = 0
     if (!isBinary) {
-      const message = readMessage((data as Buffer).toString())
+      const message = readMessage(data.toString())
       if (message === undefined) {
         return close(1007, 'text messages must be {"columns": …, "rows": …} or {"end": true}')
       }
@@ -83,20 +84,27 @@ export function joinTerminal(socket: WebSocket, stream: MuxStream, check: Termin
     }
     if (stream.writableEnded) return close(1007, 'no input can follow {"end": true}')
     if (!stream.write(data)) socket.pause()
-  })
+  }
+  const end = (): void => socket.terminate()
+  socket.on(
+    'message',
+    contained(end, (data, isBinary) => take(data as Buffer, isBinary)),
+  )
   stream.on('drain', () => socket.resume())
 
-  stream.on('signal', (value) => {
+  const takeSignal = (value: unknown): void => {
     const parsed = exit.safeParse(value)
     if (parsed.success) exitCode = parsed.data.exitCode
-  })
-  stream.on('data', (piece: Buffer) => {
+  }
+  const show = (piece: Buffer): void => {
     socket.send(piece, (error) => {
       if (error === undefined || error === null) missedPings = 0
       if (socket.bufferedAmount < BACKLOG_BYTES) stream.resume()
     })
     if (socket.bufferedAmount >= BACKLOG_BYTES) stream.pause()
-  })
+  }
+  stream.on('signal', contained(end, takeSignal))
+  stream.on('data', contained(end, show))
   // The signal may overtake the last bytes; a client that has read it may stop reading.
   stream.once('end', () => {
     if (exitCode !== undefined) socket.send(JSON.stringify({ exitCode }))

@@ -5,6 +5,8 @@
  */
 import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { contained } from '../base/contained.ts'
 import { randomId } from '../base/id.ts'
 import type { ErrorPage } from './error-page.ts'
 
@@ -14,12 +16,16 @@ export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Bu
 /** Call before the fast path is installed: requests that are put back go to node:http. */
 export function openUpgrades(server: Server, handlers: readonly UpgradeHandler[]): void {
   const usual = server.listeners('connection') as Array<(socket: Socket) => void>
-  server.on('upgrade', (request: IncomingMessage, stream, head: Buffer) => {
+  const take = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
     const socket = stream as Socket
     if (isWebSocket(request) && handlers.some((handle) => handle(request, socket, head))) return
     socket.unshift(Buffer.concat([plainHead(request), head]))
     for (const listener of usual) listener.call(server, socket)
-  })
+  }
+  server.on(
+    'upgrade',
+    contained((_error, [, stream]) => stream.destroy(), take),
+  )
 }
 
 export function pathOf(request: IncomingMessage): string {

@@ -185,6 +185,7 @@ export const bans: readonly Ban[] = [
       'test/crash.test.ts': 'the kill happens at a random time on purpose',
       'test/crash-kubernetes.test.ts': 'kills and ends happen at random times on purpose',
       'src/server/event-stream.test.ts': 'a slow client',
+      'test/harness/listener-fuzz.ts': 'an end that says nothing, after which nothing follows',
     },
     handlers: (found) => ({
       NewExpression: (node) => {

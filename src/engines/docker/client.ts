@@ -3,11 +3,12 @@
  * connection: a kept one could still reach a daemon that is shutting down, and a successful call must mean that the
  * daemon is up. For endless answers (logs, events, a pull) only the wait for the head has a timeout.
  */
-import http from 'node:http'
+import http, { type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Agent, request } from 'undici'
 import type { z } from 'zod'
+import { contained } from '../../base/contained.ts'
 import { within } from '../../base/within.ts'
 import {
   containerListReply,
@@ -320,14 +321,19 @@ export class DockerClient {
     })
     const answer = new Promise<Socket>((resolve, reject) => {
       asked.once('error', reject)
-      asked.once('upgrade', (_, socket: Socket, head: Buffer) => {
+      const switched = (socket: Socket, head: Buffer): void => {
         if (head.length > 0) socket.unshift(head)
         resolve(socket)
-      })
-      asked.once('response', (response) => {
+      }
+      const refused = (response: IncomingMessage): void => {
         const status = response.statusCode ?? 500
         readText(response).then((text) => reject(refusal(status, text)), reject)
-      })
+      }
+      asked.once(
+        'upgrade',
+        contained(reject, (_, socket: Socket, head: Buffer) => switched(socket, head)),
+      )
+      asked.once('response', contained(reject, refused))
     })
     asked.end(body)
     try {

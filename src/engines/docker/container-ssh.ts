@@ -194,6 +194,8 @@ function connect(address: string, port: number): Promise<net.Socket | undefined>
       resolve(undefined)
     }
     socket.once('error', fail)
+    // Stays: the client may be gone before anyone else listens.
+    socket.on('error', () => socket.destroy())
     socket.once('connect', () => {
       clearTimeout(late)
       socket.off('error', fail)

@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { Duplex, finished } from 'node:stream'
+import { contained } from '../../base/contained.ts'
 import { OutputReader, type Output } from '../../base/output-frame.ts'
 import type { DockerClient } from './client.ts'
 import { latestOnly } from './latest.ts'
@@ -135,9 +136,10 @@ export function executionStream(execution: Execution, ended: (exitCode: number) 
   }
   const broken = (error: unknown): void =>
     void stream.destroy(error instanceof Error ? error : new Error(String(error)))
-  socket.on('data', (chunk: Buffer) => {
-    if (!stream.push(chunk)) socket.pause()
-  })
+  socket.on(
+    'data',
+    contained(broken, (chunk: Buffer) => stream.push(chunk) || socket.pause()),
+  )
   // Not by its events: a short program may have ended before we could listen.
   finished(socket, { writable: false }, () => {
     if (!stream.destroyed) void over().catch(broken)

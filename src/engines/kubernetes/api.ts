@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream'
 import { Agent, request, type Dispatcher } from 'undici'
 import { WebSocket } from 'ws'
 import type { z } from 'zod'
+import { contained } from '../../base/contained.ts'
 import type { ClusterAccess } from './kubeconfig.ts'
 import { listHead, statusObject, watchEvent } from './objects.ts'
 
@@ -189,7 +190,10 @@ export class KubernetesApi {
         socket.once('error', reject)
         socket.once('unexpected-response', (_request, response) => {
           const pieces: Buffer[] = []
-          response.on('data', (piece: Buffer) => pieces.length < 16 && pieces.push(piece))
+          response.on(
+            'data',
+            contained(reject, (piece: Buffer) => pieces.length < 16 && pieces.push(piece)),
+          )
           response.once('close', () =>
             reject(refusalOf(response.statusCode ?? 500, Buffer.concat(pieces).toString('utf8'))),
           )

@@ -6,6 +6,7 @@
 import { Duplex } from 'node:stream'
 import { createWebSocketStream, WebSocket } from 'ws'
 import { z } from 'zod'
+import { contained } from '../../base/contained.ts'
 import { frameOutput } from '../../base/output-frame.ts'
 import type { StreamRequest } from '../../contract/agent.ts'
 import { shellCommand } from '../docker/execution.ts'
@@ -201,11 +202,13 @@ function channelStream(socket: WebSocket, options: ChannelOptions): Duplex {
   const push = (data: Buffer): void => {
     if (!stream.push(data)) socket.pause()
   }
-  socket.on('message', (message: Buffer) => {
+  const end = (error: Error): unknown => stream.destroy(error)
+  const receive = (message: Buffer): void => {
     const channel = message[0]
     if (channel !== undefined && !stream.destroyed) options.take(channel, message.subarray(1), push)
-  })
-  socket.on('error', (error) => stream.destroy(error))
+  }
+  socket.on('message', contained(end, receive))
+  socket.on('error', end)
   socket.once('close', () => {
     if (stream.destroyed) return
     if (options.isComplete()) stream.push(null)

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import net from 'node:net'
 import type ssh2 from 'ssh2'
+import { contained } from '../../base/contained.ts'
 import type { MetalAccess } from './access.ts'
 import { sshLibrary } from './ssh-library.ts'
 
@@ -199,8 +200,8 @@ function collect(
     bytes += chunk.length
     if (bytes <= MAX_OUTPUT_BYTES) to.push(chunk)
   }
-  channel.on('data', take(parts.stdout))
-  channel.stderr.on('data', take(parts.stderr))
+  channel.on('data', contained(reject, take(parts.stdout)))
+  channel.stderr.on('data', contained(reject, take(parts.stderr)))
   channel.on('exit', (code: number | null) => {
     exitCode = code ?? 128
   })

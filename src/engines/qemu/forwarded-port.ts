@@ -1,5 +1,6 @@
 /** Connections to a port of a machine through QEMU's forwarded port on the host's loopback. */
 import net from 'node:net'
+import { contained } from '../../base/contained.ts'
 
 const FIRST_BANNER_MS = 1_000
 const BANNER_MS = 5_000
@@ -13,7 +14,13 @@ export async function hasBanner(port: number, bootingMs: number): Promise<boolea
       resolve(value)
     }
     socket.setTimeout(Math.min(BANNER_MS, FIRST_BANNER_MS + bootingMs / 10), () => answer(false))
-    socket.once('data', (chunk) => answer(chunk.toString('latin1').startsWith('SSH-')))
+    socket.once(
+      'data',
+      contained(
+        () => answer(false),
+        (chunk) => answer(chunk.toString('latin1').startsWith('SSH-')),
+      ),
+    )
     socket.once('error', () => answer(false))
     socket.once('close', () => answer(false))
   })
@@ -26,10 +33,8 @@ export function connectTo(port: number, signal: AbortSignal): Promise<net.Socket
   socket.once('close', () => signal.removeEventListener('abort', abort))
   if (signal.aborted) abort()
   return new Promise((resolve, reject) => {
-    socket.once('connect', () => {
-      socket.off('error', reject)
-      resolve(socket)
-    })
-    socket.once('error', reject)
+    socket.once('connect', () => resolve(socket))
+    // Stays: the caller may be gone before anyone else listens.
+    socket.on('error', reject)
   })
 }

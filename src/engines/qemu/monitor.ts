@@ -4,6 +4,7 @@
  */
 import fs from 'node:fs/promises'
 import net from 'node:net'
+import { contained } from '../../base/contained.ts'
 import { within } from '../../base/within.ts'
 
 export interface MonitorEvent {
@@ -31,7 +32,13 @@ export class Monitor {
   private constructor(socket: net.Socket) {
     this.#socket = socket
     socket.setEncoding('utf8')
-    socket.on('data', (chunk: string) => this.#read(chunk))
+    socket.on(
+      'data',
+      contained(
+        () => this.close(),
+        (chunk: string) => this.#read(chunk),
+      ),
+    )
     // Errors surface as the end of the connection.
     socket.on('error', () => {})
     this.closed = new Promise((resolve) => {
@@ -92,19 +99,40 @@ export class Monitor {
     for (let end = this.#text.indexOf('\n'); end >= 0; end = this.#text.indexOf('\n')) {
       const line = this.#text.slice(0, end)
       this.#text = this.#text.slice(end + 1)
-      if (line.trim() !== '') this.#take(JSON.parse(line) as Readonly<Record<string, unknown>>)
+      if (line.trim() === '') continue
+      const message = readMessage(line)
+      if (message === undefined) return this.close()
+      this.#take(message)
     }
   }
 
   #take(message: Readonly<Record<string, unknown>>): void {
     if ('QMP' in message) return this.#greeted?.()
     if (typeof message.event === 'string') {
-      const event = { event: message.event, data: (message.data ?? {}) as Record<string, unknown> }
+      const event = { event: message.event, data: asRecord(message.data) ?? {} }
       for (const listener of this.#listeners) listener(event)
       return
     }
     const waiting = this.#waiting.shift()
     if ('return' in message) waiting?.resolve(message.return)
-    else waiting?.reject(new Error((message.error as { desc?: string } | undefined)?.desc ?? 'invalid response'))
+    else {
+      const why = asRecord(message.error)?.desc
+      waiting?.reject(new Error(typeof why === 'string' ? why : 'invalid response'))
+    }
   }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A guest may have taken over its QEMU, so nothing that arrives is trusted. undefined: not a message. */
+function readMessage(line: string): Fields | undefined {
+  try {
+    return asRecord(JSON.parse(line))
+  } catch {
+    return undefined
+  }
+}
+
+function asRecord(value: unknown): Fields | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
 }

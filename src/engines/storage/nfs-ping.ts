@@ -1,6 +1,7 @@
 /** The NFSv4 null call (RFC 5531, procedure 0), which any client may make. */
 import { randomBytes } from 'node:crypto'
 import net from 'node:net'
+import { contained } from '../../base/contained.ts'
 
 const NFS_PROGRAM = 100_003
 const NFS_VERSION = 4
@@ -24,10 +25,11 @@ export async function pingNfs(address: string, port: number, timeoutMs: number):
       socket.once('error', reject)
       socket.once('timeout', () => reject(new Error(`no answer within ${timeoutMs} ms`)))
       socket.once('close', () => reject(new Error('the connection was closed')))
-      socket.on('data', (chunk) => {
+      const take = (chunk: Buffer): void => {
         received = Buffer.concat([received, chunk])
         if (received.length >= REPLY_BYTES) resolve(received)
-      })
+      }
+      socket.on('data', contained(reject, take))
       socket.write(call)
     })
     const isGood = answer.readUInt32BE(4) === id && answer.readUInt32BE(8) === REPLY && isAccepted(answer)

@@ -8,6 +8,7 @@ import { once } from 'node:events'
 import net, { type LookupFunction } from 'node:net'
 import type { Duplex } from 'node:stream'
 import tls from 'node:tls'
+import { contained } from '../../base/contained.ts'
 import { MuxClosed } from '../../base/mux-closed.ts'
 import type { Address, LinkAddress } from '../catalog.ts'
 import type { ResponseHead } from './response-head.ts'
@@ -261,7 +262,12 @@ export class Connection implements ResponseEvents, Ticking {
     socket.uncork()
   }
 
-  #read(bytes: Buffer, length: number): void {
+  readonly #read = contained(
+    (error) => this.#fail('broken', error.message),
+    (bytes: Buffer, length: number) => this.#take(bytes, length),
+  )
+
+  #take(bytes: Buffer, length: number): void {
     // Bytes without a request: a server that closes with an error, or worse.
     if (this.#phase !== 'busy') return this.#drop()
     this.#hasRead = true

@@ -1,6 +1,7 @@
 /** Calls and sockets between a server and one of its workers, over the channel that Node opens with a child process. */
 import type { ChildProcess } from 'node:child_process'
 import { Socket } from 'node:net'
+import { contained } from '../../base/contained.ts'
 
 /** One side's functions. Those that return a promise answer; the others are notes without an answer. */
 type Functions<Side> = { readonly [Name in keyof Side]: (...args: never[]) => unknown }
@@ -75,8 +76,7 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       send({ answer: id, error: error instanceof Error ? error.message : String(error) })
     }
   }
-  line.on('message', (received, handle) => {
-    const message = received as Message
+  const receive = (message: Message, handle: unknown): void => {
     if ('bytes' in message) {
       if (handle instanceof Socket) onSocket(handle, Buffer.from(message.bytes))
     } else if ('call' in message) void answer(message.call, message.name, message.args)
@@ -87,7 +87,15 @@ export function openChannel<Theirs extends Functions<Theirs>, Ours extends Funct
       if ('error' in message) one?.reject(new Error(message.error))
       else one?.resolve(message.value as never)
     }
-  })
+  }
+  // There is no connection to close: a note that fails is reported, and the next one is taken.
+  line.on(
+    'message',
+    contained(
+      () => {},
+      (received, handle) => receive(received as Message, handle),
+    ),
+  )
   let isOver = false
   const end = (): void => {
     if (isOver) return
