@@ -2,7 +2,8 @@
  * How many replicas a deployment should have, from the requests that wait and run. A decision needs a trend, not a
  * moment: scaling up takes the smallest need of the up delay, scaling down the largest need of the down delay, so a
  * constant load never makes a deployment oscillate. Replicas that are starting count as capacity: the load that ordered
- * them orders no others.
+ * them orders no others. While one of them is missing (it starts, was lost, or its host is not connected), requests queue
+ * up for it, and that queue says nothing about how many are needed once it answers. So no more are ordered meanwhile.
  */
 import type { Instant } from '../base/instant.ts'
 
@@ -41,6 +42,8 @@ export interface ServingDemand {
   readonly activeAt: Instant | null
   /** Replicas that have not answered yet. */
   readonly starting: number
+  /** Replicas that take requests. */
+  readonly ready: number
 }
 
 export type ScalingReason =
@@ -89,6 +92,9 @@ export function decideScale(
 
   const load = Math.max(demand.outstanding, 0)
   const upNeed = Math.ceil(load / rule.targetOutstanding)
+  if (upNeed > state.desired && demand.ready < state.desired) {
+    return keep({ ...state, above: null, below: null }, 'steady')
+  }
   if (upNeed > state.desired) return scaleUp(rule, state, upNeed, { max, capped, now })
 
   const isIdle = !isActive && demand.starting === 0 && now - activeAt >= rule.idleMs

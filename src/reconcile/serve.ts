@@ -166,6 +166,7 @@ function demandOf(loads: readonly ModelLoad[], replicas: readonly Replica[]): Se
     current: loads.reduce((sum, one) => sum + one.current, 0),
     activeAt: times.length === 0 ? null : (Math.max(...times) as Instant),
     starting: replicas.filter(({ state }) => state === 'starting').length,
+    ready: replicas.filter(({ state, status }) => state === 'ready' && status === 'Running').length,
   }
 }
 
