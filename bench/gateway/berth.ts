@@ -58,6 +58,7 @@ export async function startBerth(
     const { hostname, port } = new URL(server.url)
     return {
       name,
+      isOurs: true,
       host: hostname,
       port: Number.parseInt(port, 10),
       pid: server.pid,

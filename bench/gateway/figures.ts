@@ -8,12 +8,14 @@ export function figureOf(name: string, rounds: readonly number[], unit: string, 
 }
 
 /** CPU first, because it is compared; the rest is informational. */
-export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms }: Measured, what: string): Figure[] {
+export function sideFigures({ side, cpuUs, rates, p50Ms, p99Ms, faults }: Measured, what: string): Figure[] {
+  const wrong = faults.reduce((sum, one) => sum + one, 0)
   return [
     ...(side.pid === undefined ? [] : [figureOf(`${side.name}: CPU a ${what}`, cpuUs, 'µs')]),
     figureOf(`${side.name}: ${what}s a second`, rates, '/s'),
     figureOf(`${side.name}: latency, median`, p50Ms, 'ms'),
     figureOf(`${side.name}: latency, 99 of 100`, p99Ms, 'ms'),
+    ...(wrong === 0 ? [] : [{ name: `${side.name}: wrong ${what}s`, value: wrong, unit: '' }]),
   ]
 }
 

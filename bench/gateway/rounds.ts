@@ -25,6 +25,8 @@ export interface Measured {
   readonly p50Ms: number[]
   readonly p99Ms: number[]
   readonly firstByteMs: number[]
+  /** Wrong responses, such as a stream that was closed before its end. */
+  readonly faults: number[]
   /** CPU µs per request of each other process that works for this side. */
   readonly besideUs: Readonly<Record<string, number[]>>
 }
@@ -50,7 +52,7 @@ export async function compareSides({
 }: Comparison): Promise<Map<string, Measured>> {
   const measured = new Map<string, Measured>()
   for (const side of sides) {
-    const none = { cpuUs: [], rates: [], p50Ms: [], p99Ms: [], firstByteMs: [] }
+    const none = { cpuUs: [], rates: [], p50Ms: [], p99Ms: [], firstByteMs: [], faults: [] }
     const besideUs = Object.fromEntries(Object.keys(beside?.get(side.name) ?? {}).map((name) => [name, []]))
     measured.set(side.name, { side, ...none, besideUs })
   }
@@ -61,7 +63,8 @@ export async function compareSides({
       const of = measured.get(side.name)
       if (of === undefined || round >= (side.rounds ?? ROUNDS)) continue
       const { port, host, headers } = side
-      const job = { ...jobOf(side), port, headers, ...(host === undefined ? {} : { host }) }
+      const countsFaults = side.isOurs !== true
+      const job = { ...jobOf(side), port, headers, countsFaults, ...(host === undefined ? {} : { host }) }
       await load.run({ ...job, durationMs: round === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS })
       await waitUntilIdle(side)
       await measureOnce(of, load, { ...job, durationMs: roundMs }, beside?.get(side.name))
@@ -87,6 +90,7 @@ async function measureOnce(
   to.p50Ms.push(result.latencyMs.p50)
   to.p99Ms.push(result.latencyMs.p99)
   to.firstByteMs.push(result.firstByteMs.p50)
+  to.faults.push(result.faults)
 }
 
 async function waitUntilIdle(side: Side): Promise<void> {

@@ -8,6 +8,8 @@ export interface Side {
   /** The process whose CPU counts, with its children. undefined: there is no proxy. */
   readonly pid: number | undefined
   readonly headers: Readonly<Record<string, string>>
+  /** Berth: a wrong response is a failure of the bench. */
+  readonly isOurs?: boolean
   /** Fewer than the others have. */
   readonly rounds?: number
   /** Waits until deferred work is done too, because it is part of the cost. */
