@@ -3,7 +3,7 @@
  * audit log records only that a key was changed.
  */
 import { randomId } from '../base/id.ts'
-import { limits } from '../base/limits.ts'
+import { limits, NO_CONCURRENCY_LIMIT } from '../base/limits.ts'
 import { fail, failField, ok, type Failure, type Result } from '../contract/result.ts'
 import { protocolKinds, type DeploymentProtocol } from '../contract/model.ts'
 import type { AuditAction } from '../domain/audit.ts'
@@ -58,7 +58,7 @@ export async function createDeployment(
     url: new URL(input.url).href,
     upstream_model: input.upstreamModel ?? model.name,
     key_sealed: input.apiKey === undefined ? null : app.vault.seal(input.apiKey),
-    ...columnsOf(input),
+    ...columnsOf({ ...input, concurrency: input.concurrency ?? NO_CONCURRENCY_LIMIT }),
   })
   await audit(tx, actor, 'deployment.create', deployment, input.reason, {
     ...detailOf({ ...input, url: deployment.url }),

@@ -2,6 +2,7 @@
  * `berth operator upstreams`: servers with a URL that run models. The API calls them deployments of a model. The key of
  * one is never an argument, which other users could see.
  */
+import { NO_CONCURRENCY_LIMIT } from '../base/limits.ts'
 import { deploymentState, type Deployment } from '../view/model.ts'
 import { count } from '../view/number.ts'
 import { readUpstream, upstreamOptions } from './model-add.ts'
@@ -38,7 +39,8 @@ const columns: Columns<Deployment, undefined> = [
   },
   'weight',
   {
-    BUSY: ({ health, concurrency }) => `${health?.inFlight ?? 0} of ${concurrency}`,
+    BUSY: ({ health, concurrency }) =>
+      `${health?.inFlight ?? 0}${concurrency < NO_CONCURRENCY_LIMIT ? ` of ${concurrency}` : ''}`,
     FAULTS: ({ health }) => String(health?.faults ?? 0),
   },
 ]

@@ -153,7 +153,12 @@ const upstreamKey = z
 
 const deploymentFacts = {
   weight: z.int().min(0).max(1_000).optional().describe('Relative share of requests; 0: no new requests'),
-  concurrency: z.int().min(1).max(100_000).optional().describe('Concurrent requests'),
+  concurrency: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .optional()
+    .describe('Concurrent requests; default: 100,000, which is no limit'),
   connectMs: z.int().min(1).max(600_000).optional(),
   firstByteMs: z.int().min(1).max(3_600_000).optional(),
   betweenBytesMs: z.int().min(1).max(3_600_000).optional(),

@@ -57,7 +57,12 @@ export const recipe = z
       .optional()
       .describe('Size of the model, to check whether it fits; default: the size of `weights`'),
     contextTokens: z.int().min(1).max(100_000_000).optional(),
-    concurrency: z.int().min(1).max(10_000).optional().describe('Requests that a replica processes at once'),
+    concurrency: z
+      .int()
+      .min(1)
+      .max(10_000)
+      .optional()
+      .describe('Requests that a replica processes at once; default: that of the engine'),
     adapters: z.array(adapter).max(limits.adapters).optional().describe('LoRA adapters, served as models of their own'),
     env: programFields.env,
     command: programFields.command.describe('`custom` only'),

@@ -29,7 +29,8 @@ export interface EngineRecipe {
   readonly image: { readonly name: string; readonly tag?: string | undefined } | null
   readonly port: number
   readonly healthPath: string
-  readonly concurrency: number
+  /** Requests at a time. null: as many as there are; the engine batches what fits. */
+  readonly concurrency: number | null
   readonly metrics: EngineMetrics | null
   readonly startSeconds?: number
   /** Where its model comes from. `any`: the image may contain it. */
@@ -55,6 +56,8 @@ interface StartFacts extends ServedModel {
   readonly modelPath: string | null
   readonly port: number
   readonly concurrency: number
+  /** null: the order names no limit. */
+  readonly statedConcurrency: number | null
   readonly contextTokens: number | null
   /** Paths in the container. */
   readonly adapters: ReadonlyArray<{ readonly name: string; readonly path: string }>
@@ -94,7 +97,7 @@ export const engines = {
     image: { name: 'vllm/vllm-openai', tag: 'v0.11.0' },
     port: 8_000,
     healthPath: '/health',
-    concurrency: 64,
+    concurrency: null,
     metrics: {
       running: 'vllm:num_requests_running',
       waiting: 'vllm:num_requests_waiting',
@@ -103,7 +106,18 @@ export const engines = {
     model: 'weights_or_hub',
     adapters: 'by_model',
     memory: llm,
-    start: ({ name, modelPath, port, concurrency, contextTokens, gpuCount, kind, adapters, apiKey, isOffline }) => ({
+    start: ({
+      name,
+      modelPath,
+      port,
+      statedConcurrency,
+      contextTokens,
+      gpuCount,
+      kind,
+      adapters,
+      apiKey,
+      isOffline,
+    }) => ({
       command: ['vllm', 'serve'],
       args: [
         modelPath ?? '',
@@ -117,8 +131,7 @@ export const engines = {
         String(gpuCount),
         '--gpu-memory-utilization',
         String(CLAIMED),
-        '--max-num-seqs',
-        String(concurrency),
+        ...given('--max-num-seqs', statedConcurrency),
         ...given('--max-model-len', contextTokens),
         ...(kind === 'embedding' ? ['--runner', 'pooling'] : []),
         ...(adapters.length === 0
@@ -144,7 +157,7 @@ export const engines = {
     image: { name: 'lmsysorg/sglang', tag: 'v0.5.4' },
     port: 30_000,
     healthPath: '/health',
-    concurrency: 64,
+    concurrency: null,
     metrics: {
       running: 'sglang:num_running_reqs',
       waiting: 'sglang:num_queue_reqs',
@@ -155,7 +168,18 @@ export const engines = {
     // It takes what follows a colon for an adapter, and prefers that to `lora_path`.
     nameOf: (model) => model.replaceAll(':', '-'),
     memory: llm,
-    start: ({ name, modelPath, port, concurrency, contextTokens, gpuCount, kind, adapters, apiKey, isOffline }) => ({
+    start: ({
+      name,
+      modelPath,
+      port,
+      statedConcurrency,
+      contextTokens,
+      gpuCount,
+      kind,
+      adapters,
+      apiKey,
+      isOffline,
+    }) => ({
       command: ['python3', '-m', 'sglang.launch_server'],
       args: [
         '--model-path',
@@ -168,10 +192,9 @@ export const engines = {
         String(port),
         '--tp-size',
         String(gpuCount),
-        '--max-running-requests',
-        String(concurrency),
-        '--max-queued-requests',
-        String(ENGINE_QUEUE),
+        ...given('--max-running-requests', statedConcurrency),
+        // Without a limit of its own it queues what it cannot batch yet.
+        ...given('--max-queued-requests', statedConcurrency === null ? null : ENGINE_QUEUE),
         '--enable-metrics',
         ...given('--context-length', contextTokens),
         ...given('--api-key', apiKey),
@@ -232,7 +255,8 @@ export const engines = {
     image: { name: 'ghcr.io/huggingface/text-generation-inference', tag: '3.3.6' },
     port: 8_080,
     healthPath: '/health',
-    concurrency: 64,
+    // With its queue, the engine's own default of 128.
+    concurrency: 120,
     metrics: { running: 'tgi_batch_current_size', waiting: 'tgi_queue_size', cacheUsage: null },
     model: 'weights_or_hub',
     adapters: 'by_model',
@@ -354,7 +378,7 @@ export const engines = {
     image: null,
     port: 8_000,
     healthPath: '/health',
-    concurrency: 16,
+    concurrency: null,
     metrics: null,
     model: 'any',
     adapters: 'none',

@@ -36,6 +36,20 @@ describe('a recipe', () => {
     expect(made.metrics?.waiting).toBe('vllm:num_requests_waiting')
   })
 
+  test.each(['vllm', 'sglang'] as const)('limits the requests of %s only if the order does (issue 31, 11)', (name) => {
+    const flags = ['--max-num-seqs', '--max-running-requests', '--max-queued-requests']
+    const free = containerOf({ name, weights })
+    expect([free.concurrency, free.args?.filter((word) => flags.includes(word))]).toEqual([100_000, []])
+    const stated = containerOf({ name, weights, concurrency: 16 })
+    const flag = name === 'vllm' ? '--max-num-seqs' : '--max-running-requests'
+    expect([stated.concurrency, wordAfter(stated.args, flag)]).toEqual([16, '16'])
+  })
+
+  test('leaves TGI its own limit (issue 31, 11)', () => {
+    const { args, concurrency } = containerOf({ name: 'tgi', weights })
+    expect([concurrency, wordAfter(args, '--max-concurrent-requests')]).toEqual([120, '128'])
+  })
+
   test('lets the engine ask the hub only if there are no weights', () => {
     const made = containerOf({ name: 'sglang', hubModel: 'owner/seven' })
     expect(wordAfter(made.args, '--model-path')).toBe('owner/seven')

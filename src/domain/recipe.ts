@@ -2,6 +2,7 @@
  * Recipes: how an engine is started, when it is ready, and how much memory it needs. A recipe is a plain value, so
  * everything here can be checked without starting anything. Commands are lists of arguments, never shell text.
  */
+import { NO_CONCURRENCY_LIMIT } from '../base/limits.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
 import type { RecipeName, RecipeOrder } from '../contract/recipe.ts'
 import type { Weights } from '../contract/weights.ts'
@@ -66,12 +67,13 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
     return failField(['recipe', 'image'], 'recipe_option', { recipe: order.name, option: 'image', fault: 'missing' })
   }
   const port = order.port ?? engine.port
-  const concurrency = order.concurrency ?? engine.concurrency
+  const concurrency = order.concurrency ?? engine.concurrency ?? NO_CONCURRENCY_LIMIT
   const started = engine.start({
     ...model,
     modelPath: modelPathOf(order),
     port,
     concurrency,
+    statedConcurrency: order.concurrency ?? null,
     contextTokens: order.contextTokens ?? null,
     adapters: (order.adapters ?? []).map(({ name, path }) => ({ name, path: `${order.weights?.mountPath}/${path}` })),
     isOffline: order.weights !== undefined,

@@ -127,7 +127,7 @@ describe('the registry as a gateway sees it', () => {
           upstreamModel: 'a-there',
           authorization: 'Bearer upstream-secret',
           weight: 3,
-          concurrency: 32,
+          concurrency: 100_000,
           connectMs: 5_000,
           firstByteMs: 120_000,
           betweenBytesMs: 60_000,
