@@ -3,10 +3,10 @@ import { LongestFirst } from './test/harness/longest-first.ts'
 
 /** They come last, because they need Kubernetes, which is built meanwhile. BERTH_TEST_KUBERNETES=false leaves them out. */
 const clusterSuites = [
-  'test/kubernetes.test.ts',
-  'test/crash-kubernetes.test.ts',
-  'test/journeys/kubernetes.test.ts',
-  'test/berth-on-kubernetes.test.ts',
+  'test/kubernetes.lab.test.ts',
+  'test/crash-kubernetes.lab.test.ts',
+  'test/journeys/kubernetes.lab.test.ts',
+  'test/berth-on-kubernetes.lab.test.ts',
 ]
 /** One file at a time, with the CPU seconds of each. */
 const countsCpu = process.env['BERTH_TEST_CPU'] === 'true'

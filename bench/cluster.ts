@@ -11,10 +11,10 @@ import { z } from 'zod'
 import type { KubernetesApi } from '../src/engines/kubernetes/api.ts'
 import { machineIdOf, OURS } from '../src/engines/kubernetes/names.ts'
 import { anyObject, podObject } from '../src/engines/kubernetes/objects.ts'
-import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from '../test/harness/kube-cluster.ts'
+import { GPU_PRODUCT, startKubeCluster, type KubeCluster } from '../test/lab/kube-cluster.ts'
 import { openKubeLine } from '../test/harness/kube-line.ts'
-import { whyNoKubernetes } from '../test/harness/kube-programs.ts'
-import { addSimulatedNodes, simulatedLabel, startKwok } from '../test/harness/kwok.ts'
+import { whyNoKubernetes } from '../test/lab/kube-programs.ts'
+import { addSimulatedNodes, simulatedLabel, startKwok } from '../test/lab/kwok.ts'
 import { waitFor } from '../test/harness/wait.ts'
 import {
   call,

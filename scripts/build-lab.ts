@@ -1,7 +1,7 @@
-/** Builds programs that tests need from Go modules, before they are needed; see test/harness/go-build.ts. */
-import { goProgram } from '../test/harness/go-build.ts'
-import { kubePrograms } from '../test/harness/kube-programs.ts'
-import { s3Program } from '../test/harness/s3-server.ts'
+/** Builds programs that tests need from Go modules, before they are needed; see test/lab/go-build.ts. */
+import { goProgram } from '../test/lab/go-build.ts'
+import { kubePrograms } from '../test/lab/kube-programs.ts'
+import { s3Program } from '../test/lab/s3-server.ts'
 
 // The compiler ends with this process, however it ends.
 process.once('SIGTERM', () => process.exit(1))

@@ -1,4 +1,4 @@
-/** The engine of Kubernetes clusters at the start of a server. test/journeys/kubernetes.test.ts has a real cluster. */
+/** The engine of Kubernetes clusters at the start of a server. test/journeys/kubernetes.lab.test.ts has a real cluster. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'

@@ -9,7 +9,7 @@ import type { Program, Workload } from '../../src/contract/agent.ts'
 import { dockerRuntime } from '../../src/engines/docker/runtime.ts'
 import type { DockerRuntimeOptions } from '../../src/engines/docker/runtime-options.ts'
 import type { Found, Runtime } from '../../src/engines/runtime.ts'
-import type { DockerLab } from './docker-lab.ts'
+import type { DockerLab } from '../lab/docker-lab.ts'
 import { waitFor } from './wait.ts'
 
 const execFileAsync = promisify(execFile)

@@ -3,8 +3,8 @@ import net from 'node:net'
 import { parseInstant, type Instant } from '../../src/base/instant.ts'
 import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
 import { chargedFor, succeed } from './journey.ts'
-import type { ContainerHost, Customer, MachineServer } from './machines.ts'
-import type { LabImage } from './registry-lab.ts'
+import type { ContainerHost, Customer, MachineServer } from '../lab/machines.ts'
+import type { LabImage } from '../lab/registry-lab.ts'
 import { waitFor } from './wait.ts'
 
 export interface Instance {

@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { KubeKeys } from './kube-keys.ts'
+import type { KubeKeys } from '../lab/kube-keys.ts'
 
 /** `METHOD /path?query` of a request. */
 export type Asked = (request: string) => boolean

@@ -1,7 +1,7 @@
 /** A merge patch as administrator of a test cluster: the only way to remove a finalizer of someone else. */
 import { readFile } from 'node:fs/promises'
 import https from 'node:https'
-import type { KubeCluster } from './kube-cluster.ts'
+import type { KubeCluster } from '../lab/kube-cluster.ts'
 
 export async function mergePatch({ server, keys }: KubeCluster, path: string, patch: object): Promise<void> {
   const [ca, cert, key] = await Promise.all(

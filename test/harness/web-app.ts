@@ -2,7 +2,7 @@
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
-import type { LabImage, RegistryLab } from './registry-lab.ts'
+import type { LabImage, RegistryLab } from '../lab/registry-lab.ts'
 
 /**
  * Answers a request with the head that it received. A WebSocket gets `hello`, and `seen` for a message of five letters.

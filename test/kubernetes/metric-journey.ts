@@ -4,7 +4,7 @@ import { podPath } from '../../src/engines/kubernetes/names.ts'
 import { anyObject } from '../../src/engines/kubernetes/objects.ts'
 import { rentalStatusOf, rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
-import { startKubeMetrics } from '../harness/kube-metrics.ts'
+import { startKubeMetrics } from '../lab/kube-metrics.ts'
 import { waitFor } from '../harness/wait.ts'
 import type { KubeJourney } from './volume-journey.ts'
 

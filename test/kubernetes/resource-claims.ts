@@ -7,8 +7,8 @@ import { z } from 'zod'
 import { resourceClaimPath } from '../../src/engines/kubernetes/devices.ts'
 import { podPath, readExternalId } from '../../src/engines/kubernetes/names.ts'
 import { anyObject, podObject } from '../../src/engines/kubernetes/objects.ts'
-import { GPU_PRODUCT, type KubeCluster } from '../harness/kube-cluster.ts'
-import { openDriver, orderOn, type OpenDriver } from '../harness/kube-driver.ts'
+import { GPU_PRODUCT, type KubeCluster } from '../lab/kube-cluster.ts'
+import { openDriver, orderOn, type OpenDriver } from '../lab/kube-driver.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const signal = new AbortController().signal

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
-import { berthInPipes, checkCopies, checkPipes } from '../harness/moved-data.ts'
+import { berthInPipes, checkCopies, checkPipes } from '../lab/moved-data.ts'
 import { waitFor } from '../harness/wait.ts'
 import type { KubeJourney } from './volume-journey.ts'
 

@@ -8,10 +8,10 @@ import { kubernetesDriver } from '../../src/engines/kubernetes/driver.ts'
 import { readKubeconfig } from '../../src/engines/kubernetes/kubeconfig.ts'
 import { externalIdOf, namespaceOf, podPath, readExternalId } from '../../src/engines/kubernetes/names.ts'
 import { anyObject, podObject } from '../../src/engines/kubernetes/objects.ts'
-import type { KubeCluster } from '../harness/kube-cluster.ts'
-import { openDriver, orderOn, type OpenDriver } from '../harness/kube-driver.ts'
+import type { KubeCluster } from '../lab/kube-cluster.ts'
+import { openDriver, orderOn, type OpenDriver } from '../lab/kube-driver.ts'
 import { mergePatch } from '../harness/kube-merge.ts'
-import { startPrivateRegistry } from '../harness/private-registry.ts'
+import { startPrivateRegistry } from '../lab/private-registry.ts'
 import { waitFor } from '../harness/wait.ts'
 
 const signal = new AbortController().signal

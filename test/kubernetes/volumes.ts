@@ -8,8 +8,8 @@ import { machineIdOf, namespaceOf, OURS, podPath, readExternalId } from '../../s
 import { anyObject, claimStatus, podObject } from '../../src/engines/kubernetes/objects.ts'
 import { parseQuantity } from '../../src/engines/kubernetes/quantity.ts'
 import { claimPath } from '../../src/engines/kubernetes/volumes.ts'
-import { storageClasses, type KubeCluster } from '../harness/kube-cluster.ts'
-import { ACCOUNT, isClaimCreate, openDriver, type OpenDriver } from '../harness/kube-driver.ts'
+import { storageClasses, type KubeCluster } from '../lab/kube-cluster.ts'
+import { ACCOUNT, isClaimCreate, openDriver, type OpenDriver } from '../lab/kube-driver.ts'
 import { mergePatch } from '../harness/kube-merge.ts'
 import { pollDelay, waitFor } from '../harness/wait.ts'
 

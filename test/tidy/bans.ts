@@ -182,8 +182,8 @@ export const bans: readonly Ban[] = [
     except: {
       'test/harness/wait.ts': 'between two polls',
       'test/harness/load.ts': 'between two attempts, while the server is down',
-      'test/crash.test.ts': 'the kill happens at a random time on purpose',
-      'test/crash-kubernetes.test.ts': 'kills and ends happen at random times on purpose',
+      'test/crash.lab.test.ts': 'the kill happens at a random time on purpose',
+      'test/crash-kubernetes.lab.test.ts': 'kills and ends happen at random times on purpose',
       'src/server/event-stream.test.ts': 'a slow client',
       'test/harness/listener-fuzz.ts': 'an end that says nothing, after which nothing follows',
     },
