@@ -1,14 +1,16 @@
 /**
  * Runs vitest, then runs each file with a failure once more, alone. A test that passes then is printed as
  * `FLAKY <name>` and does not fail the run: on a busy machine one flaky test among thousands used to cost a whole
- * submission. Nothing else is retried, and a run with failures in many files is not retried at all: it is broken.
+ * submission. It does fail the run if it was flaky in the run before, too. Nothing else is retried, and a run with
+ * failures in many files is not retried at all: it is broken.
  */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 const MAX_RETRIED_FILES = 10
+const FLAKY_FILE = 'test-results/flaky.json'
 
 /**
  * @typedef {import('../test/harness/closing-line.ts').RunResults} RunResults
@@ -21,7 +23,7 @@ const MAX_RETRIED_FILES = 10
  * one that fails is one failure.
  *
  * @param {string} root
- * @param {ReadonlyArray<{ filters: string[], env?: Record<string, string> }>} parts
+ * @param {ReadonlyArray<{ filters: string[], projects?: string[], env?: Record<string, string> }>} parts
  * @param {{ env?: Record<string, string | undefined>, check?: Check, ready?: Promise<void> }} options
  */
 export async function runTests(root, parts, { env = process.env, check, ready } = {}) {
@@ -29,7 +31,7 @@ export async function runTests(root, parts, { env = process.env, check, ready } 
   await ready
   const runs = []
   for (const part of parts) {
-    const { results, how, ok } = await runVitest(root, part.filters, { ...env, ...part.env })
+    const { results, how, ok } = await runVitest(root, part, { ...env, ...part.env })
     if (results === undefined) return closeRun({ message: `vitest ended without a result (${how}).` })
     const failures = results.failures.map((failure) => ({ ...failure, env: part.env ?? {} }))
     runs.push({ ...results, failures, ok })
@@ -49,7 +51,7 @@ export async function runTests(root, parts, { env = process.env, check, ready } 
     for (const { file, env: partEnv } of files) {
       const ofFile = failures.filter((one) => one.file === file && one.env === partEnv)
       process.stdout.write(`\nRunning ${nameOf({ file, env: partEnv })} again, alone, because it failed.\n`)
-      const { results, how } = await runVitest(root, [file], { ...env, ...partEnv })
+      const { results, how } = await runVitest(root, { filters: [file] }, { ...env, ...partEnv })
       if (results === undefined) {
         process.stdout.write(`vitest ended without a result (${how}).\n`)
         failed += ofFile.length
@@ -67,9 +69,32 @@ export async function runTests(root, parts, { env = process.env, check, ready } 
   const checked = await checking
   if (checked?.ok === false) failed += 1
   for (const { file, test } of skips) process.stdout.write(`SKIPPED ${file} > ${test}\n`)
-  const exitCode = closeRun({ passed: passed + flaky.length, failed, skipped, flaky })
+  const again = rememberFlaky(root, flaky)
+  for (const name of again) process.stdout.write(`FLAKY AGAIN ${name}\n`)
+  passed += flaky.length - again.length
+  const exitCode = closeRun({ passed, failed: failed + again.length, skipped, flaky })
   // On a build machine every suite has its engine: a skipped one hides a missing installation step.
   return env['CI'] === 'true' && skipped > 0 ? 1 : exitCode
+}
+
+/**
+ * Keeps the names of flaky tests for the next run in this checkout, and returns those that were flaky in the last one.
+ *
+ * @param {string} root
+ * @param {string[]} flaky
+ */
+function rememberFlaky(root, flaky) {
+  const file = path.join(root, FLAKY_FILE)
+  /** @type {string[]} */
+  let before = []
+  try {
+    before = JSON.parse(readFileSync(file, 'utf8'))
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ENOENT') throw error
+  }
+  mkdirSync(path.dirname(file), { recursive: true })
+  writeFileSync(file, JSON.stringify(flaky))
+  return flaky.filter((name) => before.includes(name))
 }
 
 /**
@@ -107,14 +132,15 @@ function closeRun({ message, passed = 0, failed = 1, skipped = 0, flaky = [] }) 
 
 /**
  * @param {string} root
- * @param {string[]} filters
+ * @param {{ filters: string[], projects?: string[] }} part
  * @param {Record<string, string | undefined>} env
  */
-async function runVitest(root, filters, env) {
+async function runVitest(root, { filters, projects = [] }, env) {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-test-results-'))
   const resultsFile = path.join(folder, 'results.json')
   const child = { ...env, BERTH_TEST_RESULTS: resultsFile }
-  const args = ['node_modules/vitest/vitest.mjs', 'run', ...filters]
+  const chosen = projects.flatMap((name) => ['--project', name])
+  const args = ['node_modules/vitest/vitest.mjs', 'run', ...chosen, ...filters]
   const ended = await run(root, process.execPath, args, { env: child })
   try {
     const results = /** @type {RunResults} */ (JSON.parse(readFileSync(resultsFile, 'utf8')))

@@ -17,6 +17,9 @@ import { whyNoQemu } from './lab/qemu-lab.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './lab/storage-lab.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'qemu', 'metal', 'nfs', 'build')
 
 const reason = whyNoStorageLab() ?? whyNoQemu() ?? null
 const START_MS = 300_000

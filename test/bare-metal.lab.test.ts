@@ -16,6 +16,9 @@ import { faultyWorld } from './harness/host-world.ts'
 import { METAL_REGION, startMetalMachines, type MetalMachines } from './lab/metal-machines.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './lab/storage-lab.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'metal', 'nfs', 'build')
 
 const HOSTS = 3
 const reason = whyNoStorageLab()

@@ -23,6 +23,9 @@ import { whyNoKubernetes } from './lab/kube-programs.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { makeCustomer, type Customer, type MachineServer } from './lab/machines.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'kubernetes', 'helm', 'build')
 
 const START_MS = 60 * 60_000
 const UPDATE_MS = 10 * 60_000

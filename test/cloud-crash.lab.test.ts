@@ -8,6 +8,9 @@ import { VerdaSim } from '../src/sim/clouds/verda/cloud.ts'
 import { VoltageParkSim } from '../src/sim/clouds/voltage-park/cloud.ts'
 import type { Clock } from '../src/base/instant.ts'
 import { crashRun, type CrashCloud } from './lab/cloud-crash.ts'
+import { needs } from './needs.ts'
+
+needs('kills')
 
 const KILLS = Number.parseInt(process.env.BERTH_TEST_CLOUD_KILLS ?? '3', 10)
 /** A kill takes two to five seconds, ten on a busy machine; the end of a run two minutes at most. */

@@ -17,6 +17,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import type { Reply } from './harness/exchange.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'kubernetes', 'build')
 
 const KILLS = Number.parseInt(process.env['BERTH_TEST_KUBERNETES_KILLS'] ?? '10', 10)
 const WORKERS = 3

@@ -14,6 +14,9 @@ import { startLoad, type Load } from './harness/load.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import { waitFor } from './harness/wait.ts'
 import type { Reply } from './harness/exchange.ts'
+import { needs } from './needs.ts'
+
+needs('kills', 'build')
 
 const KILLS = Number.parseInt(process.env.BERTH_TEST_KILLS ?? '10', 10)
 const WORKERS = 6

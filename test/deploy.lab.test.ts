@@ -10,6 +10,9 @@ import { ownPorts } from './harness/own-port.ts'
 import { testServer } from './harness/server.ts'
 import { whyNoProxy } from './lab/tls-proxy.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('proxies')
 
 const run = promisify(execFile)
 const read = (name: string): string => readFileSync(path.join('deploy', name), 'utf8')

@@ -10,6 +10,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { descendants, startServerProcess } from './lab/process.ts'
 import { caller, testSshKey, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const closing: Array<() => unknown> = []
 afterEach(async () => {

@@ -15,6 +15,9 @@ import { testServer, type TestServer } from './harness/server.ts'
 import { startSmallDisk, type SmallDisk } from './lab/small-disk.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from './lab/storage-lab.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'metal', 'nfs', 'build')
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 300_000 })
 const reason = whyNoStorageLab() ?? whyNoMetalLab()

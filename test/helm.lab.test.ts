@@ -5,6 +5,9 @@ import { describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { readSettings } from '../src/server/settings.ts'
 import { chart, helm, whyNoHelm } from './lab/helm.ts'
+import { needs } from './needs.ts'
+
+needs('helm')
 
 const reason = whyNoHelm()
 

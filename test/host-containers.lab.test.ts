@@ -9,6 +9,9 @@ import { postgresHostWorld } from '../src/store/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { startMachines, type Machines } from './lab/machines.ts'
 import { pollDelay } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'build')
 
 const HOSTS = 2
 let machines: Machines

@@ -34,6 +34,9 @@ import { checkLedgerAndEngines, succeed } from './harness/journey.ts'
 import { run, startMachinesOf, type ContainerHost, type Customer, type Machines } from './lab/machines.ts'
 import { startServerLab, type ServerLab } from './lab/server-lab.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'build')
 
 const FAULT_MS = 120_000
 /**

@@ -19,6 +19,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import { caller, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const STARTUP_MS = 120_000
 /** More steps than any machine completes during a test. */

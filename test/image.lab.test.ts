@@ -10,6 +10,9 @@ import { startDockerLab, whyNoDockerLab, type DockerLab } from './lab/docker-lab
 import { forwardDatabase } from './harness/forward.ts'
 import { testImage, type TestImage } from './lab/image.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'build')
 
 const MAX_BYTES = 350_000_000
 const PORT = 8420

@@ -12,6 +12,9 @@ import { expectBilledOnce, readLedgerOf, type LedgerReader } from './harness/inf
 import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('kills', 'build')
 
 const KILLS = Number.parseInt(process.env.BERTH_TEST_GATEWAY_KILLS ?? '10', 10)
 const GATEWAYS = 2

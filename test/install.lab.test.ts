@@ -21,6 +21,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import { caller, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'install', 'build')
 
 const run = promisify(execFile)
 const bundle = path.dirname(inject('serverBundle'))

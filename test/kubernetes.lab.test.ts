@@ -30,6 +30,9 @@ import { settingSuite } from './kubernetes/settings.ts'
 import { virtualMachineSuite } from './kubernetes/virtual-machines.ts'
 import { volumeSuite } from './kubernetes/volumes.ts'
 import { weightsCacheSuite } from './kubernetes/weights-cache.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'kubernetes')
 
 const START_MS = 60 * 60_000
 const signal = new AbortController().signal

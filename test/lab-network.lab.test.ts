@@ -3,6 +3,9 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { whyNoDockerLab } from './lab/docker-lab.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'metal')
 
 const execFileAsync = promisify(execFile)
 const why = whyNoDockerLab()

@@ -15,6 +15,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startS3Server, whyNoS3Server, type S3Server } from './lab/s3-server.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('go')
 
 const why = whyNoS3Server()
 const forever = new AbortController().signal

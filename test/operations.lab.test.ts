@@ -11,6 +11,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { caller } from './harness/server.ts'
 import { parseMetrics } from './harness/metrics.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const cleanUp: Array<() => Promise<unknown>> = []
 afterEach(async () => {

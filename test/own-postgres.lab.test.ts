@@ -18,6 +18,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './lab/process.ts'
 import { caller, testSshKey } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('postgres', 'build')
 
 const run = promisify(execFile)
 const SECRET_KEY = 'the secret key of the servers on one database'

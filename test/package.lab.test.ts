@@ -17,6 +17,9 @@ import { packedFiles } from '../scripts/build-package.ts'
 import type { ImageFile } from '../src/models/image-layer.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 /** Measured: 241 MB on x86-64. */
 const MAX_BYTES = 250_000_000

@@ -9,6 +9,9 @@ import { serveModel, type TestModel } from './harness/inference.ts'
 import { succeed } from './harness/journey.ts'
 import { startServerLab, type ServerLab } from './lab/server-lab.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const MB = 1_000_000
 const CONNECTIONS = 100

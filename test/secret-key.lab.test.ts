@@ -12,6 +12,9 @@ import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import { caller, type Call } from './harness/server.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const [oldKey, newKey] = ['the old key of an installation in a test', 'the new key of an installation in a test']
 const [oldVault, newVault] = [makeVault(oldKey), makeVault(newKey)]

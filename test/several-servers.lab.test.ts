@@ -18,6 +18,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { ownPorts } from './harness/own-port.ts'
 import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const KILLS = 6
 /** They share a port for the relay, so each has an address. */

@@ -10,6 +10,9 @@ import { removeFolder } from './harness/leftover.ts'
 import { startServerProcess } from './lab/process.ts'
 import { caller } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const cleanUp: Array<() => Promise<unknown>> = []
 /** For tests that are not about a first start, which creates a PostgreSQL cluster and takes ten times as long. */

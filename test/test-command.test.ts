@@ -62,6 +62,17 @@ describe('the test command', () => {
     expect(code).toBe(0)
   })
 
+  test('fails the run when a test was flaky in the run before, too', () => {
+    write('shaky.test.mjs', source('shaky', 1))
+    expect(run().lines.at(-1)).toBe('1 passed, 0 failed')
+    rmSync(path.join(project, 'marks', 'shaky'))
+    const { code, lines } = run()
+    expect(lines).toContain('FLAKY AGAIN shaky.test.mjs > shaky')
+    expect(lines.at(-1)).toBe('0 passed, 1 failed')
+    expect(code).toBe(1)
+    expect(run().lines.at(-1)).toBe('1 passed, 0 failed')
+  })
+
   test('runs a failed file again with the settings of its part', () => {
     const failing = `import { expect, test } from 'vitest'
       test('one', () => expect(process.env['PART']).not.toBe('second'))`

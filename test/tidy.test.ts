@@ -1,8 +1,10 @@
 /** Checks over the source tree: imports between rooms, banned constructs, dead code, duplicated lists. */
 import fs from 'node:fs'
 import { builtinModules } from 'node:module'
+import { posix } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cliConfig, serverConfig } from '../rolldown.config.ts'
+import { labProjects, labSuites, needTable } from './needs.ts'
 import { bans, findBanned } from './tidy/bans.ts'
 import { findUncontained, uncontained } from './tidy/listeners.ts'
 import { readRooms, roomOf, whyNot } from './tidy/rooms.ts'
@@ -171,6 +173,28 @@ describe('dead code', () => {
       source.exports.filter((one) => !isUsed(source, one)).map(({ name }) => `${source.path} ${name}`),
     )
     expect(dead).toEqual([])
+  })
+})
+
+describe('lab suites', () => {
+  const isLab = (file: string): boolean => file.endsWith('.lab.test.ts')
+
+  test('a suite that needs Node alone imports nothing from a lab but types', () => {
+    const values = (source: Source): string[] => {
+      const lines = source.text.matchAll(/^import (?!type )[^'"]*?from '([^']+)'/gm)
+      return [...lines].map(([, from = '']) => posix.join(posix.dirname(source.path), from))
+    }
+    const faults = sources
+      .filter(({ path }) => (path.endsWith('.test.ts') || path.startsWith('test/harness/')) && !isLab(path))
+      .flatMap((source) => values(source).flatMap((file) => (file.startsWith('test/lab/') ? [source.path] : [])))
+    expect(faults).toEqual([])
+  })
+
+  test('every lab suite is in the project of its needs, and no need is unused', () => {
+    const suites = labSuites('.')
+    expect(suites.map(({ file }) => file).toSorted()).toEqual(sources.map(({ path }) => path).filter(isLab))
+    expect(new Set(suites.map(({ project }) => project))).toEqual(new Set(labProjects))
+    expect(new Set(suites.flatMap(({ needs }) => needs))).toEqual(new Set(Object.keys(needTable)))
   })
 })
 

@@ -11,6 +11,9 @@ import { serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { PROXY_HOST, startTlsProxy, whyNoProxy, type ProxyName, type TlsProxy } from './lab/tls-proxy.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('proxies')
 
 interface Sent {
   readonly method?: string

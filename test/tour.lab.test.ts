@@ -25,6 +25,9 @@ import { succeed } from './harness/journey.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { caller } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const START = 'npm ci\nnpm start\n'
 const TOUR_HOST = '127.0.0.1:8420'

@@ -16,6 +16,9 @@ import { startServerProcess, type ServerProcess } from './lab/process.ts'
 import type { Reply } from './harness/exchange.ts'
 import { caller, testSshKey, type Call } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 /**
  * Far shorter than the lifetime of a cached key, so only a notification is this fast; far longer than a busy machine

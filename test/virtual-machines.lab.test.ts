@@ -13,6 +13,9 @@ import { faultyWorld } from './harness/host-world.ts'
 import { killProcess, removeFolder } from './harness/leftover.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from './lab/vm-machines.ts'
 import { pollDelay, waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('docker', 'qemu', 'build')
 
 const BOOT_MS = 180_000
 vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })

@@ -23,6 +23,9 @@ import { descendants } from './lab/process.ts'
 import { RawChatClient } from './harness/raw-chat.ts'
 import { testServer, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
+import { needs } from './needs.ts'
+
+needs('build')
 
 const WORKERS = 2
 const KILLS = 2

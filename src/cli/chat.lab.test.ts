@@ -5,6 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/lab/cli.ts'
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 /** For people, as the command shows it; a nano-dollar has nine decimals. */
 const usd = (nano: number): string => formatUsdForPeople(nanoUsdOf(BigInt(nano)))

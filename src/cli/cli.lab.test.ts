@@ -9,6 +9,9 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { commandsOf, withReference } from '../../scripts/cli-reference.ts'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { runCli } from './program.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 

@@ -4,6 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { loadCommandTree } from '../../test/harness/command-tree.ts'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { passWordsOn, prepareWords } from './command-line.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 

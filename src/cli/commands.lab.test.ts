@@ -4,6 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { tagOf } from '../domain/rental.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 

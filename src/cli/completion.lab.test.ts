@@ -2,6 +2,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { runCli } from './program.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('shells')
 
 async function script(shell: string): Promise<string> {
   let out = ''

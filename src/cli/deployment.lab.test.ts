@@ -5,6 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { passForReal } from '../../test/harness/simulated-machine.ts'
 import { HOUSE_ACCOUNT } from '../app/house.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 beforeAll(async () => {

@@ -12,6 +12,9 @@ import { streamRequest } from '../contract/agent.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
 import { exampleBodies } from '../contract/example-body.ts'
 import { makeSshKeyPair } from '../base/ssh-key-pair.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let agent: TestAgent

@@ -11,6 +11,9 @@ import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { grayPng, imageEvents, silentMp3 } from '../sim/model-server-answer.ts'
 import { runCli } from './program.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 const SIDE = 128
 /** A nano-dollar a pixel and step, and a character. */

@@ -4,6 +4,9 @@ import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let file: string

@@ -10,6 +10,9 @@ import { startCliTest, type CliTest, type Outcome } from '../../test/lab/cli.ts'
 import type { DeploymentHealth, LocalModelState } from '../contract/model.ts'
 import type { Model } from '../view/model.ts'
 import { runCli } from './program.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 /** States of engines and deployments, set by the tests. */

@@ -3,6 +3,9 @@ import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type CustomerCli } from '../../test/lab/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let berth: CustomerCli['berth']

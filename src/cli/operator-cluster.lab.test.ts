@@ -4,6 +4,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let folder: string
 let cli: CliTest

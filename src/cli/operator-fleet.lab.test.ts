@@ -6,6 +6,9 @@ import { succeed } from '../../test/harness/journey.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { addMs, MINUTE_MS, systemClock, toDate } from '../base/instant.ts'
 import { expireStates } from '../reconcile/expire.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 

@@ -6,6 +6,9 @@ import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { systemClock } from '../base/instant.ts'
 import { LambdaSim } from '../sim/clouds/lambda/cloud.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 const sim = new LambdaSim({ clock: systemClock })
 let cli: CliTest

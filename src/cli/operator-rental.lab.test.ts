@@ -9,6 +9,9 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { addMs, MINUTE_MS, systemClock, toDate } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf } from '../base/money.ts'
 import { expireStates } from '../reconcile/expire.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let customer: { id: string; key: string; call: Call }

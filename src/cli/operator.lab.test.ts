@@ -9,6 +9,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type Outcome } from '../../test/lab/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
 import { formatUsd, formatUsdForPeople, nanoUsdOf, usd, type NanoUsd } from '../base/money.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 

@@ -11,6 +11,9 @@ import { testSshKey } from '../../test/harness/server.ts'
 import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
 import { DAY_MS, formatInstant, instantOf, systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf } from '../base/money.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let receiver: Receiver

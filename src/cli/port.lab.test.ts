@@ -1,6 +1,9 @@
 /** `berth ports`, `open` and `port-tokens`, against a real server with simulated machines. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let key: string

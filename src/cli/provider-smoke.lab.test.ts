@@ -10,6 +10,9 @@ import { waitFor } from '../../test/harness/wait.ts'
 import { systemClock } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
 import { LambdaSim } from '../sim/clouds/lambda/cloud.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 const quick = { clock: systemClock, bootMs: 300, destroyMs: 200 }
 const sim = new LambdaSim(quick)

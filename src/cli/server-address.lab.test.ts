@@ -9,6 +9,9 @@ import { testDatabase, type TestDatabase } from '../../test/harness/database.ts'
 import { removeFolder } from '../../test/harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from '../../test/lab/process.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 const program = path.join(path.dirname(inject('serverBundle')), 'cli.mjs')
 let database: TestDatabase

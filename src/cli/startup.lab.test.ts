@@ -5,6 +5,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, inject, test } from 'vitest'
 import { commandFiles } from './command-table.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 const MAX_CPU_S = 0.3
 const MAX_TRIES = 5

@@ -8,6 +8,9 @@ import { serveModel, type TestModel } from '../../test/harness/inference.ts'
 import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
 import { sumUsd, usd } from '../base/money.ts'
 import { money } from '../view/money.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let model: TestModel

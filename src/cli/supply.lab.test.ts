@@ -9,6 +9,9 @@ import { waitFor, waitForDayWithTimeLeft } from '../../test/harness/wait.ts'
 import { formatInstant, systemClock } from '../base/instant.ts'
 import { formatUsdForPeople, nanoUsdOf, sumUsd, usd } from '../base/money.ts'
 import { HEARTBEAT_MS } from '../domain/host.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let supplier: { id: string; key: string; call: Call }

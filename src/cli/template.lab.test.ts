@@ -1,6 +1,9 @@
 /** On the server's machine, where the keys of the demo account and of the operator are both at hand. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest } from '../../test/lab/cli.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 beforeAll(async () => {

@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startCliTest, type CliTest, type CustomerCli } from '../../test/lab/cli.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('build')
 
 let cli: CliTest
 let key: string

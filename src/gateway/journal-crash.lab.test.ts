@@ -14,6 +14,9 @@ import {
   writeRecords,
 } from '../../test/harness/journal.ts'
 import { waitFor } from '../../test/harness/wait.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('kills')
 
 describe('damage', () => {
   test('ignores a torn last line, wherever it is cut', async () => {

@@ -46,6 +46,9 @@ beforeAll(async () => {
 
 const APP = `
 import { startEmbeddedPostgres } from './dist/supervisor.mjs'
+import { needs } from '../../test/needs.ts'
+
+needs('kills')
 const [dataDir, then] = process.argv.slice(2)
 const server = await startEmbeddedPostgres({ dataDir, log() {}, settings: { fsync: 'off' } })
 console.log(JSON.stringify({ url: server.url, pid: server.pid }))

@@ -10,6 +10,9 @@ import { succeed } from '../harness/journey.ts'
 import { startReceiver, status, type Receiver } from '../harness/receiver.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 describe.skipIf(whyNoBrowser() !== undefined)(`keys, webhooks and people${browserLeftOut}`, () => {
   let browser: ConsoleBrowser

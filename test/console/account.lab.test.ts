@@ -8,6 +8,9 @@ import { serveModel } from '../harness/inference.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const DAYS = 6
 

@@ -10,6 +10,9 @@ import { joinHost, type JoinedHost } from '../harness/joined-host.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const answer = JSON.stringify({
   id: 'x',

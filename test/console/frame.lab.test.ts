@@ -6,6 +6,9 @@ import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '
 import { openLine } from '../harness/cut-line.ts'
 import { succeed } from '../harness/journey.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const FIRST_LOAD_BYTES = 180_000
 /** A fiftieth of the layout shift that counts as good. */

@@ -1,6 +1,9 @@
 /** The marketplace in a real browser, with ten thousand machines on sale. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 /** A copy of the simulated fleet has 28 machines on the marketplace. */
 const COPIES = 358

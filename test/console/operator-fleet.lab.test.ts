@@ -13,6 +13,9 @@ import { serveModel } from '../harness/inference.ts'
 import { succeed } from '../harness/journey.ts'
 import { testServer, type TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const MODEL = 'house/harbour-chat'
 /** Its server is down. */

@@ -9,6 +9,9 @@ import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBr
 import { succeed } from '../harness/journey.ts'
 import { testSshKey, type Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 describe.skipIf(whyNoBrowser() !== undefined)(`accounts, money and prices${browserLeftOut}`, () => {
   let browser: ConsoleBrowser

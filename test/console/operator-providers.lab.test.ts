@@ -6,6 +6,9 @@ import { browserLeftOut, expectDuring, openBrowser, whyNoBrowser, type ConsoleBr
 import { succeed } from '../harness/journey.ts'
 import type { TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const providers = '/v2/operator/providers'
 const rentals = '/v2/alpha/on-demand/virtual-machine-rentals'

@@ -9,6 +9,9 @@ import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBr
 import { NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from '../harness/inference.ts'
 import { startReceiver } from '../harness/receiver.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const answer = [
   'The three longest rivers of Europe are the Volga, the Danube and the Ural.\n\n',

@@ -12,6 +12,9 @@ import { testOffer } from '../harness/host-sockets.ts'
 import { joinHost, type JoinedHost } from '../harness/joined-host.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const PORT = 8_888
 const PAGE = `<!doctype html><html lang="en"><head><title>App</title></head><body><h1>The application</h1>

@@ -6,6 +6,9 @@ import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBr
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 /** Names and values of facts. */
 async function factsOf(place: Locator): Promise<Record<string, string>> {

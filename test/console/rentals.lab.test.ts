@@ -8,6 +8,9 @@ import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call, TestServer } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const V2 = '/v2/alpha/on-demand'
 

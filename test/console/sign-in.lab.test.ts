@@ -1,6 +1,9 @@
 /** Signing in to the console in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { browserLeftOut, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 describe.skipIf(whyNoBrowser() !== undefined)(`signing in${browserLeftOut}`, () => {
   let browser: ConsoleBrowser

@@ -12,6 +12,9 @@ import { TestAgent, testOffer } from '../harness/host-sockets.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('browser')
 
 const offer: HostOffer = { ...testOffer, clusterName: 'harbour', region: 'eu-north' }
 /** How far the page can be scrolled horizontally, in pixels. */

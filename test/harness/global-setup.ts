@@ -1,4 +1,7 @@
-/** One PostgreSQL for the whole run, with a migrated template that each test file clones, and one build of all programs. */
+/**
+ * One PostgreSQL for the whole run, with a migrated template that each test file clones, and, for lab suites, one build of
+ * all programs.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, stat, statfs } from 'node:fs/promises'
 import os from 'node:os'
@@ -60,6 +63,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await migrate(template, path.resolve('schema'))
   await template.end()
   project.provide('postgresUrl', url)
+  const hasLab = project.vitest.projects.some(({ name }) => name !== 'unit')
+  const removeBuild = hasLab ? await buildFor(project) : undefined
+  return async () => {
+    await postgres.stop()
+    await removeFolder(dataDir)
+    await removeBuild?.()
+  }
+}
+
+async function buildFor(project: TestProject): Promise<() => Promise<void>> {
   const bundleDir = path.resolve('node_modules', '.cache', `berth-test-${process.pid}`)
   await buildOrReuse({ name: 'programs', from: [], to: bundleDir, build: () => buildPrograms(bundleDir) })
   project.provide('serverBundle', path.join(bundleDir, 'server.mjs'))
@@ -67,8 +80,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await buildOrReuse({ name: 'console', from: ['console'], to: consoleDir, build: () => buildConsole(consoleDir) })
   project.provide('consoleDir', consoleDir)
   return async () => {
-    await postgres.stop()
-    await removeFolder(dataDir)
     await removeFolder(bundleDir)
     await removeFolder(imageFolder(bundleDir))
   }

@@ -16,6 +16,9 @@ import {
   type MetalMachines,
 } from '../lab/metal-machines.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'metal', 'build')
 
 const path = '/v2/alpha/on-demand/bare-metal-rentals'
 const rentals = '/v2/alpha/on-demand/rentals'

@@ -21,6 +21,9 @@ import { tablesWith } from '../harness/planted.ts'
 import { startMachines, type ContainerHost, type Customer, type Machines, type Ran } from '../lab/machines.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp } from '../harness/web-app.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'build')
 
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`

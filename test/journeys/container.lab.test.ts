@@ -38,6 +38,9 @@ import type { LabImage } from '../lab/registry-lab.ts'
 import type { Call } from '../harness/server.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp, pushWebApp, talkToWebApp } from '../harness/web-app.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'build')
 
 const rentals = '/v2/alpha/on-demand/rentals'
 const volumesPath = '/v2/alpha/on-demand/storage-volumes'

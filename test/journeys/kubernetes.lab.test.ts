@@ -45,6 +45,9 @@ import { metricJourney } from '../kubernetes/metric-journey.ts'
 import { sessionJourney } from '../kubernetes/session-journey.ts'
 import { servingConfig, servingEnv, servingJourney } from '../kubernetes/serving-journey.ts'
 import { volumeJourney } from '../kubernetes/volume-journey.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'kubernetes', 'build')
 
 const START_MS = 60 * 60_000
 const HTTP_PORT = 8080

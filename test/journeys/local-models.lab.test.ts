@@ -12,6 +12,9 @@ import { writeTinyGguf } from '../../src/sim/tiny-gguf.ts'
 import { removeFolder } from '../harness/leftover.ts'
 import { startServerProcess, type ServerProcess } from '../lab/process.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('build')
 
 const run = promisify(execFile)
 const STARTUP_MS = 120_000

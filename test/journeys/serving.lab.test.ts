@@ -19,6 +19,9 @@ import type { Reply } from '../harness/exchange.ts'
 import type { Call } from '../harness/server.ts'
 import { storeWeights, type StoredWeights } from '../harness/stored-weights.ts'
 import { waitFor } from '../harness/wait.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'build')
 
 const why = whyNoDockerLab()
 const skipped = why === undefined ? '' : ` (skipped: ${why})`

@@ -16,6 +16,9 @@ import type { Customer } from '../lab/machines.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from '../lab/vm-machines.ts'
 import { waitFor } from '../harness/wait.ts'
 import { askWebApp } from '../harness/web-app.ts'
+import { needs } from '../needs.ts'
+
+needs('docker', 'qemu', 'build')
 
 const BOOT_MS = 180_000
 vi.setConfig({ testTimeout: BOOT_MS, hookTimeout: BOOT_MS })

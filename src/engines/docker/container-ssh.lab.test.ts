@@ -18,6 +18,9 @@ import {
   type DockerRuntime,
 } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

@@ -8,6 +8,9 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import type { Workload } from '../../contract/agent.ts'
 import { diskTests, listDuring, stateOf } from '../conformance-disk.ts'
 import { DockerClient } from './client.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

@@ -12,6 +12,9 @@ import {
 import { waitFor } from '../../../test/harness/wait.ts'
 import { DockerClient } from './client.ts'
 import { allocatedBytes, writablePaths } from './disk-usage.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

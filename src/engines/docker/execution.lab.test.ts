@@ -5,6 +5,9 @@ import { forever, runtimeOn, workloadOf, type DockerRuntime } from '../../../tes
 import { waitFor } from '../../../test/harness/wait.ts'
 import { DockerClient } from './client.ts'
 import { readOutput, startExecution, executionStream } from './execution.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

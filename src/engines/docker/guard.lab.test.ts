@@ -15,6 +15,9 @@ import {
 } from '../../../test/harness/docker-runtime.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { bridgeOf } from './fence.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const execFileAsync = promisify(execFile)
 const why = whyNoDockerLab()

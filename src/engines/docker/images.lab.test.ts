@@ -16,6 +16,9 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { Keeper } from '../keeper.ts'
 import { NeverStarts } from '../runtime.ts'
 import { SMALL_IMAGE, smallImageNote } from './small-image.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

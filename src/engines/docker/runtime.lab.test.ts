@@ -16,6 +16,9 @@ import {
 import { waitFor } from '../../../test/harness/wait.ts'
 import { NeverStarts } from '../runtime.ts'
 import { bridgeOf } from './fence.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('docker')
 
 const why = whyNoDockerLab()
 const leftOut = why === undefined ? '' : ` (left out: ${why})`

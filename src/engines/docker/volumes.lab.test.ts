@@ -4,6 +4,9 @@ import { whyNoStorageLab } from '../../../test/lab/storage-lab.ts'
 import { OFFERED_GB, volumeHarness } from '../../../test/lab/volume-host.ts'
 import { volumeConformance } from '../conformance-volumes.ts'
 import { ContainerVolumes, whyNoVolumes } from './volumes.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('nfs')
 
 const reason = whyNoVolumes() ?? whyNoStorageLab()
 const left = reason === null ? '' : ` (${reason})`

@@ -8,6 +8,9 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test, inject } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-embedding-'))
 let engine: Engine

@@ -12,6 +12,9 @@ import { loadJudge, mainColour, rank } from '../../../models/pictogram/judge.ts'
 import { pictogramFolder } from '../../../test/harness/pictogram.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { loadMiniLm } from '../embedding/mini-lm.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 /** Loading takes a second or two on two CPUs, and much longer on a busy machine. */
 const LOADING_MS = 150_000

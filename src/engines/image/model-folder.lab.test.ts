@@ -4,6 +4,9 @@ import path from 'node:path'
 import { afterAll, expect, inject, test } from 'vitest'
 import { pictogramFolder } from '../../../test/harness/pictogram.ts'
 import { findModelFolder, readModelFolder } from './model-folder.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-model-'))
 afterAll(() => rmSync(folder, { recursive: true }))

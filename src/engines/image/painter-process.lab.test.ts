@@ -4,6 +4,9 @@ import { expect, inject, test } from 'vitest'
 import { pictogramFolder } from '../../../test/harness/pictogram.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { PainterProcess } from './painter-process.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 const IDLE_MS = 20
 /** Loading twice on a busy machine. */

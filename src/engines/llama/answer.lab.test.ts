@@ -1,6 +1,9 @@
 /** The format and the end of answers, on the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { joinContent, startTinyEngine, type ChatChunk, type TinyEngine } from '../../../test/lab/tiny-engine.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 let engine: TinyEngine
 beforeAll(async () => {

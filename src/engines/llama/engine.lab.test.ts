@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { startTinyEngine, type TinyEngine } from '../../../test/lab/tiny-engine.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 const endless = { 257: -100, 260: -100 }
 const processing = 'llamacpp:requests_processing'

@@ -5,6 +5,9 @@ import path from 'node:path'
 import { expect, test } from 'vitest'
 import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
 import { spawnEngine, startTinyEngine } from '../../../test/lab/tiny-engine.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 test('fails with a clear error on a truncated file', async () => {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), 'berth-llama-'))

@@ -1,6 +1,9 @@
 /** Every sampling parameter, on the real engine: each test fails if the parameter is ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTinyEngine, type TinyEngine } from '../../../test/lab/tiny-engine.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 let engine: TinyEngine
 beforeAll(async () => {

@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { startTinyEngine, type TinyEngine } from '../../../test/lab/tiny-engine.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('build')
 
 let engine: TinyEngine
 beforeAll(async () => {

@@ -9,6 +9,9 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { metalAccess } from './access.ts'
 import { keepMetal, type MetalKeeping } from './keep.ts'
 import type { MetalHost, MetalWorld } from './world.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('metal')
 
 const reason = whyNoMetalLab()
 

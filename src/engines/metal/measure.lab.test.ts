@@ -9,6 +9,9 @@ import { startMetalLab, whyNoMetalLab, type MetalLab } from '../../../test/lab/m
 import { waitFor } from '../../../test/harness/wait.ts'
 import { metalAccess } from './access.ts'
 import { metalRuntime } from './runtime.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('metal')
 
 const reason = whyNoMetalLab()
 const nvidiaSmi = `#!/bin/sh

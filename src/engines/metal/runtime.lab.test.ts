@@ -15,6 +15,9 @@ import { NeverStarts } from '../runtime.ts'
 import { metalAccess, type MetalDeclared } from './access.ts'
 import { CleaningFailed, type CleaningStep } from './cleaning.ts'
 import { metalRuntime, type MetalRuntime, type MetalRuntimeOptions } from './runtime.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('metal')
 
 const reason = whyNoMetalLab()
 /** A reboot takes a second here, more on a busy machine: only a dead host may be power-cycled. */
@@ -380,11 +383,7 @@ function workloadOf(id: string, key: string, hosts: readonly MetalLabHost[]): Wo
       ports: [],
       image: null,
     },
-    node: {
-      index: 0,
-      gpuIndexes: [],
-      peers: hosts.map((host) => ({ hostname: host.id, privateIp: host.address })),
-    },
+    node: { index: 0, gpuIndexes: [], peers: hosts.map(({ id, address }) => ({ hostname: id, privateIp: address })) },
     disks: [],
     baseImage: null,
   }

@@ -10,6 +10,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openQemuLab, whyNoQemu, type QemuLab } from '../../../test/lab/qemu-lab.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { fetchBaseImage, type BaseImage } from './base-image.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu')
 
 const why = whyNoQemu()
 const never = new AbortController().signal

@@ -5,6 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openQemuLab, smallImage, whyNoQemu, type QemuLab } from '../../../test/lab/qemu-lab.ts'
 import { diskTests, stateOf } from '../conformance-disk.ts'
 import type { QemuRuntime } from './runtime.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu')
 
 const why = whyNoQemu()
 const never = new AbortController().signal

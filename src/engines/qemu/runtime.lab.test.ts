@@ -10,6 +10,9 @@ import { waitFor } from '../../../test/harness/wait.ts'
 import { systemClock } from '../../base/instant.ts'
 import type { Found } from '../runtime.ts'
 import type { QemuRuntime } from './runtime.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu')
 
 const why = whyNoQemu()
 const never = new AbortController().signal

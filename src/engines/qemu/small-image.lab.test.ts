@@ -5,6 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { smallImage, whyNoQemu } from '../../../test/lab/qemu-lab.ts'
 import { runProgram } from '../run-program.ts'
 import { buildSmallImage } from './small-image.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu')
 
 const why = whyNoQemu()
 const never = new AbortController().signal

@@ -5,6 +5,9 @@ import { whyNoStorageLab } from '../../../test/lab/storage-lab.ts'
 import { OFFERED_GB, volumeHarness } from '../../../test/lab/volume-host.ts'
 import { volumeConformance, type VolumeHarness } from '../conformance-volumes.ts'
 import { qemuVolumes } from './volumes.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu', 'nfs')
 
 const reason = whyNoQemu() ?? whyNoStorageLab()
 

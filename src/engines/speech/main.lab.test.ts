@@ -7,6 +7,9 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test, inject } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('ffmpeg', 'build')
 
 const SENTENCE = 'The harbour was quiet, and only a few boats moved over the water.'
 const folder = mkdtempSync(path.join(os.tmpdir(), 'berth-speech-'))

@@ -8,6 +8,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startSmallDisk } from '../../../test/lab/small-disk.ts'
 import { whyNoStorageLab } from '../../../test/lab/storage-lab.ts'
 import { copyExtents } from './extent-copy.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('nfs')
 
 const GB = 2 ** 30
 const MB = 2 ** 20

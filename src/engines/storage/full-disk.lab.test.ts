@@ -4,6 +4,9 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { fillFile, startSmallDisk, type SmallDisk } from '../../../test/lab/small-disk.ts'
 import { startStorageLab, whyNoStorageLab, type StorageLab } from '../../../test/lab/storage-lab.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('nfs')
 
 const reason = whyNoStorageLab()
 const { signal } = new AbortController()

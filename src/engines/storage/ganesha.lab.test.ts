@@ -7,6 +7,9 @@ import { fillFile } from '../../../test/lab/small-disk.ts'
 import { waitFor } from '../../../test/harness/wait.ts'
 import { StorageFull, type FileServer } from './file-server.ts'
 import { openGanesha } from './ganesha.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('nfs')
 
 const reason = whyNoStorageLab()
 const { signal } = new AbortController()

@@ -9,6 +9,9 @@ import { startStorageLab, whyNoStorageLab, type StorageLab, type StorageTap } fr
 import { waitFor } from '../../../test/harness/wait.ts'
 import { smallImageArgs } from '../qemu/command-line.ts'
 import type { FileServer } from './file-server.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('qemu', 'nfs')
 
 const { signal } = new AbortController()
 const machine =

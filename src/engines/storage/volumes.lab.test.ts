@@ -10,6 +10,9 @@ import { openDatabase } from '../../store/database.ts'
 import { postgresHostWorld } from '../../store/host-world.ts'
 import { folderEngine } from '../metal/volumes.ts'
 import { volumeConformance, type VolumeHarness } from '../conformance-volumes.ts'
+import { needs } from '../../../test/needs.ts'
+
+needs('nfs')
 
 const reason = whyNoStorageLab()
 const DISK_GB = 3
