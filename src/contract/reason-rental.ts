@@ -34,7 +34,7 @@ function rentalsText(ids: readonly number[]): string {
 }
 
 /** Where there is too little room for a volume. */
-interface StorageRoom {
+export interface StorageRoom {
   readonly freeGb: number
   readonly sizeGb: number
   readonly region: string
