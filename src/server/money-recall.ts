@@ -1,7 +1,8 @@
 /**
  * Gateways spend money in memory that the ledger has given them. When a limit of an account is set or lowered, each of them
  * returns what it has, so that the limit holds as soon as the request that set it is answered. The servers ask each other
- * by notifications of the database; a server that may have missed one returns the money of all accounts.
+ * by notifications of the database. A server that may have missed one returns the money of all accounts as soon as it hears
+ * the database again; until then it could not get any back, and answers requests from what it has.
  */
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -43,7 +44,8 @@ export function openRecalls(options: {
       if (kind === 'done') waiting.get(call)?.(subject)
       else if (!waiting.has(call)) answer(call, subject).catch(warn)
     },
-    onGap: () => void meter.loans.returnMoney().catch(warn),
+    onGap: () => {},
+    onResume: () => void meter.loans.returnMoney().catch(warn),
   })
   return {
     recall: async (accountId) => {

@@ -54,6 +54,7 @@ async function startListening(deadMs?: number) {
   const relay = await startRelay(fixture.url)
   const heard: string[] = []
   let losses = 0
+  let resumptions = 0
   const notifications = new Notifications({
     url: relay.url,
     log: { warn: () => {} },
@@ -63,13 +64,14 @@ async function startListening(deadMs?: number) {
     channel: 'berth_test',
     onNotification: (payload) => heard.push(payload),
     onGap: () => (losses += 1),
+    onResume: () => (resumptions += 1),
   })
   await waitFor('it to listen', () => listener.isTrusted())
   const close = async (): Promise<void> => {
     await notifications.close()
     await relay.close()
   }
-  return { notifications, listener, relay, heard, losses: () => losses, close }
+  return { notifications, listener, relay, heard, losses: () => losses, resumptions: () => resumptions, close }
 }
 const notify = (payload: string) => fixture.database.pool.query(`select pg_notify('berth_test', $1)`, [payload])
 
@@ -91,11 +93,11 @@ describe('the notification connection', () => {
   })
 
   test('is replaced when it stays silent', async () => {
-    const { listener, relay, losses, close } = await startListening()
+    const { listener, relay, losses, resumptions, close } = await startListening()
     relay.silence(true)
     await waitFor('it to be abandoned', () => losses() > 0)
     await waitFor('another one', () => listener.isTrusted())
-    expect(losses()).toBe(1)
+    expect([losses(), resumptions()]).toEqual([1, 1])
     await close()
   })
 

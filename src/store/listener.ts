@@ -34,6 +34,8 @@ export interface ListenOptions {
   readonly onNotification: (payload: string) => void
   /** Called when notifications may have been missed. */
   readonly onGap: () => void
+  /** Called when notifications arrive again after a gap. */
+  readonly onResume?: () => void
 }
 
 interface Subscription extends ListenOptions {
@@ -136,7 +138,9 @@ export class Notifications {
 
   async #subscribe(on: Client, subscription: Subscription): Promise<void> {
     await this.#query(on, `listen ${subscription.channel}`)
+    const isResumed = subscription.on !== undefined
     subscription.on = on
+    if (isResumed) subscription.onResume?.()
   }
 
   #query(on: Client, text: string): Promise<unknown> {
