@@ -57,7 +57,7 @@ export const modelReasons = {
   only_simulated_machines: noCapacity(
     ({ gpus }: { readonly gpus: string }) =>
       `The only free machines for ${gpus} are simulated, and simulated machines cannot run models.`,
-    'Choose other GPUs, wait for free ones, or join a machine: berth agent run',
+    'Choose other GPUs, wait for free ones, or join a machine with "berth agent run".',
   ),
   deployment_deleting: conflict('The deployment is being deleted.'),
   hourly_budget: noCapacity(
