@@ -12,6 +12,9 @@ import { rolldown } from 'rolldown'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { processStart } from '../base/process-start.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { needs } from '../../test/needs.ts'
+
+needs('kills')
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -46,9 +49,6 @@ beforeAll(async () => {
 
 const APP = `
 import { startEmbeddedPostgres } from './dist/supervisor.mjs'
-import { needs } from '../../test/needs.ts'
-
-needs('kills')
 const [dataDir, then] = process.argv.slice(2)
 const server = await startEmbeddedPostgres({ dataDir, log() {}, settings: { fsync: 'off' } })
 console.log(JSON.stringify({ url: server.url, pid: server.pid }))
