@@ -153,7 +153,8 @@ it('refuses a damaged backup, names the damage and writes nothing (issue 31, 6)'
     await cp(whole, copy, { recursive: true, mode: constants.COPYFILE_FICLONE })
     await damage()
     const { code, err } = await run('restore', copy, path.join(home, 'restored'))
-    expect([code, err.trim().split('\n')]).toEqual([1, [expect.stringContaining(name)]])
+    // Progress may stand before it.
+    expect([code, err.trim().split('\n').at(-1)]).toEqual([1, expect.stringContaining(name)])
     expect(readdirSync(home).toSorted()).toEqual(['copy', 'data', 'whole'])
     await rm(copy, { recursive: true })
   }

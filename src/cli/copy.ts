@@ -29,8 +29,8 @@ export const rows: readonly Row[] = [
     options: remoteOptions,
     run: runCopy,
     notes:
-      'If the target is a folder, the copy goes into it under the name of the source. Folders are copied whole.\n' +
-      'The machine needs /bin/sh and cat, for folders also tar.',
+      'If the target is a folder, the copy goes into it under the name of the source.\n' +
+      'Folders are copied whole. The machine needs /bin/sh and cat, for folders also\ntar.',
     examples: ['berth cp model.bin web:/srv/', 'berth cp web:/srv/results ./results', 'berth cp ./src web:src'],
   }),
 ]
