@@ -239,7 +239,7 @@ describe.skipIf(why !== undefined)(`virtual machines${why === undefined ? '' : `
       async () => (await lab.ssh('one', `cat /sys/block/${disk}/size`)) === `${4 * 1024 * 1024}\n`,
     )
     const copy = { id: 'vol-4', sizeGb: 2, want: 'there', made: false, reserved: false } as const
-    await expect(runtime.volumes.create({ ...copy, copyOf: 'vol-2' }, never)).rejects.toThrow(/lock/)
+    await expect(runtime.volumes.create({ ...copy, copyOf: 'vol-2' }, never)).rejects.toThrow(/in use/)
     expect((await runtime.volumes.list(never)).map(({ id }) => id).sort()).toEqual(['vol-2', 'vol-3'])
   })
 
