@@ -147,6 +147,8 @@ export class Exchange {
     socket.on('data', this.#touch)
     stream.on('data', this.#touch)
     stream.once('error', () => socket.destroy())
+    // Nobody closes one half of a WebSocket: the client is gone, and an application may not notice for long.
+    socket.once('end', () => setTimeout(() => socket.destroy(), LINGER_MS).unref())
     socket.once('close', () => {
       // A socket that closed normally may still have bytes on their way to the host.
       if (!socket.readableEnded || !socket.writableFinished) stream.destroy()

@@ -1,6 +1,7 @@
 /** The promises: what the application sends and receives through its HTTP port is what it would without a proxy. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import net from 'node:net'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -231,6 +232,21 @@ describe('a WebSocket', () => {
     socket.close(1_000)
     expect((await once(socket, 'close'))[0]).toBe(1_000)
     await waitFor('the stream to be over', () => lab.agent.mux.streams === 0)
+  })
+
+  test('frees its place when the client goes away and the application does not notice (issue 31, 1)', async () => {
+    const head = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
+    lab.connect = (stream) => void stream.once('data', () => stream.write(head))
+    const { port } = new URL(lab.httpUrl)
+    const socket = net.connect({ port: Number(port), host: '127.0.0.1' })
+    const asked = { Host: lab.host(PUBLIC), Connection: 'Upgrade', Upgrade: 'websocket' }
+    const lines = Object.entries(asked).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.write(`GET / HTTP/1.1\r\n${lines.join('')}\r\n`)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    expect(answer.toString()).toContain('101 Switching Protocols')
+    socket.end()
+    await waitFor('the end of its stream', () => lab.agent.mux.streams === 0)
+    socket.destroy()
   })
 
   test('gets the answer of an application that refuses it, or that is not there', async () => {

@@ -12,7 +12,7 @@ import { randomFrom, type Random } from './chat-fuzz.ts'
 const CASES = Number.parseInt(process.env['BERTH_TEST_FUZZ_LISTENERS'] ?? '40', 10)
 const SEED = Number.parseInt(process.env['BERTH_TEST_FUZZ_SEED'] ?? String(randomInt(2 ** 31)), 10)
 const AT_ONCE = 8
-const CASE_MS = 20_000
+const CASE_MS = 60_000
 /** What a mute or slow end is waited for. */
 const QUIET_MS = 150
 const MAX_SHOWN = 16
