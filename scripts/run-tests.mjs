@@ -23,7 +23,7 @@ const FLAKY_FILE = 'test-results/flaky.json'
  * one that fails is one failure.
  *
  * @param {string} root
- * @param {ReadonlyArray<{ filters: string[], projects?: string[], env?: Record<string, string> }>} parts
+ * @param {ReadonlyArray<{ filters: string[], projects?: string[], workers?: number, env?: Record<string, string> }>} parts
  * @param {{ env?: Record<string, string | undefined>, check?: Check, ready?: Promise<void> }} options
  */
 export async function runTests(root, parts, { env = process.env, check, ready } = {}) {
@@ -132,15 +132,16 @@ function closeRun({ message, passed = 0, failed = 1, skipped = 0, flaky = [] }) 
 
 /**
  * @param {string} root
- * @param {{ filters: string[], projects?: string[] }} part
+ * @param {{ filters: string[], projects?: string[], workers?: number }} part
  * @param {Record<string, string | undefined>} env
  */
-async function runVitest(root, { filters, projects = [] }, env) {
+async function runVitest(root, { filters, projects = [], workers }, env) {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-test-results-'))
   const resultsFile = path.join(folder, 'results.json')
   const child = { ...env, BERTH_TEST_RESULTS: resultsFile }
   const chosen = projects.flatMap((name) => ['--project', name])
-  const args = ['node_modules/vitest/vitest.mjs', 'run', ...chosen, ...filters]
+  const limit = workers === undefined ? [] : [`--maxWorkers=${workers}`]
+  const args = ['node_modules/vitest/vitest.mjs', 'run', ...chosen, ...limit, ...filters]
   const ended = await run(root, process.execPath, args, { env: child })
   try {
     const results = /** @type {RunResults} */ (JSON.parse(readFileSync(resultsFile, 'utf8')))

@@ -11,7 +11,7 @@ import { labProjects, labSuites, needTable } from '../test/needs.ts'
 import { run, runTests } from './run-tests.mjs'
 
 /** @typedef {import('../test/needs.ts').LabSuite} LabSuite */
-/** @typedef {{ projects: string[], filters: string[], env?: Record<string, string> }} Part */
+/** @typedef {{ projects: string[], filters: string[], workers?: number, env?: Record<string, string> }} Part */
 
 /** Unit suites that run a second time, on Debian's PostgreSQL: the schema, its upgrade, and the API with every operation. */
 const DATABASE_SUITES = [
@@ -23,6 +23,8 @@ const DATABASE_SUITES = [
     (journey) => `test/journeys/${journey}.test.ts`,
   ),
 ]
+/** Lab suites run whole machines beside each other: with five, emulated guests and agents missed their limits. */
+const LAB_WORKERS = 4
 const root = fileURLToPath(new URL('..', import.meta.url))
 const canInstall = process.getuid?.() === 0 && existsSync('/etc/debian_version')
 
@@ -83,7 +85,7 @@ function chooseLab(words) {
   const hasPostgres = canInstall || existsSync('/usr/lib/postgresql')
   /** @type {Part[]} */
   const parts = [
-    ...(most.length > 0 ? [{ projects: most, filters }] : []),
+    ...(most.length > 0 ? [{ projects: most, filters, workers: LAB_WORKERS }] : []),
     ...(words.length === 0 && hasPostgres
       ? [{ projects: ['unit'], filters: DATABASE_SUITES, env: { BERTH_TEST_POSTGRES: 'debian' } }]
       : []),
