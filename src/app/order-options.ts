@@ -136,10 +136,9 @@ export function refuseIdle(
   idle: IdleRule | null | undefined,
 ): Failure | undefined {
   if (!idle) return undefined
+  if (drivers.get(driver)?.traits.blindToUse === true) return failField(['idle'], 'idle_not_measured')
   // Simulated GPUs of a real machine have no load. A simulated machine simulates that as well.
-  if (simulation === 'gpus') return failField(['idle'], 'idle_gpus_not_measured')
-  const isBlind = drivers.get(driver)?.traits.blindToUse === true
-  return isBlind ? failField(['idle'], 'idle_not_measured') : undefined
+  return simulation === 'gpus' ? failField(['idle'], 'idle_gpus_not_measured') : undefined
 }
 
 /** The spec with its options: their disk size instead of the share of the GPUs, and their ports. */

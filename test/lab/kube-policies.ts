@@ -60,7 +60,8 @@ export interface PolicyEnforcer {
 export async function enforcePolicies(admin: KubernetesApi, host: NetworkHost): Promise<PolicyEnforcer> {
   const inNetwork = async (args: readonly string[], input = ''): Promise<void> => {
     const ending = execProgram('nsenter', [`--net=/run/netns/${host.netns}`, ...args])
-    ending.child.stdin?.end(input)
+    // A program that has already ended reads nothing; its exit code says why.
+    ending.child.stdin?.on('error', () => {}).end(input)
     await ending
   }
   // Pods of one node share a bridge, and what stays on it passes no rules otherwise.
