@@ -124,7 +124,7 @@ export const limits = {
   statementTimeoutMs: 30_000,
 } as const
 
-/** Of an upstream or replica without a stated limit: its engine knows better than we do how much it can batch. */
+/** Used for an upstream or replica without a stated limit: its engine knows better than we do how much it can batch. */
 export const NO_CONCURRENCY_LIMIT = 100_000
 
 /** Ids of rentals and volumes are 32-bit on the wire and in the schema. */

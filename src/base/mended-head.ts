@@ -109,7 +109,7 @@ function isComplete(head: readonly number[]): boolean {
   return head.length > 3 && head.at(-1) === LF && head.at(-3) === LF
 }
 
-/** As the parser of node:http decides it. */
+/** Decides it like the parser of node:http. */
 function isUpgrade(head: string): boolean {
   const lists = [...head.matchAll(/^connection:(.*)$/gim)].flatMap(([, list = '']) => list.split(','))
   return /^upgrade:/im.test(head) && lists.some((one) => one.trim().toLowerCase() === 'upgrade')

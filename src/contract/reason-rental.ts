@@ -33,7 +33,7 @@ function rentalsText(ids: readonly number[]): string {
   return `${ids.length === 1 ? 'rental' : 'rentals'} ${ids.join(', ')}`
 }
 
-/** Where there is too little room for a volume. */
+/** Names the place with too little room for a volume. */
 export interface StorageRoom {
   readonly freeGb: number
   readonly sizeGb: number

@@ -1,4 +1,4 @@
-/** What each scope of a key allows, in one sentence: for the reference and the console. */
+/** Describes each scope of a key in one sentence, for the reference and the console. */
 import type { Scope } from './endpoint.ts'
 
 export const scopeTexts: Readonly<Record<Scope, string>> = {

@@ -52,9 +52,9 @@ export function openRecalls(options: {
       const holders = await listPurseHolders(app.database.db, accountId, addMs(app.clock.now(), -GATEWAY_LIVES_MS))
       const others = new Set(holders.filter((id) => id !== gatewayId))
       const call = randomBytes(8).toString('hex')
-      let late: NodeJS.Timeout | undefined
+      let timer: NodeJS.Timeout | undefined
       const answered = new Promise<void>((resolve) => {
-        late = setTimeout(resolve, ANSWER_MS)
+        timer = setTimeout(resolve, ANSWER_MS)
         waiting.set(call, (gateway) => {
           others.delete(gateway)
           if (others.size === 0) resolve()
@@ -65,7 +65,7 @@ export function openRecalls(options: {
         if (others.size > 0) await answered
         if (others.size > 0) log.warn({ accountId, gateways: [...others] }, 'gateways did not return money in time')
       } finally {
-        clearTimeout(late)
+        clearTimeout(timer)
         waiting.delete(call)
       }
     },

@@ -1,4 +1,4 @@
-/** What needs attention: conditions that hold now, and unread notifications for operators. */
+/** Lists conditions that hold now, and unread notifications for operators. */
 import { attentionOf } from '../../../src/view/attention.ts'
 import { relativeTime } from '../../../src/view/time.ts'
 import { useCall } from '../../api/query.ts'

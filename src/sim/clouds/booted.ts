@@ -1,4 +1,4 @@
-/** What a simulated machine does with its order when it boots. */
+/** Decides what a simulated machine does with its order when it boots. */
 
 /** A machine that has booted, as somebody sees it who logs in. */
 export interface BootedMachine {

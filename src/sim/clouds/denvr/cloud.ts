@@ -1,6 +1,6 @@
 /**
  * A stateful simulator of Denvr's cloud: tokens and API keys, VPCs, clusters, shared and contracted pools, virtual servers.
- * What was ordered matters: a server answers for its own VPC only, lets in the keys of its order, has GPUs with the right
+ * What was ordered matters: a server answers for its own VPC only, accepts the keys of its order, has GPUs with the right
  * image only, and leaves storage behind that was to persist.
  */
 import { addMs, type Clock, type Instant } from '../../../base/instant.ts'
