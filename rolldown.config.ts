@@ -26,7 +26,7 @@ const shared = {
   ],
 } satisfies RolldownOptions
 
-/** Of Fastify, for schemas that our routes do not have (server/http.ts). */
+/** Of Fastify, for schemas that our routes do not have (server/http/http.ts). */
 const schemaCompilers = new Set(['@fastify/ajv-compiler', '@fastify/fast-json-stringify-compiler'])
 
 const output = { dir: 'dist', format: 'esm', entryFileNames: '[name].mjs', sourcemap: true } as const
@@ -80,7 +80,7 @@ export const serverConfig = {
   input: {
     server: 'src/server/main.ts',
     worker: 'src/server/workers/worker-main.ts',
-    backup: 'src/server/backup-main.ts',
+    backup: 'src/server/data/backup-main.ts',
     'llama-engine': 'src/engines/llama/main.ts',
     'speech-engine': 'src/engines/speech/main.ts',
     'embedding-engine': 'src/engines/embedding/main.ts',

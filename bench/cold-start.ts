@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
-import { startEmbeddedPostgres } from '../src/server/embedded-postgres.ts'
+import { startEmbeddedPostgres } from '../src/server/data/embedded-postgres.ts'
 import { median, readyUrl, startProcess, type Bench } from './harness.ts'
 
 const ROUNDS = 5

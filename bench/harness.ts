@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { Agent, request } from 'undici'
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/server/embedded-postgres.ts'
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/server/data/embedded-postgres.ts'
 import { summarizeProfile } from './profile.ts'
 
 export interface Figure {

@@ -2,7 +2,7 @@
  * Metrics of 5,000 rentals with one GPU each: what an hour of them takes in the database, what writing and summarizing it
  * costs, and how fast a chart is read.
  */
-import { openDatabase } from '../src/store/database.ts'
+import { openDatabase } from '../src/store/platform/database.ts'
 import { addMs, HOUR_MS, instantOf, MINUTE_MS, systemClock, type Instant } from '../src/base/instant.ts'
 import type { Sample } from '../src/domain/sample.ts'
 import { floorTo } from '../src/domain/sample.ts'
@@ -13,7 +13,7 @@ import {
   readPoints,
   summarizeSome,
   type Minute,
-} from '../src/store/rental-sample.ts'
+} from '../src/store/rental/rental-sample.ts'
 import { startServer, type Bench } from './harness.ts'
 
 const RENTALS = 5_000

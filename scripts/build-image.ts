@@ -3,10 +3,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
 import { serverConfig } from '../rolldown.config.ts'
-import { writeImage, type Image } from '../src/models/image-archive.ts'
-import { addTree, APP, baseFiles, packageFiles } from '../src/models/image-files.ts'
-import type { ImageFiles } from '../src/models/image-layer.ts'
-import { linkLibraries } from '../src/server/embedded-postgres.ts'
+import { writeImage, type Image } from '../src/artifacts/oci/image-archive.ts'
+import { addTree, APP, baseFiles, packageFiles } from '../src/artifacts/oci/image-files.ts'
+import type { ImageFiles } from '../src/artifacts/oci/image-layer.ts'
+import { linkLibraries } from '../src/server/data/embedded-postgres.ts'
 
 export interface ImageOptions {
   /** The checkout. */

@@ -8,8 +8,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
-import { APP, neededNames, packageFiles, placeOf, type InstalledPackage } from '../src/models/image-files.ts'
-import { writeLayer, type ImageFiles } from '../src/models/image-layer.ts'
+import { APP, neededNames, packageFiles, placeOf, type InstalledPackage } from '../src/artifacts/oci/image-files.ts'
+import { writeLayer, type ImageFiles } from '../src/artifacts/oci/image-layer.ts'
 import { appFiles, externalPackages, type ImageOptions } from './build-image.ts'
 
 interface Manifest extends InstalledPackage {

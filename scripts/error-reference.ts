@@ -1,13 +1,13 @@
 /** docs/errors.md: every reason that the API can answer with, taken from the table in the contract. */
 import { instantOf } from '../src/base/instant.ts'
 import { usd } from '../src/base/money.ts'
-import { accessReasons } from '../src/contract/reason-access.ts'
-import { accountReasons } from '../src/contract/reason-account.ts'
-import { textOf, type FailureKind, type ReasonEntry } from '../src/contract/reason-entry.ts'
-import { modelReasons } from '../src/contract/reason-model.ts'
-import { portReasons } from '../src/contract/reason-port.ts'
-import { rentalReasons } from '../src/contract/reason-rental.ts'
-import { supplyReasons } from '../src/contract/reason-supply.ts'
+import { accessReasons } from '../src/contract/reason/reason-access.ts'
+import { accountReasons } from '../src/contract/reason/reason-account.ts'
+import { textOf, type FailureKind, type ReasonEntry } from '../src/contract/reason/reason-entry.ts'
+import { modelReasons } from '../src/contract/reason/reason-model.ts'
+import { portReasons } from '../src/contract/reason/reason-port.ts'
+import { rentalReasons } from '../src/contract/reason/reason-rental.ts'
+import { supplyReasons } from '../src/contract/reason/reason-supply.ts'
 import type { DetailsOf } from '../src/contract/result.ts'
 
 const documented = {
@@ -206,7 +206,7 @@ const intro = `# Errors
 An error has a \`reason\`. It is stable: switch on it in programs, and show the \`message\` to people. The message is
 the sentence below followed by what to do.
 
-\`npm run error-reference\` generates this page from \`src/contract/reasons.ts\`.
+\`npm run error-reference\` generates this page from \`src/contract/reason/reasons.ts\`.
 
 A reason that concerns one field of the request comes with status 400 and an entry in \`issues\` that names the field.
 Validation failures have no reason: they list every fault in \`issues\` (v2) or \`detail\` (v1, status 422). A 429 or 503

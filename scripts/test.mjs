@@ -15,8 +15,8 @@ import { run, runTests } from './run-tests.mjs'
 
 /** Unit suites that run a second time, on Debian's PostgreSQL: the schema, its upgrade, and the API with every operation. */
 const DATABASE_SUITES = [
-  'src/store/migrate.test.ts',
-  'src/app/order-batch.test.ts',
+  'src/store/platform/migrate.test.ts',
+  'src/app/order/order-batch.test.ts',
   'test/upgrade.test.ts',
   'test/authorisation.test.ts',
   ...['budget', 'chat', 'commitment', 'interface', 'marketplace', 'money', 'virtual-machine', 'volume'].map(

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
 import { ENGINE_REPOSITORY } from '../src/contract/agent.ts'
-import { buildEngineImage } from '../src/models/engine-image.ts'
+import { buildEngineImage } from '../src/artifacts/oci/engine-image.ts'
 
 const MB = 1_000_000
 const root = path.resolve(import.meta.dirname, '..')

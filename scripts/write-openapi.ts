@@ -1,6 +1,6 @@
 /** Writes the descriptions that are committed. `npm run openapi` after a change of the contract; a test fails when stale. */
 import { mkdir, writeFile } from 'node:fs/promises'
-import { describeApi } from '../src/contract/openapi.ts'
+import { describeApi } from '../src/contract/openapi/openapi.ts'
 
 const folder = new URL('../openapi/', import.meta.url)
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { api } from '../src/contract/api.ts'
 import { contentTypeOf, type Endpoint } from '../src/contract/endpoint.ts'
-import { describeApi } from '../src/contract/openapi.ts'
+import { describeApi } from '../src/contract/openapi/openapi.ts'
 
 interface Content {
   readonly content: Readonly<Record<string, { readonly example?: unknown }>>

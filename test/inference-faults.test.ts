@@ -1,11 +1,11 @@
 /** Faults of engines and clients: the expected outcome and cost of each. */
 import net from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Fault } from '../src/sim/model-server-fault.ts'
+import type { Fault } from './sim/model-server-fault.ts'
 import { addDeployment, NANO_PER_INPUT, NANO_PER_OUTPUT, serveModel, type TestModel } from './harness/inference.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'
 import { waitFor } from './harness/wait.ts'
-import { startModelServer, type ModelServer } from '../src/sim/model-server.ts'
+import { startModelServer, type ModelServer } from './sim/model-server.ts'
 
 let server: TestServer
 let model: TestModel

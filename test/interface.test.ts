@@ -1,6 +1,6 @@
 /** The OpenAPI description matches the interface document exactly, and lists our additions. */
 import { describe, expect, test } from 'vitest'
-import { describeApi } from '../src/contract/openapi.ts'
+import { describeApi } from '../src/contract/openapi/openapi.ts'
 import { decided, extensions } from './fixtures/beyond-interface.ts'
 import {
   errorSchemas,

@@ -5,12 +5,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { emptyWorkload } from '../src/domain/workload.ts'
-import type { ConformanceHarness } from '../src/engines/conformance-bench.ts'
-import { driverConformance } from '../src/engines/conformance.ts'
-import { KubernetesApi } from '../src/engines/kubernetes/api.ts'
-import { readKubeconfig } from '../src/engines/kubernetes/kubeconfig.ts'
-import { MANAGED_LABEL, MANAGER } from '../src/engines/kubernetes/names.ts'
-import { anyObject } from '../src/engines/kubernetes/objects.ts'
+import type { ConformanceHarness } from '../src/drivers/conformance-bench.ts'
+import { driverConformance } from '../src/drivers/conformance.ts'
+import { KubernetesApi } from '../src/drivers/kubernetes/api.ts'
+import { readKubeconfig } from '../src/drivers/kubernetes/kubeconfig.ts'
+import { MANAGED_LABEL, MANAGER } from '../src/drivers/kubernetes/names.ts'
+import { anyObject } from '../src/drivers/kubernetes/objects.ts'
 import { startKubeCluster, type KubeCluster } from './lab/kube-cluster.ts'
 import {
   cordon,

@@ -7,7 +7,7 @@ import { addMs, DAY_MS, formatInstant, HOUR_MS, instantOf, MINUTE_MS } from '../
 import { summarizeMetrics } from '../src/reconcile/summarize-metrics.ts'
 import { applyRetention } from '../src/reconcile/retention.ts'
 import { defaultRetention } from '../src/domain/retention.ts'
-import { manualClock } from '../src/sim/clock.ts'
+import { manualClock } from './sim/clock.ts'
 import { testDatabase, type TestDatabase } from './harness/database.ts'
 import { hostUse, insertMeasuredRental, workloadUse, type MeasuredRental } from './harness/measured-rental.ts'
 import { testServer, type Call, type TestServer } from './harness/server.ts'

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { api } from '../src/contract/api.ts'
 import type { Endpoint } from '../src/contract/endpoint.ts'
-import { describeApi } from '../src/contract/openapi.ts'
+import { describeApi } from '../src/contract/openapi/openapi.ts'
 
 const root = new URL('..', import.meta.url)
 const run = promisify(execFile)

@@ -14,7 +14,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { serverConfig } from '../rolldown.config.ts'
 import { appFiles, externalPackages } from '../scripts/build-image.ts'
 import { packedFiles } from '../scripts/build-package.ts'
-import type { ImageFile } from '../src/models/image-layer.ts'
+import type { ImageFile } from '../src/artifacts/oci/image-layer.ts'
 import { removeFolder } from './harness/leftover.ts'
 import { waitFor } from './harness/wait.ts'
 import { needs } from './needs.ts'

@@ -39,15 +39,15 @@ describe('rooms', () => {
   })
 
   test.each([
-    ['src/domain/rental.ts', 'src/store/rental.ts'],
-    ['src/store/rental.ts', 'src/engines/driver.ts'],
-    ['src/app/rental.ts', 'src/engines/mock/driver.ts'],
+    ['src/domain/rental.ts', 'src/store/rental/rental.ts'],
+    ['src/store/rental/rental.ts', 'src/drivers/driver.ts'],
+    ['src/app/rental/rental.ts', 'src/drivers/mock/driver.ts'],
     ['src/cli/main.ts', 'src/server/settings.ts'],
-    ['console/main.tsx', 'src/store/rental.ts'],
-    ['src/server/http.ts', 'console/main.tsx'],
-    ['src/base/money.ts', 'src/sim/clock.ts'],
-    ['src/app/rental.ts', 'test/harness/server.ts'],
-    ['src/app/rental.ts', 'src/app/rental.test.ts'],
+    ['console/main.tsx', 'src/store/rental/rental.ts'],
+    ['src/server/http/http.ts', 'console/main.tsx'],
+    ['src/base/money.ts', 'test/sim/clock.ts'],
+    ['src/app/rental/rental.ts', 'test/harness/server.ts'],
+    ['src/app/rental/rental.ts', 'src/app/rental.test.ts'],
   ])('%s may not import %s', (from, to) => {
     expect(whyNot(rooms, from, to)).toBeDefined()
   })
@@ -137,7 +137,7 @@ describe('no file', () => {
 
 describe('dead code', () => {
   /** Made for tests, and imported by them. */
-  const isForTests = (path: string): boolean => /^src\/(sim\/|engines\/conformance)/.test(path)
+  const isForTests = (path: string): boolean => /^src\/(drivers|runtimes)\/conformance/.test(path)
   const tests = sources.filter(({ path }) => path.endsWith('.test.ts')).map(({ path }) => path)
 
   test('every source file is imported from an entry point', () => {

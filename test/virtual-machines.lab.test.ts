@@ -4,11 +4,11 @@
  */
 import { afterAll, beforeAll, describe, vi } from 'vitest'
 import { systemClock } from '../src/base/instant.ts'
-import { sampleSpec, type ConformanceHarness } from '../src/engines/conformance-bench.ts'
-import { driverConformance } from '../src/engines/conformance.ts'
-import { hostDriver } from '../src/engines/host/driver.ts'
-import type { HostWorld } from '../src/engines/host/world.ts'
-import { postgresHostWorld } from '../src/store/host-world.ts'
+import { sampleSpec, type ConformanceHarness } from '../src/drivers/conformance-bench.ts'
+import { driverConformance } from '../src/drivers/conformance.ts'
+import { hostDriver } from '../src/drivers/host/driver.ts'
+import type { HostWorld } from '../src/drivers/host/world.ts'
+import { postgresHostWorld } from '../src/store/host/host-world.ts'
 import { faultyWorld } from './harness/host-world.ts'
 import { killProcess, removeFolder } from './harness/leftover.ts'
 import { startVmMachines, VM_REGION, whyNoVmHosts, type VmHost, type VmMachines } from './lab/vm-machines.ts'
@@ -80,7 +80,7 @@ describe.skipIf(why !== undefined)(`hosts${why === undefined ? '' : ` (skipped: 
       }
     },
     {
-      // Each start boots a guest; src/engines/qemu/runtime.lab.test.ts turns them off and on.
+      // Each start boots a guest; src/runtimes/qemu/runtime.lab.test.ts turns them off and on.
       parts: ['machines', 'volumes'],
       volumesAreDisks: true,
       cannot: {

@@ -3,14 +3,14 @@
  * as they can be recorded. A request starts when the previous one is recorded, like a client that waits for the end of
  * its response.
  */
-import { makeTreasury } from '../../src/app/treasury.ts'
+import { makeTreasury } from '../../src/app/money/treasury.ts'
 import { systemClock } from '../../src/base/instant.ts'
 import { nanoUsdOf } from '../../src/base/money.ts'
 import { noUnits } from '../../src/domain/inference.ts'
 import { newRequestId } from '../../src/gateway/call.ts'
-import { Journal } from '../../src/gateway/journal.ts'
-import { makeMeter, type Meter, type Reservation } from '../../src/gateway/meter.ts'
-import { openDatabase } from '../../src/store/database.ts'
+import { Journal } from '../../src/gateway/journal/journal.ts'
+import { makeMeter, type Meter, type Reservation } from '../../src/gateway/money/meter.ts'
+import { openDatabase } from '../../src/store/platform/database.ts'
 import { pause } from './child.ts'
 
 export const ACCOUNT = 'acc_bench'

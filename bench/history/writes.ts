@@ -1,13 +1,13 @@
 /** What one more settled request costs PostgreSQL, through the treasury that gateways use. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { makeTreasury } from '../../src/app/treasury.ts'
+import { makeTreasury } from '../../src/app/money/treasury.ts'
 import { systemClock } from '../../src/base/instant.ts'
 import { nanoUsdOf } from '../../src/base/money.ts'
 import { noUnits } from '../../src/domain/inference.ts'
 import type { InferenceRecord } from '../../src/domain/inference-record.ts'
 import { newRequestId } from '../../src/gateway/call.ts'
-import { openDatabase } from '../../src/store/database.ts'
+import { openDatabase } from '../../src/store/platform/database.ts'
 import { cpuMs, median, type BenchServer } from '../harness.ts'
 import { settleRecords } from '../../src/domain/settlement.ts'
 

@@ -7,7 +7,7 @@ import { call, isSignedOut, queries } from './query.ts'
 import { consoleFetch } from './client.ts'
 import { openTabs } from './tabs.ts'
 import { apiErrorOf } from '../../src/client/error.ts'
-import { accessReasons } from '../../src/contract/reason-access.ts'
+import { accessReasons } from '../../src/contract/reason/reason-access.ts'
 import { SESSION_PATH } from '../../src/contract/session.ts'
 
 export type Me = Reply<'getMe'>

@@ -3,7 +3,7 @@
  * stream through it, whichever server it comes from. A stream that was opened and closed between two looks counts too.
  */
 import type { ActivityKind, StreamRequest } from '../contract/agent.ts'
-import type { Runtime, RuntimeStream } from '../engines/runtime.ts'
+import type { Runtime, RuntimeStream } from '../runtimes/runtime.ts'
 
 export interface Activity {
   readonly active: ActivityKind[]

@@ -4,7 +4,7 @@
  * Workloads keep running when the agent stops; the next agent adopts them.
  */
 import type { Desired, HostFault, HostMetrics, HostOffer, HostReport } from '../contract/agent.ts'
-import { Keeper } from '../engines/keeper.ts'
+import { Keeper } from '../runtimes/keeper.ts'
 import { ActivityWatch } from './activity.ts'
 import { AgentError } from './agent-error.ts'
 import { openConnection, type Connection, type ConnectionState, type Refusal } from './connection.ts'
@@ -19,7 +19,7 @@ import { LastLogs } from './last-log.ts'
 import { makeMeter } from './metrics.ts'
 import { Mover, type HostState } from './move.ts'
 import { makeOffer } from './offer.ts'
-import { serveStream } from '../engines/stream.ts'
+import { serveStream } from '../runtimes/stream.ts'
 import { openDesiredState } from './desired-state.ts'
 import { makeDownloads, weightsGbOf, type AgentDownloads } from './downloads.ts'
 import { WorkloadMeter } from './workload-meter.ts'

@@ -4,8 +4,8 @@
  */
 import { randomInt } from 'node:crypto'
 import { WebSocket, type RawData } from 'ws'
-import { contained } from '../base/contained.ts'
-import { makeMux, type Mux, type MuxStream } from '../base/mux.ts'
+import { contained } from '../base/net/contained.ts'
+import { makeMux, type Mux, type MuxStream } from '../base/net/mux.ts'
 import {
   AGENT_PATH,
   AGENT_PROTOCOL,

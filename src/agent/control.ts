@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
-import { contained } from '../base/contained.ts'
+import { contained } from '../base/net/contained.ts'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 

@@ -1,6 +1,6 @@
 /** Finds the socket of the container engine: Docker, or Podman's Docker-compatible one. */
 import fs from 'node:fs'
-import { DockerClient } from '../engines/docker/client.ts'
+import { DockerClient } from '../runtimes/docker/client.ts'
 import { AgentError } from './agent-error.ts'
 
 const PROBE_MS = 10_000

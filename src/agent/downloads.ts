@@ -2,9 +2,9 @@
 import path from 'node:path'
 import { systemClock } from '../base/instant.ts'
 import type { HostMetrics } from '../contract/agent.ts'
-import type { HostDownloads } from '../engines/docker/weights.ts'
-import { makeHostFiles } from '../models/host-files.ts'
-import { makeWeightsCache } from '../models/weights-cache.ts'
+import type { HostDownloads } from '../runtimes/docker/weights.ts'
+import { makeHostFiles } from '../artifacts/model/host-files.ts'
+import { makeWeightsCache } from '../artifacts/model/weights-cache.ts'
 import type { AgentFolder } from './folder.ts'
 import type { AgentKey, Membership } from './identity.ts'
 

@@ -7,8 +7,8 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PodWeights } from '../contract/pod-weights.ts'
 import { ok, type Result } from '../contract/result.ts'
-import { byteProgress } from '../engines/docker/weights.ts'
-import { anyRoom, makeHostFiles, type HostFiles } from '../models/host-files.ts'
+import { byteProgress } from '../runtimes/docker/weights.ts'
+import { anyRoom, makeHostFiles, type HostFiles } from '../artifacts/model/host-files.ts'
 
 export interface FetchWeightsOptions {
   readonly write: (line: string) => void

@@ -5,7 +5,7 @@
 import { limits } from '../base/limits.ts'
 import { within } from '../base/within.ts'
 import type { LastLog } from '../contract/agent.ts'
-import type { Runtime } from '../engines/runtime.ts'
+import type { Runtime } from '../runtimes/runtime.ts'
 
 const MAX_LINES = 2_000
 const READ_MS = 5_000

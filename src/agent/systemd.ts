@@ -1,7 +1,7 @@
 /** The agent as a systemd service. */
 import fs from 'node:fs'
 import { SECOND_MS } from '../base/instant.ts'
-import { runProgram } from '../engines/run-program.ts'
+import { runProgram } from '../runtimes/run-program.ts'
 import { AgentError } from './agent-error.ts'
 import type { AgentFolder } from './folder.ts'
 import { programWords } from './installation.ts'

@@ -1,6 +1,6 @@
 /** Turns the totals that a runtime counts into the use since the last look. The first look has no rates. */
 import type { WorkloadMetrics } from '../contract/agent.ts'
-import type { Measured } from '../engines/runtime.ts'
+import type { Measured } from '../runtimes/runtime.ts'
 import type { ActivityWatch } from './activity.ts'
 
 const MAX_WORKLOADS = 1_000

@@ -11,11 +11,11 @@ import type { ProviderId } from '../contract/provider-data.ts'
 import type { Result } from '../contract/result.ts'
 import type { Mailer } from '../domain/mail.ts'
 import type { InstanceOrder } from '../domain/order.ts'
-import type { Driver } from '../engines/driver.ts'
-import type { Database } from '../store/database.ts'
-import type { PlacedOrder } from '../store/order-batch.ts'
-import type { MetricRecorder } from './metric-recorder.ts'
-import type { RentalOptions } from './rental-option.ts'
+import type { Driver } from '../drivers/driver.ts'
+import type { Database } from '../store/platform/database.ts'
+import type { PlacedOrder } from '../store/rental/order-batch.ts'
+import type { MetricRecorder } from './rental/metric-recorder.ts'
+import type { RentalOptions } from './order/rental-option.ts'
 
 export interface App {
   readonly database: Database

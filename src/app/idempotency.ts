@@ -4,8 +4,8 @@
  */
 import { sha256 } from '../base/id.ts'
 import { fail, ok, type Result } from '../contract/result.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { completeIdempotency, findIdempotency, startIdempotency } from '../store/idempotency.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { completeIdempotency, findIdempotency, startIdempotency } from '../store/platform/idempotency.ts'
 import type { Actor, App, Once } from './app.ts'
 
 /** Runs `work` in a transaction, or returns its first result. */

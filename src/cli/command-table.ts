@@ -2,7 +2,7 @@
  * Which file holds which commands. A file is loaded only when one of its commands is used: loading all of them takes
  * longer than most commands do.
  */
-import type { Row } from './row-type.ts'
+import type { Row } from './kit/row-type.ts'
 
 export interface CommandFile {
   /** The names and aliases of its top-level commands. A test compares them with its rows. */
@@ -15,62 +15,68 @@ export const commandFiles: Readonly<Record<string, readonly CommandFile[]>> = {
   'Server:': [
     {
       names: ['serve', 'backup', 'restore', 'status', 'openapi'],
-      load: async () => (await import('./server.ts')).rows,
+      load: async () => (await import('./account/server.ts')).rows,
     },
-    { names: ['login', 'logout', 'profiles'], load: async () => (await import('./login.ts')).rows },
-    { names: ['completion'], load: async () => (await import('./completion.ts')).rows },
+    { names: ['login', 'logout', 'profiles'], load: async () => (await import('./account/login.ts')).rows },
+    { names: ['completion'], load: async () => (await import('./kit/completion.ts')).rows },
   ],
   'Customers:': [
-    { names: ['gpus'], load: async () => (await import('./gpu.ts')).rows },
-    { names: ['rent'], load: async () => (await import('./rent.ts')).rows },
-    { names: ['quote', 'reserve'], load: async () => (await import('./quote.ts')).rows },
-    { names: ['ls', 'rentals', 'show'], load: async () => (await import('./rental.ts')).rows },
-    { names: ['metrics'], load: async () => (await import('./metrics.ts')).rows },
-    { names: ['logs', 'ssh', 'terminal', 'exec'], load: async () => (await import('./machine-session.ts')).rows },
-    { names: ['cp'], load: async () => (await import('./copy.ts')).rows },
-    { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./port.ts')).rows },
-    { names: ['stop', 'start', 'reboot'], load: async () => (await import('./power.ts')).rows },
-    { names: ['change', 'terminate'], load: async () => (await import('./rental-change.ts')).rows },
-    { names: ['secrets', 'registries'], load: async () => (await import('./secret.ts')).rows },
-    { names: ['templates', 'export'], load: async () => (await import('./template.ts')).rows },
-    { names: ['deploy', 'deployments'], load: async () => (await import('./deployment.ts')).rows },
-    { names: ['volumes'], load: async () => (await import('./volume.ts')).rows },
-    { names: ['chat'], load: async () => (await import('./chat.ts')).rows },
-    { names: ['image', 'speak', 'embed'], load: async () => (await import('./media.ts')).rows },
-    { names: ['catalog'], load: async () => (await import('./catalog.ts')).rows },
-    { names: ['requests', 'cost'], load: async () => (await import('./request.ts')).rows },
-    { names: ['usage'], load: async () => (await import('./usage.ts')).rows },
+    { names: ['gpus'], load: async () => (await import('./rental/gpu.ts')).rows },
+    { names: ['rent'], load: async () => (await import('./rental/rent.ts')).rows },
+    { names: ['quote', 'reserve'], load: async () => (await import('./rental/quote.ts')).rows },
+    { names: ['ls', 'rentals', 'show'], load: async () => (await import('./rental/rental.ts')).rows },
+    { names: ['metrics'], load: async () => (await import('./rental/metrics.ts')).rows },
+    {
+      names: ['logs', 'ssh', 'terminal', 'exec'],
+      load: async () => (await import('./rental/machine-session.ts')).rows,
+    },
+    { names: ['cp'], load: async () => (await import('./rental/copy.ts')).rows },
+    { names: ['ports', 'open', 'port-tokens'], load: async () => (await import('./rental/port.ts')).rows },
+    { names: ['stop', 'start', 'reboot'], load: async () => (await import('./rental/power.ts')).rows },
+    { names: ['change', 'terminate'], load: async () => (await import('./rental/rental-change.ts')).rows },
+    { names: ['secrets', 'registries'], load: async () => (await import('./account/secret.ts')).rows },
+    { names: ['templates', 'export'], load: async () => (await import('./rental/template.ts')).rows },
+    { names: ['deploy', 'deployments'], load: async () => (await import('./model/deployment.ts')).rows },
+    { names: ['volumes'], load: async () => (await import('./rental/volume.ts')).rows },
+    { names: ['chat'], load: async () => (await import('./model/chat.ts')).rows },
+    { names: ['image', 'speak', 'embed'], load: async () => (await import('./model/media.ts')).rows },
+    { names: ['catalog'], load: async () => (await import('./model/catalog.ts')).rows },
+    { names: ['requests', 'cost'], load: async () => (await import('./model/request.ts')).rows },
+    { names: ['usage'], load: async () => (await import('./billing/usage.ts')).rows },
     {
       names: ['balance', 'statement', 'billing', 'purchases', 'invoices'],
-      load: async () => (await import('./billing.ts')).rows,
+      load: async () => (await import('./billing/billing.ts')).rows,
     },
-    { names: ['events'], load: async () => (await import('./event.ts')).rows },
-    { names: ['account', 'members', 'keys', 'ssh-keys'], load: async () => (await import('./account.ts')).rows },
-    { names: ['budgets'], load: async () => (await import('./budget.ts')).rows },
-    { names: ['notifications'], load: async () => (await import('./notification.ts')).rows },
-    { names: ['webhooks'], load: async () => (await import('./webhook.ts')).rows },
+    { names: ['events'], load: async () => (await import('./account/event.ts')).rows },
+    {
+      names: ['account', 'members', 'keys', 'ssh-keys'],
+      load: async () => (await import('./account/account.ts')).rows,
+    },
+    { names: ['budgets'], load: async () => (await import('./billing/budget.ts')).rows },
+    { names: ['notifications'], load: async () => (await import('./account/notification.ts')).rows },
+    { names: ['webhooks'], load: async () => (await import('./account/webhook.ts')).rows },
   ],
   'Suppliers:': [
-    { names: ['agent'], load: async () => (await import('./agent.ts')).rows },
-    { names: ['supply'], load: async () => (await import('./supply.ts')).rows },
+    { names: ['agent'], load: async () => (await import('./supply/agent.ts')).rows },
+    { names: ['supply'], load: async () => (await import('./supply/supply.ts')).rows },
   ],
   'Operators:': [
     { names: ['operator'], load: loadOperator },
-    { names: ['models'], load: async () => (await import('./model.ts')).rows },
-    { names: ['ledger', 'audit'], load: async () => (await import('./ledger.ts')).rows },
+    { names: ['models'], load: async () => (await import('./model/model.ts')).rows },
+    { names: ['ledger', 'audit'], load: async () => (await import('./operator/ledger.ts')).rows },
   ],
 }
 
 async function loadOperator(): Promise<readonly Row[]> {
   const files = await Promise.all([
-    import('./operator-account.ts'),
-    import('./operator-price.ts'),
-    import('./operator-fleet.ts'),
-    import('./operator-watch.ts'),
-    import('./operator-economics.ts'),
-    import('./operator-upstream.ts'),
-    import('./operator-mail.ts'),
-    import('./operator-reseal.ts'),
+    import('./operator/operator-account.ts'),
+    import('./operator/operator-price.ts'),
+    import('./operator/operator-fleet.ts'),
+    import('./operator/operator-watch.ts'),
+    import('./operator/operator-economics.ts'),
+    import('./operator/operator-upstream.ts'),
+    import('./operator/operator-mail.ts'),
+    import('./operator/operator-reseal.ts'),
   ])
   return files.flatMap(({ rows }) => rows)
 }

@@ -1,10 +1,10 @@
 /** `berth`, everything but `berth serve`: bin/berth.mjs hands that to the server before this file is loaded. */
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
-import { report } from './failure.ts'
-import { personAt } from './person.ts'
+import { report } from './kit/failure.ts'
+import { personAt } from './kit/person.ts'
 import { runCli } from './program.ts'
-import type { Shell } from './shell.ts'
+import type { Shell } from './kit/shell.ts'
 
 const STDIN = 0
 const plain = (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb'

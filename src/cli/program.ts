@@ -1,15 +1,15 @@
 /** The `berth` command: global options, groups of commands, and the one place where errors become exit codes. */
 import { Command, CommanderError, Option, type Argument } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
-import { firstWord, prepareWords } from './command-line.ts'
-import { addRow, addUsages, GROUP_USAGE, type Tree } from './command.ts'
+import { firstWord, prepareWords } from './kit/command-line.ts'
+import { addRow, addUsages, GROUP_USAGE, type Tree } from './kit/command.ts'
 import { commandFiles, groupDescriptions, type CommandFile } from './command-table.ts'
-import { report } from './failure.ts'
-import { loadOperations } from './operation-source.ts'
-import { parseProfileName } from './profile.ts'
-import { paint } from './screen.ts'
-import { DEFAULT_URL, type GlobalOptions } from './session.ts'
-import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { report } from './kit/failure.ts'
+import { loadOperations } from './kit/operation-source.ts'
+import { parseProfileName } from './kit/profile.ts'
+import { paint } from './kit/screen.ts'
+import { DEFAULT_URL, type GlobalOptions } from './rental/session.ts'
+import { exitCodes, type ExitCode, type Shell } from './kit/shell.ts'
 
 export async function runCli(argv: readonly string[], shell: Shell): Promise<ExitCode> {
   let outcome: ExitCode = exitCodes.ok

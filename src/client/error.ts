@@ -3,7 +3,7 @@
  * call; with every other kind it is unknown what the server did, or whether it was reached.
  */
 import type { Issue } from '../base/issue.ts'
-import type { Reason } from '../contract/reasons.ts'
+import type { Reason } from '../contract/reason/reasons.ts'
 
 export type ClientError = ApiError | TransportError
 

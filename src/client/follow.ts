@@ -3,7 +3,7 @@
  * readers do not notice a server restart.
  */
 import { limits } from '../base/limits.ts'
-import type { SseMessage } from '../base/sse.ts'
+import type { SseMessage } from '../base/net/sse.ts'
 import type { EventRecord } from '../contract/event.ts'
 import { ApiError, isTransient, TransportError } from './error.ts'
 import { pause } from './pause.ts'

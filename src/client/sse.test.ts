@@ -1,7 +1,7 @@
 /** Messages of `formatSse` are parsed again, wherever chunks end. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatSse, sseHeartbeat } from '../base/sse.ts'
+import { formatSse, sseHeartbeat } from '../base/net/sse.ts'
 import { makeSseReader } from './sse.ts'
 
 /** The format cannot carry line endings inside a field. */

@@ -1,8 +1,8 @@
 /**
- * Parses server-sent events; base/sse.ts formats them. A chunk can end anywhere, even inside a line ending. Each
+ * Parses server-sent events; base/net/sse.ts formats them. A chunk can end anywhere, even inside a line ending. Each
  * character is scanned once, however many chunks a message has: an image is one line of many megabytes.
  */
-import type { SseMessage } from '../base/sse.ts'
+import type { SseMessage } from '../base/net/sse.ts'
 
 /** Limit for one message; Berth's events are far smaller. */
 const MAX_CHARS = 1_048_576

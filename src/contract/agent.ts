@@ -1,6 +1,6 @@
 /**
  * The protocol between an agent and its server, over one WebSocket opened by the agent. Text frames are the messages
- * here; binary frames carry streams (base/mux.ts). The server always sends the whole desired state, the agent the whole
+ * here; binary frames carry streams (base/net/mux.ts). The server always sends the whole desired state, the agent the whole
  * observed state, as often as needed: lost or repeated messages do no harm.
  */
 import { z } from 'zod'
@@ -335,7 +335,7 @@ export const streamRequest = z.discriminatedUnion('kind', [
     rows: z.int().min(1).max(1_000),
     command: z.array(z.string().max(10_000)).max(100).nullable(),
   }),
-  /** Without a terminal: the output comes in frames (base/output-frame.ts), and the end of input is passed on. */
+  /** Without a terminal: the output comes in frames (base/net/output-frame.ts), and the end of input is passed on. */
   z.object({
     kind: z.literal('command'),
     workloadId: id,

@@ -1,10 +1,10 @@
 /**
  * Expected outcomes are values. A use case returns `ok(value)` or `fail(reason, details)`; a bug or a broken database is
- * an exception. The reason gives a failure its class and its text (contract/reasons.ts).
+ * an exception. The reason gives a failure its class and its text (contract/reason/reasons.ts).
  */
 import type { Issue } from '../base/issue.ts'
-import { textOf, type FailureKind, type ReasonEntry } from './reason-entry.ts'
-import { reasons, type Reason } from './reasons.ts'
+import { textOf, type FailureKind, type ReasonEntry } from './reason/reason-entry.ts'
+import { reasons, type Reason } from './reason/reasons.ts'
 
 export interface Failure {
   readonly ok: false

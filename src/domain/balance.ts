@@ -15,7 +15,7 @@ export interface RunningSegment extends OpenSegment {
   readonly chargedUntil: Instant | null
   /** Paid from the hold of a reserved term. */
   readonly committed: boolean
-  /** A replica of a model for everyone: the house tops up the account for it (app/house.ts). */
+  /** A replica of a model for everyone: the house tops up the account for it (app/money/house.ts). */
   readonly ofHouse: boolean
 }
 

@@ -1,7 +1,7 @@
 /**
  * Ranks the machines for an order, and says why the others do not match. The database makes the claim, machine by
  * machine; this only ranks, so a machine that fills up meanwhile costs another attempt and never a double sale. Orders
- * and the operator's report (app/placement-report.ts) use the same rules.
+ * and the operator's report (app/order/placement-report.ts) use the same rules.
  */
 import { compareUsd, formatUsdForPeople, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { PlacementOrder, PlacementReason } from '../contract/placement.ts'

@@ -1,7 +1,7 @@
 /** Engine failures for customers. Which engine failed, and its own message, stay internal. */
 import { fail, type Failure } from '../contract/result.ts'
-import type { UpstreamFailure } from './upstream-call.ts'
-import { parseObject } from './usage.ts'
+import type { UpstreamFailure } from './upstream/upstream-call.ts'
+import { parseObject } from './dialect/usage.ts'
 
 const RETRY_MS = 1_000
 

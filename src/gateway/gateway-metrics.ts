@@ -3,7 +3,7 @@
  * come and go, so those of a model are one deployment, and the number of pairs is limited.
  */
 import type { Metrics } from '../base/metrics.ts'
-import type { EndedCall } from './meter.ts'
+import type { EndedCall } from './money/meter.ts'
 
 interface Series {
   readonly outcome: Readonly<Record<EndedCall['outcome'], (amount?: number) => void>>

@@ -1,22 +1,22 @@
 /**
  * The data plane of inference. A chat takes one of two paths: the fast path (`tryChat`) decides in memory and either
  * starts the request or changes nothing; the full path (`chat`) may wait and explains every refusal. Both build the
- * call with one function (chat-call.ts), and neither reads the database.
+ * call with one function (gateway/dialect/chat-call.ts), and neither reads the database.
  */
 import type { Clock } from '../base/instant.ts'
 import { nanoUsdOf, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Failure } from '../contract/result.ts'
-import { makeAdmission, type Admission, type Admitted, type Rates } from './admission.ts'
+import { makeAdmission, type Admission, type Admitted, type Rates } from './money/admission.ts'
 import type { Caller, Reply } from './call.ts'
 import { isVisible, type Catalog, type ServedModel } from './catalog.ts'
-import { readChatBody, writeMessages } from './chat-body.ts'
-import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './chat-call.ts'
-import { ChatExchange, type ExchangePorts } from './exchange.ts'
-import { MediaGateway } from './media.ts'
-import type { Meter } from './meter.ts'
-import type { Places } from './places.ts'
-import type { CallHeaders } from './trace.ts'
-import type { Dispatcher } from './upstream-call.ts'
+import { readChatBody, writeMessages } from './dialect/chat-body.ts'
+import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './dialect/chat-call.ts'
+import { ChatExchange, type ExchangePorts } from './dialect/exchange.ts'
+import { MediaGateway } from './media/media.ts'
+import type { Meter } from './money/meter.ts'
+import type { Places } from './dispatch/places.ts'
+import type { CallHeaders } from './upstream/trace.ts'
+import type { Dispatcher } from './upstream/upstream-call.ts'
 
 export interface GatewayOptions {
   readonly dispatcher: Dispatcher

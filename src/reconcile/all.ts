@@ -28,7 +28,7 @@ import { sendMail } from './send-mail.ts'
 import { summarizeMetrics } from './summarize-metrics.ts'
 import { terminate } from './terminate.ts'
 import { reconcileVolumes } from './volumes.ts'
-import { hasDueDelivery } from '../store/webhook-delivery.ts'
+import { hasDueDelivery } from '../store/notice/webhook-delivery.ts'
 import { warnTerms } from './warn-terms.ts'
 import { watchEngines } from './watch-engines.ts'
 

@@ -5,10 +5,10 @@
  */
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { recordVolumeEvent } from '../app/volume.ts'
-import { transact } from '../store/database.ts'
-import { releaseLease } from '../store/lease.ts'
-import { findRental } from '../store/rental.ts'
+import { recordVolumeEvent } from '../app/rental/volume.ts'
+import { transact } from '../store/platform/database.ts'
+import { releaseLease } from '../store/platform/lease.ts'
+import { findRental } from '../store/rental/rental.ts'
 import {
   deleteAttachments,
   hasDueAttachment,
@@ -16,7 +16,7 @@ import {
   lockLeasedAttachment,
   readVolumes,
   type Attachment,
-} from '../store/volume.ts'
+} from '../store/volume/volume.ts'
 import { attachmentTask, attempt } from './attempt.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { App, DriverFault } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
-import type { Driver, VolumeEngine } from '../engines/driver.ts'
+import type { Driver, VolumeEngine } from '../drivers/driver.ts'
 import { startJourney, succeed, LIST_LAG_MS, type Journey } from '../../test/harness/journey.ts'
 import type { Call } from '../../test/harness/server.ts'
 import { reconcileAttachments } from './attachments.ts'

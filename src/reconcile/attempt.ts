@@ -5,9 +5,9 @@
  */
 import { inspect } from 'node:util'
 import type { App } from '../app/app.ts'
-import { writeLastError, type EngineRow } from '../store/lease.ts'
-import type { Rental } from '../store/rental.ts'
-import type { Attachment, Volume } from '../store/volume.ts'
+import { writeLastError, type EngineRow } from '../store/platform/lease.ts'
+import type { Rental } from '../store/rental/rental.ts'
+import type { Attachment, Volume } from '../store/volume/volume.ts'
 
 /** The limit of the column; error messages of engines can be long. */
 const MAX_CAUSE_CHARS = 500

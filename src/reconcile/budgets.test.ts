@@ -12,12 +12,12 @@ import {
   listBudgets,
   refuseOverBudget,
   type BudgetInput,
-} from '../app/budget.ts'
-import { makeTreasury } from '../app/treasury.ts'
-import { transact } from '../store/database.ts'
-import { listEvents } from '../store/event.ts'
-import { listNotifications } from '../store/notification.ts'
-import { findRental } from '../store/rental.ts'
+} from '../app/money/budget.ts'
+import { makeTreasury } from '../app/money/treasury.ts'
+import { transact } from '../store/platform/database.ts'
+import { listEvents } from '../store/notice/event.ts'
+import { listNotifications } from '../store/notice/notification.ts'
+import { findRental } from '../store/rental/rental.ts'
 import {
   chargeInference,
   openAccount,

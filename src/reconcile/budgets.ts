@@ -6,17 +6,23 @@
 import { SECOND_MS } from '../base/instant.ts'
 import { formatUsd, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { enforceBudget } from '../app/budget.ts'
-import { readBudgetSpend } from '../app/budget-spend.ts'
-import { beginStop, powersOf, readTerm } from '../app/rental-power.ts'
-import { terminateRental } from '../app/rental.ts'
+import { enforceBudget } from '../app/money/budget.ts'
+import { readBudgetSpend } from '../app/money/budget-spend.ts'
+import { beginStop, powersOf, readTerm } from '../app/rental/rental-power.ts'
+import { terminateRental } from '../app/rental/rental.ts'
 import { budgetStep, isBlocking, percentSpent } from '../domain/budget.ts'
 import { isLiving } from '../domain/rental.ts'
-import { readSnapshot } from '../store/billing.ts'
-import { listBudgetsAfter, listStoppable, lockBudget, saveBudgetMarks, type StoredBudget } from '../store/budget.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { recordEvent } from '../store/event.ts'
-import { lockRental } from '../store/rental.ts'
+import { readSnapshot } from '../store/ledger/billing.ts'
+import {
+  listBudgetsAfter,
+  listStoppable,
+  lockBudget,
+  saveBudgetMarks,
+  type StoredBudget,
+} from '../store/ledger/budget.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { recordEvent } from '../store/notice/event.ts'
+import { lockRental } from '../store/rental/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 200

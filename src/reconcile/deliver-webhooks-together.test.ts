@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { status } from '../../test/harness/receiver.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
 import { MINUTE_MS } from '../base/instant.ts'
-import { manualClock } from '../sim/clock.ts'
+import { manualClock } from '../../test/sim/clock.ts'
 import { deliverWebhooks, fairShare } from './deliver-webhooks.ts'
 
 let house: WebhookTest

@@ -3,10 +3,10 @@ import { Webhook } from 'standardwebhooks'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { status } from '../../test/harness/receiver.ts'
 import { startWebhookTest, type WebhookTest } from '../../test/harness/webhook.ts'
-import { changeWebhook, rotateWebhookSecret, testWebhook } from '../app/webhook.ts'
+import { changeWebhook, rotateWebhookSecret, testWebhook } from '../app/account/webhook.ts'
 import { DAY_MS, HOUR_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { transact } from '../store/database.ts'
+import { transact } from '../store/platform/database.ts'
 
 let house: WebhookTest
 beforeEach(async () => {

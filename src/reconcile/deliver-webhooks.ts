@@ -9,9 +9,9 @@ import { setTimeout } from 'node:timers/promises'
 import type { App } from '../app/app.ts'
 import { addMs, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { outboundAgent, type Resolve } from '../base/outbound.ts'
+import { outboundAgent, type Resolve } from '../base/net/outbound.ts'
 import { isFailing, parseRetryAfter, retryDelayMs } from '../domain/webhook.ts'
-import { transact } from '../store/database.ts'
+import { transact } from '../store/platform/database.ts'
 import {
   disableWebhook,
   failureStreak,
@@ -22,7 +22,7 @@ import {
   returnDelivery,
   type DueDelivery,
   type Outgoing,
-} from '../store/webhook-delivery.ts'
+} from '../store/notice/webhook-delivery.ts'
 import { sendWebhook, type Outcome } from './webhook-request.ts'
 
 const MAX_SLOTS = 16

@@ -1,8 +1,8 @@
 /** The engines that this server drives. Other servers may drive others. */
 import type { App } from '../app/app.ts'
 import type { ProviderId } from '../contract/provider-data.ts'
-import type { Driver } from '../engines/driver.ts'
-import type { Db } from '../store/database.ts'
+import type { Driver } from '../drivers/driver.ts'
+import type { Db } from '../store/platform/database.ts'
 
 export function driverIds(app: App): ProviderId[] {
   return [...app.drivers.keys()]

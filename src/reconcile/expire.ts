@@ -2,17 +2,17 @@
 import { addMs, formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
-import { failRental, terminateRental } from '../app/rental.ts'
-import { recordRentalEvent } from '../app/rental-event.ts'
-import { beginStop, powersOf } from '../app/rental-power.ts'
-import { passTermEnd } from '../app/rental-term.ts'
+import { failRental, terminateRental } from '../app/rental/rental.ts'
+import { recordRentalEvent } from '../app/rental/rental-event.ts'
+import { beginStop, powersOf } from '../app/rental/rental-power.ts'
+import { passTermEnd } from '../app/rental/rental-term.ts'
 import { isLiving, stateLimits } from '../domain/rental.ts'
 import type { Term } from '../domain/term.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { deleteIdempotency } from '../store/idempotency.ts'
-import { releaseExpiredHolds } from '../store/ledger.ts'
-import { notifyOperators } from '../store/notification.ts'
-import { deleteRateWindows } from '../store/rate-window.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { deleteIdempotency } from '../store/platform/idempotency.ts'
+import { releaseExpiredHolds } from '../store/ledger/ledger.ts'
+import { notifyOperators } from '../store/notice/notification.ts'
+import { deleteRateWindows } from '../store/request/rate-window.ts'
 import {
   hasEnding,
   listEnding,
@@ -21,7 +21,7 @@ import {
   readTerms,
   updateRental,
   type Rental,
-} from '../store/rental.ts'
+} from '../store/rental/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 100

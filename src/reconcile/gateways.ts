@@ -1,9 +1,9 @@
 /** Deletes old inference data: stored request bodies after a week, and gateways that never came back. */
 import { addMs, DAY_MS, MINUTE_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { transact } from '../store/database.ts'
-import { deleteGateways } from '../store/purse.ts'
-import { deleteRequestBodies } from '../store/request-log.ts'
+import { transact } from '../store/platform/database.ts'
+import { deleteGateways } from '../store/request/purse.ts'
+import { deleteRequestBodies } from '../store/request/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
 const BODIES_KEPT_MS = 7 * DAY_MS

@@ -1,10 +1,10 @@
 /** Verifies the whole ledger once a day, on one of the servers, so that a fault is noticed before a customer does. */
 import type { App } from '../app/app.ts'
-import { verifyLedger } from '../app/ledger-verify.ts'
+import { verifyLedger } from '../app/money/ledger-verify.ts'
 import { DAY_MS, HOUR_MS } from '../base/instant.ts'
-import { transact } from '../store/database.ts'
-import { takeTurn } from '../store/lease.ts'
-import { notifyOperators } from '../store/notification.ts'
+import { transact } from '../store/platform/database.ts'
+import { takeTurn } from '../store/platform/lease.ts'
+import { notifyOperators } from '../store/notice/notification.ts'
 import type { Reconciler } from './loop.ts'
 
 export function checkLedger(app: App, found: (findings: number) => void): Reconciler {

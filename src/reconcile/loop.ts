@@ -2,13 +2,13 @@
  * Runs the reconcilers. A reconciler takes no input: it reads the database, finds what is due and acts, so it does not
  * matter why or how often it is woken, and a missed wake-up costs only a delay. Each runs when woken, and either on a
  * timer or when it has work, which one statement asks for all loops; never twice at once on one server. Several servers
- * share the work by leases on rows and turns of loops (store/lease.ts).
+ * share the work by leases on rows and turns of loops (store/platform/lease.ts).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { addMs, type Clock, type Instant } from '../base/instant.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { signalWithin } from '../base/signal-within.ts'
-import type { DueWork } from '../store/due-work.ts'
+import type { DueWork } from '../store/platform/due-work.ts'
 
 export type Reconciler = TimedReconciler | DueReconciler
 
@@ -48,7 +48,7 @@ const BACK_OFF_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000] as const
 
 interface Asking {
   readonly clock: Clock
-  /** Which loops have work at an instant (store/due-work.ts). */
+  /** Which loops have work at an instant (store/platform/due-work.ts). */
   readonly readDue: (loops: ReadonlyMap<string, DueWork>, at: Instant) => Promise<readonly string[]>
 }
 

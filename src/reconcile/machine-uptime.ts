@@ -1,8 +1,8 @@
 /** Notes which machines are online, every ten minutes on one of the servers. */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS, SECOND_MS } from '../base/instant.ts'
-import { takeTurn } from '../store/lease.ts'
-import { lookAtMachines } from '../store/machine-uptime.ts'
+import { takeTurn } from '../store/platform/lease.ts'
+import { lookAtMachines } from '../store/machine/machine-uptime.ts'
 import type { Reconciler } from './loop.ts'
 
 const EVERY_MS = 10 * MINUTE_MS

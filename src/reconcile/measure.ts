@@ -5,9 +5,9 @@
 import type { App } from '../app/app.ts'
 import { SECOND_MS } from '../base/instant.ts'
 import { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
-import type { Driver } from '../engines/driver.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
-import { findRunningAt } from '../store/rental-engine.ts'
+import type { Driver } from '../drivers/driver.ts'
+import { endTurn, takeTurn } from '../store/platform/lease.ts'
+import { findRunningAt } from '../store/rental/rental-engine.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 const EVERY_MS = 15 * SECOND_MS

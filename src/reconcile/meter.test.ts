@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, toDate } from '../base/instant.ts'
 import { compareUsd, costOfSpan, usd } from '../base/money.ts'
 import { openAccount, openTestLedger, startRental, type TestLedger } from '../../test/harness/ledger.ts'
-import { verifyLedger } from '../app/ledger-verify.ts'
+import { verifyLedger } from '../app/money/ledger-verify.ts'
 import { meter } from './meter.ts'
 
 const PRICE = usd('6')

@@ -10,14 +10,14 @@
 import { addMs, earlier, later, SECOND_MS, type Instant } from '../base/instant.ts'
 import { nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { terminateRental } from '../app/rental.ts'
-import { segmentMemo } from '../app/rental-event.ts'
-import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { terminateRental } from '../app/rental/rental.ts'
+import { segmentMemo } from '../app/rental/rental-event.ts'
+import { recordVolumeEvent, volumeMemo } from '../app/rental/volume.ts'
 import { planSettlement, type Funds, type Settlement } from '../domain/metering.ts'
-import { transact, undoOnFailure, type Tx } from '../store/database.ts'
-import { recordEvent } from '../store/event.ts'
-import { lockAvailable } from '../store/ledger.ts'
-import { lockRental } from '../store/rental.ts'
+import { transact, undoOnFailure, type Tx } from '../store/platform/database.ts'
+import { recordEvent } from '../store/notice/event.ts'
+import { lockAvailable } from '../store/ledger/ledger.ts'
+import { lockRental } from '../store/rental/rental.ts'
 import {
   hasDueSegment,
   lockDueSegments,
@@ -26,9 +26,9 @@ import {
   postponeSegment,
   settleSegment,
   type DueSegment,
-} from '../store/segment.ts'
-import { readPlainRentals, settleSegments, type PlannedSettlement } from '../store/segment-batch.ts'
-import { detach, lockVolume, moveVolume } from '../store/volume.ts'
+} from '../store/ledger/segment.ts'
+import { readPlainRentals, settleSegments, type PlannedSettlement } from '../store/ledger/segment-batch.ts'
+import { detach, lockVolume, moveVolume } from '../store/volume/volume.ts'
 import type { Reconciler } from './loop.ts'
 
 const BATCH = 125

@@ -4,14 +4,14 @@
  */
 import { addMs, HOUR_MS, later, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { failRental } from '../app/rental.ts'
-import { beginStop, finishStart, finishStop, powersOf, readTerm } from '../app/rental-power.ts'
+import { failRental } from '../app/rental/rental.ts'
+import { beginStop, finishStart, finishStop, powersOf, readTerm } from '../app/rental/rental-power.ts'
 import { keepsDisk, ownStops } from '../domain/rental.ts'
-import type { EngineMachine } from '../engines/driver.ts'
-import type { Tx } from '../store/database.ts'
-import type { LiveRow } from '../store/rental-engine.ts'
-import { updateRental, type Rental } from '../store/rental.ts'
-import { findOpenSegment } from '../store/segment.ts'
+import type { EngineMachine } from '../drivers/driver.ts'
+import type { Tx } from '../store/platform/database.ts'
+import type { LiveRow } from '../store/rental/rental-engine.ts'
+import { updateRental, type Rental } from '../store/rental/rental.ts'
+import { findOpenSegment } from '../store/ledger/segment.ts'
 
 /** Not shown for so long, its disk is reported as lost. The rental stays: only its customer gives the disk up. */
 const LOST_AFTER_MS = 24 * HOUR_MS

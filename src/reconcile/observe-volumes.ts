@@ -5,14 +5,21 @@
  */
 import { addMs, later, type Instant } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { recordVolumeEvent, volumeMemo } from '../app/rental/volume.ts'
 import { tagPrefix } from '../domain/rental.ts'
-import type { Driver, EngineVolume, VolumeEngine } from '../engines/driver.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
-import { closeMeter, findOpenSegment } from '../store/segment.ts'
-import { detach, findVolumeDrivers, listWatchedVolumes, lockVolume, moveVolume, type Volume } from '../store/volume.ts'
-import { saveVolumeUse } from '../store/volume-growth.ts'
+import type { Driver, EngineVolume, VolumeEngine } from '../drivers/driver.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { endTurn, readDoneAt, takeTurn } from '../store/platform/lease.ts'
+import { closeMeter, findOpenSegment } from '../store/ledger/segment.ts'
+import {
+  detach,
+  findVolumeDrivers,
+  listWatchedVolumes,
+  lockVolume,
+  moveVolume,
+  type Volume,
+} from '../store/volume/volume.ts'
+import { saveVolumeUse } from '../store/volume/volume-growth.ts'
 import { attempt, noteFailure, volumeTask } from './attempt.ts'
 import { driversToList } from './drivers.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'

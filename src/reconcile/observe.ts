@@ -8,22 +8,22 @@
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { placeElsewhere } from '../app/place.ts'
-import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental.ts'
-import { recordRentalEvent, rentalMemo } from '../app/rental-event.ts'
-import { readTerm } from '../app/rental-power.ts'
-import { passTermEnd } from '../app/rental-term.ts'
+import { placeElsewhere } from '../app/order/place.ts'
+import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental/rental.ts'
+import { recordRentalEvent, rentalMemo } from '../app/rental/rental-event.ts'
+import { readTerm } from '../app/rental/rental-power.ts'
+import { passTermEnd } from '../app/rental/rental-term.ts'
 import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
-import { hadNoRoom, type Driver, type EngineMachine } from '../engines/driver.ts'
-import { findAccount } from '../store/account.ts'
-import { recordOutcome } from '../store/offer-outcome.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { endTurn, readDoneAt, takeTurn } from '../store/lease.ts'
-import { findMachine } from '../store/machine.ts'
-import { findUsedDrivers, listUnreleased, type LiveRow } from '../store/rental-engine.ts'
-import { lockRental, moveRental, readTerms, updateRental, type Rental } from '../store/rental.ts'
-import { startsFree } from '../store/replica.ts'
-import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/segment.ts'
+import { hadNoRoom, type Driver, type EngineMachine } from '../drivers/driver.ts'
+import { findAccount } from '../store/account/account.ts'
+import { recordOutcome } from '../store/machine/offer-outcome.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { endTurn, readDoneAt, takeTurn } from '../store/platform/lease.ts'
+import { findMachine } from '../store/machine/machine.ts'
+import { findUsedDrivers, listUnreleased, type LiveRow } from '../store/rental/rental-engine.ts'
+import { lockRental, moveRental, readTerms, updateRental, type Rental } from '../store/rental/rental.ts'
+import { startsFree } from '../store/serving/replica.ts'
+import { endSegment, findOpenSegment, openSegment, supplierOfSegment } from '../store/ledger/segment.ts'
 import { driversToList } from './drivers.ts'
 import { flagStuck } from './expire.ts'
 import { callSignal, eachOf, throwAll, type Reconciler } from './loop.ts'
@@ -295,7 +295,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
   tx.wake.add('attachments')
 }
 
-/** A customer's replica is free until it answers (app/replica.ts) or the free time is used up (app/free-start.ts). */
+/** A customer's replica is free until it answers (app/serving/replica.ts) or the free time is used up (app/serving/free-start.ts). */
 async function currentPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
   return (await startsFree(tx.db, rentalId)) ? zeroUsd : (await readTerm(tx, rentalId)).costPerHour
 }

@@ -5,12 +5,18 @@
  */
 import { addMs } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { beginStart, beginStop } from '../app/rental-power.ts'
-import { recordRentalEvent } from '../app/rental-event.ts'
-import type { PowerEngine } from '../engines/driver.ts'
-import { transact } from '../store/database.ts'
-import { hasToPower, leaseToPower, listWaiting, releasePowerLease, saveRebootsDone } from '../store/rental-engine.ts'
-import { lockRental, updateRental, type Rental } from '../store/rental.ts'
+import { beginStart, beginStop } from '../app/rental/rental-power.ts'
+import { recordRentalEvent } from '../app/rental/rental-event.ts'
+import type { PowerEngine } from '../drivers/driver.ts'
+import { transact } from '../store/platform/database.ts'
+import {
+  hasToPower,
+  leaseToPower,
+  listWaiting,
+  releasePowerLease,
+  saveRebootsDone,
+} from '../store/rental/rental-engine.ts'
+import { lockRental, updateRental, type Rental } from '../store/rental/rental.ts'
 import { attempt, rentalTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'

@@ -9,9 +9,9 @@ import { nanoUsdOf } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { idOfTag } from '../domain/rental.ts'
 import { billedUntil } from '../domain/purchase.ts'
-import type { Driver, EngineCost } from '../engines/driver.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { findMachine } from '../store/machine.ts'
+import type { Driver, EngineCost } from '../drivers/driver.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { findMachine } from '../store/machine/machine.ts'
 import {
   findAskedAt,
   findBoughtAt,
@@ -21,8 +21,8 @@ import {
   settlePurchase,
   type Bought,
   type Purchase,
-} from '../store/purchase.ts'
-import type { Rental } from '../store/rental.ts'
+} from '../store/provider/purchase.ts'
+import type { Rental } from '../store/rental/rental.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const SETTLE_EVERY_MS = 10 * MINUTE_MS

@@ -7,7 +7,7 @@ import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
 import { notificationKinds } from '../contract/notification-kind.ts'
 import { mailFreshMs, mailGatherMs } from '../domain/mail.ts'
-import { transact, type Tx } from '../store/database.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
 import {
   claimNotifications,
   deleteConfirmations,
@@ -17,8 +17,8 @@ import {
   listOperatorRecipients,
   listRecipients,
   type MailGroup,
-} from '../store/mail.ts'
-import { deleteNotifications } from '../store/notification.ts'
+} from '../store/notice/mail.ts'
+import { deleteNotifications } from '../store/notice/notification.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const GROUPS = 100

@@ -6,12 +6,12 @@
  */
 import type { App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
-import { compareEngine } from '../app/engine-audit.ts'
-import { rentalTag } from '../app/rental.ts'
+import { compareEngine } from '../app/supply/engine-audit.ts'
+import { rentalTag } from '../app/rental/rental.ts'
 import { idOfTag, tagPrefix } from '../domain/rental.ts'
-import type { Driver } from '../engines/driver.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
-import { findRentalsForAudit } from '../store/rental.ts'
+import type { Driver } from '../drivers/driver.ts'
+import { endTurn, takeTurn } from '../store/platform/lease.ts'
+import { findRentalsForAudit } from '../store/rental/rental.ts'
 import { callSignal, eachOf, type Reconciler } from './loop.ts'
 
 /** Machines, companions and volumes. */

@@ -4,15 +4,15 @@
  * requests per pass, so that no pass takes long. Also closes terms that nothing has to read again.
  */
 import type { App } from '../app/app.ts'
-import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental-metrics.ts'
+import { SAMPLES_KEPT_MS, SUMMARIES_KEPT_MS } from '../app/rental/rental-metrics.ts'
 import { addMs, DAY_MS, MINUTE_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { Retention } from '../domain/retention.ts'
-import { deleteOutcomes } from '../store/offer-outcome.ts'
-import { closeTerms } from '../store/rental.ts'
-import { deleteRentalLogs } from '../store/rental-log.ts'
-import { keepMetricPartitions } from '../store/rental-sample.ts'
-import { dropRequestPartition, makeRequestPartitions } from '../store/request-log.ts'
+import { deleteOutcomes } from '../store/machine/offer-outcome.ts'
+import { closeTerms } from '../store/rental/rental.ts'
+import { deleteRentalLogs } from '../store/rental/rental-log.ts'
+import { keepMetricPartitions } from '../store/rental/rental-sample.ts'
+import { dropRequestPartition, makeRequestPartitions } from '../store/request/request-log.ts'
 import type { Reconciler } from './loop.ts'
 
 /** What became of orders at offers of other clouds. */

@@ -6,11 +6,18 @@
 import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
 import type { App } from '../app/app.ts'
-import { sealUnsubscribe } from '../app/unsubscribe.ts'
+import { sealUnsubscribe } from '../app/account/unsubscribe.ts'
 import { notificationKinds } from '../contract/notification-kind.ts'
 import { mailRetryMs, type Mailer, type MailMessage, type MailOutcome } from '../domain/mail.ts'
 import { describeNotice } from '../domain/notification.ts'
-import { endMail, leaseMails, postponeMail, readNotifications, returnMail, type OutgoingMail } from '../store/mail.ts'
+import {
+  endMail,
+  leaseMails,
+  postponeMail,
+  readNotifications,
+  returnMail,
+  type OutgoingMail,
+} from '../store/notice/mail.ts'
 import type { Reconciler } from './loop.ts'
 
 const BATCH = 20

@@ -5,15 +5,15 @@
  */
 import http, { type IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { contained } from '../base/contained.ts'
+import { contained } from '../base/net/contained.ts'
 import { SECOND_MS } from '../base/instant.ts'
-import { mendHead } from '../base/mended-head.ts'
+import { mendHead } from '../base/net/mended-head.ts'
 import type { App } from '../app/app.ts'
-import { becomeReady, containerOf } from '../app/replica.ts'
+import { becomeReady, containerOf } from '../app/serving/replica.ts'
 import { isProven, type ReadinessJob } from '../domain/readiness.ts'
-import { transact } from '../store/database.ts'
-import { lockManaged, readVersion, SERVE_WAKE, type ManagedDeployment } from '../store/managed-deployment.ts'
-import { listReplicas, noteReplica, type Replica } from '../store/replica.ts'
+import { transact } from '../store/platform/database.ts'
+import { lockManaged, readVersion, SERVE_WAKE, type ManagedDeployment } from '../store/serving/managed-deployment.ts'
+import { listReplicas, noteReplica, type Replica } from '../store/serving/replica.ts'
 
 const MAX_PROBES = 256
 /** After a check that found nothing. */

@@ -5,12 +5,19 @@
  */
 import { addMs, HOUR_MS, SECOND_MS, type Instant } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
-import { dropAdapters } from '../app/adapter.ts'
+import { dropAdapters } from '../app/serving/adapter.ts'
 import type { App, ReplicaStart } from '../app/app.ts'
-import { recordDeploymentEvent, tellDeploymentEvent } from '../app/deployment-event.ts'
-import { chargeLongStarts } from '../app/free-start.ts'
-import { balanceHouse } from '../app/house.ts'
-import { containerOf, drainReplica, endReplica, explainReplica, finishRollout, startReplica } from '../app/replica.ts'
+import { recordDeploymentEvent, tellDeploymentEvent } from '../app/serving/deployment-event.ts'
+import { chargeLongStarts } from '../app/serving/free-start.ts'
+import { balanceHouse } from '../app/money/house.ts'
+import {
+  containerOf,
+  drainReplica,
+  endReplica,
+  explainReplica,
+  finishRollout,
+  startReplica,
+} from '../app/serving/replica.ts'
 import { decideScale, type ServingDemand } from '../domain/scaling.ts'
 import {
   affordableReplicas,
@@ -23,9 +30,9 @@ import {
   type ReplicaFacts,
   type ServingAction,
 } from '../domain/serving.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
-import * as store from '../store/managed-deployment.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { endTurn, takeTurn } from '../store/platform/lease.ts'
+import * as store from '../store/serving/managed-deployment.ts'
 import {
   deleteOldLoads,
   listLiveGateways,
@@ -33,7 +40,7 @@ import {
   readLoads,
   type ModelLoad,
   type Replica,
-} from '../store/replica.ts'
+} from '../store/serving/replica.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 import { makeProbes, type Probes } from './serve-probe.ts'
 

@@ -4,8 +4,8 @@
  */
 import type { App } from '../app/app.ts'
 import { addMs, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
-import { countReplicaHour, hasRecentReplicas, hoursToCount } from '../store/economics.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
+import { countReplicaHour, hasRecentReplicas, hoursToCount } from '../store/serving/economics.ts'
+import { endTurn, takeTurn } from '../store/platform/lease.ts'
 import type { Reconciler } from './loop.ts'
 
 const EVERY_MS = 10 * SECOND_MS

@@ -3,11 +3,11 @@
  * where samples are kept for one. Doing an hour twice gives the same summaries, so a killed server does no harm.
  */
 import type { App } from '../app/app.ts'
-import { RECORD_LAG_MS } from '../app/metric-recorder.ts'
-import { SAMPLES_KEPT_MS } from '../app/rental-metrics.ts'
+import { RECORD_LAG_MS } from '../app/rental/metric-recorder.ts'
+import { SAMPLES_KEPT_MS } from '../app/rental/rental-metrics.ts'
 import { MINUTE_MS, type Instant } from '../base/instant.ts'
-import { endTurn, takeTurn } from '../store/lease.ts'
-import { findDueHour, finishHour, summarizeSome } from '../store/rental-sample.ts'
+import { endTurn, takeTurn } from '../store/platform/lease.ts'
+import { findDueHour, finishHour, summarizeSome } from '../store/rental/rental-sample.ts'
 import type { Reconciler } from './loop.ts'
 
 const LEASE_MS = 5 * MINUTE_MS

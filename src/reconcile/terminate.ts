@@ -1,9 +1,9 @@
 /** Tells engines to destroy the machines of ended and failed rentals. `observe` finds out when they are gone. */
 import { addMs, toDate } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { releaseLease } from '../store/lease.ts'
-import { hasToDestroy, leaseToDestroy } from '../store/rental-engine.ts'
-import type { Rental } from '../store/rental.ts'
+import { releaseLease } from '../store/platform/lease.ts'
+import { hasToDestroy, leaseToDestroy } from '../store/rental/rental-engine.ts'
+import type { Rental } from '../store/rental/rental.ts'
 import { attempt, rentalTask } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'

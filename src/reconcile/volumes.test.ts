@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Actor, App } from '../app/app.ts'
 import { MINUTE_MS } from '../base/instant.ts'
 import { usd } from '../base/money.ts'
-import { CopyInProgress, type Driver, type VolumeOutcome } from '../engines/driver.ts'
+import { CopyInProgress, type Driver, type VolumeOutcome } from '../drivers/driver.ts'
 import { openAccount, openTestLedger, startVolume, type TestLedger } from '../../test/harness/ledger.ts'
 import { reconcileVolumes } from './volumes.ts'
 

@@ -2,17 +2,17 @@
 import { addMs, toDate, type Instant } from '../base/instant.ts'
 import { costOfSpan } from '../base/money.ts'
 import type { App } from '../app/app.ts'
-import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/volume.ts'
+import { deleteVolume, recordVolumeEvent, volumeMemo } from '../app/rental/volume.ts'
 import { HOLD_COVERS_MS, SETTLE_EVERY_MS } from '../domain/metering.ts'
 import { tagOf } from '../domain/rental.ts'
 import { SUSPENDED_KEPT_MS } from '../domain/volume.ts'
-import { CopyInProgress, type VolumeEngine, type VolumeOutcome, type VolumeSpec } from '../engines/driver.ts'
-import { transact, type Db, type Tx } from '../store/database.ts'
-import { releaseLease } from '../store/lease.ts'
-import { placeHold } from '../store/ledger.ts'
-import { lockOrderFacts } from '../store/order.ts'
-import { findRental } from '../store/rental.ts'
-import { closeMeter, endSegment, holdKey, openSegment } from '../store/segment.ts'
+import { CopyInProgress, type VolumeEngine, type VolumeOutcome, type VolumeSpec } from '../drivers/driver.ts'
+import { transact, type Db, type Tx } from '../store/platform/database.ts'
+import { releaseLease } from '../store/platform/lease.ts'
+import { placeHold } from '../store/ledger/ledger.ts'
+import { lockOrderFacts } from '../store/rental/order.ts'
+import { findRental } from '../store/rental/rental.ts'
+import { closeMeter, endSegment, holdKey, openSegment } from '../store/ledger/segment.ts'
 import {
   deleteAttachments,
   hasDueVolume,
@@ -23,8 +23,8 @@ import {
   readVolumes,
   recordVolumeCreateCall,
   type Volume,
-} from '../store/volume.ts'
-import { endGrowth } from '../store/volume-growth.ts'
+} from '../store/volume/volume.ts'
+import { endGrowth } from '../store/volume/volume-growth.ts'
 import { attempt, noteFailure, volumeTask, type Progress } from './attempt.ts'
 import { driverIds, longestCallMs } from './drivers.ts'
 import { backOffMs, callSignal, eachOf, type Reconciler } from './loop.ts'

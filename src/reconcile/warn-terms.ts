@@ -1,11 +1,11 @@
 /** Tells customers 7, 2 and 1 days before a reserved term ends, once each. */
 import { formatInstant, MINUTE_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { recordRentalEvent } from '../app/rental-event.ts'
+import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import { dueTermWarning } from '../domain/term-warning.ts'
-import { transact, type Tx } from '../store/database.ts'
-import { findRental } from '../store/rental.ts'
-import { listEndingTerms, setTermWarned, type EndingTerm } from '../store/term-warning.ts'
+import { transact, type Tx } from '../store/platform/database.ts'
+import { findRental } from '../store/rental/rental.ts'
+import { listEndingTerms, setTermWarned, type EndingTerm } from '../store/rental/term-warning.ts'
 import { eachOf, type Reconciler } from './loop.ts'
 
 const BATCH = 200

@@ -1,9 +1,14 @@
 /** Tells operators when an engine has not listed its machines for a while, once until it is back. */
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { transact } from '../store/database.ts'
-import { readDoneAt } from '../store/lease.ts'
-import { closeOperatorAlert, listOperatorAlerts, notifyOperators, openOperatorAlert } from '../store/notification.ts'
+import { transact } from '../store/platform/database.ts'
+import { readDoneAt } from '../store/platform/lease.ts'
+import {
+  closeOperatorAlert,
+  listOperatorAlerts,
+  notifyOperators,
+  openOperatorAlert,
+} from '../store/notice/notification.ts'
 import type { Reconciler } from './loop.ts'
 
 /** Long enough for a restart of an engine or a deployment of this server. */

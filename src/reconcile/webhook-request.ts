@@ -7,7 +7,7 @@ import { Webhook } from 'standardwebhooks'
 import { request, type Dispatcher } from 'undici'
 import { toDate, type Instant } from '../base/instant.ts'
 import { limits } from '../base/limits.ts'
-import { OutboundRefused } from '../base/outbound.ts'
+import { OutboundRefused } from '../base/net/outbound.ts'
 import type { EventRecord } from '../contract/event.ts'
 
 export interface WebhookRequest {

@@ -1,6 +1,6 @@
 /** `berth serve`: starts a server, prints the next steps, and stops it cleanly. */
-import { openData } from './open-data.ts'
-import { checkPorts, listenFailure } from './port-check.ts'
+import { openData } from './data/open-data.ts'
+import { checkPorts, listenFailure } from './http/port-check.ts'
 import type { RunningServer } from './serve.ts'
 import { readSettings, SettingsError, type Settings } from './settings.ts'
 import { usage, welcome } from './welcome.ts'

@@ -4,12 +4,12 @@ import path from 'node:path'
 import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { parseUsd, usd, type NanoUsd } from '../base/money.ts'
-import type { ObjectStore } from '../base/object-store.ts'
+import type { ObjectStore } from '../base/net/object-store.ts'
 import type { BodyBudgetOptions } from '../domain/body-budget.ts'
 import { issueText } from '../contract/issue-text.ts'
 import { defaultRetention, type Retention } from '../domain/retention.ts'
-import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './port-domain.ts'
-import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './trusted-proxy.ts'
+import { localPortDomain, PORT_DOMAIN_HELP, readPortDomain, type PortDomain } from './ports/port-domain.ts'
+import { readTrustedProxy, TRUST_PROXY_HELP, type TrustedProxy } from './http/trusted-proxy.ts'
 
 const MB = 1_000_000
 const port = z.coerce.number().int().min(0).max(65_535)

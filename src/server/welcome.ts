@@ -1,7 +1,7 @@
 /** The text printed after a start: the URL, and commands to try next, ready to paste. */
 import path from 'node:path'
-import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './first-run.ts'
-import { demoLinkUrl } from './demo-link.ts'
+import { DEMO_KEY, DEMO_SSH_KEY, OPERATOR_KEY } from './data/first-run.ts'
+import { demoLinkUrl } from './console/demo-link.ts'
 import { isLoopback, type SettingName, type Settings } from './settings.ts'
 
 export interface Started {

@@ -15,7 +15,7 @@ import {
 } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { grayPng } from '../../src/sim/model-server-answer.ts'
+import { grayPng } from '../sim/model-server-answer.ts'
 import {
   breakNextStream,
   connections,

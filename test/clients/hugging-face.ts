@@ -4,7 +4,7 @@
  */
 import { InferenceClient, InferenceClientProviderApiError } from '@huggingface/inference'
 import { describe, expect, test } from 'vitest'
-import { grayPng } from '../../src/sim/model-server-answer.ts'
+import { grayPng } from '../sim/model-server-answer.ts'
 import {
   breakNextStream,
   connections,

@@ -2,7 +2,7 @@
 import { createHyperbolic } from '@hyperbolic/ai-sdk-provider'
 import { APICallError, experimental_generateSpeech as generateSpeech, generateImage } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { grayPng, silentMp3 } from '../../src/sim/model-server-answer.ts'
+import { grayPng, silentMp3 } from '../sim/model-server-answer.ts'
 import { lastAsked, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 

@@ -1,7 +1,7 @@
 /** Parts of the OpenAI API besides chats: single model, audio, several images, tokens, overflow. */
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
-import { grayPng } from '../../src/sim/model-server-answer.ts'
+import { grayPng } from '../sim/model-server-answer.ts'
 import { lastAsked, type Berth } from './berth.ts'
 import { failureOf } from './outcome.ts'
 

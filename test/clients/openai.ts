@@ -3,7 +3,7 @@ import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { grayPng } from '../../src/sim/model-server-answer.ts'
+import { grayPng } from '../sim/model-server-answer.ts'
 import { waitFor } from '../harness/wait.ts'
 import {
   breakNextStream,

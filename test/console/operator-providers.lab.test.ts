@@ -1,7 +1,7 @@
 /** The operator's pages for accounts at other clouds, at a simulated one. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/instant.ts'
-import { LambdaSim } from '../../src/sim/clouds/lambda/cloud.ts'
+import { LambdaSim } from '../sim/clouds/lambda/cloud.ts'
 import { browserLeftOut, expectDuring, openBrowser, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import type { TestServer } from '../harness/server.ts'

@@ -1,7 +1,7 @@
 /** Renting of every kind, and volumes, in a real browser. */
 import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { saveVolumeUse } from '../../src/store/volume-growth.ts'
+import { saveVolumeUse } from '../../src/store/volume/volume-growth.ts'
 import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
 import { succeed } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'

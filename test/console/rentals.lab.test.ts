@@ -1,7 +1,7 @@
 /** A customer's machines in the console: live state, login, logs and metrics, termination. */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { MuxStream } from '../../src/base/mux.ts'
+import type { MuxStream } from '../../src/base/net/mux.ts'
 import { streamRequest, type StreamRequest } from '../../src/contract/agent.ts'
 import { browserLeftOut, openBrowser, expectDuring, whyNoBrowser, type ConsoleBrowser } from '../lab/browser.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'

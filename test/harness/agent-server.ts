@@ -5,7 +5,7 @@
 import { createPublicKey, randomBytes, verify } from 'node:crypto'
 import http from 'node:http'
 import { WebSocketServer, type WebSocket } from 'ws'
-import { makeMux, type Mux } from '../../src/base/mux.ts'
+import { makeMux, type Mux } from '../../src/base/net/mux.ts'
 import {
   AGENT_PATH,
   AGENT_PROTOCOL,

@@ -1,8 +1,8 @@
 /** Accounts, orders and volumes in memory, for tests of cloud drivers without a database. */
 import { addMs, later, type Clock, type Instant } from '../../src/base/instant.ts'
-import type { Turns } from '../../src/engines/clouds/pacer.ts'
-import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/engines/clouds/world.ts'
-import type { EngineVolume } from '../../src/engines/driver.ts'
+import type { Turns } from '../../src/drivers/clouds/pacer.ts'
+import type { AccountFault, CloudAccount, CloudWorld, KnownOrder } from '../../src/drivers/clouds/world.ts'
+import type { EngineVolume } from '../../src/drivers/driver.ts'
 
 type Given = Pick<CloudAccount, 'name' | 'baseUrl' | 'credentials'> & Partial<CloudAccount>
 

@@ -1,9 +1,9 @@
 /** All commands of the CLI loaded at once, with a shell that discards all output. */
 import { Command } from 'commander'
-import { addRow } from '../../src/cli/command.ts'
+import { addRow } from '../../src/cli/kit/command.ts'
 import { commandFiles, groupDescriptions } from '../../src/cli/command-table.ts'
-import { loadOperations } from '../../src/cli/operation-source.ts'
-import type { Row } from '../../src/cli/row-type.ts'
+import { loadOperations } from '../../src/cli/kit/operation-source.ts'
+import type { Row } from '../../src/cli/kit/row-type.ts'
 
 export const silentShell = {
   env: {},

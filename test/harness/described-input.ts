@@ -1,6 +1,6 @@
 /** The input of an operation according to the OpenAPI description. */
 import type { Endpoint } from '../../src/contract/endpoint.ts'
-import { describeApi } from '../../src/contract/openapi.ts'
+import { describeApi } from '../../src/contract/openapi/openapi.ts'
 import { faultsOf, type Fault, type Schema } from './input-faults.ts'
 
 interface Operation {

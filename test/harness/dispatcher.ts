@@ -6,12 +6,12 @@ import {
   modelOn,
   type SimulatedDeployment,
   type SimulatedModel,
-} from '../../src/sim/model-server-caller.ts'
-import { startModelServer, type ModelServer, type ModelServerOptions } from '../../src/sim/model-server.ts'
+} from '../sim/model-server-caller.ts'
+import { startModelServer, type ModelServer, type ModelServerOptions } from '../sim/model-server.ts'
 import type { Catalog } from '../../src/gateway/catalog.ts'
-import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from '../../src/gateway/dispatch.ts'
-import type { TargetStats } from '../../src/gateway/routing-target.ts'
-import type { UpstreamCall, UpstreamHandle } from '../../src/gateway/upstream-call.ts'
+import { makeDispatcher, type DispatcherOptions, type RunningDispatcher } from '../../src/gateway/dispatch/dispatch.ts'
+import type { TargetStats } from '../../src/gateway/dispatch/routing-target.ts'
+import type { UpstreamCall, UpstreamHandle } from '../../src/gateway/upstream/upstream-call.ts'
 
 export async function startEngine(options: ModelServerOptions = {}): Promise<ModelServer> {
   const server = await startModelServer(options)

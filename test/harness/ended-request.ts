@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { formatDay, instantOf, toDate } from '../../src/base/instant.ts'
 import { zeroUsd, type NanoUsd } from '../../src/base/money.ts'
 import type { InferenceRecord } from '../../src/domain/inference-record.ts'
-import type { Db } from '../../src/store/database.ts'
+import type { Db } from '../../src/store/platform/database.ts'
 
 export function inferenceRecord(more: Partial<InferenceRecord> & { readonly requestId: string }): InferenceRecord {
   return {

@@ -5,7 +5,7 @@
  */
 import { passForReal } from './simulated-machine.ts'
 import type { OperationId } from '../../src/contract/api.ts'
-import { exampleBodies } from '../../src/contract/example-body.ts'
+import { exampleBodies } from '../../src/contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../src/base/ssh-key-pair.ts'
 import { LIST_LAG_MS, succeed, type Journey } from './journey.ts'
 import { testSshKey, type Call } from './server.ts'

@@ -1,7 +1,7 @@
 /** Host records behind a faulty connection, for the conformance suite of drivers that store hosts in the database. */
-import type { FaultInjection, FaultName } from '../../src/engines/conformance-bench.ts'
-import type { Driver } from '../../src/engines/driver.ts'
-import type { HostWorld } from '../../src/engines/host/world.ts'
+import type { FaultInjection, FaultName } from '../../src/drivers/conformance-bench.ts'
+import type { Driver } from '../../src/drivers/driver.ts'
+import type { HostWorld } from '../../src/drivers/host/world.ts'
 
 const REFUSALS = 2
 

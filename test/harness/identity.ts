@@ -1,14 +1,14 @@
 /** An app on its own database, with accounts and a caller for each. */
-import { openAccount } from '../../src/app/account.ts'
+import { openAccount } from '../../src/app/account/account.ts'
 import type { Actor, App } from '../../src/app/app.ts'
-import { firstScopes } from '../../src/app/operator-account.ts'
+import { firstScopes } from '../../src/app/account/operator-account.ts'
 import { addMs } from '../../src/base/instant.ts'
 import { usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Scope } from '../../src/contract/endpoint.ts'
-import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
-import { openDatabase, transact, type Database } from '../../src/store/database.ts'
-import { post } from '../../src/store/ledger.ts'
+import { manualClock, type ManualClock } from '../sim/clock.ts'
+import { openDatabase, transact, type Database } from '../../src/store/platform/database.ts'
+import { post } from '../../src/store/ledger/ledger.ts'
 import { testDatabase } from './database.ts'
 
 /** The secret key, and another that is accepted, as while the key changes. */

@@ -1,5 +1,5 @@
 /** A model on sale at a test server, with a simulated upstream and prices that make costs easy to compute. */
-import { startModelServer, type Behaviour, type ModelServer } from '../../src/sim/model-server.ts'
+import { startModelServer, type Behaviour, type ModelServer } from '../sim/model-server.ts'
 import type { TestServer } from './server.ts'
 import { waitFor } from './wait.ts'
 

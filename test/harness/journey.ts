@@ -8,7 +8,7 @@ import { allReconcilers } from '../../src/reconcile/all.ts'
 import { defaultRetention } from '../../src/domain/retention.ts'
 import { deliverWebhooks } from '../../src/reconcile/deliver-webhooks.ts'
 import type { Reconciler } from '../../src/reconcile/loop.ts'
-import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import { manualClock, type ManualClock } from '../sim/clock.ts'
 import type { Reply } from './exchange.ts'
 import { testServer, type Call, type TestServer, type TestServerOptions } from './server.ts'
 

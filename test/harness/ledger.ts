@@ -7,18 +7,18 @@ import { toDate, type Instant } from '../../src/base/instant.ts'
 import { costOfSpan, usd, type NanoUsd } from '../../src/base/money.ts'
 import { makeVault } from '../../src/base/vault.ts'
 import type { Actor, App } from '../../src/app/app.ts'
-import { failRental, terminateRental } from '../../src/app/rental.ts'
-import { beginStop, finishStop } from '../../src/app/rental-power.ts'
+import { failRental, terminateRental } from '../../src/app/rental/rental.ts'
+import { beginStop, finishStop } from '../../src/app/rental/rental-power.ts'
 import { HOLD_COVERS_MS, planSettlement } from '../../src/domain/metering.ts'
 import type { RentalKind } from '../../src/domain/rental.ts'
 import { commitmentOf, grantTerm, type ReserveOption, type Term, type TermRequest } from '../../src/domain/term.ts'
 import { randomName } from '../../src/base/id.ts'
-import type { Tables } from '../../src/store/tables.ts'
-import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
-import { openDatabase, transact, type Database, type Tx } from '../../src/store/database.ts'
-import { insertCommitment } from '../../src/store/commitment.ts'
-import { drawCredit, placeHold, post } from '../../src/store/ledger.ts'
-import { insertTerm, lockRental, moveRental } from '../../src/store/rental.ts'
+import type { Tables } from '../../src/store/platform/tables.ts'
+import { manualClock, type ManualClock } from '../sim/clock.ts'
+import { openDatabase, transact, type Database, type Tx } from '../../src/store/platform/database.ts'
+import { insertCommitment } from '../../src/store/ledger/commitment.ts'
+import { drawCredit, placeHold, post } from '../../src/store/ledger/ledger.ts'
+import { insertTerm, lockRental, moveRental } from '../../src/store/rental/rental.ts'
 import {
   findOpenSegment,
   holdKey,
@@ -27,8 +27,8 @@ import {
   openSegmentOf,
   settleSegment,
   type Metered,
-} from '../../src/store/segment.ts'
-import { insertVolume, moveVolume } from '../../src/store/volume.ts'
+} from '../../src/store/ledger/segment.ts'
+import { insertVolume, moveVolume } from '../../src/store/volume/volume.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
 import { writeRequest } from './ended-request.ts'
 

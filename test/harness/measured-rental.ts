@@ -1,10 +1,10 @@
 /** A rental on a host without an agent, for tests that report its metrics themselves. */
 import { toDate } from '../../src/base/instant.ts'
 import type { App } from '../../src/app/app.ts'
-import { rentalTag } from '../../src/app/rental.ts'
+import { rentalTag } from '../../src/app/rental/rental.ts'
 import type { HostMetrics, WorkloadMetrics } from '../../src/contract/agent.ts'
-import { sampleSpec } from '../../src/engines/conformance-bench.ts'
-import { findRental, type Rental } from '../../src/store/rental.ts'
+import { sampleSpec } from '../../src/drivers/conformance-bench.ts'
+import { findRental, type Rental } from '../../src/store/rental/rental.ts'
 import { insertHost, insertHostRental } from './host-sockets.ts'
 
 export interface MeasuredRental {

@@ -4,12 +4,18 @@ import os from 'node:os'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Actor } from '../../src/app/app.ts'
-import { makeTreasury } from '../../src/app/treasury.ts'
+import { makeTreasury } from '../../src/app/money/treasury.ts'
 import type { NanoUsd } from '../../src/base/money.ts'
 import type { PurseOwner } from '../../src/domain/purse.ts'
-import { Journal, type JournalOptions } from '../../src/gateway/journal.ts'
-import { makeMeter, type EndedCall, type Meter, type MeterTreasury, type Reservation } from '../../src/gateway/meter.ts'
-import { readRequestCosts, type RequestCost } from '../../src/store/billing.ts'
+import { Journal, type JournalOptions } from '../../src/gateway/journal/journal.ts'
+import {
+  makeMeter,
+  type EndedCall,
+  type Meter,
+  type MeterTreasury,
+  type Reservation,
+} from '../../src/gateway/money/meter.ts'
+import { readRequestCosts, type RequestCost } from '../../src/store/ledger/billing.ts'
 import { inferenceRecord } from './ended-request.ts'
 import { sharedPurse, type PurseLedger } from './purse-ledger.ts'
 

@@ -4,7 +4,7 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { addMs } from '../../src/base/instant.ts'
-import { manualClock, type ManualClock } from '../../src/sim/clock.ts'
+import { manualClock, type ManualClock } from '../sim/clock.ts'
 
 export interface PacedClock extends ManualClock {
   close(): void

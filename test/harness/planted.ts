@@ -1,6 +1,6 @@
 /** Looks for a text that must not be stored. */
 import { sql, type Kysely } from 'kysely'
-import type { Tables } from '../../src/store/tables.ts'
+import type { Tables } from '../../src/store/platform/tables.ts'
 
 /** The tables with a row that contains it. */
 export async function tablesWith(db: Kysely<Tables>, text: string): Promise<string[]> {

@@ -8,10 +8,10 @@ import net, { type AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { WebSocket, WebSocketServer } from 'ws'
-import { createPortCode, findOwnPort, type OwnPort } from '../../src/app/port.ts'
+import { createPortCode, findOwnPort, type OwnPort } from '../../src/app/rental/port.ts'
 import { streamRequest } from '../../src/contract/agent.ts'
 import type { WorkloadPort } from '../../src/domain/workload.ts'
-import { transact } from '../../src/store/database.ts'
+import { transact } from '../../src/store/platform/database.ts'
 import {
   insertHostRental,
   startHostSockets,

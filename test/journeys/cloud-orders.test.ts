@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MINUTE_MS } from '../../src/base/instant.ts'
-import { VerdaSim } from '../../src/sim/clouds/verda/cloud.ts'
-import { VoltageParkSim } from '../../src/sim/clouds/voltage-park/cloud.ts'
+import { VerdaSim } from '../sim/clouds/verda/cloud.ts'
+import { VoltageParkSim } from '../sim/clouds/voltage-park/cloud.ts'
 import { startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 

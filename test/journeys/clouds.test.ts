@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
 import { costOfSpan, formatUsd, nanoUsdOf, sumUsd, usd } from '../../src/base/money.ts'
 import { providerData } from '../../src/contract/provider-data.ts'
-import { LambdaSim } from '../../src/sim/clouds/lambda/cloud.ts'
+import { LambdaSim } from '../sim/clouds/lambda/cloud.ts'
 import { chargedFor, checkLedgerAndEngines, startJourney, succeed, type Journey } from '../harness/journey.ts'
 import type { Call } from '../harness/server.ts'
 

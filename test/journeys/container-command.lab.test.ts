@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { SMALL_IMAGE } from '../../src/engines/docker/small-image.ts'
+import { SMALL_IMAGE } from '../../src/runtimes/docker/small-image.ts'
 import { agentProgram } from '../lab/agent-process.ts'
 import { whyNoDockerLab } from '../lab/docker-lab.ts'
 import {

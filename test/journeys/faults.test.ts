@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HOUR_MS, MINUTE_MS } from '../../src/base/instant.ts'
-import { mockFaults, VANISH_AFTER_MS, type MockFault } from '../../src/engines/mock/faults.ts'
+import { mockFaults, VANISH_AFTER_MS, type MockFault } from '../../src/drivers/mock/faults.ts'
 import { tagPrefix } from '../../src/domain/rental.ts'
 import {
   LIST_LAG_MS,

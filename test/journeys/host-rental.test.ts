@@ -4,7 +4,7 @@
  */
 import { generateKeyPairSync } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import type { MuxStream } from '../../src/base/mux.ts'
+import type { MuxStream } from '../../src/base/net/mux.ts'
 import { streamRequest, type HostOffer, type Observation } from '../../src/contract/agent.ts'
 import { HEARTBEAT_MS } from '../../src/domain/host.ts'
 import { TestAgent, testOffer } from '../harness/host-sockets.ts'

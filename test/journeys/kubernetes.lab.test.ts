@@ -15,8 +15,8 @@ import {
   podPath,
   readExternalId,
   type PodAddress,
-} from '../../src/engines/kubernetes/names.ts'
-import { anyObject, podObject } from '../../src/engines/kubernetes/objects.ts'
+} from '../../src/drivers/kubernetes/names.ts'
+import { anyObject, podObject } from '../../src/drivers/kubernetes/objects.ts'
 import {
   charged,
   dueFor,

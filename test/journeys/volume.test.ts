@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS } from '../../src/base/instant.ts'
 import { costOfSpan, usd } from '../../src/base/money.ts'
-import { listStorageOptions } from '../../src/app/storage-option.ts'
+import { listStorageOptions } from '../../src/app/order/storage-option.ts'
 import { storageRegion } from '../../src/contract/region.ts'
-import type { Driver } from '../../src/engines/driver.ts'
+import type { Driver } from '../../src/drivers/driver.ts'
 import { fingerprint } from '../harness/fingerprint.ts'
 import {
   LIST_LAG_MS,

@@ -1,7 +1,7 @@
 /** What customers see of the use of their rentals on a Kubernetes cluster. */
 import { expect, test } from 'vitest'
-import { podPath } from '../../src/engines/kubernetes/names.ts'
-import { anyObject } from '../../src/engines/kubernetes/objects.ts'
+import { podPath } from '../../src/drivers/kubernetes/names.ts'
+import { anyObject } from '../../src/drivers/kubernetes/objects.ts'
 import { rentalStatusOf, rentInstance, terminate, untilGone, untilStatus } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
 import { startKubeMetrics } from '../lab/kube-metrics.ts'

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { resourceClaimPath } from '../../src/engines/kubernetes/devices.ts'
-import { podPath, readExternalId } from '../../src/engines/kubernetes/names.ts'
-import { anyObject, podObject } from '../../src/engines/kubernetes/objects.ts'
+import { resourceClaimPath } from '../../src/drivers/kubernetes/devices.ts'
+import { podPath, readExternalId } from '../../src/drivers/kubernetes/names.ts'
+import { anyObject, podObject } from '../../src/drivers/kubernetes/objects.ts'
 import { GPU_PRODUCT, type KubeCluster } from '../lab/kube-cluster.ts'
 import { openDriver, orderOn, type OpenDriver } from '../lab/kube-driver.ts'
 import { waitFor } from '../harness/wait.ts'

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { readExternalId } from '../../src/engines/kubernetes/names.ts'
-import { anyObject } from '../../src/engines/kubernetes/objects.ts'
-import { virtualMachinePath } from '../../src/engines/kubernetes/virtual-machine.ts'
+import { readExternalId } from '../../src/drivers/kubernetes/names.ts'
+import { anyObject } from '../../src/drivers/kubernetes/objects.ts'
+import { virtualMachinePath } from '../../src/drivers/kubernetes/virtual-machine.ts'
 import type { KubeCluster } from '../lab/kube-cluster.ts'
 import { openDriver, orderOn, type OpenDriver } from '../lab/kube-driver.ts'
 import { mergePatch } from '../harness/kube-merge.ts'

@@ -1,7 +1,7 @@
 /** What customers do with volumes on a Kubernetes cluster. */
 import { expect, test } from 'vitest'
-import type { PodAddress } from '../../src/engines/kubernetes/names.ts'
-import { anyObject } from '../../src/engines/kubernetes/objects.ts'
+import type { PodAddress } from '../../src/drivers/kubernetes/names.ts'
+import { anyObject } from '../../src/drivers/kubernetes/objects.ts'
 import { instancesPath, rentInstance, terminate, untilGone, untilStatus, type Instance } from '../harness/instance.ts'
 import { succeed } from '../harness/journey.ts'
 import type { KubeCluster } from '../lab/kube-cluster.ts'

@@ -4,7 +4,7 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { inject } from 'vitest'
 import { buildImage } from '../../scripts/build-image.ts'
-import type { Image } from '../../src/models/image-archive.ts'
+import type { Image } from '../../src/artifacts/oci/image-archive.ts'
 import { imageFolder } from '../harness/global-setup.ts'
 import { waitFor } from '../harness/wait.ts'
 

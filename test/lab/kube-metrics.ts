@@ -7,7 +7,7 @@ import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
 import { z } from 'zod'
-import { anyObject, podObject } from '../../src/engines/kubernetes/objects.ts'
+import { anyObject, podObject } from '../../src/drivers/kubernetes/objects.ts'
 import type { KubeCluster } from './kube-cluster.ts'
 import { waitFor } from '../harness/wait.ts'
 

@@ -4,8 +4,8 @@
  */
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { KubernetesApi } from '../../src/engines/kubernetes/api.ts'
-import { nodeObject, podObject, type NodeObject } from '../../src/engines/kubernetes/objects.ts'
+import type { KubernetesApi } from '../../src/drivers/kubernetes/api.ts'
+import { nodeObject, podObject, type NodeObject } from '../../src/drivers/kubernetes/objects.ts'
 import { flagsOf, startKubeDaemon, type KubeDaemon } from './kube-daemon.ts'
 import type { KubeKeys } from './kube-keys.ts'
 import { CNI_FOLDER, execProgram, programAt } from './kube-programs.ts'

@@ -3,7 +3,7 @@
  * become rules of nftables. It knows as much of the API as Berth's policies use, and fails on everything else.
  */
 import { z } from 'zod'
-import type { KubernetesApi } from '../../src/engines/kubernetes/api.ts'
+import type { KubernetesApi } from '../../src/drivers/kubernetes/api.ts'
 import type { NetworkHost } from './host-network.ts'
 import { execProgram } from './kube-programs.ts'
 

@@ -8,7 +8,7 @@ import { copyFile, mkdir, mkdtemp, readFile, rename, writeFile } from 'node:fs/p
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { objectUrl, type ObjectStore } from '../../src/base/object-store.ts'
+import { objectUrl, type ObjectStore } from '../../src/base/net/object-store.ts'
 import { buildOnce, cacheFolder, cheapBuild, go, goProgram } from './go-build.ts'
 import { removeFolder } from '../harness/leftover.ts'
 import { ownPorts } from '../harness/own-port.ts'

@@ -8,8 +8,8 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { openGanesha } from '../../src/engines/storage/ganesha.ts'
-import type { FileServer } from '../../src/engines/storage/file-server.ts'
+import { openGanesha } from '../../src/runtimes/storage/ganesha.ts'
+import type { FileServer } from '../../src/runtimes/storage/file-server.ts'
 import { startLabSwitch } from './lab-switch.ts'
 import { killProcess, removeFolder, unmount } from '../harness/leftover.ts'
 import { waitFor } from '../harness/wait.ts'
@@ -185,7 +185,7 @@ const elsewhere = `
 `
 
 async function startElsewhere(task: object): Promise<ChildProcess> {
-  const moduleUrl = new URL('../../src/engines/storage/ganesha.ts', import.meta.url).href
+  const moduleUrl = new URL('../../src/runtimes/storage/ganesha.ts', import.meta.url).href
   const args = ['--import', 'tsx', '--input-type=module', '-e', elsewhere, moduleUrl, JSON.stringify(task)]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { inject } from 'vitest'
 import { z } from 'zod'
-import { writeTinyGguf, type TinyGgufOptions } from '../../src/sim/tiny-gguf.ts'
+import { writeTinyGguf, type TinyGgufOptions } from '../sim/tiny-gguf.ts'
 import { removeFolder } from '../harness/leftover.ts'
 
 export interface StartOptions {

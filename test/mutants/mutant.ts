@@ -7,14 +7,14 @@ export interface Mutant {
   readonly id: string
   /** The mistake, and what it would cost. */
   readonly mistake: string
-  /** Below `src/engines/clouds/`. */
+  /** Below `src/drivers/clouds/`. */
   readonly file: string
   /** Occurs once in the file. */
   readonly find: string
   readonly replace: string
 }
 
-export const CLOUDS = 'src/engines/clouds/'
+export const CLOUDS = 'src/drivers/clouds/'
 
 /** The file with the mistake. */
 export function mutate(source: string, { id, find, replace }: Mutant): string {

@@ -115,10 +115,10 @@ export const bans: readonly Ban[] = [
   },
   {
     name: 'compares driver names',
-    instead: 'Driver.traits (engines/driver.ts), or a column of the row',
+    instead: 'Driver.traits (drivers/driver.ts), or a column of the row',
     sample: "if (rental.driver === 'mock' || drivers.has('host')) sql`where driver = 'mock'`",
     counts: (path) => isCode(path) && !isTest(path),
-    except: { 'src/server/machine-engines.ts': 'builds the drivers by the names in the settings' },
+    except: { 'src/server/parts/machine-engines.ts': 'builds the drivers by the names in the settings' },
     handlers: (found) => ({
       BinaryExpression: ({ left, right, start }) => {
         if ((isProviderId(left) && mentionsDriver(right)) || (isProviderId(right) && mentionsDriver(left)))
@@ -138,13 +138,13 @@ export const bans: readonly Ban[] = [
   },
   {
     name: 'queries the database outside the store',
-    instead: 'a function in src/store; lease rows and release them with store/lease.ts',
+    instead: 'a function in src/store; lease rows and release them with store/platform/lease.ts',
     sample:
       "import { sql } from 'kysely'; await tx.db.updateTable('rental').execute(); await database.pool.query('select 1')",
     counts: (path) => isCode(path) && !path.startsWith('src/store/'),
     except: {
-      'src/server/embedded-postgres.ts': 'starts PostgreSQL and connects before the database exists',
-      'src/server/backup.ts': 'sets up a replication slot for pg_basebackup, on a separate connection',
+      'src/server/data/embedded-postgres.ts': 'starts PostgreSQL and connects before the database exists',
+      'src/server/data/backup.ts': 'sets up a replication slot for pg_basebackup, on a separate connection',
     },
     handlers: (found) => ({
       ImportDeclaration: (node) => ['kysely', 'pg'].includes(node.source.value) && found(node),
@@ -167,10 +167,10 @@ export const bans: readonly Ban[] = [
     except: {
       'src/server/main.ts': 'the entry of the server',
       'src/cli/main.ts': 'the entry of the command',
-      'src/server/backup-main.ts': 'the entry of backup and restore',
+      'src/server/data/backup-main.ts': 'the entry of backup and restore',
       'src/engines/container/main.ts': 'the entry of the engine image',
       'src/base/process-start.ts': 'passes it to ps',
-      'src/server/embedded-postgres.ts': 'passes PATH and HOME to PostgreSQL',
+      'src/server/data/embedded-postgres.ts': 'passes PATH and HOME to PostgreSQL',
     },
     handlers: (found) => ({ MemberExpression: (node) => nameOf(node) === 'process.env' && found(node) }),
   },
@@ -181,10 +181,11 @@ export const bans: readonly Ban[] = [
     counts: inTests,
     except: {
       'test/harness/wait.ts': 'between two polls',
+      'test/sim/clouds/server.ts': 'the latency of a vendor',
       'test/harness/load.ts': 'between two attempts, while the server is down',
       'test/crash.lab.test.ts': 'the kill happens at a random time on purpose',
       'test/crash-kubernetes.lab.test.ts': 'kills and ends happen at random times on purpose',
-      'src/server/event-stream.test.ts': 'a slow client',
+      'src/server/events/event-stream.test.ts': 'a slow client',
       'test/harness/listener-fuzz.ts': 'an end that says nothing, after which nothing follows',
     },
     handlers: (found) => ({

@@ -1,4 +1,4 @@
-/** Listeners for what others send, which must be attached through `contained` (src/base/contained.ts). */
+/** Listeners for what others send, which must be attached through `contained` (src/base/net/contained.ts). */
 
 const events = [
   'data',
@@ -13,22 +13,22 @@ const events = [
 ]
 const attached = new RegExp(String.raw`\.(?:on|once)\(\s*'(${events.join('|')})',\s*(?!\s|contained\()`, 'g')
 /** Commands and simulators are not servers: what ends them ends nobody else's work. */
-const rooms = /^src\/(?!cli\/|sim\/)/
+const rooms = /^src\/(?!cli\/)/
 
 /** Files whose listeners need none, and why. */
 export const uncontained: Readonly<Record<string, string>> = {
-  'src/server/port-exchange.ts': 'they only read a clock',
-  'src/server/request-body.ts': 'a buffer with a limit of its own, inside of the HTTP server',
-  'src/server/peers.ts': 'answers 404 to everything',
-  'src/gateway/fast-path.ts': 'a contained method',
+  'src/server/ports/port-exchange.ts': 'they only read a clock',
+  'src/server/http/request-body.ts': 'a buffer with a limit of its own, inside of the HTTP server',
+  'src/server/hosts/peers.ts': 'answers 404 to everything',
+  'src/gateway/fast-path/fast-path.ts': 'a contained method',
   'src/gateway/upstream/connection.ts': 'a contained method',
   'src/agent/connection.ts': 'it only reads a clock',
-  'src/engines/stream.ts': 'it only keeps a value',
-  'src/engines/qemu/base-image.ts': 'it only resolves a promise',
-  'src/engines/kubernetes/api.ts': 'it only attaches a contained one',
-  'src/engines/docker/ssh-session.ts': 'ssh2 catches errors of its listeners and ends that connection',
-  'src/engines/run-program.ts': 'output of a program that this one has started',
-  'src/engines/metal/bmc.ts': 'output of a program that this one has started',
+  'src/runtimes/stream.ts': 'it only keeps a value',
+  'src/runtimes/qemu/base-image.ts': 'it only resolves a promise',
+  'src/drivers/kubernetes/api.ts': 'it only attaches a contained one',
+  'src/runtimes/docker/ssh-session.ts': 'ssh2 catches errors of its listeners and ends that connection',
+  'src/runtimes/run-program.ts': 'output of a program that this one has started',
+  'src/runtimes/ssh/bmc.ts': 'output of a program that this one has started',
   'src/engines/image/painter-process.ts': 'messages of a process of this one',
   'src/engines/speech/voice-thread.ts': 'messages of a thread of this one',
 }

@@ -17,15 +17,15 @@ export function roomOf(path: string): string | undefined {
 }
 
 /**
- * Deciding code knows the driver port and no driver. In the server, only the files that wire drivers, join their
- * streams or decrypt the secrets of bare metal name them; the agent is built from them.
+ * Deciding code knows the driver port and no driver. In the server, only the parts that wire drivers and the
+ * files that decrypt the secrets of bare metal name them; the agent is built from runtimes.
  */
-const PORT = 'src/engines/driver.ts'
-const knowsEngines = (from: string): boolean =>
+const PORTS = ['src/drivers/driver.ts', 'src/runtimes/stream.ts']
+const knowsDrivers = (from: string): boolean =>
+  from.startsWith('src/drivers/') ||
   from.startsWith('src/agent/') ||
-  /^src\/server\/(machine-engines|metal-world|metal-inventory|kubernetes-engine|cloud-engines|engine-links)\.ts$/.test(
-    from,
-  )
+  from.startsWith('src/server/parts/') ||
+  /^src\/server\/hosts\/metal-(world|inventory)\.ts$/.test(from)
 
 /** Why this import is not allowed; undefined: it is. */
 export function whyNot(rooms: Rooms, from: string, to: string): string | undefined {
@@ -34,6 +34,8 @@ export function whyNot(rooms: Rooms, from: string, to: string): string | undefin
   if (to.endsWith('.test.ts')) return `${from} imports the test ${to}`
   if (other === room) return undefined
   if (rooms.get(room)?.includes(other) !== true) return `${from} imports ${to}: ${room} may not know ${other}`
-  if (other === 'engines' && to !== PORT && !knowsEngines(from)) return `${from} imports ${to}: only the port is known`
+  if (['drivers', 'runtimes'].includes(other) && !PORTS.includes(to) && !knowsDrivers(from)) {
+    return `${from} imports ${to}: only the port is known`
+  }
   return undefined
 }

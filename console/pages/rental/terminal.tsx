@@ -13,7 +13,7 @@ import { Empty } from '../../ui/empty.tsx'
 import { ErrorNotice } from '../../ui/error-notice.tsx'
 import { Skeleton } from '../../ui/skeleton.tsx'
 
-/** Server side: server/session-sockets.ts. */
+/** Server side: server/hosts/session-sockets.ts. */
 const PROTOCOL = 'berth.terminal'
 
 const TerminalScreen = lazy(() =>

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { formatSse } from '../../base/sse.ts'
+import { formatSse } from '../../base/net/sse.ts'
 import { signalWithin } from '../../base/signal-within.ts'
 import { engineFailed } from '../engine-http.ts'
 

@@ -1,6 +1,6 @@
 /** Writes the pieces of an answer to a stream as they come, or collects them into one body. */
 import type http from 'node:http'
-import { formatSse } from '../../base/sse.ts'
+import { formatSse } from '../../base/net/sse.ts'
 import { joinPieces, type Answer, type AnswerWriter, type Usage } from './answer.ts'
 import type { RequestUsage } from './engine.ts'
 import type { AnswerPiece } from './generation.ts'

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../base/instant.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import { formatSse } from '../../base/sse.ts'
+import { formatSse } from '../../base/net/sse.ts'
 import { engineFailed, type EngineCall } from '../engine-http.ts'
 import { AnswerWriter } from './answer.ts'
 import { PlainSink, StreamSink, type Sink } from './answer-sink.ts'

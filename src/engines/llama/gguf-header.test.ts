@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
+import { writeTinyGguf } from '../../../test/sim/tiny-gguf.ts'
 import { checkGgufHeader } from './gguf-header.ts'
 
 let folder: string

@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { writeTinyGguf } from '../../sim/tiny-gguf.ts'
+import { writeTinyGguf } from '../../../test/sim/tiny-gguf.ts'
 import { spawnEngine, startTinyEngine } from '../../../test/lab/tiny-engine.ts'
 import { needs } from '../../../test/needs.ts'
 

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { waitFor } from '../../../test/harness/wait.ts'
 
-import { RawSink, startRawServer, type RawServer } from '../../sim/model-server-raw.ts'
+import { RawSink, startRawServer, type RawServer } from '../../../test/sim/model-server-raw.ts'
 import type { Connection, FaultKind, TimeLimits } from './connection.ts'
 import { Pools, type Pool } from './pool.ts'
 import type { ResponseHead } from './response-head.ts'

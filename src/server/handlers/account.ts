@@ -1,19 +1,19 @@
 /** Account, members and keys over HTTP. */
-import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account.ts'
-import { createApiKey, revokeApiKey } from '../../app/api-key.ts'
+import { addMember, changeAccountSettings, changeMember, getMe, removeMember } from '../../app/account/account.ts'
+import { createApiKey, revokeApiKey } from '../../app/account/api-key.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { addSshKey, deleteSshKey } from '../../app/ssh-key.ts'
+import { addSshKey, deleteSshKey } from '../../app/account/ssh-key.ts'
 import { formatInstant, formatInstantOrNull, parseInstant } from '../../base/instant.ts'
 import { formatUsd, parseUsd, type NanoUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import { listMembers, type Account, type Member } from '../../store/account.ts'
-import { listApiKeys, type ApiKey } from '../../store/api-key.ts'
-import { transact } from '../../store/database.ts'
-import { lastEventId } from '../../store/event.ts'
-import { listSshKeys, type SshKey } from '../../store/ssh-key.ts'
-import type { Handlers } from '../handler.ts'
+import { listMembers, type Account, type Member } from '../../store/account/account.ts'
+import { listApiKeys, type ApiKey } from '../../store/account/api-key.ts'
+import { transact } from '../../store/platform/database.ts'
+import { lastEventId } from '../../store/notice/event.ts'
+import { listSshKeys, type SshKey } from '../../store/account/ssh-key.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const accountHandlers = {
   getMe: async (app, { actor }) => {

@@ -2,13 +2,13 @@
 import { formatInstant, formatInstantOrNull, formatInstantWithOffset, instantOf } from '../../base/instant.ts'
 import { centsRoundedDown, formatUsd, nanoUsdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
-import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/billing.ts'
-import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/invoice.ts'
-import { verifyLedger } from '../../app/ledger-verify.ts'
-import { nameRentals } from '../../store/rental.ts'
-import type { Handlers } from '../handler.ts'
-import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import { renderInvoice, type InvoiceRecord } from '../invoice-page.ts'
+import { readBalance, readCostsOfRequests, readPurchases, readStatement, readUsage } from '../../app/money/billing.ts'
+import { listInvoices, readInvoice, type Invoice, type InvoiceLine } from '../../app/money/invoice.ts'
+import { verifyLedger } from '../../app/money/ledger-verify.ts'
+import { nameRentals } from '../../store/rental/rental.ts'
+import type { Handlers } from '../http/handler.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import { renderInvoice, type InvoiceRecord } from './invoice-page.ts'
 
 export const billingHandlers = {
   getRequestCost: async (app, { actor, body }) => {

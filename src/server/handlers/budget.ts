@@ -6,7 +6,7 @@ import {
   enforceBudget,
   listBudgets,
   type BudgetWithSpend,
-} from '../../app/budget.ts'
+} from '../../app/money/budget.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
@@ -14,8 +14,8 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
 import { isBlocking, marksFor, percentSpent } from '../../domain/budget.ts'
-import { transact } from '../../store/database.ts'
-import type { Handlers } from '../handler.ts'
+import { transact } from '../../store/platform/database.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const budgetHandlers = {
   listBudgets: async (app, { actor }) => {

@@ -1,6 +1,6 @@
 /** Clusters over HTTP, for operators. */
 import { fail, ok } from '../../contract/result.ts'
-import type { Handlers } from '../handler.ts'
+import type { Handlers } from '../http/handler.ts'
 
 const LIST_MS = 10_000
 /** Images may have to be pulled for the probes. */

@@ -1,16 +1,16 @@
 /** Costs and the statement by day over HTTP. Amounts become strings only here. */
 import { z } from 'zod'
-import { exportStatement, readCosts, readDailyStatement, type DailyLine } from '../../app/cost.ts'
+import { exportStatement, readCosts, readDailyStatement, type DailyLine } from '../../app/money/cost.ts'
 import { MAX_INT32 } from '../../base/limits.ts'
 import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import { statementDay } from '../../contract/cost.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
-import type { StatementDayPlace } from '../../store/cost.ts'
-import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import type { Handlers } from '../handler.ts'
-import { renderStatementCsv } from '../statement-csv.ts'
+import type { StatementDayPlace } from '../../store/ledger/cost.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
+import { renderStatementCsv } from './statement-csv.ts'
 
 export const costHandlers = {
   getCosts: async (app, { actor, query }) => {

@@ -1,5 +1,10 @@
 /** Economics of managed deployments over HTTP. */
-import { readDeploymentUsage, readEconomics, type DeploymentUsage, type ModelEconomics } from '../../app/economics.ts'
+import {
+  readDeploymentUsage,
+  readEconomics,
+  type DeploymentUsage,
+  type ModelEconomics,
+} from '../../app/serving/economics.ts'
 import { SECOND_MS } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -15,7 +20,7 @@ import {
   type PriceAdvice,
   type UnitPrices,
 } from '../../domain/economics.ts'
-import type { Handlers } from '../handler.ts'
+import type { Handlers } from '../http/handler.ts'
 
 type Model = ResponseOf<Api['getEconomics']>['models'][number]
 

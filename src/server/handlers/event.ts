@@ -10,20 +10,20 @@ import {
   redeliver,
   rotateWebhookSecret,
   testWebhook,
-} from '../../app/webhook.ts'
+} from '../../app/account/webhook.ts'
 import { formatInstant, formatInstantOrNull, instantOf, type Instant } from '../../base/instant.ts'
 import { failField, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
-import { readAccountNames } from '../../store/account.ts'
-import { listAllEvents, newestEventId } from '../../store/all-events.ts'
-import { transact } from '../../store/database.ts'
-import { listEvents } from '../../store/event.ts'
-import type { DeliveryOfEvent } from '../../store/webhook-delivery.ts'
-import { listWebhooks, type Webhook } from '../../store/webhook.ts'
-import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import { eventsNotSettled } from '../event-stream.ts'
-import type { Handlers } from '../handler.ts'
+import { readAccountNames } from '../../store/account/account.ts'
+import { listAllEvents, newestEventId } from '../../store/notice/all-events.ts'
+import { transact } from '../../store/platform/database.ts'
+import { listEvents } from '../../store/notice/event.ts'
+import type { DeliveryOfEvent } from '../../store/notice/webhook-delivery.ts'
+import { listWebhooks, type Webhook } from '../../store/notice/webhook.ts'
+import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import { eventsNotSettled } from '../events/event-stream.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const eventHandlers = {
   listEvents: async ({ database }, { actor, query }) => {

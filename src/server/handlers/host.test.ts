@@ -5,7 +5,7 @@ import { startJourney, succeed, type Journey } from '../../../test/harness/journ
 import { testOffer } from '../../../test/harness/host-sockets.ts'
 import type { Call } from '../../../test/harness/server.ts'
 import { HOUR_MS } from '../../base/instant.ts'
-import { exampleBodies } from '../../contract/example-body.ts'
+import { exampleBodies } from '../../contract/openapi/example-body.ts'
 import { makeSshKeyPair } from '../../base/ssh-key-pair.ts'
 
 let journey: Journey

@@ -3,7 +3,7 @@ import { installCommand } from '../../base/install-command.ts'
 import { formatInstant, formatInstantOrNull, type Instant } from '../../base/instant.ts'
 import { ok } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
-import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/base-image.ts'
+import { addBaseImage, MAX_BASE_IMAGES, removeBaseImage } from '../../app/supply/base-image.ts'
 import {
   addMetalHost,
   changeHost,
@@ -12,24 +12,24 @@ import {
   joinHost,
   revokeJoinToken,
   supplierOf,
-} from '../../app/host.ts'
+} from '../../app/supply/host.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { explainPlacement } from '../../app/placement-report.ts'
+import { explainPlacement } from '../../app/order/placement-report.ts'
 import type { OfferHistory } from '../../domain/offer-history.ts'
 import { whyLater, type PlacementMachine } from '../../domain/placement.ts'
 import { formatUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { isSilent } from '../../domain/host.ts'
-import { listBaseImages, type BaseImage } from '../../store/base-image.ts'
-import { transact } from '../../store/database.ts'
-import { readAccountNames } from '../../store/account.ts'
-import { listHostRecords, type HostRecord } from '../../store/host-admin.ts'
-import { listJoinTokens, type JoinToken } from '../../store/join-token.ts'
-import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import type { Handlers } from '../handler.ts'
-import { readMetalEntry } from '../metal-inventory.ts'
-import { sealMetal } from '../metal-world.ts'
+import { listBaseImages, type BaseImage } from '../../store/host/base-image.ts'
+import { transact } from '../../store/platform/database.ts'
+import { readAccountNames } from '../../store/account/account.ts'
+import { listHostRecords, type HostRecord } from '../../store/host/host-admin.ts'
+import { listJoinTokens, type JoinToken } from '../../store/host/join-token.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
+import { readMetalEntry } from '../hosts/metal-inventory.ts'
+import { sealMetal } from '../hosts/metal-world.ts'
 
 export const hostHandlers = {
   joinHost: async (app, { body }) => {

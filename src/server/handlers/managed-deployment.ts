@@ -1,6 +1,6 @@
 /** Managed deployments over HTTP. */
 import type { Actor, App } from '../../app/app.ts'
-import { freeStartLeft } from '../../app/free-start.ts'
+import { freeStartLeft } from '../../app/serving/free-start.ts'
 import { createOnce } from '../../app/idempotency.ts'
 import {
   changeManagedDeployment,
@@ -9,10 +9,10 @@ import {
   findDeployment,
   listDeployments,
   rolloutManagedDeployment,
-} from '../../app/managed-deployment.ts'
-import { named } from '../../app/model.ts'
-import { explainReplica } from '../../app/replica.ts'
-import { quoteReplica } from '../../app/replica-quote.ts'
+} from '../../app/serving/managed-deployment.ts'
+import { named } from '../../app/serving/model.ts'
+import { explainReplica } from '../../app/serving/replica.ts'
+import { quoteReplica } from '../../app/serving/replica-quote.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
@@ -21,11 +21,11 @@ import { settingsOf } from '../../contract/managed-deployment.ts'
 import { ok } from '../../contract/result.ts'
 import { coldStartOf } from '../../domain/cold-start.ts'
 import { deploymentStatusOf, LOAD_MS } from '../../domain/serving.ts'
-import { transact, type Db } from '../../store/database.ts'
-import type { ManagedDeployment } from '../../store/managed-deployment.ts'
-import { listAdapters } from '../../store/model.ts'
-import { listReplicas, readLoads, type ModelLoad, type Replica } from '../../store/replica.ts'
-import type { Handlers } from '../handler.ts'
+import { transact, type Db } from '../../store/platform/database.ts'
+import type { ManagedDeployment } from '../../store/serving/managed-deployment.ts'
+import { listAdapters } from '../../store/model/model.ts'
+import { listReplicas, readLoads, type ModelLoad, type Replica } from '../../store/serving/replica.ts'
+import type { Handlers } from '../http/handler.ts'
 
 type Wire = ResponseOf<Api['getManagedDeployment']>
 

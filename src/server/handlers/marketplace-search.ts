@@ -2,9 +2,9 @@
 import { limits } from '../../base/limits.ts'
 import { formatUsd, zeroUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
-import { countMarketplace, searchMarketplace } from '../../store/marketplace.ts'
-import type { Handlers } from '../handler.ts'
-import { shownSupplier } from '../instance-view.ts'
+import { countMarketplace, searchMarketplace } from '../../store/machine/marketplace.ts'
+import type { Handlers } from '../http/handler.ts'
+import { shownSupplier } from './instance-view.ts'
 
 export const marketplaceSearchHandlers = {
   searchMachines: async (app, { query: { sort, down, offset, limit, grouped, ...search } }) => {

@@ -1,18 +1,18 @@
 /** Models and deployments over HTTP, for operators. Deployment keys are never returned. */
 import type { App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { changeDeployment, createDeployment, deleteDeployment } from '../../app/model-deployment.ts'
-import { changeModel, createModel, deleteModel, type PricesInput } from '../../app/model.ts'
-import { checkUpstreamUrl } from '../../app/model-url.ts'
+import { changeDeployment, createDeployment, deleteDeployment } from '../../app/serving/model-deployment.ts'
+import { changeModel, createModel, deleteModel, type PricesInput } from '../../app/serving/model.ts'
+import { checkUpstreamUrl } from '../../app/serving/model-url.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { modelPriceNames, type ModelPriceName } from '../../contract/model.ts'
-import { transact } from '../../store/database.ts'
-import { readRegistry, type Deployment, type ModelWithDeployments } from '../../store/model.ts'
-import type { Handlers } from '../handler.ts'
+import { transact } from '../../store/platform/database.ts'
+import { readRegistry, type Deployment, type ModelWithDeployments } from '../../store/model/model.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const modelHandlers = {
   listOperatedModels: async (app) => {

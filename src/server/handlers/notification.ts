@@ -7,18 +7,18 @@ import {
   readNotifications,
   sendTestMail,
   type Choices,
-} from '../../app/notification.ts'
-import { sendConfirmation } from '../../app/mail-confirmation.ts'
+} from '../../app/account/notification.ts'
+import { sendConfirmation } from '../../app/account/mail-confirmation.ts'
 import { addMs, DAY_MS, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import { describeNotice } from '../../domain/notification.ts'
-import { transact } from '../../store/database.ts'
-import { countMails } from '../../store/mail.ts'
-import { countUnread, listNotifications, type Notification } from '../../store/notification.ts'
-import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import type { Handlers } from '../handler.ts'
+import { transact } from '../../store/platform/database.ts'
+import { countMails } from '../../store/notice/mail.ts'
+import { countUnread, listNotifications, type Notification } from '../../store/notice/notification.ts'
+import { badCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const notificationHandlers = {
   listNotifications: async ({ database }, { actor, query }) => {

@@ -9,9 +9,9 @@ import {
 } from '../../../test/harness/identity.ts'
 import type { Result } from '../../contract/result.ts'
 import { api } from '../../contract/api.ts'
-import { writeAudit } from '../../store/audit.ts'
-import { transact } from '../../store/database.ts'
-import { encodeCursor } from '../cursor.ts'
+import { writeAudit } from '../../store/platform/audit.ts'
+import { transact } from '../../store/platform/database.ts'
+import { encodeCursor } from '../http/cursor.ts'
 import { operatorAccountHandlers as handlers } from './operator-account.ts'
 
 let fixture: IdentityTest

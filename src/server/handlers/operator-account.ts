@@ -1,7 +1,13 @@
 /** Accounts, their money and the audit log over HTTP, for operators. */
 import { createOnce } from '../../app/idempotency.ts'
-import { changeAccount, createAccount, getAccount, restoreOwner } from '../../app/operator-account.ts'
-import { adjustAccount, creditAccount, payOutSupplier, refundCharge, type Moved } from '../../app/operator-money.ts'
+import { changeAccount, createAccount, getAccount, restoreOwner } from '../../app/account/operator-account.ts'
+import {
+  adjustAccount,
+  creditAccount,
+  payOutSupplier,
+  refundCharge,
+  type Moved,
+} from '../../app/money/operator-money.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, usd } from '../../base/money.ts'
@@ -10,12 +16,12 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { balanceOf } from '../../domain/balance.ts'
 import { quotaOf } from '../../domain/quota.ts'
-import { findAccount, listAccounts, readAccountNames, type AccountWithStanding } from '../../store/account.ts'
-import { listAudit, type AuditRecord } from '../../store/audit.ts'
-import { readSnapshot } from '../../store/billing.ts'
-import { transact, type Tx } from '../../store/database.ts'
-import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import type { Handlers } from '../handler.ts'
+import { findAccount, listAccounts, readAccountNames, type AccountWithStanding } from '../../store/account/account.ts'
+import { listAudit, type AuditRecord } from '../../store/platform/audit.ts'
+import { readSnapshot } from '../../store/ledger/billing.ts'
+import { transact, type Tx } from '../../store/platform/database.ts'
+import { badCursor, decodeCursor, decodeIdCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
 import { accountOnWire } from './account.ts'
 
 export const operatorAccountHandlers = {

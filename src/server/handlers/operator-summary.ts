@@ -1,9 +1,9 @@
 /** The state of the whole installation in one response, for operators. */
 import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
-import { readCounts, type Count } from '../../store/gauge.ts'
-import { readMoneySummary } from '../../store/operator-summary.ts'
-import type { Handlers } from '../handler.ts'
+import { readCounts, type Count } from '../../store/platform/gauge.ts'
+import { readMoneySummary } from '../../store/ledger/operator-summary.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const operatorSummaryHandlers = {
   getOperatorSummary: async (app) => {

@@ -3,10 +3,10 @@ import { formatInstant, formatInstantOrNull, parseInstant } from '../../base/ins
 import { PORT_OPEN_PATH } from '../../contract/port.ts'
 import { fail, ok } from '../../contract/result.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { createPortCode, createPortToken, findOwnPort, revokePortToken } from '../../app/port.ts'
-import { transact } from '../../store/database.ts'
-import { listPortTokens, type PortToken } from '../../store/port.ts'
-import type { Handlers } from '../handler.ts'
+import { createPortCode, createPortToken, findOwnPort, revokePortToken } from '../../app/rental/port.ts'
+import { transact } from '../../store/platform/database.ts'
+import { listPortTokens, type PortToken } from '../../store/rental/port.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const portHandlers = {
   openRentalPort: async (app, { actor, params, body }) => {

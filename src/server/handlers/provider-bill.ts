@@ -1,13 +1,13 @@
 /** Bills of other clouds over HTTP, for operators. */
-import { compareLines, importBill, listBills, readBill, removeBill } from '../../app/provider-bill.ts'
+import { compareLines, importBill, listBills, readBill, removeBill } from '../../app/money/provider-bill.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
-import { transact } from '../../store/database.ts'
-import type { BillComparison, BillPeriod, ProviderBill } from '../../store/provider-bill.ts'
-import type { Handlers } from '../handler.ts'
+import { transact } from '../../store/platform/database.ts'
+import type { BillComparison, BillPeriod, ProviderBill } from '../../store/provider/provider-bill.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const providerBillHandlers = {
   compareProviderBill: async (app, { params, body }) => {

@@ -1,14 +1,14 @@
 /** Accounts at other clouds over HTTP, for operators. */
 import type { App } from '../../app/app.ts'
-import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/provider.ts'
+import { addProvider, changeProvider, removeProvider, rotateProvider, usdOrNull } from '../../app/supply/provider.ts'
 import { addMs, DAY_MS, formatDay, formatInstant, formatInstantOrNull } from '../../base/instant.ts'
 import { formatUsd, nanoUsdOf, type NanoUsd } from '../../base/money.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import { idOfTag, tagPrefix } from '../../domain/rental.ts'
-import type { ProviderEngine } from '../../engines/driver.ts'
-import { transact } from '../../store/database.ts'
+import type { ProviderEngine } from '../../drivers/driver.ts'
+import { transact } from '../../store/platform/database.ts'
 import {
   countProviderRentals,
   findProviderAccount,
@@ -16,10 +16,10 @@ import {
   type ProviderAccount,
   type ProviderAccountCosts,
   type ProviderRules,
-} from '../../store/provider-account.ts'
-import { listOfferSales, type OfferSale } from '../../store/provider-offer.ts'
-import { listMargins } from '../../store/purchase.ts'
-import type { Handlers } from '../handler.ts'
+} from '../../store/provider/provider-account.ts'
+import { listOfferSales, type OfferSale } from '../../store/provider/provider-offer.ts'
+import { listMargins } from '../../store/provider/purchase.ts'
+import type { Handlers } from '../http/handler.ts'
 
 const CALL_MS = 60_000
 const DEFAULT_DAYS = 30

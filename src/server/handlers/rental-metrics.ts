@@ -4,11 +4,11 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { failField, ok, type Result } from '../../contract/result.ts'
 import type { App } from '../../app/app.ts'
-import { findAnyRental } from '../../app/own-rental.ts'
-import { rangeOf, readHistory, readSparklines } from '../../app/rental-metrics.ts'
-import { findOwnRentals, type Rental } from '../../store/rental.ts'
-import { readUse } from '../rental-use.ts'
-import type { Handlers } from '../handler.ts'
+import { findAnyRental } from '../../app/rental/own-rental.ts'
+import { rangeOf, readHistory, readSparklines } from '../../app/rental/rental-metrics.ts'
+import { findOwnRentals, type Rental } from '../../store/rental/rental.ts'
+import { readUse } from './rental-use.ts'
+import type { Handlers } from '../http/handler.ts'
 
 type History = NonNullable<ResponseOf<Api['getRentalMetrics']>['history']>
 

@@ -9,12 +9,12 @@ import {
   detachRentalVolume,
   listRentalVolumes,
   type RentalVolume,
-} from '../../app/rental-volume.ts'
-import { readVolumeRoom, type VolumeRoom } from '../../app/storage-option.ts'
-import { cloneVolume, growVolume } from '../../app/volume-growth.ts'
-import { transact } from '../../store/database.ts'
-import { readVolumes } from '../../store/volume.ts'
-import type { Handlers } from '../handler.ts'
+} from '../../app/rental/rental-volume.ts'
+import { readVolumeRoom, type VolumeRoom } from '../../app/order/storage-option.ts'
+import { cloneVolume, growVolume } from '../../app/rental/volume-growth.ts'
+import { transact } from '../../store/platform/database.ts'
+import { readVolumes } from '../../store/volume/volume.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const rentalVolumeHandlers = {
   listRentalVolumes: async (app, { actor, params }) => {

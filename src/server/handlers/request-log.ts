@@ -1,14 +1,14 @@
 /** The log of inference requests over HTTP. */
-import { listRequests, readRequest, type RequestEntry } from '../../app/request-log.ts'
+import { listRequests, readRequest, type RequestEntry } from '../../app/serving/request-log.ts'
 import { formatInstant, instantOf, parseInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { holdsScope } from '../../domain/api-key.ts'
-import type { RequestPlace } from '../../store/request-log.ts'
-import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../cursor.ts'
-import type { Handlers } from '../handler.ts'
+import type { RequestPlace } from '../../store/request/request-log.ts'
+import { badCursor, decodeCursor, pageOf, rowsToAsk } from '../http/cursor.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const requestLogHandlers = {
   listInferenceRequests: async (app, { actor, query }) => {

@@ -4,16 +4,16 @@ import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { addRegistryCredential, deleteRegistryCredential, deleteSecret, setSecret } from '../../app/secret.ts'
-import { transact } from '../../store/database.ts'
+import { addRegistryCredential, deleteRegistryCredential, deleteSecret, setSecret } from '../../app/account/secret.ts'
+import { transact } from '../../store/platform/database.ts'
 import {
   listRegistryCredentials,
   listSecrets,
   listSecretUses,
   type RegistryCredential,
   type Secret,
-} from '../../store/secret.ts'
-import type { Handlers } from '../handler.ts'
+} from '../../store/account/secret.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const secretHandlers = {
   listSecrets: async (app, { actor }) => {

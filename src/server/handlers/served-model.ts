@@ -4,9 +4,9 @@ import { fail, ok } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
 import { isVisible, type ServedModel } from '../../gateway/catalog.ts'
-import { isReady } from '../../gateway/chat-call.ts'
+import { isReady } from '../../gateway/dialect/chat-call.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import type { Handlers } from '../handler.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export function servedModelHandlers(
   gateway: Pick<Gateway, 'catalog' | 'whenKnown'>,

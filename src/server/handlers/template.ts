@@ -5,13 +5,13 @@ import type { ResponseOf } from '../../contract/endpoint.ts'
 import { ok } from '../../contract/result.ts'
 import type { Actor } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
-import { findAnyRental } from '../../app/own-rental.ts'
-import { changeTemplate, createTemplate, deleteTemplate, findTemplate } from '../../app/template.ts'
+import { findAnyRental } from '../../app/rental/own-rental.ts'
+import { changeTemplate, createTemplate, deleteTemplate, findTemplate } from '../../app/account/template.ts'
 import { orderOf } from '../../domain/template.ts'
 import { secretNamesOf, workloadOf } from '../../domain/workload.ts'
-import { transact } from '../../store/database.ts'
-import { listTemplates, type Template } from '../../store/template.ts'
-import type { Handlers } from '../handler.ts'
+import { transact } from '../../store/platform/database.ts'
+import { listTemplates, type Template } from '../../store/account/template.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const templateHandlers = {
   listTemplates: async (app, { actor }) => {

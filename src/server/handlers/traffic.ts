@@ -1,10 +1,10 @@
 /** Live inference traffic over HTTP, for operators. */
-import { readTraffic } from '../../app/traffic.ts'
+import { readTraffic } from '../../app/serving/traffic.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { formatUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
-import type { Traffic, TrafficModel } from '../../store/traffic.ts'
-import type { Handlers } from '../handler.ts'
+import type { Traffic, TrafficModel } from '../../store/request/traffic.ts'
+import type { Handlers } from '../http/handler.ts'
 
 export const trafficHandlers = {
   getTraffic: async (app, { query }) => {

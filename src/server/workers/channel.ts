@@ -1,7 +1,7 @@
 /** Calls and sockets between a server and one of its workers, over the channel that Node opens with a child process. */
 import type { ChildProcess } from 'node:child_process'
 import { Socket } from 'node:net'
-import { contained } from '../../base/contained.ts'
+import { contained } from '../../base/net/contained.ts'
 
 /** One side's functions. Those that return a promise answer; the others are notes without an answer. */
 type Functions<Side> = { readonly [Name in keyof Side]: (...args: never[]) => unknown }

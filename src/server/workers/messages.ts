@@ -6,10 +6,10 @@ import type { PurseOwner, Topped } from '../../domain/purse.ts'
 import type { KnownCost, Settlement } from '../../domain/settlement.ts'
 import type { Caller } from '../../gateway/call.ts'
 import type { Catalog } from '../../gateway/catalog.ts'
-import type { DispatcherStats } from '../../gateway/dispatch.ts'
-import type { Returned } from '../../gateway/purse-loans.ts'
-import type { PortDomain } from '../port-domain.ts'
-import type { SliceRequest } from '../rate-limit.ts'
+import type { DispatcherStats } from '../../gateway/dispatch/dispatch.ts'
+import type { Returned } from '../../gateway/money/purse-loans.ts'
+import type { PortDomain } from '../ports/port-domain.ts'
+import type { SliceRequest } from '../http/rate-limit.ts'
 
 /** What a worker needs to start. */
 export interface WorkerStart {

@@ -1,7 +1,7 @@
 /** The shares of a deployment add up to what it allows. */
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { deploymentOn, modelOn } from '../../sim/model-server-caller.ts'
+import { deploymentOn, modelOn } from '../../../test/sim/model-server-caller.ts'
 import type { Catalog, Deployment } from '../../gateway/catalog.ts'
 import { catalogOfServer, catalogOfWorker } from './worker-catalog.ts'
 

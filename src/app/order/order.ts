@@ -1,0 +1,252 @@
+/**
+ * Orders of the v2 interface: looks up price, term and places, and passes a complete order to `placeOrder`. Any engine
+ * with matching machines may serve it; each is tried with a spec for its machines, and a failed attempt is rolled back
+ * before the next.
+ */
+import { MAX_INT32 } from '../../base/limits.ts'
+import { parseInstant } from '../../base/instant.ts'
+import { parseUsd, type NanoUsd } from '../../base/money.ts'
+import { fail, failField, ok, type Result } from '../../contract/result.ts'
+import type { IdleRule } from '../../contract/workload.ts'
+import type { createBareMetalRentalBody, createVirtualMachineRentalBody, RentalType } from '../../contract/rental.ts'
+import { holdOf, type Guards } from '../../domain/order.ts'
+import { isPricedBy, type Demand } from '../../domain/placement.ts'
+import { commitmentOf, grantTerm, pricePerHour, quoteTerm, quoteTerms, type TermQuote } from '../../domain/term.ts'
+import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
+import { findGpuPrices, listReserveOptions, type GpuPrice } from '../../store/machine/price.ts'
+import type { Rental } from '../../store/rental/rental.ts'
+import type { z } from 'zod'
+import type { Actor, App } from '../app.ts'
+import { findPlaces, partOfSpec, perGpuHour } from './place.ts'
+import type { RentalChange } from '../rental/own-rental.ts'
+import { keepOptions, readOrderOptions, refuseIdle, withOptions } from './order-options.ts'
+import { attachOrdered, lockOrderVolumes, refusePlace } from './order-volume.ts'
+import { expandTemplate, gpuTooSmall } from '../account/template.ts'
+import { placeOrder } from './place-order.ts'
+import { lockVolume } from '../../store/volume/volume.ts'
+import type { VolumeRoom } from './storage-option.ts'
+import { attachToNewRental } from '../rental/volume.ts'
+
+type VirtualMachineBody = z.output<typeof createVirtualMachineRentalBody>
+type BareMetalBody = z.output<typeof createBareMetalRentalBody>
+
+export async function orderVirtualMachine(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  body: VirtualMachineBody,
+): Promise<Result<Rental>> {
+  return orderFromBook(app, tx, actor, 'virtual-machine', body)
+}
+
+export async function orderBareMetal(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  body: BareMetalBody,
+  room: VolumeRoom,
+): Promise<Result<Rental>> {
+  // Volumes are locked before balances, everywhere.
+  if (body.storageVolume?.isNew === false && body.storageVolume.id <= MAX_INT32)
+    await lockVolume(tx, body.storageVolume.id)
+  const ordered = await orderFromBook(app, tx, actor, 'bare-metal', body)
+  if (!ordered.ok || body.storageVolume === undefined) return ordered
+  const volume = body.storageVolume.isNew ? { ...body.storageVolume, room } : body.storageVolume
+  const attached = await attachToNewRental(app, tx, actor, ordered.value, volume)
+  return attached.ok ? ordered : attached
+}
+
+async function orderFromBook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  kind: RentalType,
+  given: VirtualMachineBody | BareMetalBody,
+): Promise<Result<Rental>> {
+  const { providerAccount: account } = given
+  if (account !== undefined && !actor.scopes.includes('operator')) return fail('missing_scope', { scope: 'operator' })
+  const expanded = await expandTemplate(tx.db, actor, given)
+  if (!expanded.ok) return expanded
+  const { order: body, templateId, minVramGb } = expanded.value
+  const price = await findPriceRow(tx.db, kind, body)
+  if (!price.ok) return price
+  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, body.gpuCount)
+  const reserve = await listReserveOptions(tx.db, actor.accountId)
+  const granted = grantTerm(body, listPrice, reserve, tx.clock.now())
+  if (!granted.ok) return granted
+  const commitment = commitmentOf(granted.value, reserve)
+  const term = { ...granted.value, commitment, convertOnExpiry: body.convertToOnDemandOnExpiry }
+  const guards = readGuards(body)
+  if (!guards.ok) return guards
+  const options = await readOrderOptions(tx, actor, kind, body, templateId)
+  if (!options.ok) return options
+  const volumes = await lockOrderVolumes(app, tx, actor, kind, options.value.workload.volumes)
+  if (!volumes.ok) return volumes
+  const { place } = volumes.value
+
+  const { region, gpuType, networkType, gpuCount } = body
+  const apart = place === undefined ? undefined : refusePlace(place, { ...place, region })
+  if (apart !== undefined) return apart
+  const demand: Demand = {
+    machineType: kind,
+    region,
+    gpuType,
+    networkType,
+    gpuCount,
+    machineGpus: machineGpusOf(price.value),
+    diskGb: options.value.workload.diskGb,
+    pays: perGpuHour(term.costPerHour, gpuCount),
+  }
+  const at = account === undefined ? `in ${region}` : `in ${region} at ${account}`
+  const where = place?.host === undefined ? at : `on ${place.host}, which has the storage volume,`
+  const wanted = { gpus: `${gpuCount} × ${gpuType} with ${networkType}`, where }
+  const common = {
+    kind,
+    region,
+    gpuType,
+    gpuCount,
+    networkType,
+    label: body.label ?? null,
+    ports: 'customPorts' in body ? (body.customPorts ?? []) : [],
+    image: null,
+    cudaVersion: 'cudaVersion' in body ? (body.cudaVersion ?? null) : null,
+    monitoringEnabled: body.monitoringEnabled ?? null,
+    ...(account === undefined ? {} : { providerAccount: account }),
+  }
+  let outcome: Result<Rental> = fail('no_capacity', wanted)
+  for (const { example, places } of await findPlaces(app, tx, demand, { volumes: place, account })) {
+    const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
+    if (tooSmall !== undefined) return tooSmall
+    const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
+    const unwatched = refuseIdle(app, example, options.value.idle)
+    if (unwatched !== undefined) {
+      // Other engines may tell.
+      outcome = unwatched
+      continue
+    }
+    if (!spec.ok) {
+      // Other machines may have a larger disk.
+      outcome = spec
+      continue
+    }
+    outcome = await undoOnFailure(tx, () =>
+      placeOrder(app, tx, actor, { spec: spec.value, term, guards: guards.value, places }, wanted),
+    )
+    if (outcome.ok) {
+      await attachOrdered(tx, outcome.value, volumes.value)
+      return ok(await keepOptions(tx, outcome.value, options.value))
+    }
+    if (outcome.kind !== 'no_capacity') return outcome
+  }
+  return outcome
+}
+
+/** GPUs per machine, for whole machines. */
+function machineGpusOf(price: GpuPrice): number | null {
+  return price.machine_type === 'bare-metal' ? price.gpu_count : null
+}
+
+/** The row of the price book for an order, or a failure of the field without one. */
+async function findPriceRow(
+  db: Db,
+  kind: RentalType,
+  body: Pick<VirtualMachineBody | BareMetalBody, 'gpuType' | 'networkType' | 'gpuCount'> & { region: string },
+): Promise<Result<GpuPrice>> {
+  const prices = await findGpuPrices(db, {
+    machineType: kind,
+    region: body.region,
+    gpuType: body.gpuType,
+    networkType: body.networkType,
+  })
+  const enabled = prices.filter((price) => price.enabled)
+  if (enabled.length === 0) {
+    const reason = prices.length > 0 ? 'region_disabled' : 'option_not_offered'
+    return failField(['region'], reason, { option: `${body.gpuType} with ${body.networkType}`, region: body.region })
+  }
+  // Whole machines may have several sizes that divide the order: the fewest machines serve it.
+  const row = enabled.findLast((price) => isPricedBy(price.gpu_count, { machineType: kind, gpuCount: body.gpuCount }))
+  if (row === undefined) {
+    return failField(['gpuCount'], 'option_not_offered', {
+      gpuCounts: enabled.flatMap((price) => price.gpu_count ?? []),
+    })
+  }
+  return ok(row)
+}
+
+export interface Quote {
+  readonly listPrice: NanoUsd
+  readonly perHour: NanoUsd
+  readonly hold: NanoUsd
+  /** null: on demand. */
+  readonly term: TermQuote | null
+}
+
+/** The cost of an order, without placing it. Fails for the same reasons as the order. */
+export async function quoteOrder(
+  app: App,
+  actor: Actor,
+  order: Pick<VirtualMachineBody, 'gpuType' | 'networkType' | 'gpuCount'> & {
+    readonly rentalType: RentalType
+    readonly region: string
+    readonly termPeriodDays?: number | undefined
+    readonly discountPercentage?: number | undefined
+  },
+): Promise<Result<Quote>> {
+  const { db } = app.database
+  const price = await findPriceRow(db, order.rentalType, order)
+  if (!price.ok) return price
+  const listPrice = pricePerHour(price.value.nano_per_gpu_hour, order.gpuCount)
+  const options = await listReserveOptions(db, actor.accountId)
+  const days = order.termPeriodDays
+  const best = quoteTerms(options, listPrice).find((term) => term.days === days)?.percentage
+  const discountPercentage = order.discountPercentage ?? best ?? 0
+  const termType = days === undefined ? 'on-demand' : 'reserved'
+  const granted = grantTerm({ termType, termPeriodDays: days, discountPercentage }, listPrice, options, app.clock.now())
+  if (!granted.ok) return granted
+  const term = days === undefined ? null : quoteTerm({ days, percentage: discountPercentage }, options, listPrice)
+  const { costPerHour } = granted.value
+  return ok({ listPrice, perHour: costPerHour, hold: holdOf({ commitment: term, costPerHour }), term })
+}
+
+/** The optional end time, spending limit and price cap of any order. The first two have a second name. */
+export function readGuards(wire: {
+  autoTerminateAt?: string | undefined
+  terminateAt?: string | undefined
+  spendingLimitUsd?: string | undefined
+  maxCostUsd?: string | undefined
+  maxCostPerHourUsd?: string | undefined
+}): Result<Guards> {
+  const endText = wire.terminateAt ?? wire.autoTerminateAt
+  const end = endText === undefined ? null : parseInstant(endText)
+  if (end === undefined) return failField(['autoTerminateAt'], 'bad_time')
+  const limitText = wire.maxCostUsd ?? wire.spendingLimitUsd
+  const limit = limitText === undefined ? null : parseUsd(limitText)
+  if (limit === undefined) return failField(['spendingLimitUsd'], 'bad_amount')
+  const maxCost = wire.maxCostPerHourUsd === undefined ? null : parseUsd(wire.maxCostPerHourUsd)
+  if (maxCost === undefined) return failField(['maxCostPerHourUsd'], 'bad_amount')
+  return ok({ autoTerminateAt: end, spendingLimit: limit, maxCostPerHour: maxCost })
+}
+
+/** undefined: no change. null: remove it. */
+type GuardChange = Pick<RentalChange, 'autoTerminateAt' | 'spendingLimit' | 'stopAt' | 'idle'>
+
+/** Changes of the end time and spending limit of a live rental. */
+export function readGuardChange(wire: {
+  autoTerminateAt?: string | null | undefined
+  spendingLimitUsd?: string | null | undefined
+  stopAt?: string | null | undefined
+  idle?: IdleRule | null | undefined
+}): Result<GuardChange> {
+  const stopAt = wire.stopAt === undefined || wire.stopAt === null ? wire.stopAt : parseInstant(wire.stopAt)
+  if (stopAt === undefined && wire.stopAt !== undefined) return failField(['stopAt'], 'bad_time')
+  const { autoTerminateAt: endText, spendingLimitUsd: limitText } = wire
+  const guards = readGuards({ autoTerminateAt: endText ?? undefined, spendingLimitUsd: limitText ?? undefined })
+  if (!guards.ok) return guards
+  const { autoTerminateAt, spendingLimit } = guards.value
+  return ok({
+    autoTerminateAt: endText === undefined ? undefined : autoTerminateAt,
+    spendingLimit: limitText === undefined ? undefined : spendingLimit,
+    stopAt,
+    idle: wire.idle,
+  })
+}

@@ -1,0 +1,57 @@
+/** A customer stops, starts and reboots a rental of any kind, by id or name. */
+import { fail, ok, type Result } from '../../contract/result.ts'
+import type { Tx } from '../../store/platform/database.ts'
+import { lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
+import type { Actor, App } from '../app.ts'
+import { findAnyRental } from './own-rental.ts'
+import { beginStart, beginStop, powersOf, readTerm, whyNotStoppable } from './rental-power.ts'
+
+/** Stopping a stopped rental succeeds, and ends its wait for GPUs. */
+export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const found = await lockOwn(tx, actor, idOrName)
+  if (!found.ok) return found
+  const rental = found.value
+  if (rental.status === 'Stopping') return found
+  if (rental.status === 'Stopped')
+    return rental.start_requested_at === null
+      ? found
+      : ok(await updateRental(tx, rental.id, { start_requested_at: null }))
+  const refused = whyNotStoppable(app, rental, await readTerm(tx, rental.id))
+  if (refused !== undefined) return refused
+  if (rental.status !== 'Running' && rental.status !== 'Starting')
+    return fail('not_running', { rentalId: rental.id, status: rental.status })
+  return ok(await beginStop(app, tx, rental, { reason: 'stop_requested' }))
+}
+
+/** Starting a rental that runs or starts succeeds. */
+export async function startOwnRental(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  idOrName: string,
+  options: { readonly wait: boolean },
+): Promise<Result<Rental>> {
+  const found = await lockOwn(tx, actor, idOrName)
+  if (!found.ok) return found
+  const { id: rentalId, status } = found.value
+  if (status === 'Running' || status === 'Starting') return found
+  if (status !== 'Stopped') return fail('not_stopped', { rentalId, status })
+  return beginStart(app, tx, found.value, options)
+}
+
+export async function rebootOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const found = await lockOwn(tx, actor, idOrName)
+  if (!found.ok) return found
+  const { id: rentalId, status, reboots } = found.value
+  if (!powersOf(app, found.value, await readTerm(tx, rentalId)).reboot) return fail('cannot_reboot', { rentalId })
+  if (status !== 'Running') return fail('not_running', { rentalId, status })
+  tx.wake.add('power')
+  return ok(await updateRental(tx, rentalId, { reboots: reboots + 1 }))
+}
+
+async function lockOwn(tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {
+  const found = await findAnyRental(tx.db, actor, idOrName)
+  if (!found.ok) return found
+  const rental = await lockRental(tx, found.value.id)
+  return rental === undefined ? fail('rental_not_found') : ok(rental)
+}

@@ -1,0 +1,98 @@
+/** Volumes of one rental: attached at a path, read-only, detached. Bare metal follows the rules of the interface. */
+import { MAX_INT32 } from '../../base/limits.ts'
+import { fail, failField, ok, type Result } from '../../contract/result.ts'
+import { isSharedWith, overlappingMounts } from '../../domain/volume.ts'
+import type { Mount } from '../../domain/rental.ts'
+import type { Db, Tx } from '../../store/platform/database.ts'
+import type { Rental } from '../../store/rental/rental.ts'
+import { listAttachments, readVolumes, type AttachedVolume, type Volume } from '../../store/volume/volume.ts'
+import type { Actor, App } from '../app.ts'
+import { findAnyRental } from './own-rental.ts'
+import { attachVolume, detachVolume } from './volume.ts'
+
+export interface RentalVolume {
+  readonly volume: Volume
+  readonly attachment: AttachedVolume
+}
+
+export async function listRentalVolumes(
+  db: Db,
+  actor: Actor,
+  id: string,
+): Promise<Result<{ rental: Rental; volumes: RentalVolume[] }>> {
+  const rental = await findAnyRental(db, actor, id)
+  if (!rental.ok) return rental
+  const attachments = await listAttachments(db, { rentalIds: [rental.value.id] })
+  const ids = attachments.map(({ volumeId }) => volumeId)
+  const volumes = await readVolumes(db, ids)
+  const found = attachments.flatMap((attachment) => {
+    const volume = volumes.get(attachment.volumeId)
+    return volume === undefined ? [] : [{ volume, attachment }]
+  })
+  return ok({ rental: rental.value, volumes: found })
+}
+
+export async function attachRentalVolume(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  request: { rental: string; volumeId: number; mount: Mount },
+): Promise<Result<RentalVolume>> {
+  const { volumeId, mount } = request
+  const rental = await findAnyRental(tx.db, actor, request.rental)
+  if (!rental.ok) return rental
+  // Before anything is said about it: whose it is, and who uses it, concerns its account alone.
+  const volume = volumeId > MAX_INT32 ? undefined : (await readVolumes(tx.db, [volumeId])).get(volumeId)
+  if (volume?.account_id !== actor.accountId)
+    return failField(['storageVolumeId'], 'volume_not_found', { id: volumeId })
+  const { id, kind } = rental.value
+  const engine = app.drivers.get(rental.value.driver)?.volumes
+  if (engine?.attaches.includes(kind) !== true) {
+    return engine?.serves.includes(kind) === true
+      ? fail('volume_fixed', { rentalId: id })
+      : failField(['storageVolumeId'], 'volume_kind', { id: volumeId, kind })
+  }
+  const unsupported = kind === 'bare-metal' && (mount.path !== null || mount.readOnly)
+  if (unsupported) {
+    const option = mount.path === null ? 'readOnly' : 'path'
+    return failField([option], 'option_not_supported', { option, kind })
+  }
+  const own = await listAttachments(tx.db, { rentalIds: [id] })
+  const paths = own.flatMap((one) => (one.path === null || one.volumeId === volumeId ? [] : [one.path]))
+  const overlap = mount.path === null ? undefined : overlappingMounts([...paths, mount.path])
+  if (overlap !== undefined) return failField(['path'], 'mount_path_taken', overlap)
+  const already = own.find((one) => one.volumeId === volumeId && one.state !== 'detaching')
+  if (already !== undefined && (already.path !== mount.path || already.readOnly !== mount.readOnly))
+    return fail('volume_attached', { rentalIds: [id] })
+  const others = (await listAttachments(tx.db, { volumeIds: [volumeId] })).filter((one) => one.rentalId !== id)
+  if (engine.isLocal && !isSharedWith(others, { kind, readOnly: mount.readOnly })) {
+    const rentalIds = others.map((one) => one.rentalId)
+    return failField(['storageVolumeId'], 'volume_in_use', { id: volumeId, rentalIds })
+  }
+  const attached = await attachVolume(app, tx, actor, { volumeId, rentalIds: [id], mount })
+  return attached.ok ? findOne(tx, actor, request) : attached
+}
+
+export async function detachRentalVolume(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  request: { rental: string; volumeId: number },
+): Promise<Result<RentalVolume>> {
+  const { volumeId } = request
+  const rental = await findAnyRental(tx.db, actor, request.rental)
+  if (!rental.ok) return rental
+  const left = await detachVolume(app, tx, actor, { volumeId, rentalIds: [rental.value.id] })
+  return left.ok ? findOne(tx, actor, request) : left
+}
+
+async function findOne(
+  tx: Tx,
+  actor: Actor,
+  { rental, volumeId }: { rental: string; volumeId: number },
+): Promise<Result<RentalVolume>> {
+  const all = await listRentalVolumes(tx.db, actor, rental)
+  if (!all.ok) return all
+  const one = all.value.volumes.find(({ volume }) => volume.id === volumeId)
+  return one === undefined ? fail('volume_not_found', { id: volumeId }) : ok(one)
+}

@@ -1,0 +1,332 @@
+/** The life of a replica: ordered like any rental, charged from its first answer, drained, ended. One transaction each. */
+import { randomBytes } from 'node:crypto'
+import { randomId } from '../../base/id.ts'
+import type { Instant } from '../../base/instant.ts'
+import { costOfSpan, nanoUsdOf, usd, type NanoUsd } from '../../base/money.ts'
+import type { DeploymentSpec } from '../../contract/managed-deployment.ts'
+import { fail, failField, type Failure, type Result } from '../../contract/result.ts'
+import { HOLD_COVERS_MS } from '../../domain/metering.ts'
+import { gpuRamMibFor, whyTooLarge } from '../../domain/model-memory.ts'
+import type { InstanceOrder } from '../../domain/order.ts'
+import { replicaOf, type ReplicaContainer } from '../../domain/recipe.ts'
+import { AVOIDED_FACTOR, avoidedMachines, rankForReplica, type ReplicaRank } from '../../domain/replica-rank.ts'
+import type { ReplicaEnd } from '../../domain/serving.ts'
+import { pricePerHour } from '../../domain/term.ts'
+import { hasDownloads } from '../../drivers/driver.ts'
+import { undoOnFailure, type Db, type Tx } from '../../store/platform/database.ts'
+import { listCheapest, type ListedMachine } from '../../store/machine/listed-machine.ts'
+import { readHouseMoney, spendHouseMoney } from '../../store/ledger/house-money.ts'
+import { readVersion, updateManaged, type ManagedDeployment } from '../../store/serving/managed-deployment.ts'
+import { lockRental, type Rental } from '../../store/rental/rental.ts'
+import { insertReplica, listPastStarts, moveReplica, type Replica } from '../../store/serving/replica.ts'
+import { findOpenSegment } from '../../store/ledger/segment.ts'
+import type { Actor, App } from '../app.ts'
+import { recordDeploymentEvent } from './deployment-event.ts'
+import { endFreeTime } from './free-start.ts'
+import { fundHouse } from '../money/house.ts'
+import { createInstance } from '../order/marketplace.ts'
+import { readLastLog } from '../rental/rental-log.ts'
+import { readTerm } from '../rental/rental-power.ts'
+import { terminateRental } from '../rental/rental.ts'
+
+/** A machine fails only if a concurrent order takes its free GPUs. */
+const MAX_ATTEMPTS = 16
+const BYTES_PER_MIB = 1_048_576
+const KEY_BYTES = 24
+
+/** Orders a replica of a locked deployment on the best machine that fits. `others`: its replicas that live already. */
+export async function startReplica(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  version: number,
+  others: readonly Replica[],
+): Promise<Result<Rental>> {
+  const found = await readVersion(tx.db, deployment.id, version)
+  if (found === undefined) throw new Error(`deployment ${deployment.id} has no version ${version}`)
+  const { spec } = found
+  const key = randomBytes(KEY_BYTES).toString('base64url')
+  const container = containerOf(deployment, spec, key)
+  if (!container.ok) return container
+  const left = budgetLeft(deployment, others)
+  const wanted = { gpus: gpusText(spec), where: 'on the marketplace' }
+  const isWaiting = !deployment.in_place && others.some((one) => one.version !== version)
+  let outcome: Result<Rental> = isWaiting ? fail('no_spare_gpus', wanted) : await whyNoMachine(tx.db, spec)
+  let beyondBudget: Result<Rental> | undefined
+  const needsDownloads = container.value.weights !== null || spec.recipe.name === 'berth-engine'
+  const past = await listPastStarts(tx.db, deployment.id, version)
+  const rank = { occupied: others.map(({ node }) => node), past, now: tx.clock.now() }
+  for (const machine of await listCandidates(tx.db, spec, rank)) {
+    if (needsDownloads && !hasDownloads(app.drivers.get(machine.driver), machine.cluster_name)) continue
+    const cost = pricePerHour(machine.price_nano_per_gpu_hour ?? nanoUsdOf(0n), spec.gpus.count)
+    if (left !== null && cost > left) {
+      beyondBudget ??= fail('hourly_budget', { costPerHour: cost, left })
+      continue
+    }
+    const memory = { gpuCount: spec.gpus.count, gpuRamMib: machine.gpu_ram_mib, ramGb: ramOf(machine, spec) }
+    const tooLarge = whyTooLarge(deployment.model, spec.recipe, memory)
+    if (tooLarge !== undefined) {
+      outcome = tooLarge
+      continue
+    }
+    outcome = await undoOnFailure(tx, () => order(app, tx, deployment, spec, container.value, machine, cost))
+    if (outcome.ok) {
+      await keep(app, tx, deployment, version, container.value, outcome.value, key)
+      return outcome
+    }
+    // Another machine may have a larger disk.
+    if (outcome.kind !== 'no_capacity' && outcome.reason !== 'disk_too_large') return outcome
+  }
+  return beyondBudget ?? outcome
+}
+
+/** The name of its model. A private one starts with the account, like that of the deployment. */
+export function adapterModel(name: string, isPublic: boolean, accountId: string): string {
+  return isPublic || name.startsWith(`${accountId}/`) ? name : `${accountId}/${name}`
+}
+
+/** The container of one replica, or why the recipe does not make one. */
+export function containerOf(
+  {
+    model,
+    kind,
+    is_public: isPublic,
+    account_id,
+  }: Pick<ManagedDeployment, 'model' | 'kind' | 'is_public' | 'account_id'>,
+  spec: DeploymentSpec,
+  apiKey: string,
+): Result<ReplicaContainer> {
+  // Those of the server and the object store are the operator's.
+  if (!isPublic && spec.recipe.weights?.files.some(({ source }) => source.kind !== 'https') === true) {
+    const [recipe, option, fault] = [spec.recipe.name, 'weights', 'operator_only'] as const
+    return failField(['recipe', 'weights'], 'recipe_option', { recipe, option, fault })
+  }
+  const prefix = `${account_id}/`
+  const ownNames = spec.recipe.adapters?.map(({ name }) => (name.startsWith(prefix) ? name.slice(prefix.length) : name))
+  const nested = isPublic ? -1 : (ownNames?.findIndex((name) => name.includes('/')) ?? -1)
+  if (nested >= 0) {
+    const [recipe, option, fault] = [spec.recipe.name, 'adapters', 'slash'] as const
+    return failField(['recipe', 'adapters', nested, 'name'], 'recipe_option', { recipe, option, fault })
+  }
+  const adapters = spec.recipe.adapters?.map((one) => ({ ...one, name: adapterModel(one.name, isPublic, account_id) }))
+  const recipe = adapters === undefined ? spec.recipe : { ...spec.recipe, adapters }
+  return replicaOf(recipe, { name: model, kind, gpuCount: spec.gpus.count, apiKey })
+}
+
+/** What the hourly budget leaves for another replica. null: no limit. */
+function budgetLeft({ settings }: ManagedDeployment, others: readonly Replica[]): NanoUsd | null {
+  if (settings.hourlyBudgetUsd === null) return null
+  const spent = others.reduce((sum, { cost_per_hour }) => sum + cost_per_hour, 0n)
+  const budget = usd(settings.hourlyBudgetUsd)
+  return nanoUsdOf(spent >= budget ? 0n : budget - spent)
+}
+
+/** Machines that a replica would be ordered on, in this order. `rank`: undefined for one of a new deployment. */
+export async function listCandidates(db: Db, spec: DeploymentSpec, rank?: ReplicaRank): Promise<ListedMachine[]> {
+  const machines = await listFitting(db, spec, { isSimulated: false, rank })
+  return rank === undefined ? machines : rankForReplica(machines, rank)
+}
+
+/** Why no machine is a candidate: none is free, or those that are free are simulated. */
+export async function whyNoMachine(db: Db, spec: DeploymentSpec): Promise<Failure> {
+  const gpus = gpusText(spec)
+  const simulated = await listFitting(db, spec, { isSimulated: true })
+  if (simulated.length > 0) return failField(['gpus'], 'only_simulated_machines', { gpus })
+  return fail('no_capacity', { gpus, where: 'on the marketplace' })
+}
+
+async function listFitting(
+  db: Db,
+  spec: DeploymentSpec,
+  { isSimulated, rank }: { isSimulated: boolean; rank?: ReplicaRank | undefined },
+): Promise<ListedMachine[]> {
+  const { gpus, recipe } = spec
+  const asked = gpus.minMemoryGb === undefined ? 0 : Math.floor((gpus.minMemoryGb * 1e9) / BYTES_PER_MIB)
+  const needed = gpuRamMibFor(recipe, gpus.count) ?? 0
+  const wanted = {
+    gpuCount: gpus.count,
+    limit: MAX_ATTEMPTS,
+    isSimulated,
+    preferred: rank?.past.flatMap(({ machineId, servedAt }) => (servedAt === null ? [] : [machineId])) ?? [],
+    avoided: { ids: rank === undefined ? [] : avoidedMachines(rank), factor: AVOIDED_FACTOR },
+    ...(gpus.model === undefined ? {} : { gpuLike: gpus.model }),
+    ...(gpus.region === undefined ? {} : { region: gpus.region }),
+    ...(gpus.maxUsdPerGpuHour === undefined ? {} : { maxPrice: usd(gpus.maxUsdPerGpuHour) }),
+  }
+  const fitting = await listCheapest(db, { ...wanted, minRamMib: Math.max(asked, needed) })
+  // If nothing is large enough, the largest reason is the arithmetic of one that is not.
+  return fitting.length > 0 || needed <= asked ? fitting : listCheapest(db, wanted)
+}
+
+export function ramOf(machine: ListedMachine, { gpus }: DeploymentSpec): number {
+  return (machine.hardware.ramGb * gpus.count) / machine.gpus_total
+}
+
+async function order(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  spec: DeploymentSpec,
+  container: ReplicaContainer,
+  machine: ListedMachine,
+  costPerHour: NanoUsd,
+): Promise<Result<Rental>> {
+  if (deployment.is_public) {
+    const [running] = await readHouseMoney(tx.db, deployment.account_id)
+    const needed = costOfSpan(nanoUsdOf(costPerHour + (running?.perHour ?? 0n)), HOLD_COVERS_MS)
+    await fundHouse(tx, deployment.account_id, needed)
+  }
+  return createInstance(app, tx, actorOf(deployment), orderOf(deployment, spec, container, machine))
+}
+
+function orderOf(
+  { id, model }: ManagedDeployment,
+  spec: DeploymentSpec,
+  container: ReplicaContainer,
+  machine: ListedMachine,
+): InstanceOrder {
+  const { image, command, args, env, port, shmGb, weights } = container
+  return {
+    clusterName: machine.cluster_name,
+    nodeName: machine.id,
+    gpuCount: spec.gpus.count,
+    image: { name: image.name, tag: image.tag ?? undefined },
+    label: model,
+    env: { ...env },
+    command: command === null ? undefined : [...command],
+    args: args === null ? undefined : [...args],
+    shmGb: shmGb ?? undefined,
+    weights: weights ?? undefined,
+    // Gateways come through the link of the host, so the port is private and has no public address.
+    ports: [{ port, protocol: 'http', access: 'private' }],
+    metadata: { deployment: id },
+    isManaged: true,
+  }
+}
+
+/** Replicas act for the member and key that created the deployment, so the limits of the key apply. */
+function actorOf({ account_id, person_id, api_key_id }: ManagedDeployment): Actor {
+  return { accountId: account_id, personId: person_id, keyId: api_key_id, role: 'owner', scopes: ['compute:write'] }
+}
+
+async function keep(
+  app: App,
+  tx: Tx,
+  deployment: ManagedDeployment,
+  version: number,
+  { port, protocol, concurrency, metrics, upstreamModel, adapters }: ReplicaContainer,
+  rental: Rental,
+  key: string,
+): Promise<void> {
+  const id = randomId('rep')
+  await insertReplica(tx, {
+    id,
+    deployment_id: deployment.id,
+    version,
+    rental_id: rental.id,
+    endpoint: {
+      port,
+      protocol,
+      concurrency,
+      upstreamModel,
+      readsMetrics: metrics !== null,
+      ...(adapters.length === 0 ? {} : { adapters }),
+    },
+    key_sealed: app.vault.seal(key),
+  })
+  recordDeploymentEvent(tx, deployment, 'deployment.replica_starting', { replicaId: id, rentalId: rental.id, version })
+}
+
+/** It has answered: gateways may use it, and its rental is charged from this instant, if it was not already. False: it is too late, or too early. */
+export async function becomeReady(
+  tx: Tx,
+  deployment: ManagedDeployment,
+  replica: Replica,
+  loadedAt: Instant,
+): Promise<boolean> {
+  const rental = await lockRental(tx, replica.rental_id)
+  if (rental?.status !== 'Running') return false
+  const now = tx.clock.now()
+  const metered = { rentalId: rental.id, volumeId: null }
+  const free = await findOpenSegment(tx.db, metered)
+  if (free === undefined || free.started_at >= now) return false
+  const ready = { state: 'ready', reason: null, detail: null, loadedAt } as const
+  if (!(await moveReplica(tx, replica.id, ['starting'], ready))) return false
+  if (free.price_nano_per_hour === 0n)
+    await endFreeTime(tx, rental, free, { at: now, pricePerHour: (await readTerm(tx, rental.id)).costPerHour })
+  recordDeploymentEvent(tx, deployment, 'deployment.replica_ready', {
+    replicaId: replica.id,
+    rentalId: rental.id,
+    version: replica.version,
+    startSeconds: Math.round((now - replica.created_at) / 1_000),
+  })
+  // With the first replica at once: a rollout that comes before the next pass has a version that serves meanwhile.
+  if (deployment.ready_version === null) await finishRollout(tx, deployment, replica.version)
+  return true
+}
+
+/** This version serves from now on. */
+export async function finishRollout(tx: Tx, deployment: ManagedDeployment, version: number): Promise<void> {
+  await updateManaged(tx, deployment.id, { ready_version: version })
+  recordDeploymentEvent(tx, deployment, 'deployment.rollout_done', { version })
+}
+
+/** Gateways send it nothing new. */
+export async function drainReplica(tx: Tx, replica: Replica, why: ReplicaEnd): Promise<void> {
+  await moveReplica(tx, replica.id, ['ready'], { state: 'draining', reason: why })
+}
+
+export async function endReplica(
+  tx: Tx,
+  deployment: ManagedDeployment,
+  replica: Replica,
+  end: { readonly why: ReplicaEnd; readonly isFailure: boolean; readonly detail: string | null },
+): Promise<void> {
+  const { why, isFailure, detail } = end
+  const reason = reasonOf(replica, why)
+  if (!(await moveReplica(tx, replica.id, ['starting', 'ready', 'draining'], { state: 'ended', reason, detail })))
+    return
+  const rental = await lockRental(tx, replica.rental_id)
+  if (rental !== undefined) await terminateRental(tx, rental, 'replica_ended', tx.clock.now())
+  if (deployment.is_public) await spendHouseMoney(tx, deployment.account_id, replica.rental_id)
+  recordDeploymentEvent(tx, deployment, isFailure ? 'deployment.replica_failed' : 'deployment.replica_ended', {
+    replicaId: replica.id,
+    rentalId: replica.rental_id,
+    version: replica.version,
+    reason,
+    ...(detail === null ? {} : { detail }),
+  })
+}
+
+/** Why it was drained, or what ended its rental, rather than that it was drained or ended. */
+function reasonOf({ reason, status_reason }: Replica, why: ReplicaEnd): string {
+  if (why === 'drained') return reason ?? why
+  return why === 'rental_ended' ? (status_reason ?? why) : why
+}
+
+const MAX_LOG_LINES = 20
+const MAX_DETAIL_CHARS = 2_000
+/** Colours, and the carriage returns of a terminal. */
+// eslint-disable-next-line no-control-regex
+const TERMINAL_CODES = /\u001B\[[0-9;?]{0,40}[A-Za-z]|\r/g
+
+/**
+ * Why a replica failed: the last readiness check, and the last lines of its output. A host sends them when it removes
+ * the container, a few seconds after the failure. null: nothing is known.
+ */
+export async function explainReplica(
+  app: Pick<App, 'database' | 'vault'>,
+  replica: Pick<Replica, 'rental_id' | 'account_id' | 'detail'>,
+): Promise<string | null> {
+  const log = await readLastLog(app, { id: replica.rental_id, account_id: replica.account_id })
+  const lines = log?.replaceAll(TERMINAL_CODES, '').trimEnd().split('\n').slice(-MAX_LOG_LINES).join('\n')
+  const text = [replica.detail, lines].filter(Boolean).join('\n')
+  return text === '' ? null : text.slice(-MAX_DETAIL_CHARS)
+}
+
+function gpusText({ gpus }: DeploymentSpec): string {
+  const memory = gpus.minMemoryGb === undefined ? '' : ` with ${gpus.minMemoryGb} GB`
+  const where = gpus.region === undefined ? '' : ` in ${gpus.region}`
+  const price = gpus.maxUsdPerGpuHour === undefined ? '' : ` for at most $${gpus.maxUsdPerGpuHour} per GPU-hour`
+  return `${gpus.count} × ${gpus.model ?? 'GPU'}${memory}${where}${price}`
+}

@@ -1,0 +1,117 @@
+/** Compares an engine's machines and volumes with the database. `berth audit` prints the result, `reap` destroys orphans. */
+import type { Instant } from '../../base/instant.ts'
+import { addMs } from '../../base/instant.ts'
+import { idOfTag, isLiving, tagOf, tagPrefix } from '../../domain/rental.ts'
+import { hadNoRoom, type Driver, type EngineMachine, type EngineVolume } from '../../drivers/driver.ts'
+import { listUnreleased } from '../../store/rental/rental-engine.ts'
+import { findRentalsForAudit, type AuditRow } from '../../store/rental/rental.ts'
+import { listWatchedVolumes, readVolumes } from '../../store/volume/volume.ts'
+import type { App } from '../app.ts'
+import { rentalTag } from '../rental/rental.ts'
+
+export interface Orphan {
+  readonly externalId: string
+  readonly tag: string
+  readonly why:
+    | 'rental_released'
+    | 'second_machine'
+    | 'unknown_rental'
+    | 'volume_deleted'
+    | 'second_volume'
+    | 'unknown_volume'
+  /** Safe to destroy automatically. */
+  readonly endIt: boolean
+}
+
+export interface EngineComparison {
+  readonly machines: number
+  readonly orphans: Orphan[]
+  readonly volumes: number
+  readonly orphanVolumes: Orphan[]
+  /** Running in the database, and not listed. */
+  readonly missing: Array<{ rentalId: number; status: string }>
+  /** Usable in the database, and not listed. */
+  readonly missingVolumes: Array<{ volumeId: number; state: string }>
+}
+
+/** `newSignal` makes the signal of one call: each list has the whole time of a call, and its rows are read in between. */
+export async function compareEngine(app: App, driver: Driver, newSignal: () => AbortSignal): Promise<EngineComparison> {
+  const { db } = app.database
+  const startedAt = app.clock.now()
+  const shown = await driver.list(tagPrefix(app.installationId), newSignal())
+  const shownTags = new Set(shown.map((machine) => machine.tag))
+  const alive = await listUnreleased(db, driver.id)
+  const rows = new Map<number, AuditRow>(
+    alive.map(({ id, nonce, external_id }) => [
+      id,
+      { id, nonce, driver: driver.id, released: false, externalId: external_id },
+    ]),
+  )
+  // Machines of rentals that are released, or have moved to another engine.
+  const others = shown.flatMap(({ tag }) => idOfTag(app.installationId, 'rental', tag) ?? [])
+  const found = await findRentalsForAudit(
+    db,
+    others.filter((id) => !rows.has(id)),
+  )
+  for (const [id, row] of found) rows.set(id, row)
+  const watched = driver.volumes === undefined ? [] : await listWatchedVolumes(db, driver.id)
+  const volumes = (await driver.volumes?.list(tagPrefix(app.installationId), newSignal())) ?? []
+  const ready = new Set(volumes.flatMap((volume) => (volume.ready === false ? [] : [volume.externalId])))
+  return {
+    machines: shown.length,
+    volumes: volumes.length,
+    orphanVolumes: await orphansAmong(app, volumes),
+    orphans: shown.flatMap((machine) => orphanOf(app, machine, rows) ?? []),
+    missing: alive
+      .filter(
+        (row) =>
+          isLiving(row.status) &&
+          row.status !== 'Pending' &&
+          !shownTags.has(rentalTag(app, row)) &&
+          settled(row.create_asked_at, driver, startedAt),
+      )
+      .map((row) => ({ rentalId: row.id, status: row.status })),
+    missingVolumes: watched
+      .filter((row) => !ready.has(row.external_id ?? '') && settled(row.started_at, driver, startedAt))
+      .map((row) => ({ volumeId: row.id, state: row.state })),
+  }
+}
+
+function orphanOf(app: App, machine: EngineMachine, rows: ReadonlyMap<number, AuditRow>): Orphan | undefined {
+  const id = idOfTag(app.installationId, 'rental', machine.tag)
+  const row = id === undefined ? undefined : rows.get(id)
+  const base = { externalId: machine.externalId, tag: machine.tag }
+  if (row === undefined || rentalTag(app, row) !== machine.tag) return { ...base, why: 'unknown_rental', endIt: false }
+  if (machine.state === 'stopping') return undefined
+  if (row.released) return { ...base, why: 'rental_released', endIt: true }
+  // Of duplicates, the one in the database is ours; it may be gone already. An order whose engine had no room for it has
+  // gone elsewhere, and what is left of it is in the way.
+  const isLeft = row.externalId === null && hadNoRoom(machine)
+  if (isLeft || (row.externalId !== null && row.externalId !== machine.externalId)) {
+    return { ...base, why: 'second_machine', endIt: true }
+  }
+  return undefined
+}
+
+function settled(askedAt: Instant | null, driver: Driver, now: Instant): boolean {
+  return askedAt === null || addMs(askedAt, driver.listLagMs) <= now
+}
+
+/** As with machines: deleted or failed volumes, and duplicates under a tag. */
+async function orphansAmong(app: App, shown: readonly EngineVolume[]): Promise<Orphan[]> {
+  const ids = shown.flatMap((one) => idOfTag(app.installationId, 'volume', one.tag) ?? [])
+  const rows = await readVolumes(app.database.db, ids)
+  return shown.flatMap(({ externalId, tag }): Orphan[] => {
+    const id = idOfTag(app.installationId, 'volume', tag)
+    if (id === undefined) return []
+    const row = rows.get(id)
+    if (row === undefined || tagOf(app.installationId, 'volume', row) !== tag) {
+      return [{ externalId, tag, why: 'unknown_volume', endIt: false }]
+    }
+    if (row.state === 'deleted' || row.state === 'failed')
+      return [{ externalId, tag, why: 'volume_deleted', endIt: true }]
+    if (row.external_id !== null && row.external_id !== externalId)
+      return [{ externalId, tag, why: 'second_volume', endIt: true }]
+    return []
+  })
+}

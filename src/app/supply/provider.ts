@@ -1,0 +1,199 @@
+/** Accounts at other clouds: adding, changing, rotating and removing them, their prices, and what they cost. */
+import { randomId } from '../../base/id.ts'
+import { toDate } from '../../base/instant.ts'
+import { maxUsd, shareOf, usd, zeroUsd, type NanoUsd } from '../../base/money.ts'
+import { checkOutboundUrl } from '../../base/net/outbound.ts'
+import { fail, failField, ok, type Result } from '../../contract/result.ts'
+import { writeAudit } from '../../store/platform/audit.ts'
+import type { Db, Tx } from '../../store/platform/database.ts'
+import {
+  listOfferCosts,
+  saveRulePrices,
+  writeAskingPrices,
+  type OfferCost,
+} from '../../store/provider/provider-price.ts'
+import {
+  countProviderRentals,
+  countProviderVolumes,
+  findProviderAccount,
+  insertProviderAccount,
+  updateProviderAccount,
+  type ProviderAccount,
+  type ProviderRules,
+} from '../../store/provider/provider-account.ts'
+import type { Actor, App, ProviderKind } from '../app.ts'
+
+export interface NewProvider {
+  readonly name: string
+  readonly provider: ProviderKind['provider']
+  readonly credentials: Readonly<Record<string, string>>
+  readonly baseUrl: string | undefined
+  readonly rules: Partial<ProviderRules>
+}
+
+export const defaultRules: ProviderRules = {
+  regions: {},
+  markup_bp: null,
+  floor_nano_per_gpu_hour: null,
+  fixed_nano_per_gpu_hour: null,
+  sells_below_cost: false,
+  monthly_cap_nano: null,
+  preference: 0,
+}
+
+export async function addProvider(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  input: NewProvider,
+): Promise<Result<ProviderAccount>> {
+  const kind = app.providers?.kinds.find(({ provider }) => provider === input.provider)
+  if (kind === undefined) return failField(['provider'], 'provider_not_supported', { provider: input.provider })
+  const wrong = findCredentialFault(kind, input.credentials)
+  if (wrong !== undefined) return failField(['credentials', wrong.name], wrong.reason)
+  const baseUrl = input.baseUrl ?? kind.baseUrl
+  const fault = await checkOutboundUrl(baseUrl, app.allowPrivateAddresses)
+  if (fault !== undefined) return failField(['baseUrl'], 'bad_provider_url', { message: fault })
+  if ((await findProviderAccount(tx.db, input.name)) !== undefined)
+    return failField(['name'], 'name_taken', { name: input.name })
+  await insertProviderAccount(tx, {
+    id: randomId('prv'),
+    driver: input.provider,
+    name: input.name,
+    base_url: baseUrl,
+    credentials_sealed: app.vault.seal(JSON.stringify(input.credentials)),
+    ...defaultRules,
+    ...input.rules,
+  })
+  await audit(tx, actor, 'provider.add', input.name, { provider: input.provider, baseUrl })
+  return read(tx.db, input.name)
+}
+
+export async function changeProvider(
+  tx: Tx,
+  actor: Actor,
+  name: string,
+  change: { readonly rules: Partial<ProviderRules>; readonly suspended: boolean | undefined },
+): Promise<Result<ProviderAccount>> {
+  const found = await read(tx.db, name)
+  if (!found.ok) return found
+  const { regions, ...rest } = change.rules
+  const { suspended } = change
+  await updateProviderAccount(tx, found.value.id, {
+    ...rest,
+    ...(regions === undefined ? {} : { regions: JSON.stringify(regions) }),
+    ...(suspended === undefined ? {} : { suspended_at: suspended ? toDate(tx.clock.now()) : null }),
+    version: found.value.version,
+  })
+  await audit(tx, actor, 'provider.change', name, { fields: Object.keys(change.rules), suspended: suspended ?? null })
+  return read(tx.db, name)
+}
+
+export async function rotateProvider(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  name: string,
+  credentials: Readonly<Record<string, string>>,
+): Promise<Result<ProviderAccount>> {
+  const found = await read(tx.db, name)
+  if (!found.ok) return found
+  const kind = app.providers?.kinds.find(({ provider }) => provider === found.value.driver)
+  const wrong = kind === undefined ? undefined : findCredentialFault(kind, credentials)
+  if (wrong !== undefined) return failField(['credentials', wrong.name], wrong.reason)
+  await updateProviderAccount(tx, found.value.id, {
+    credentials_sealed: app.vault.seal(JSON.stringify(credentials)),
+    version: found.value.version + 1,
+  })
+  await audit(tx, actor, 'provider.rotate', name, {})
+  return read(tx.db, name)
+}
+
+/** The row stays, since its name is part of ids; its credentials do not. */
+export async function removeProvider(app: App, tx: Tx, actor: Actor, name: string): Promise<Result<string>> {
+  const found = await read(tx.db, name)
+  if (!found.ok) return found
+  const rentals = await countProviderRentals(tx.db, found.value)
+  const volumes = await countProviderVolumes(tx.db, found.value)
+  if (rentals + volumes > 0) return fail('provider_in_use', { name, rentals, volumes })
+  await updateProviderAccount(tx, found.value.id, {
+    credentials_sealed: app.vault.seal('{}'),
+    removed_at: toDate(tx.clock.now()),
+    version: found.value.version + 1,
+  })
+  await audit(tx, actor, 'provider.remove', name, {})
+  return ok(name)
+}
+
+async function read(db: Db, name: string): Promise<Result<ProviderAccount>> {
+  const account = await findProviderAccount(db, name)
+  return account === undefined || account.removed_at !== null ? fail('provider_not_found', { name }) : ok(account)
+}
+
+function findCredentialFault(
+  kind: ProviderKind,
+  given: Readonly<Record<string, string>>,
+): { name: string; reason: 'missing_credential' | 'unknown_credential' } | undefined {
+  const names = kind.credentials.map(({ name }) => name)
+  const missing = kind.credentials.find(({ name, optional }) => optional !== true && (given[name] ?? '') === '')?.name
+  if (missing !== undefined) return { name: missing, reason: 'missing_credential' }
+  const unknown = Object.keys(given).find((name) => !names.includes(name))
+  return unknown === undefined ? undefined : { name: unknown, reason: 'unknown_credential' }
+}
+
+async function audit(
+  tx: Tx,
+  actor: Actor,
+  action: 'provider.add' | 'provider.change' | 'provider.rotate' | 'provider.remove',
+  subject: string,
+  detail: Record<string, unknown>,
+): Promise<void> {
+  await writeAudit(tx, { actor: actor.keyId, action, subject, detail })
+}
+
+const WHOLE_BP = 10_000
+
+/** The selling price of an offer by the rule of its account. Never below cost unless the account says so. */
+function rulePrice(offer: OfferCost): NanoUsd | undefined {
+  const { cost, markupBp, floor, fixed, sellsBelowCost } = offer
+  if (fixed === null && markupBp === null) return undefined
+  const byMarkup = maxUsd(shareOf(cost, WHOLE_BP + (markupBp ?? 0)), floor ?? zeroUsd)
+  const price = fixed ?? byMarkup
+  return sellsBelowCost ? price : maxUsd(price, cost)
+}
+
+/**
+ * Sets the prices of offers whose account has a rule. The price book has one price for machines of one kind: the lowest
+ * of the accounts that have some free. Accounts that ask more are not on sale until the others are sold out, so no offer
+ * is sold below the price of its own rule.
+ */
+export async function applyPriceRules(tx: Tx): Promise<void> {
+  const offers = (await listOfferCosts(tx.db)).flatMap((offer) => {
+    const price = rulePrice(offer)
+    const { machineType, region, gpuType, networkType, gpuCount, accountId, hasRoom } = offer
+    if (price === undefined) return []
+    return [{ hasRoom, asked: { machineType, region, gpuType, networkType, gpuCount, accountId, price } }]
+  })
+  const lowest = new Map<string, (typeof offers)[number]>()
+  for (const offer of offers) {
+    const { machineType, region, gpuType, networkType, gpuCount, price } = offer.asked
+    const key = [machineType, region, gpuType, networkType, gpuCount].join()
+    const known = lowest.get(key)
+    const isBetter =
+      known === undefined || (offer.hasRoom === known.hasRoom ? price < known.asked.price : offer.hasRoom)
+    if (isBetter) lowest.set(key, offer)
+  }
+  await saveRulePrices(
+    tx,
+    [...lowest.values()].map(({ asked }) => asked),
+  )
+  await writeAskingPrices(
+    tx,
+    offers.map(({ asked }) => asked),
+  )
+}
+
+/** A price of the wire, or null. */
+export function usdOrNull(text: string | null): NanoUsd | null {
+  return text === null ? null : usd(text)
+}

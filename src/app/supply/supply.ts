@@ -1,0 +1,93 @@
+/** Machines, as suppliers and operators manage them. */
+import { formatUsd, type NanoUsd } from '../../base/money.ts'
+import { fail, failField, ok, type Result } from '../../contract/result.ts'
+import { writeAudit } from '../../store/platform/audit.ts'
+import { findAccount } from '../../store/account/account.ts'
+import type { Tx } from '../../store/platform/database.ts'
+import { findHost, moveHost } from '../../store/host/host.ts'
+import { changeMachine, findMachine, type Machine } from '../../store/machine/machine.ts'
+import type { Actor } from '../app.ts'
+
+function noMachine(): ReturnType<typeof fail> {
+  return fail('machine_not_found')
+}
+
+function pricedByTheBook(): ReturnType<typeof failField> {
+  return failField(['pricePerGpuHourUsd'], 'priced_by_the_book')
+}
+
+function pricedByItsSupplier(): ReturnType<typeof failField> {
+  return failField(['pricePerGpuHourUsd'], 'priced_by_its_supplier')
+}
+
+/** A supplier prices and lists its own machines only, even with an operator key. */
+export async function changeSuppliedMachine(
+  tx: Tx,
+  actor: Actor,
+  id: string,
+  change: { price?: NanoUsd | undefined; listed?: boolean | undefined },
+): Promise<Result<Machine>> {
+  const machine = await findMachine(tx.db, id)
+  if (machine === undefined || machine.supplier_id !== actor.accountId) return noMachine()
+  if (change.price !== undefined && machine.offering !== 'marketplace') return pricedByTheBook()
+  const { price, listed } = change
+  const columns = { ...(price === undefined ? {} : { price }), ...(listed === undefined ? {} : { listed }) }
+  const changed = await changeMachine(tx, id, columns, actor.accountId)
+  return changed === undefined ? noMachine() : ok(changed)
+}
+
+export interface OperatorMachineChange {
+  readonly supplierId?: string | null | undefined
+  readonly listed?: boolean | undefined
+  readonly draining?: boolean | undefined
+  readonly price?: NanoUsd | undefined
+  readonly gpusSick?: readonly number[] | undefined
+  readonly reason: string
+}
+
+export async function changeFleetMachine(
+  tx: Tx,
+  actor: Actor,
+  id: string,
+  change: OperatorMachineChange,
+): Promise<Result<Machine>> {
+  const machine = await findMachine(tx.db, id)
+  if (machine === undefined) return noMachine()
+  const sick = change.gpusSick?.findIndex((index) => index >= machine.gpus_total) ?? -1
+  if (sick >= 0) return failField(['gpusSick', sick], 'no_such_gpu', { gpus: machine.gpus_total })
+  if (change.draining !== undefined && machine.status !== 'node_ready' && machine.status !== 'node_draining') {
+    return failField(['draining'], 'machine_not_ready', { status: machine.status })
+  }
+  if (change.supplierId !== undefined && change.supplierId !== null) {
+    const supplier = await findAccount(tx.db, change.supplierId)
+    if (supplier === undefined || supplier.platform_fee_bp === null) {
+      return failField(['supplierId'], 'supplier_not_found')
+    }
+  }
+  const owner = change.supplierId === undefined ? machine.supplier_id : change.supplierId
+  if (change.price !== undefined) {
+    if (machine.offering !== 'marketplace') return pricedByTheBook()
+    if (owner !== null) return pricedByItsSupplier()
+  }
+  // The machine of a host follows the host.
+  const isHost = (await findHost(tx.db, id)) !== undefined
+  if (isHost && change.draining !== undefined) {
+    const moved = await moveHost(tx, id, change.draining ? 'draining' : 'ready', 'operator')
+    if (!moved.ok) return moved
+  }
+  // Only while the owner is the same: the machine may be handed over at this moment.
+  const stillOf = change.price === undefined ? undefined : machine.supplier_id
+  const columns: Parameters<typeof changeMachine>[2] = {
+    ...(change.supplierId === undefined ? {} : { supplierId: change.supplierId }),
+    ...(change.listed === undefined ? {} : { listed: change.listed }),
+    ...(change.price === undefined ? {} : { price: change.price }),
+    ...(change.draining === undefined || isHost ? {} : { status: change.draining ? 'node_draining' : 'node_ready' }),
+    ...(change.gpusSick === undefined ? {} : { gpusWithdrawn: [...new Set(change.gpusSick)].sort((a, b) => a - b) }),
+  }
+  const changed = await changeMachine(tx, id, columns, stillOf)
+  if (changed === undefined) return change.price === undefined ? noMachine() : pricedByItsSupplier()
+  const { reason, price, ...rest } = change
+  const detail = { ...rest, ...(price === undefined ? {} : { pricePerGpuHourUsd: formatUsd(price) }) }
+  await writeAudit(tx, { actor: actor.keyId, action: 'machine.change', subject: `machine:${id}`, reason, detail })
+  return ok(changed)
+}

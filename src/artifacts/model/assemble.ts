@@ -1,0 +1,195 @@
+/**
+ * Builds one model file from its sources: downloads and appends each piece, checks the whole, and only then gives the
+ * file its name. Progress is recorded after each piece, so a crash costs at most the current one. A file that fails the
+ * check is deleted.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { z } from 'zod'
+import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { unlessGone, type Room } from '../download/disk-budget.ts'
+import { syncFolder, type ModelFolder, type StoredFile } from './manifest.ts'
+import { writeAt } from '../download/part-file.ts'
+import { hashFile, PieceError, type Piece, type PieceRequest } from '../download/piece.ts'
+
+/** A resumed download may be corrupt on our side: then it is repeated once. */
+const MAX_TRIES = 2
+
+export interface WantedFile {
+  readonly file: string
+  readonly pieces: ReadonlyArray<{ readonly source: string; readonly bytes: number | null; readonly partName: string }>
+  /** null: not known before. */
+  readonly bytes: number | null
+  /** Configured, or pinned earlier. null: any content is accepted. */
+  readonly sha256: string | null
+}
+
+export interface AssembleOptions {
+  readonly folder: ModelFolder
+  readonly room: Room
+  readonly signal: AbortSignal
+  readonly fetchPiece: (wanted: PieceRequest) => Promise<Result<Piece>>
+  readonly onBytes: (piece: number, doneBytes: number, totalBytes: number | null) => void
+}
+
+export async function assemble(wanted: WantedFile, options: AssembleOptions): Promise<Result<StoredFile>> {
+  for (let tries = 1; ; tries += 1) {
+    const joined = await joinPieces(wanted, options)
+    if (!joined.ok) return joined
+    const checked = await checkFile(wanted, joined.value.path, options.signal)
+    if (checked.ok) return ok(await giveName(wanted, joined.value.path, checked.value, options.folder))
+    await joined.value.drop()
+    if (tries >= MAX_TRIES || !joined.value.isContinued) return checked
+  }
+}
+
+/** Checks size and digest. */
+export async function checkFile(
+  wanted: Pick<WantedFile, 'file' | 'bytes' | 'sha256'>,
+  place: string,
+  signal: AbortSignal,
+): Promise<Result<{ bytes: number; sha256: string; modifiedMs: number }>> {
+  const { size: bytes, mtimeMs: modifiedMs } = await fs.stat(place)
+  if (wanted.bytes !== null && bytes !== wanted.bytes) return wrongBytes(wanted.file, wanted.bytes, bytes)
+  const sha256 = (await hashFile(place, 'sha256', signal)).toString('hex')
+  if (wanted.sha256 === null || sha256 === wanted.sha256) return ok({ bytes, sha256, modifiedMs })
+  return fail('wrong_digest', { name: wanted.file, sha256, expectedSha256: wanted.sha256 })
+}
+
+const progress = z.object({ sources: z.array(z.string()), pieces: z.int().min(0), bytes: z.int().min(0) })
+type Progress = z.infer<typeof progress>
+
+interface Joined {
+  readonly path: string
+  readonly isContinued: boolean
+  drop(): Promise<void>
+}
+
+async function joinPieces(wanted: WantedFile, options: AssembleOptions): Promise<Result<Joined>> {
+  const place = joinedPath(wanted, options.folder)
+  const begun = await readProgress(wanted, options.folder)
+  let isContinued = begun.pieces > 0
+  let { bytes } = begun
+  for (const [at, { source, bytes: pieceBytes, partName }] of wanted.pieces.entries()) {
+    if (at < begun.pieces) {
+      options.onBytes(at, pieceBytes ?? 0, pieceBytes)
+      continue
+    }
+    const piece = await options.fetchPiece({
+      source,
+      bytes: pieceBytes,
+      isChecked: wanted.sha256 !== null,
+      partPath: path.join(options.folder.partsPath, partName),
+      room: options.room,
+      signal: options.signal,
+      onBytes: (done, total) => options.onBytes(at, done, total),
+    })
+    if (!piece.ok) return piece
+    isContinued ||= piece.value.isContinued
+    const { ownPath } = piece.value
+    const drop = (): Promise<void> => piece.value.discard()
+    // A single unmodified piece needs no joining.
+    if (wanted.pieces.length === 1 && ownPath !== null) return ok({ path: ownPath, isContinued, drop })
+    const appended = await append(place, bytes, piece.value, { source, pieceBytes, room: options.room })
+    if (!appended.ok) return appended
+    bytes += appended.value
+    await writeProgress(wanted, options.folder, at + 1, bytes)
+    await drop()
+  }
+  return ok({ path: place, isContinued, drop: () => dropJoined(wanted, options.folder) })
+}
+
+async function append(
+  place: string,
+  from: number,
+  piece: Piece,
+  wanted: { readonly source: string; readonly pieceBytes: number | null; readonly room: Room },
+): Promise<Result<number>> {
+  const { source, pieceBytes, room } = wanted
+  const handle = await fs.open(place, from === 0 ? 'w' : 'r+', 0o600)
+  let bytes = 0
+  try {
+    await handle.truncate(from)
+    for await (const chunk of piece.read()) {
+      const refused = (await room.take(chunk.length)) ?? (await writeAt(handle, chunk, from + bytes))
+      if (refused !== undefined) return await giveUp(piece, refused)
+      bytes += chunk.length
+      if (pieceBytes !== null && bytes > pieceBytes) break
+    }
+    if (pieceBytes !== null && bytes !== pieceBytes) return await giveUp(piece, wrongBytes(source, pieceBytes, bytes))
+    await handle.sync()
+    return ok(bytes)
+  } catch (error) {
+    if (!(error instanceof PieceError)) throw error
+    return await giveUp(piece, fail('bad_content', { message: error.message }))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** An unusable piece would only take up space until the next attempt. */
+async function giveUp(piece: Piece, failure: Failure): Promise<Failure> {
+  await piece.discard()
+  return failure
+}
+
+async function giveName(
+  wanted: WantedFile,
+  from: string,
+  checked: { readonly bytes: number; readonly sha256: string; readonly modifiedMs: number },
+  folder: ModelFolder,
+): Promise<StoredFile> {
+  const place = path.join(folder.path, wanted.file)
+  const handle = await fs.open(from, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await fs.rename(from, place)
+  await syncFolder(folder.path)
+  return { file: wanted.file, sources: sourcesOf(wanted), path: place, ...checked }
+}
+
+export function sourcesOf(wanted: WantedFile): string[] {
+  return wanted.pieces.map(({ source }) => source)
+}
+
+/** Unknown if one of the sizes is unknown. */
+export function addOrNull(sum: number | null, more: number | null): number | null {
+  return sum === null || more === null ? null : sum + more
+}
+
+function joinedPath(wanted: WantedFile, folder: ModelFolder): string {
+  return path.join(folder.partsPath, `${wanted.file}.joined`)
+}
+
+/** The progress of an earlier attempt; none if the sources have changed. */
+async function readProgress(wanted: WantedFile, folder: ModelFolder): Promise<Progress> {
+  const none: Progress = { sources: sourcesOf(wanted), pieces: 0, bytes: 0 }
+  const text = await fs.readFile(`${joinedPath(wanted, folder)}.json`, 'utf8').catch(unlessGone(''))
+  const { size } = await fs.stat(joinedPath(wanted, folder)).catch(unlessGone({ size: -1 }))
+  try {
+    const found = progress.parse(JSON.parse(text))
+    const isSame = JSON.stringify(found.sources) === JSON.stringify(none.sources)
+    return isSame && size >= found.bytes ? found : none
+  } catch {
+    return none
+  }
+}
+
+async function writeProgress(wanted: WantedFile, folder: ModelFolder, pieces: number, bytes: number): Promise<void> {
+  const place = `${joinedPath(wanted, folder)}.json`
+  const next: Progress = { sources: sourcesOf(wanted), pieces, bytes }
+  await fs.writeFile(`${place}.new`, JSON.stringify(next), { mode: 0o600 })
+  await fs.rename(`${place}.new`, place)
+}
+
+async function dropJoined(wanted: WantedFile, folder: ModelFolder): Promise<void> {
+  await fs.rm(`${joinedPath(wanted, folder)}.json`, { force: true })
+  await fs.rm(joinedPath(wanted, folder), { force: true })
+}
+
+function wrongBytes(name: string, expectedBytes: number, bytes: number): Failure {
+  return fail('wrong_size', { name, bytes, expectedBytes })
+}

@@ -1,0 +1,96 @@
+/** What a host downloads from its server: the image of our engines, and weights. Every request is signed by the host. */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { ENGINE_IMAGE_PATH, engineImageFacts, WEIGHTS_PATH, type EngineImageFacts } from '../../contract/agent.ts'
+import { fail, ok, type Result } from '../../contract/result.ts'
+import type { Room } from '../download/disk-budget.ts'
+import { download, downloadJson, type Address, type DownloadLimits, type Tools } from '../download/download.ts'
+import { makeGetter } from '../download/http-get.ts'
+import { dropPart } from '../download/part-file.ts'
+import { hashFile } from '../download/piece.ts'
+
+export interface HostFilesOptions {
+  /** As the host reaches it, without a slash at the end. */
+  readonly server: string
+  /** For one path: the signature of the host. */
+  readonly authorize: (path: string) => string
+  /** Whether weights may come from private addresses other than the server. */
+  readonly allowPrivate: boolean
+  readonly limits?: Partial<DownloadLimits>
+}
+
+export interface FetchOptions {
+  readonly signal: AbortSignal
+  readonly onBytes: (doneBytes: number) => void
+}
+
+export interface FetchedFile {
+  readonly partPath: string
+  readonly bytes: number
+  readonly sha256: string
+  readonly room: Room
+}
+
+export interface HostFiles {
+  engineImage(signal: AbortSignal): Promise<Result<EngineImageFacts>>
+  /** Into `folder`. Returns the file, which the caller deletes. */
+  fetchEngineImage(image: EngineImageFacts, folder: string, options: FetchOptions): Promise<Result<string>>
+  /** Complete and verified at `partPath`, or resumed from there next time. */
+  fetchWeights(workloadId: string, file: FetchedFile, options: FetchOptions): Promise<Result<void>>
+  close(): Promise<void>
+}
+
+/** A connection without a byte for this long is dead; a slow one is not. */
+const defaultLimits: DownloadLimits = { stallMs: 30_000, retryMs: 1_000, maxRetryMs: 30_000 }
+const MAX_FACTS_BYTES = 10_000
+/** A resumed download may be corrupt on our side: then it is repeated once. */
+const MAX_TRIES = 2
+
+/** Without a budget: the image is small, and a pod has a disk of its own. */
+export const anyRoom: Room = { need: async () => undefined, take: async () => undefined, close: () => {} }
+
+export function makeHostFiles(options: HostFilesOptions): HostFiles {
+  const getter = makeGetter(options)
+  const tools: Tools = { getter, limits: { ...defaultLimits, ...options.limits } }
+  const addressOf = (at: string): Address => ({
+    url: `${options.server}${at}`,
+    trustedOrigin: new URL(options.server).origin,
+    authorization: () => options.authorize(at),
+  })
+  const fetchFile = async (at: string, file: FetchedFile, { signal, onBytes }: FetchOptions): Promise<Result<void>> => {
+    for (let tries = 1; ; tries += 1) {
+      const got = await download(tools, { ...addressOf(at), ...file, isChecked: true, signal, onBytes })
+      if (!got.ok) return got
+      const sha256 = (await hashFile(file.partPath, 'sha256', signal)).toString('hex')
+      if (sha256 === file.sha256) return ok(undefined)
+      await dropPart(file.partPath)
+      const name = path.basename(at)
+      if (tries >= MAX_TRIES || !got.value.isContinued)
+        return fail('wrong_digest', { name, sha256, expectedSha256: file.sha256 })
+    }
+  }
+  return {
+    engineImage: async (signal) => {
+      const wanted = {
+        ...addressOf(ENGINE_IMAGE_PATH),
+        accept: 'application/json',
+        limitBytes: MAX_FACTS_BYTES,
+        signal,
+      }
+      const answer = await downloadJson(tools, wanted)
+      if (!answer.ok) return answer
+      const facts = engineImageFacts.safeParse(answer.value)
+      if (facts.success) return ok(facts.data)
+      return fail('bad_answer', { url: wanted.url, cause: 'an unknown description of its image' })
+    },
+    fetchEngineImage: async ({ tag, bytes, sha256 }, folder, fetching) => {
+      await fs.mkdir(folder, { recursive: true, mode: 0o700 })
+      const partPath = path.join(folder, `${sha256}.part`)
+      const got = await fetchFile(`${ENGINE_IMAGE_PATH}/${tag}`, { partPath, bytes, sha256, room: anyRoom }, fetching)
+      return got.ok ? ok(partPath) : got
+    },
+    fetchWeights: (workloadId, file, fetching) =>
+      fetchFile(`${WEIGHTS_PATH}/${encodeURIComponent(workloadId)}/${file.sha256}`, file, fetching),
+    close: () => getter.close(),
+  }
+}

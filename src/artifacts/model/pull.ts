@@ -1,0 +1,197 @@
+/**
+ * Updates a model's folder to its list of files: keeps unchanged files, downloads missing ones, deletes those no longer
+ * listed. If all sizes are known, disk space is reserved before the first byte.
+ */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { formatInstant, type Clock } from '../../base/instant.ts'
+import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import type { ModelFile } from '../../contract/model.ts'
+import { addOrNull, assemble, checkFile, sourcesOf, type WantedFile } from './assemble.ts'
+import { measure, unlessGone, type DiskBudget } from '../download/disk-budget.ts'
+import type { ModelLog } from '../log.ts'
+import { folderOf, readManifest, writeManifest, type Manifest, type ModelFolder, type StoredFile } from './manifest.ts'
+import type { Piece, PieceRequest } from '../download/piece.ts'
+import { makeProgress } from '../download/progress.ts'
+import { findSourceFile } from './source-file.ts'
+
+export interface Pulled {
+  /** By file name. */
+  readonly paths: ReadonlyMap<string, string>
+}
+
+export interface PullOptions {
+  readonly dir: string
+  readonly model: string
+  readonly wanted: readonly WantedFile[]
+  readonly budget: DiskBudget
+  readonly fetchPiece: (wanted: PieceRequest) => Promise<Result<Piece>>
+  readonly signal: AbortSignal
+  readonly onProgress: (doneBytes: number, totalBytes: number | null) => void
+  readonly clock: Clock
+  readonly log: ModelLog
+}
+
+/** Entries with the same name are joined into one file, in order. `bytes` is per entry, the digest is of the whole. */
+export function readWantedFiles(files: readonly ModelFile[]): Result<WantedFile[]> {
+  const names = [...new Set(files.map(({ file }) => file))]
+  const wanted: WantedFile[] = []
+  for (const file of names) {
+    const entries = files.filter((one) => one.file === file)
+    const digests = [...new Set(entries.flatMap(({ sha256 }) => sha256 ?? []))]
+    if (digests.length > 1) return fail('bad_source', { message: `${file} has two different digests.` })
+    const pieces = entries.map(({ source, bytes }) => ({ source, bytes, partName: `${digestOf(source)}.part` }))
+    const bytes = pieces.reduce<number | null>((sum, one) => addOrNull(sum, one.bytes), 0)
+    wanted.push({ file, pieces, bytes, sha256: digests[0] ?? null })
+  }
+  return wanted.length === 0 ? fail('bad_source', { message: 'The model has no files.' }) : ok(wanted)
+}
+
+export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
+  const { model } = options
+  const folder = folderOf(options.dir, model)
+  await fs.mkdir(folder.partsPath, { recursive: true, mode: 0o700 })
+  const before = await readManifest(folder)
+  // On a case-insensitive file system two names may share a folder.
+  if (before !== undefined && before.model !== model) {
+    return fail('folder_taken', { model, owner: before.model })
+  }
+  let manifest: Manifest = before ?? { model, pulledAt: null, files: [] }
+  if (before === undefined) await writeManifest(folder, manifest)
+  await dropOldParts(folder, options.wanted)
+
+  const kept = new Map<string, StoredFile>()
+  const missing: WantedFile[] = []
+  for (const one of options.wanted) {
+    const wanted = pin(one, manifest)
+    const found = await findStored(wanted, manifest, folder, options)
+    if (!found.ok) return found
+    if (found.value === undefined) missing.push(wanted)
+    else kept.set(one.file, found.value)
+  }
+  const failure = await downloadMissing(missing, folder, options, async (stored) => {
+    kept.set(stored.file, stored)
+    manifest = { ...manifest, files: [...manifest.files.filter(({ file }) => file !== stored.file), stored] }
+    await writeManifest(folder, manifest)
+  })
+  if (failure !== undefined) return failure
+  await settle(folder, manifest, [...kept.values()], missing.length > 0, options)
+  return ok({ paths: new Map(options.wanted.map(({ file }) => [file, kept.get(file)?.path ?? ''])) })
+}
+
+/** A file without a configured digest is pinned to its first download, as long as its sources stay the same. */
+function pin(wanted: WantedFile, manifest: Manifest): WantedFile {
+  const known = manifest.files.find(({ file }) => file === wanted.file)
+  if (wanted.sha256 !== null || known === undefined || !hasSources(known, wanted)) return wanted
+  return { ...wanted, sha256: known.sha256 }
+}
+
+/** undefined: it must be downloaded. */
+async function findStored(
+  wanted: WantedFile,
+  manifest: Manifest,
+  folder: ModelFolder,
+  options: PullOptions,
+): Promise<Result<StoredFile | undefined>> {
+  const inPlace = isInPlace(wanted) ? await findSourceFile(wanted.pieces[0]?.source ?? '') : undefined
+  if (inPlace !== undefined && !inPlace.ok) return inPlace
+  const place = inPlace?.value.path ?? path.join(folder.path, wanted.file)
+  const stat = await fs.stat(place).catch(unlessGone(undefined))
+  if (stat === undefined) return ok(undefined)
+  const known = manifest.files.find(({ file, path: at }) => file === wanted.file && at === place)
+  const isUnchanged = known?.bytes === stat.size && known.modifiedMs === stat.mtimeMs
+  if (known !== undefined && isUnchanged && isCurrent(known, wanted)) return ok(known)
+  // Without a digest to compare with, the file in the store could be anything.
+  if (inPlace === undefined && wanted.sha256 === null) return ok(undefined)
+  const checked = await checkFile(wanted, place, options.signal)
+  if (checked.ok) return ok({ file: wanted.file, sources: sourcesOf(wanted), path: place, ...checked.value })
+  if (inPlace !== undefined) return checked
+  if (known !== undefined && !isUnchanged) {
+    options.log.warn(
+      { model: options.model, file: wanted.file },
+      'a file in the model store was changed; downloading it again',
+    )
+  }
+  return ok(undefined)
+}
+
+function isCurrent(known: StoredFile, wanted: WantedFile): boolean {
+  if (wanted.bytes !== null && wanted.bytes !== known.bytes) return false
+  return wanted.sha256 === null ? hasSources(known, wanted) : wanted.sha256 === known.sha256
+}
+
+/** undefined: success. */
+async function downloadMissing(
+  missing: readonly WantedFile[],
+  folder: ModelFolder,
+  options: PullOptions,
+  onStored: (stored: StoredFile) => Promise<void>,
+): Promise<Failure | undefined> {
+  const room = options.budget.open()
+  try {
+    const refused = await room.need(Math.max(neededBytes(missing) - (await measure(folder.partsPath)), 0))
+    if (refused !== undefined) return refused
+    const progress = makeProgress(missing, options.onProgress)
+    for (const wanted of missing) {
+      const stored = await assemble(wanted, {
+        ...options,
+        folder,
+        room,
+        onBytes: (piece, done, total) => progress(wanted.file, piece, done, total),
+      })
+      if (!stored.ok) return stored
+      await onStored(stored.value)
+    }
+    return undefined
+  } finally {
+    room.close()
+  }
+}
+
+/** As far as sizes are known: all files, plus the largest piece that exists twice while it is unpacked or appended. */
+function neededBytes(missing: readonly WantedFile[]): number {
+  const all = missing.reduce((sum, { pieces }) => sum + pieces.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0), 0)
+  const twice = missing.flatMap(({ pieces }) =>
+    pieces.filter(({ source }) => source.startsWith('npm:') || pieces.length > 1).map(({ bytes }) => bytes ?? 0),
+  )
+  return all + Math.max(0, ...twice)
+}
+
+async function settle(
+  folder: ModelFolder,
+  manifest: Manifest,
+  files: readonly StoredFile[],
+  isNew: boolean,
+  options: PullOptions,
+): Promise<void> {
+  for (const { file, path: place } of manifest.files) {
+    const isOwn = place === path.join(folder.path, file)
+    if (isOwn && !files.some((one) => one.path === place)) await fs.rm(place, { force: true })
+  }
+  await fs.rm(folder.partsPath, { recursive: true, force: true })
+  const pulledAt = isNew || manifest.pulledAt === null ? formatInstant(options.clock.now()) : manifest.pulledAt
+  const next: Manifest = { model: options.model, pulledAt, files: [...files] }
+  if (JSON.stringify(next) !== JSON.stringify(manifest)) await writeManifest(folder, next)
+}
+
+/** Deletes parts of sources that are no longer listed. */
+async function dropOldParts(folder: ModelFolder, wanted: readonly WantedFile[]): Promise<void> {
+  const own = wanted.flatMap(({ file, pieces }) => [`${file}.joined`, ...pieces.map(({ partName }) => partName)])
+  for (const name of await fs.readdir(folder.partsPath)) {
+    if (!own.some((one) => name === one || name === `${one}.json`))
+      await fs.rm(path.join(folder.partsPath, name), { recursive: true, force: true })
+  }
+}
+
+function isInPlace(wanted: WantedFile): boolean {
+  return wanted.pieces.length === 1 && wanted.pieces[0]?.source.startsWith('file:') === true
+}
+
+function hasSources(known: StoredFile, wanted: WantedFile): boolean {
+  return JSON.stringify(known.sources) === JSON.stringify(sourcesOf(wanted))
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+}

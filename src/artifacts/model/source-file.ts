@@ -1,0 +1,57 @@
+/**
+ * `file:PATH`: a file on the server's machine. A single file is used in place: a copy would double the disk use, and a
+ * hard link fails across disks and keeps the space in use when the owner deletes the file. The store checks it before
+ * every start of its engine and reports a missing or changed file. As one of several pieces it is read like any other.
+ */
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { fail, ok, type Result } from '../../contract/result.ts'
+import { unlessGone } from '../download/disk-budget.ts'
+import { readChunks, type Piece, type PieceRequest } from '../download/piece.ts'
+
+export async function openFilePiece(wanted: PieceRequest): Promise<Result<Piece>> {
+  const found = await findSourceFile(wanted.source)
+  if (!found.ok) return found
+  wanted.onBytes(found.value.bytes, found.value.bytes)
+  return ok({
+    ownPath: null,
+    isContinued: false,
+    read: () => readChunks(found.value.path, wanted.signal),
+    discard: () => Promise.resolve(),
+  })
+}
+
+/** Resolves symbolic links. */
+export async function findSourceFile(source: string): Promise<Result<{ path: string; bytes: number }>> {
+  const given = pathOf(source)
+  if (given === undefined) {
+    return fail('bad_source', { message: `${source} is not an absolute path.` })
+  }
+  try {
+    const real = await fs.realpath(given).catch(unlessGone(undefined))
+    if (real === undefined) return fail('file_gone', { source, code: undefined })
+    const stat = await fs.stat(real)
+    if (!stat.isFile()) return fail('bad_source', { message: `${source} is not a regular file.` })
+    await fs.access(real, fs.constants.R_OK)
+    return ok({ path: real, bytes: stat.size })
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (!['EACCES', 'EPERM', 'ENOTDIR', 'ELOOP', 'ENOENT', 'ENAMETOOLONG'].includes(code)) throw error
+    return fail('file_gone', { source, code })
+  }
+}
+
+function pathOf(source: string): string | undefined {
+  const rest = source.slice('file:'.length)
+  const given = rest.startsWith('//') ? pathOfUrl(source) : path.normalize(rest)
+  return given === undefined || given.includes('\0') || !path.isAbsolute(given) ? undefined : given
+}
+
+function pathOfUrl(url: string): string | undefined {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * `npm:PACKAGE@VERSION/PATH`: a file inside an npm package. Most companies already mirror a registry, and registries
+ * publish digests. A package is one archive: it is downloaded whole, checked against the registry's digest, and
+ * scanned for the file.
+ */
+import { createReadStream } from 'node:fs'
+import { pipeline } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { z } from 'zod'
+import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { download, downloadJson, type Tools } from '../download/download.ts'
+import { dropPart } from '../download/part-file.ts'
+import { hashFile, PieceError, type Piece, type PieceRequest } from '../download/piece.ts'
+import { readTarFile, TarError } from './tar-entry.ts'
+
+const VERSION_DOCUMENT_BYTES = 4 * 1_048_576
+/** For the document with all versions of a package. */
+const PACKAGE_DOCUMENT_BYTES = 64 * 1_048_576
+const READ_BYTES = 1_048_576
+/** A resumed download may be corrupt on our side: then it is repeated once. */
+const MAX_TRIES = 2
+/** Strongest first. SHA-1, the only digest of the oldest packages, is not accepted. */
+const algorithms = ['sha512', 'sha384', 'sha256'] as const
+
+const dist = z.object({ tarball: z.url(), integrity: z.string().min(1).optional() })
+const versionDocument = z.object({ dist })
+const packageDocument = z.object({ versions: z.record(z.string(), versionDocument) })
+type Dist = z.infer<typeof dist>
+
+export async function fetchNpmPiece(
+  tools: Tools,
+  registry: () => Promise<string>,
+  wanted: PieceRequest,
+): Promise<Result<Piece>> {
+  const name = parseNpmSource(wanted.source)
+  if (!name.ok) return name
+  const address = await registryAddress(registry)
+  if (!address.ok) return address
+  const found = await findDist(tools, address.value, name.value, wanted.signal)
+  if (!found.ok) return found
+  const digest = strongestDigest(found.value.integrity ?? '')
+  if (digest === undefined) {
+    return fail('no_digest', { source: wanted.source })
+  }
+  for (let tries = 1; ; tries += 1) {
+    const archive = await download(tools, {
+      ...wanted,
+      url: found.value.tarball,
+      trustedOrigin: new URL(address.value).origin,
+      authorization: null,
+      // The known size is that of the file, not of the archive.
+      bytes: null,
+      isChecked: true,
+    })
+    if (!archive.ok) return archive
+    const real = await hashFile(wanted.partPath, digest.algorithm, wanted.signal)
+    if (real.equals(digest.value)) return ok(pieceOf(wanted, name.value.path, archive.value.isContinued))
+    await dropPart(wanted.partPath)
+    if (tries >= MAX_TRIES || !archive.value.isContinued) return wrongArchive(wanted.source)
+  }
+}
+
+interface NpmName {
+  readonly packageName: string
+  readonly version: string
+  readonly path: string
+}
+
+function parseNpmSource(source: string): Result<NpmName> {
+  const parsed = /^npm:((?:@[\w.~-]+\/)?[\w.~-]+)@([^/@]+)\/([^\0]+)$/.exec(source)
+  const [, packageName = '', version = '', path = ''] = parsed ?? []
+  if (parsed === null) {
+    return fail('bad_source', { message: `${source} does not have the form npm:PACKAGE@VERSION/PATH.` })
+  }
+  // A tag such as `latest` would change its content over time.
+  if (!/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(version)) {
+    return fail('bad_source', { message: `${source} must name an exact version, such as 1.2.3.` })
+  }
+  return ok({ packageName, version, path })
+}
+
+async function registryAddress(registry: () => Promise<string>): Promise<Result<string>> {
+  try {
+    const address = (await registry()).replace(/\/+$/, '')
+    if (/^https?:$/.test(URL.canParse(address) ? new URL(address).protocol : '')) return ok(address)
+    return fail('no_registry', { fault: 'not_http', failureKind: 'invalid' })
+  } catch {
+    return fail('no_registry', { fault: 'unknown' })
+  }
+}
+
+/** Some registries have no per-version document: then the document of all versions is used. */
+async function findDist(tools: Tools, registry: string, name: NpmName, signal: AbortSignal): Promise<Result<Dist>> {
+  const base = `${registry}/${name.packageName.replace('/', '%2f')}`
+  const ask = { trustedOrigin: new URL(registry).origin, authorization: null, signal }
+  const one = await downloadJson(tools, {
+    ...ask,
+    url: `${base}/${encodeURIComponent(name.version)}`,
+    accept: 'application/json',
+    limitBytes: VERSION_DOCUMENT_BYTES,
+  })
+  if (one.ok) return readDist(versionDocument.safeParse(one.value).data, name)
+  if (one.reason !== 'bad_status' || one.kind === 'unavailable') return one
+  const all = await downloadJson(tools, {
+    ...ask,
+    url: base,
+    accept: 'application/vnd.npm.install-v1+json, application/json;q=0.9',
+    limitBytes: PACKAGE_DOCUMENT_BYTES,
+  })
+  if (!all.ok) return all
+  return readDist(packageDocument.safeParse(all.value).data?.versions[name.version], name)
+}
+
+function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<Dist> {
+  if (document !== undefined) return ok(document.dist)
+  return fail('no_such_package', { name: name.packageName, version: name.version })
+}
+
+function strongestDigest(integrity: string): { algorithm: string; value: Buffer } | undefined {
+  for (const algorithm of algorithms) {
+    const one = integrity.split(/\s+/).find((text) => text.startsWith(`${algorithm}-`))
+    if (one === undefined) continue
+    const value = one.slice(algorithm.length + 1).replace(/\?.*$/, '')
+    return { algorithm, value: Buffer.from(value, 'base64') }
+  }
+  return undefined
+}
+
+function pieceOf(wanted: PieceRequest, path: string, isContinued: boolean): Piece {
+  return {
+    ownPath: null,
+    isContinued,
+    read: () => readEntry(wanted, path),
+    discard: () => dropPart(wanted.partPath),
+  }
+}
+
+async function* readEntry(wanted: PieceRequest, path: string): AsyncGenerator<Buffer> {
+  const unpacked = createGunzip({ chunkSize: READ_BYTES })
+  const archive = createReadStream(wanted.partPath, { highWaterMark: READ_BYTES, signal: wanted.signal })
+  // An error of either stream destroys the other and surfaces in the loop.
+  pipeline(archive, unpacked, () => {})
+  try {
+    // Everything in a package is inside one folder, usually called `package`.
+    yield* readTarFile(unpacked, (name) => name.slice(name.indexOf('/') + 1) === path)
+  } catch (error) {
+    const isDamaged = error instanceof TarError || (error instanceof Error && 'code' in error && isOfZlib(error.code))
+    throw isDamaged ? new PieceError(`${wanted.source}: ${error.message}`, { cause: error }) : error
+  } finally {
+    archive.destroy()
+    unpacked.destroy()
+  }
+}
+
+function isOfZlib(code: unknown): boolean {
+  return typeof code === 'string' && (code.startsWith('Z_') || code === 'ERR_STREAM_PREMATURE_CLOSE')
+}
+
+function wrongArchive(source: string): Failure {
+  return fail('wrong_digest', { name: source })
+}

@@ -1,0 +1,293 @@
+/**
+ * Weights of models on a host. Files are kept once per owner, by digest; each set of files is a folder of hard links that
+ * machines mount read-only. Owners share nothing: a digest is no proof that its file may be had from the source. When the budget is used up, the sets that were not used for the longest time are removed, never one
+ * that a machine has. A download that was interrupted is resumed, also by another machine or after a restart.
+ *
+ *   store/<owner>-<sha256>         a complete, verified file
+ *   store/<owner>-<sha256>.part    an unfinished download
+ *   sets/<owner>-<set id>/<path>   links to the files
+ */
+import { once } from 'node:events'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { toDate, type Clock } from '../../base/instant.ts'
+import { ok, type Result } from '../../contract/result.ts'
+import type { HostWeights } from '../../contract/weights.ts'
+import { weightsSetId } from '../../domain/weights-set.ts'
+import { makeDiskBudget, unlessGone, type Room } from '../download/disk-budget.ts'
+import type { HostFiles } from './host-files.ts'
+import { syncFolder } from './manifest.ts'
+
+export interface WeightsCacheOptions {
+  readonly dir: string
+  readonly budgetBytes: number
+  readonly files: Pick<HostFiles, 'fetchWeights'>
+  readonly clock: Clock
+  /** Free disk space; from the system by default. */
+  readonly freeBytes?: () => Promise<number>
+}
+
+export interface EnsureWeights {
+  /** The sets of machines on this host, running or not. */
+  readonly inUse: () => Promise<readonly string[]>
+  readonly progress: (doneBytes: number, totalBytes: number) => void
+  readonly signal: AbortSignal
+}
+
+export type OwnedWeights = HostWeights & { readonly owner: string }
+
+export interface WeightsCache {
+  /** Downloads what is missing, then runs `work`; meanwhile the set is in use. */
+  hold(
+    workloadId: string,
+    weights: OwnedWeights,
+    options: EnsureWeights,
+    work: () => Promise<void>,
+  ): Promise<Result<void>>
+  folderOf(weights: OwnedWeights): string
+  idOf(weights: OwnedWeights): string
+  /** Unfinished downloads included. */
+  usedBytes(): Promise<number>
+}
+
+const READ_ONLY = 0o444
+const READ_AND_ENTER = 0o755
+/** One of the set, with the name under which the store has it. */
+type File = HostWeights['files'][number] & { readonly key: string }
+
+export function makeWeightsCache(options: WeightsCacheOptions): WeightsCache {
+  return new DiskWeightsCache(options)
+}
+
+class DiskWeightsCache implements WeightsCache {
+  readonly #options: WeightsCacheOptions
+  readonly #store: string
+  readonly #sets: string
+  readonly #budget
+  /** Sets of machines that are about to start. */
+  readonly #held = new Map<string, number>()
+  /** Files that a machine waits for; they may be in no set yet. */
+  readonly #wanted = new Map<string, number>()
+  readonly #downloads = new Map<string, Promise<unknown>>()
+  /** One at a time: two must not count on the same space, and no set is removed while another appears. */
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: WeightsCacheOptions) {
+    this.#options = options
+    this.#store = path.join(options.dir, 'store')
+    this.#sets = path.join(options.dir, 'sets')
+    this.#budget = makeDiskBudget({ ...options, dir: this.#store, limitBytes: options.budgetBytes })
+  }
+
+  idOf(weights: OwnedWeights): string {
+    return `${weights.owner}-${weightsSetId(weights)}`
+  }
+
+  folderOf(weights: OwnedWeights): string {
+    return path.join(this.#sets, this.idOf(weights))
+  }
+
+  usedBytes(): Promise<number> {
+    return this.#budget.usedBytes()
+  }
+
+  async hold(
+    workloadId: string,
+    weights: OwnedWeights,
+    options: EnsureWeights,
+    work: () => Promise<void>,
+  ): Promise<Result<void>> {
+    const id = this.idOf(weights)
+    const keys = [...new Set(filesOf(weights).map(({ key }) => key))]
+    count(this.#held, id, 1)
+    for (const key of keys) count(this.#wanted, key, 1)
+    try {
+      const there = await this.#ensure(workloadId, weights, options)
+      if (!there.ok) return there
+      await work()
+      return there
+    } finally {
+      count(this.#held, id, -1)
+      for (const key of keys) count(this.#wanted, key, -1)
+    }
+  }
+
+  async #ensure(workloadId: string, weights: OwnedWeights, options: EnsureWeights): Promise<Result<void>> {
+    for (const dir of [this.#store, this.#sets]) await fs.mkdir(dir, { recursive: true, mode: 0o700 })
+    const folder = this.folderOf(weights)
+    // A set appears with all of its files.
+    if (!(await exists(folder))) {
+      const missing = await this.#missing(filesOf(weights))
+      const fetched = missing.length === 0 ? ok(undefined) : await this.#fetchAll(workloadId, weights, missing, options)
+      if (!fetched.ok) return fetched
+      await this.#inTurn(async () => ((await exists(folder)) ? undefined : this.#link(weights)))
+    }
+    await this.#touch(folder)
+    return ok(undefined)
+  }
+
+  /** One entry per digest. */
+  async #missing(files: readonly File[]): Promise<File[]> {
+    const missing = new Map<string, File>()
+    for (const file of files) if (!(await exists(this.#at(file)))) missing.set(file.key, file)
+    return [...missing.values()]
+  }
+
+  async #fetchAll(
+    workloadId: string,
+    weights: OwnedWeights,
+    missing: readonly File[],
+    options: EnsureWeights,
+  ): Promise<Result<void>> {
+    const all = new Map(weights.files.map((file) => [file.sha256, file.bytes]))
+    const total = [...all.values()].reduce((sum, bytes) => sum + bytes, 0)
+    let done = total - missing.reduce((sum, { bytes }) => sum + bytes, 0)
+    options.progress(done, total)
+    for (const file of missing) {
+      const report = (bytes: number): void => options.progress(done + bytes, total)
+      const fetched = await this.#fetch(workloadId, file, { ...options, report })
+      if (!fetched.ok) return fetched
+      done += file.bytes
+    }
+    return ok(undefined)
+  }
+
+  /** A file that is being downloaded for another machine is waited for. */
+  async #fetch(
+    workloadId: string,
+    file: File,
+    options: EnsureWeights & { readonly report: (bytes: number) => void },
+  ): Promise<Result<void>> {
+    for (let busy = this.#downloads.get(file.key); busy !== undefined; busy = this.#downloads.get(file.key)) {
+      await untilAborted(busy, options.signal)
+      options.signal.throwIfAborted()
+    }
+    // Nothing is waited for until it is noted: two machines that ask at once would both download the file.
+    const download = this.#download(workloadId, file, options)
+    this.#downloads.set(
+      file.key,
+      download.catch(() => {}),
+    )
+    try {
+      return await download
+    } finally {
+      this.#downloads.delete(file.key)
+    }
+  }
+
+  async #download(
+    workloadId: string,
+    file: File,
+    { report, signal, inUse }: EnsureWeights & { readonly report: (bytes: number) => void },
+  ): Promise<Result<void>> {
+    if (await exists(this.#at(file))) return ok(undefined)
+    const partPath = `${this.#at(file)}.part`
+    const room = this.#budget.open()
+    try {
+      const full = await this.#reserve(room, file, partPath, inUse)
+      if (full !== undefined) return full
+      const wanted = { partPath, bytes: file.bytes, sha256: file.sha256, room }
+      const got = await this.#options.files.fetchWeights(workloadId, wanted, { signal, onBytes: report })
+      if (!got.ok) return got
+      await fs.chmod(partPath, READ_ONLY)
+      await fs.rename(partPath, this.#at(file))
+      await fs.rm(`${partPath}.json`, { force: true })
+      await syncFolder(this.#store)
+      return ok(undefined)
+    } finally {
+      room.close()
+    }
+  }
+
+  /** Space for the rest of a file; removes sets that are not in use until there is enough. */
+  #reserve(room: Room, file: File, partPath: string, inUse: EnsureWeights['inUse']) {
+    return this.#inTurn(async () => {
+      const part = await fs.stat(partPath).catch(unlessGone({ size: 0 }))
+      const bytes = Math.max(file.bytes - part.size, 0)
+      let refused = await room.need(bytes)
+      if (refused === undefined || bytes > this.#options.budgetBytes) return refused
+      const used = new Set([...(await inUse()), ...this.#held.keys()])
+      for (const id of await this.#leastUsed(used)) {
+        await fs.rm(path.join(this.#sets, id), { recursive: true, force: true })
+        await this.#sweep()
+        refused = await room.need(bytes)
+        if (refused === undefined) break
+      }
+      return refused
+    })
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => {})
+    return done
+  }
+
+  /** Those not in use, least recently used first. Those in use are marked as used now. */
+  async #leastUsed(used: ReadonlySet<string>): Promise<string[]> {
+    const found: Array<{ id: string; usedMs: number }> = []
+    for (const id of await fs.readdir(this.#sets)) {
+      if (used.has(id)) await this.#touch(path.join(this.#sets, id))
+      else found.push({ id, usedMs: (await fs.stat(path.join(this.#sets, id))).mtimeMs })
+    }
+    return found.toSorted((a, b) => a.usedMs - b.usedMs).map(({ id }) => id)
+  }
+
+  /** Removes files and unfinished downloads that no set has and no machine waits for. */
+  async #sweep(): Promise<void> {
+    for (const name of await fs.readdir(this.#store)) {
+      const place = path.join(this.#store, name)
+      const [key = ''] = name.split('.')
+      const { nlink } = await fs.stat(place).catch(unlessGone({ nlink: 2 }))
+      if (nlink === 1 && !this.#wanted.has(key)) await fs.rm(place, { force: true })
+    }
+  }
+
+  /** Complete or absent: a machine never mounts half of a set. */
+  async #link(weights: OwnedWeights): Promise<void> {
+    const fresh = path.join(this.#sets, `.new-${this.idOf(weights)}`)
+    await fs.rm(fresh, { recursive: true, force: true })
+    for (const file of filesOf(weights)) {
+      const place = path.join(fresh, file.path)
+      await fs.mkdir(path.dirname(place), { recursive: true })
+      await fs.link(this.#at(file), place)
+    }
+    // Programs in machines run as any user. Others on the host cannot reach the folders above.
+    const folders = (await fs.readdir(fresh, { recursive: true, withFileTypes: true })).filter((one) =>
+      one.isDirectory(),
+    )
+    for (const one of [fresh, ...folders.map(({ parentPath, name }) => path.join(parentPath, name))])
+      await fs.chmod(one, READ_AND_ENTER)
+    await fs.rename(fresh, this.folderOf(weights))
+  }
+
+  /** The time of a set is that of its last use. */
+  async #touch(folder: string): Promise<void> {
+    const now = toDate(this.#options.clock.now())
+    await fs.utimes(folder, now, now)
+  }
+
+  #at({ key }: Pick<File, 'key'>): string {
+    return path.join(this.#store, key)
+  }
+}
+
+function filesOf({ files, owner }: OwnedWeights): File[] {
+  return files.map((file) => ({ ...file, key: `${owner}-${file.sha256}` }))
+}
+
+function count(of: Map<string, number>, key: string, more: number): void {
+  const now = (of.get(key) ?? 0) + more
+  if (now === 0) of.delete(key)
+  else of.set(key, now)
+}
+
+async function exists(place: string): Promise<boolean> {
+  return fs.stat(place).then(() => true, unlessGone(false))
+}
+
+async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([work, once(signal, 'abort', { signal: done.signal }).catch(() => {})])
+  done.abort()
+}

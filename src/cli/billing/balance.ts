@@ -1,0 +1,42 @@
+/** A balance as facts, and in one line. */
+import { systemClock, type Instant } from '../../base/instant.ts'
+import { parseUsd } from '../../base/money.ts'
+import type { Reply } from '../../client/client.ts'
+import { money } from '../../view/money.ts'
+import { relativeTime, utcTime } from '../../view/time.ts'
+import type { Columns } from '../kit/record.ts'
+import { bold } from '../kit/screen.ts'
+
+type Balance = Reply<'getCustomerBalance'>
+
+export const balanceFacts: Columns<Balance> = [
+  {
+    Balance: ({ balanceUsd }) => bold(money(balanceUsd)),
+    Available: ({ availableUsd }) => `${money(availableUsd)}, for new rentals`,
+    'On hold': ({ heldUsd }) => `${money(heldUsd)}, for running machines and reserved terms`,
+    'Credit line': creditLine,
+    Spending: ({ hourlySpendUsd }) => (isZero(hourlySpendUsd) ? 'nothing is running' : `${money(hourlySpendUsd)}/hr`),
+    Empty: ({ emptyAt }) =>
+      emptyAt === null ? undefined : `${utcTime(emptyAt)} (${relativeTime(emptyAt, systemClock.now())})`,
+    Earnings: ({ earningsUsd }) => (isZero(earningsUsd) ? undefined : `${money(earningsUsd)}, not yet paid out`),
+  },
+]
+
+/** undefined: the account has none. */
+export function creditLine(account: {
+  readonly creditLineUsd: string
+  readonly creditUsedUsd: string
+}): string | undefined {
+  if (isZero(account.creditLineUsd) && isZero(account.creditUsedUsd)) return undefined
+  return `${money(account.creditLineUsd)} for reserved terms, ${money(account.creditUsedUsd)} used`
+}
+
+export function balanceLine({ balanceUsd, hourlySpendUsd, emptyAt }: Balance, now: Instant): string {
+  if (isZero(hourlySpendUsd)) return `${money(balanceUsd)}; nothing is running`
+  const end = emptyAt === null ? '' : `, empty ${relativeTime(emptyAt, now)}`
+  return `${money(balanceUsd)}; ${money(hourlySpendUsd)}/hr${end}`
+}
+
+function isZero(usd: string): boolean {
+  return parseUsd(usd) === 0n
+}

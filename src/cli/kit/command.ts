@@ -1,0 +1,224 @@
+/** Rows become commands: their arguments, flags and help in one tree, and the call that runs one. */
+import { Argument, Option, type Command } from 'commander'
+import type { Access } from '../../contract/endpoint.ts'
+import { ApiError } from '../../client/error.ts'
+import { passWordsOn } from './command-line.ts'
+import { explain, refusalOf, stepsFor } from './failure.ts'
+import { flagOf, withFlags } from './field-flag.ts'
+import { parserOf } from './flag.ts'
+import { argsOf, buildInput, examplesOf, nameOf, operationOf, sourcesOf, type Arg } from './input.ts'
+import { isPaged, pageOptions } from './page.ts'
+import { YES } from './question.ts'
+import { openSession, type GlobalOptions, type Session, type Who } from '../rental/session.ts'
+import { exitCodes, type ExitCode, type Shell } from './shell.ts'
+import { watchOptions } from './watch.ts'
+import type { Call, Options, OptionSpec, Row } from './row-type.ts'
+
+/** How a command that only groups others is used. */
+export const GROUP_USAGE = '<command>'
+
+export interface Tree {
+  readonly program: Command
+  readonly shell: Shell
+  /** The title of its part of the help. */
+  readonly title: string
+  /** Descriptions of groups, by their words. */
+  readonly groups: Readonly<Record<string, string>>
+  readonly ended: (outcome: ExitCode) => void
+}
+
+export function addRow(tree: Tree, row: Row): void {
+  const words = row.command.split(' ')
+  const name = words.pop() ?? ''
+  const parent = groupAt(tree, words)
+  const command = parent.command(name, { isDefault: name === 'ls' && words.length > 0 })
+  command.description(row.description).commandsGroup(tree.title)
+  if (row.alias !== undefined) command.alias(row.alias)
+  if (row.passesWordsOn === true) passWordsOn(command)
+  const sources = sourcesOf(row)
+  for (const argument of argumentsOf(row)) command.addArgument(argument)
+  const flags = sources.flatMap(({ options }) => options)
+  const extras = extraOptionsOf(row)
+  // A command of its own kind is about its own options.
+  for (const option of row.isCustom === true ? [...extras, ...flags] : [...flags, ...extras]) command.addOption(option)
+  addHelp(command, row)
+  command.action(() => runRow(tree, row, command, sources))
+}
+
+function groupAt({ program, title, groups }: Tree, words: readonly string[]): Command {
+  let place = program
+  for (const [at, word] of words.entries()) {
+    const path = words.slice(0, at + 1).join(' ')
+    place =
+      place.commands.find((one) => one.name() === word) ??
+      place
+        .command(word)
+        .description(groups[path] ?? '')
+        .usage(GROUP_USAGE)
+        .commandsGroup(title)
+  }
+  return place
+}
+
+/** A list with further commands below it names them, when the tree is whole. */
+export function addUsages(command: Command): void {
+  for (const one of command.commands) addUsages(one)
+  const names = command.commands.map((one) => one.name())
+  if (names.length === 0 || command.parent === null || command.usage() === GROUP_USAGE) return
+  const args = command.registeredArguments.map((one) => ` [${one.name()}${one.variadic ? '...' : ''}]`)
+  command.usage(`[options] [${names.join('|')}]${args.join('')}`)
+}
+
+function argumentsOf(row: Row): Argument[] {
+  const { target } = row
+  const fields = operationOf(row)?.fields ?? []
+  return [
+    ...(target === undefined ? [] : [new Argument(`<${target.arg}>`, target.help)]),
+    ...argsOf(row).map((one) => {
+      const argument = new Argument(one.name, one.help)
+      const field = fields.find((candidate) => nameOf(candidate) === one.field)
+      const choices = one.choices ?? (one.parse === undefined ? field?.choices : undefined)
+      const parse = one.parse ?? (field === undefined ? undefined : parserOf(field))
+      if (parse !== undefined) argument.argParser(readEach(one, parse))
+      return choices === undefined ? argument : argument.choices(choices)
+    }),
+  ]
+}
+
+function readEach({ name }: Arg, parse: (text: string) => unknown) {
+  const isVariadic = name.includes('...')
+  return (text: string, before: unknown): unknown =>
+    isVariadic ? [...(Array.isArray(before) ? (before as unknown[]) : []), parse(text)] : parse(text)
+}
+
+function extraOptionsOf(row: Row): Option[] {
+  const { isPaged: isList, canWatch, confirms, options, operation } = row
+  const isPage = isList === true && operation !== undefined && isPaged(operation)
+  const all: Options = {
+    ...options,
+    ...(isPage ? pageOptions(row.rowsShown) : {}),
+    ...(canWatch === undefined ? {} : watchOptions(canWatch)),
+    ...(operationOf(row)?.idempotent === true && row.sends === true ? idempotencyOption : {}),
+    ...(confirms === true ? YES : {}),
+  }
+  return Object.entries(all).map(optionOf)
+}
+
+const idempotencyOption = {
+  '--idempotency-key <key>': 'makes retries safe: a command with the same key runs once',
+}
+
+function optionOf([flag, spec]: [flag: string, spec: Options[string]]): Option {
+  const {
+    help,
+    parse,
+    choices,
+    default: usual,
+    conflicts,
+    required,
+    hidden,
+  } = typeof spec === 'string' ? ({ help: spec } as OptionSpec) : spec
+  const option = new Option(flag, help)
+  if (choices !== undefined) option.choices(choices)
+  if (parse !== undefined) option.argParser(parse)
+  if (usual !== undefined) option.default(usual)
+  if (conflicts !== undefined) option.conflicts([...conflicts])
+  if (required === true) option.makeOptionMandatory()
+  return hidden === true ? option.hideHelp() : option
+}
+
+function addHelp(command: Command, row: Row): void {
+  const { notes } = row
+  const examples = examplesOf(row)
+  if (notes !== undefined) command.addHelpText('after', `\n${notes}`)
+  const title = examples.filter((line) => !line.startsWith(' ')).length === 1 ? 'Example' : 'Examples'
+  command.addHelpText('after', `\n${title}:\n${examples.map((line) => `  ${line}`).join('\n')}`)
+}
+
+async function runRow(tree: Tree, row: Row, command: Command, sources: ReturnType<typeof sourcesOf>): Promise<void> {
+  const { shell } = tree
+  const options = command.optsWithGlobals<GlobalOptions>()
+  let opened: Session | undefined
+  const open = (): Session =>
+    (opened ??= openSession(
+      shell,
+      options,
+      row.whoOf?.(options as never) ?? row.who ?? whoOf(operationOf(row)?.access),
+    ))
+  try {
+    if (row.isOffline !== true) open()
+    const [first] = command.processedArgs as [string?]
+    const found = row.target === undefined ? undefined : await row.target.find(open().client, first ?? '')
+    const foundId = found === undefined ? undefined : row.target?.idOf(found)
+    const call: Call = {
+      shell,
+      get session() {
+        return open()
+      },
+      get client() {
+        return open().client
+      },
+      get screen() {
+        return open().screen
+      },
+      options,
+      args: command.processedArgs as unknown[],
+      input: buildInput(row, sources, command, foundId),
+      found,
+      command,
+    }
+    const creates = row.isOffline !== true && operationOf(row)?.idempotent === true
+    // Read first: what was created must not be reported as failed.
+    const account = creates ? await accountOf(open()) : undefined
+    const ended = (await row.run(call)) ?? exitCodes.ok
+    if (account !== undefined && ended === exitCodes.ok) open().screen.remark(account)
+    tree.ended(ended)
+  } catch (error) {
+    const hinted = addHints(row, sources, command, error)
+    throw opened === undefined ? hinted : explain(hinted, opened)
+  }
+}
+
+/** Names the flag that the server objects to, or the command that lists what was not found. */
+function addHints(row: Row, sources: ReturnType<typeof sourcesOf>, command: Command, given: unknown): unknown {
+  if (!(given instanceof ApiError)) return given
+  const flag = (path: readonly PropertyKey[]): string | undefined => flagOf(row, sources, command, path)
+  const error = withFlags(given, flag)
+  if (stepsFor(error, 'anyone') !== undefined) return error
+  if (error.status === 404 || error.reason?.endsWith('_not_found') === true) {
+    const list = listFor(row, sources, error)
+    return list === undefined ? error : refusalOf(error, exitCodes.failed, [`To list them: ${list}`])
+  }
+  if (error.issues.length === 0) return error
+  const lines = error.issues.map(({ path, message }) => {
+    const name = flag(path) ?? (path.join('.') || 'the request')
+    return error.message.includes(message) ? `Check ${name}.` : `${name}: ${message}`
+  })
+  return refusalOf(error, exitCodes.failed, lines)
+}
+
+/** The command that lists what was not found, as the help of its argument or flag names it. */
+function listFor(row: Row, sources: ReturnType<typeof sourcesOf>, { reason = '' }: ApiError): string | undefined {
+  const flags = sources.flatMap(({ options }) => options.map(({ description }) => description))
+  const help = [row.target?.help ?? '', ...argsOf(row).map((one) => one.help), ...flags]
+  const lists = help.flatMap((text) => /as shown by (berth [a-z -]+)/.exec(text)?.[1] ?? [])
+  return lists.find((list) => list.includes(`${reason.replace('_not_found', '')}s`)) ?? lists[0]
+}
+
+/**
+ * What a customer may do is done as a customer, also on the server's machine, where the operator's key is at hand too:
+ * what the operator creates there by accident, no customer ever finds. Suppliers' commands are the operator's too, for the
+ * machines of the house.
+ */
+function whoOf(access: Access | undefined): Who {
+  if (access === undefined || access === 'public') return 'anyone'
+  if (access === 'any-key') return 'customer'
+  return access.every((scope) => scope === 'operator' || scope === 'supply') ? 'operator' : 'customer'
+}
+
+/** The account and server of a command that creates something, where they were chosen from several. */
+async function accountOf({ client, isGuess, json }: Session): Promise<string | undefined> {
+  if (!isGuess || json) return undefined
+  const { account } = await client.call('getMe')
+  return `Account: ${account.name} (${account.id}) at ${client.url}. To use another: --profile, --key-file or BERTH_KEY.`
+}

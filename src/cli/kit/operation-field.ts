@@ -1,0 +1,10 @@
+/** One field of an operation, for a command that takes its choices or limits elsewhere. */
+import type { OperationId } from '../../contract/api.ts'
+import type { Field } from './operation.ts'
+import { operations } from './operation-table.ts'
+
+export function fieldOf(operation: OperationId, name: string): Field {
+  const field = operations[operation].fields.find(({ path }) => path.at(-1) === name)
+  if (field === undefined) throw new Error(`${operation} has no field ${name}`)
+  return field
+}

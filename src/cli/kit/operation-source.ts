@@ -1,0 +1,14 @@
+/** The table of operations, once it is loaded: commands that call none of them start without it. */
+import type { OperationId } from '../../contract/api.ts'
+import type { Operation } from './operation.ts'
+
+let table: Readonly<Record<OperationId, Operation>> | undefined
+
+export async function loadOperations(): Promise<void> {
+  table ??= (await import('./operation-table.ts')).operations
+}
+
+export function operationNamed(id: OperationId): Operation {
+  if (table === undefined) throw new Error('the table of operations is not loaded')
+  return table[id]
+}

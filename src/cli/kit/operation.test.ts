@@ -1,0 +1,74 @@
+/** Every operation of the contract has its place in the command line, or a reason to have none. */
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { loadCommandTree, loadRows } from '../../../test/harness/command-tree.ts'
+import { api, type OperationId } from '../../contract/api.ts'
+import { describeOperation } from './operation.ts'
+import { operations } from './operation-table.ts'
+
+/** Reached in another way than by a row or by `client.call`, or not at all. */
+const otherwise: Readonly<Partial<Record<OperationId, string>>> = {
+  followEvents: 'berth events -f, with the client’s own reconnecting stream',
+  followAllEvents: 'berth events -f --all-accounts',
+  getRentalLogs: 'berth logs reads the stream itself',
+  createCompletion: 'berth chat asks the same models; plain completions are for programs',
+  createSpeech: 'the second name of generateAudio, which berth speak calls',
+  generateImageBySecondPath: 'the second name of generateImage, which berth image calls',
+  listInstancesByPost: 'the second name of listInstances, which berth ls calls',
+  listInstanceHistory: 'berth ls --ended lists ended machines of all kinds',
+  createCheapestInstance: 'berth rent --yes takes the cheapest, after showing its price',
+  listRentalMetrics: 'sparklines of the console; berth metrics shows one machine',
+  exportMetrics: 'for Prometheus, which scrapes it',
+  listSupply: 'berth supply machines and berth supply hosts list the two in full',
+  searchMachines: 'berth offers filters the whole listing itself',
+  countMachines: 'counts for the filters of the console',
+  getCurrentBalance: 'berth balance shows more, from getCustomerBalance',
+}
+
+const folder = import.meta.dirname
+const source = readdirSync(folder)
+  .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
+  .map((file) => readFileSync(path.join(folder, file), 'utf8'))
+  .join('\n')
+
+test('every operation is a command, is called by one, or has a reason to be neither', async () => {
+  const inRows = new Set((await loadRows()).map(({ operation }) => operation))
+  const isReached = (id: OperationId): boolean => inRows.has(id as never) || new RegExp(`(?<!<)'${id}'`).test(source)
+  const ids = Object.keys(api) as OperationId[]
+  expect(ids.filter((id) => !isReached(id) && otherwise[id] === undefined)).toEqual([])
+  expect(ids.filter((id) => isReached(id) && otherwise[id] !== undefined)).toEqual([])
+})
+
+test('every flag and argument of every command has help', async () => {
+  const lacking: string[] = []
+  const visit = (command: Awaited<ReturnType<typeof loadCommandTree>>, words: string): void => {
+    for (const { flags, description } of command.options) if (description === '') lacking.push(`${words} ${flags}`)
+    for (const one of command.registeredArguments) if (one.description === '') lacking.push(`${words} ${one.name()}`)
+    for (const one of command.commands) visit(one, `${words} ${one.name()}`)
+  }
+  visit(await loadCommandTree(), 'berth')
+  expect(lacking).toEqual([])
+})
+
+describe('fields of an operation', () => {
+  const field = (operation: OperationId, name: string) =>
+    operations[operation].fields.find(({ path: at }) => at.at(-1) === name)
+
+  test('have the limits, choices and defaults of the schema', () => {
+    expect(field('createJoinToken', 'uses')).toMatchObject({ kind: 'integer', min: 1, max: 1_000, default: 1 })
+    expect(field('createVolume', 'sizeInGb')).toMatchObject({ min: 256, max: 64_000, step: 256, required: true })
+    expect(field('addMember', 'role')).toMatchObject({ choices: ['owner', 'member', 'viewer'], required: true })
+    expect(field('createApiKey', 'scopes')).toMatchObject({ list: true, required: true })
+    expect(field('changeAccount', 'platformFeePercentage')).toMatchObject({ kind: 'number', nullable: true })
+    expect(field('changeAccount', 'gpus')).toMatchObject({ part: 'body', path: ['quota', 'gpus'] })
+    expect(field('listAllRentals', 'stuck')).toMatchObject({ part: 'query', kind: 'boolean' })
+    expect(field('createApiKey', 'expiresAt')).toMatchObject({ kind: 'time' })
+    expect(field('creditAccount', 'amountUsd')?.hint).toContain('USD')
+  })
+
+  test('leave out fields that a flag cannot hold', () => {
+    const { fields } = describeOperation(api.createBareMetalRental)
+    expect(fields.map(({ path: at }) => at.join('.'))).not.toContain('storageVolume')
+  })
+})

@@ -1,0 +1,111 @@
+/** The types of a command: the row that describes it, and the call that runs it. */
+import type { Command } from 'commander'
+import type { CallableId, Client } from '../../client/client.ts'
+import type { FlagSpec } from './flag.ts'
+import type { Screen } from './screen.ts'
+import type { Session, Who } from '../rental/session.ts'
+import type { ExitCode, Shell } from './shell.ts'
+
+/** The input of an operation. */
+export interface Input {
+  readonly parts: { readonly params?: Values; readonly query?: Values; readonly body?: Values }
+  readonly isIdempotent?: true
+}
+
+export type Values = Readonly<Record<string, unknown>>
+
+/** The arguments of a command. */
+export interface Call<Options = unknown, Found = unknown> {
+  readonly session: Session
+  readonly client: Client
+  readonly screen: Screen
+  readonly shell: Shell
+  readonly options: Options
+  /** Positional arguments, parsed; a variadic one is a list. */
+  readonly args: readonly unknown[]
+  /** Of the operation, from flags and arguments. */
+  readonly input: Input
+  /** The thing that the first argument names. */
+  readonly found: Found
+  readonly command: Command
+}
+
+/** A thing that is named by its id or by a name of its own. */
+export interface Target<T> {
+  readonly arg: string
+  readonly help: string
+  readonly find: (client: Client, wanted: string) => Promise<T>
+  readonly idOf: (found: T) => string | number
+  /** The field that takes its id (default: that of the path). */
+  readonly field?: string
+}
+
+export interface ArgSpec {
+  readonly help: string
+  /** The field that it fills (default: the one of that name; for the first argument, that of the path). */
+  readonly field?: string
+  readonly choices?: readonly string[]
+  readonly parse?: (text: string) => unknown
+}
+
+/** An option that the operation does not have. */
+export interface OptionSpec {
+  readonly help: string
+  readonly parse?: (text: string, before: unknown) => unknown
+  readonly choices?: readonly string[]
+  readonly default?: unknown
+  readonly conflicts?: readonly string[]
+  readonly required?: true
+  readonly hidden?: true
+}
+
+/** By flag: `{ '--size <gb>': 'size to price' }`. */
+export type Options = Readonly<Record<string, string | OptionSpec>>
+
+/** What every command may have. */
+export interface Details {
+  readonly alias?: string
+  /** Absent: the command with its arguments. */
+  readonly examples?: readonly string[]
+  /** By name, as help shows it: `{ '<usd>': 'amount', '[name...]': … }`. */
+  readonly args?: Readonly<Record<string, string | ArgSpec>>
+  readonly options?: Options
+  /** Of the operation's fields; a field that is not named has the flag that the contract gives it. */
+  readonly flags?: Readonly<Record<string, FlagSpec>>
+  /** The only fields that become flags. */
+  readonly only?: readonly string[]
+  /** Required fields that the command fills in itself where no flag does. */
+  readonly isOptional?: readonly string[]
+  /** Values for fields that are not given. */
+  readonly defaults?: Readonly<Record<string, string | number | boolean>>
+  /** Values that the command stands for: `enable` is `{ enabled: true }`. */
+  readonly fixed?: Values
+  /** Below the options in its help. */
+  readonly notes?: string
+  /** Which key it uses by default (default: by the operation's access). */
+  readonly who?: Who
+  /** Where it depends on the options. */
+  readonly whoOf?: ((options: never) => Who) | undefined
+}
+
+/** As the program adds it to the tree of commands. */
+export interface Row extends Details {
+  /** The words after `berth`. */
+  readonly command: string
+  readonly description: string
+  readonly operation?: CallableId | undefined
+  readonly target?: Target<unknown> | undefined
+  readonly isCustom?: true
+  /** It calls its operation with the whole input. */
+  readonly sends?: true
+  readonly isPaged?: true
+  /** Rows of a page, where the contract's default is too many for a screen. */
+  readonly rowsShown?: number
+  readonly canWatch?: number
+  readonly confirms?: true
+  /** The words after the first argument are for a program on another machine. */
+  readonly passesWordsOn?: true
+  /** It opens no session by itself. */
+  readonly isOffline?: true
+  run(call: Call): Promise<ExitCode | void>
+}

@@ -1,0 +1,279 @@
+/**
+ * A command is a row: its words, the operation it calls, its help, and how the answer reads. `list`, `show` and `act`
+ * make rows that call one operation and print its answer; `custom` makes the ones that do more than that.
+ */
+import { randomUUID } from 'node:crypto'
+import type { CallableId, Reply } from '../../client/client.ts'
+import { count, plural } from '../../view/number.ts'
+import { withRetryHint } from './failure.ts'
+import { callWith, checkChange } from './input.ts'
+import { readList, sameCommand } from './page.ts'
+import { confirm } from './question.ts'
+import { describeRecord, factsOf, tableOf, titlesOf, type Columns } from './record.ts'
+import type { Content } from './screen.ts'
+import type { Who } from '../rental/session.ts'
+import { exitCodes, type ExitCode } from './shell.ts'
+import { watch } from './watch.ts'
+import type { Call, Details, Input, Row, Target } from './row-type.ts'
+
+const WATCH_SECONDS = 5
+
+/** The rows of an answer: the answer itself, or the one list in it. */
+type Item<R> =
+  R extends ReadonlyArray<infer T>
+    ? T
+    : { [K in keyof R]: NonNullable<R[K]> extends ReadonlyArray<infer T> ? T : never }[keyof R]
+
+export interface ListRow<T, Extra, Options, Found> extends Details {
+  readonly target?: Target<Found>
+  readonly columns: Columns<T, Extra>
+  /** Only with --wide. */
+  readonly wide?: Columns<T, Extra>
+  /** Default: from the name of the list. */
+  readonly noun?: string
+  /** The next step where a filter matches nothing. */
+  readonly unmatched?: string
+  /** For an empty list without a filter: the next step, all the lines, or a function of the call. */
+  readonly empty?: string | readonly string[] | ((call: Call<Options>) => readonly string[] | undefined)
+  readonly filter?: (row: T, options: Options) => boolean
+  /** Leaves a row out of the table. Programs get it all the same. */
+  readonly isShown?: (row: T, options: Options, extra: Extra) => boolean
+  /** More data for the columns. Not read for --json. */
+  readonly read?: (call: Call<Options>, rows: readonly T[]) => Promise<Extra>
+  /** Follows the number of rows. */
+  readonly hint?: string | ((rows: readonly T[], call: Call<Options>, extra: Extra) => string)
+  readonly below?: (rows: readonly T[], call: Call<Options>, extra: Extra) => readonly Content[]
+  readonly rowsShown?: number
+}
+
+export function list<Op extends CallableId, Extra = undefined, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ListRow<Item<Reply<Op>>, Extra, Options, Found>,
+): Row {
+  type T = Item<Reply<Op>>
+  const {
+    columns,
+    wide = [],
+    noun: named,
+    empty: _,
+    unmatched: __,
+    filter,
+    isShown,
+    read,
+    hint,
+    below,
+    ...details
+  } = row
+  const wideTitles = titlesOf(wide).map((title) => title.toLowerCase())
+  return {
+    command,
+    operation,
+    description,
+    ...details,
+    target: row.target as Target<unknown> | undefined,
+    isPaged: true,
+    canWatch: WATCH_SECONDS,
+    options: {
+      ...row.options,
+      ...(wide.length === 0 ? {} : { '--wide': `show more columns: ${wideTitles.join(', ')}` }),
+    },
+    run: async (given) => {
+      const call = given as Call<Options & { wide?: true }>
+      const { session, options } = call
+      await watch(call, async () => {
+        const page = await readList<T>(call, operation, (one) => filter === undefined || filter(one, options))
+        if (session.json) return { onWire: page.onWire, content: [] }
+        const extra = (page.rows.length === 0 ? undefined : await read?.(call, page.rows)) as Extra
+        const noun = named ?? page.noun
+        const content = (): Content[] => {
+          if (page.rows.length === 0 && page.next === undefined) return [...emptyLines(call, noun, row)]
+          const rows = page.rows.filter((one) => isShown === undefined || isShown(one, options, extra))
+          const isWide = options.wide === true
+          const more = typeof hint === 'function' ? hint(rows, call, extra) : (hint ?? '')
+          return [
+            { ...tableOf(rows, isWide ? [...columns, ...wide] : columns, extra), isWide },
+            '',
+            page.next ?? `${count(rows.length, noun)}${more === '' ? '' : `. ${more}`}`,
+            ...(below?.(page.rows, call, extra) ?? []),
+          ]
+        }
+        return { onWire: page.onWire, content: content() }
+      })
+    },
+  }
+}
+
+function emptyLines<Options>(
+  call: Call<Options>,
+  noun: string,
+  { empty, unmatched }: Pick<ListRow<never, never, Options, never>, 'empty' | 'unmatched'>,
+): readonly Content[] {
+  const said = typeof empty === 'function' ? empty(call) : empty
+  if (typeof empty === 'function' && typeof said === 'object') return said
+  if (Object.keys(call.input.parts.query ?? {}).length > 0) return [`No ${plural(noun)} match.`, unmatched]
+  return typeof said === 'object' ? said : [`There are no ${plural(noun)}.`, said]
+}
+
+export interface ShowRow<R, Options, Found> extends Details {
+  readonly target?: Target<Found>
+  readonly facts?: Columns<R, Call<Options, Found>>
+  /** Below the facts. With neither, every field is shown. */
+  readonly content?: (reply: R, call: Call<Options, Found>) => readonly Content[] | Promise<readonly Content[]>
+  /** The answer as programs get it, where it is more than the operation's. */
+  readonly onWire?: (reply: R, call: Call<Options, Found>) => Promise<unknown>
+  /** Exit code 1 where the answer says that something is wrong. */
+  readonly isWrong?: (reply: R) => boolean
+  readonly timeoutMs?: number
+}
+
+export function show<Op extends CallableId, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ShowRow<Reply<Op>, Options, Found>,
+): Row {
+  const { facts, content, onWire, isWrong, timeoutMs, ...details } = row
+  return {
+    command,
+    operation,
+    description,
+    ...details,
+    target: row.target as Target<unknown> | undefined,
+    canWatch: WATCH_SECONDS,
+    run: async (given) => {
+      const call = given as Call<Options, Found>
+      let outcome: ExitCode = exitCodes.ok
+      await watch(call, async () => {
+        const reply = await send(call, operation, timeoutMs)
+        outcome = isWrong?.(reply) === true ? exitCodes.failed : exitCodes.ok
+        const wire = onWire === undefined ? reply : await onWire(reply, call)
+        if (call.session.json) return { onWire: wire, content: [] }
+        if (facts === undefined && content === undefined)
+          return { onWire: wire, content: describeRecord(reply as object) }
+        const above = facts === undefined ? [] : factsOf(reply, facts, call)
+        return { onWire: wire, content: [...above, ...((await content?.(reply, call)) ?? [])] }
+      })
+      return outcome
+    },
+  }
+}
+
+/** Shows the thing that the argument names, where no operation reads just one. */
+export function detail<Found>(
+  command: string,
+  target: Target<Found>,
+  description: string,
+  row: Details & { readonly facts: Columns<Found> },
+): Row {
+  const { facts, ...details } = row
+  return {
+    command,
+    description,
+    ...details,
+    target: target as Target<unknown>,
+    canWatch: WATCH_SECONDS,
+    run: (call) =>
+      watch(call, async () => {
+        const found = await target.find(call.client, String(call.args[0]))
+        return { onWire: found, content: factsOf(found, facts, call) }
+      }),
+  }
+}
+
+export interface ActRow<R, Options, Found> extends Details {
+  readonly target?: Target<Found>
+  /** Asks first, unless --yes is given. undefined: nothing to ask about. */
+  readonly confirm?: (call: Call<Options, Found>) => Promise<string | undefined> | string | undefined
+  /** Checks what the flags cannot, and completes the input. */
+  readonly prepare?: (call: Call<Options, Found>) => Promise<Input> | Input
+  /** Waits until what was asked for has happened. Returns the answer as of then. */
+  readonly follow?: (reply: R, call: Call<Options, Found>) => Promise<R>
+  /** The result, in a sentence or more. */
+  readonly done: (reply: R, call: Call<Options, Found>) => string | readonly Content[]
+  /** The answer as programs get it, where it says too little. */
+  readonly onWire?: (reply: R, call: Call<Options, Found>) => unknown
+  readonly isWrong?: (reply: R, call: Call<Options, Found>) => boolean
+  /** For operations that take long. */
+  readonly timeoutMs?: number
+  /** With --dry-run, after the input was checked: prints what would happen, and changes nothing. */
+  readonly dryRun?: (call: Call<Options, Found>) => Promise<void>
+}
+
+export function act<Op extends CallableId, Options = unknown, Found = unknown>(
+  command: string,
+  operation: Op,
+  description: string,
+  row: ActRow<Reply<Op>, Options, Found>,
+): Row {
+  const { confirm: question, prepare, follow, done, onWire, isWrong, timeoutMs, dryRun, ...details } = row
+  return {
+    command,
+    operation,
+    description,
+    ...details,
+    sends: true,
+    target: row.target as Target<unknown> | undefined,
+    ...(question === undefined ? {} : { confirms: true }),
+    run: async (given) => {
+      const asked = given as Call<Options & { yes?: true; dryRun?: true }, Found>
+      const input = prepare === undefined ? asked.input : await prepare(asked)
+      checkChange({ command, operation, ...details }, input)
+      const call = { ...asked, input }
+      if (dryRun !== undefined && asked.options.dryRun === true) {
+        await dryRun(call)
+        return exitCodes.ok
+      }
+      const text = await question?.(call)
+      if (text !== undefined) await confirm(call, text)
+      const answer = await send(call, operation, timeoutMs)
+      const reply = follow === undefined ? answer : await follow(answer, call)
+      call.screen.show(onWire === undefined ? reply : onWire(reply, call), () => {
+        const result = done(reply, call)
+        return typeof result === 'string' ? [result] : result
+      })
+      return isWrong?.(reply, call) === true ? exitCodes.failed : exitCodes.ok
+    },
+  }
+}
+
+/** The input with more values in its body. */
+export function withBody({ parts, ...rest }: Input, more: object): Input {
+  return { ...rest, parts: { ...parts, body: { ...parts.body, ...more } } }
+}
+
+export interface CustomRow<Options, Found>
+  extends Details, Pick<Row, 'isPaged' | 'rowsShown' | 'canWatch' | 'passesWordsOn' | 'isOffline' | 'confirms'> {
+  readonly whoOf?: ((options: Options) => Who) | undefined
+  /** Lends its access, and the fields in `only` as flags. */
+  readonly operation?: CallableId
+  readonly target?: Target<Found>
+  run(call: Call<Options, Found>): Promise<ExitCode | void>
+}
+
+export function custom<Options = unknown, Found = unknown>(
+  command: string,
+  description: string,
+  row: CustomRow<Options, Found>,
+): Row {
+  return {
+    command,
+    description,
+    only: [],
+    isCustom: true,
+    ...row,
+    target: row.target as Target<unknown> | undefined,
+    whoOf: row.whoOf,
+    run: (call) => row.run(call as Call<Options, Found>),
+  }
+}
+
+/** Calls an operation with what the command line gave. A create carries a key, so that it is never done twice. */
+async function send<Op extends CallableId>(call: Call, operation: Op, timeoutMs?: number): Promise<Reply<Op>> {
+  const { client, input, session, command } = call
+  const reply = (more: object): Promise<Reply<Op>> => callWith(client, operation, { ...input.parts, ...more })
+  if (input.isIdempotent !== true) return reply(timeoutMs === undefined ? {} : { timeoutMs })
+  const { idempotencyKey = randomUUID() } = call.options as { idempotencyKey?: string }
+  return withRetryHint(reply({ idempotencyKey }), session, idempotencyKey, sameCommand(command))
+}

@@ -1,0 +1,36 @@
+/** Things that people name by an id or by a name of their own. */
+import type { Client } from '../../client/client.ts'
+import { CliError, exitCodes } from './shell.ts'
+import type { Target } from './row-type.ts'
+
+interface Kind<T> {
+  /** `wanted` is what was typed: one that is found by its id alone may be left out otherwise. */
+  readonly read: (client: Client, wanted: string) => Promise<readonly T[]>
+  readonly id: keyof T
+  readonly name: keyof T & string
+  /** How people call the name, where the field does not say it. */
+  readonly named?: string
+}
+
+/** `noun` is such as `API key`, and its last word names the argument; `list` is the command that lists them. */
+export function targetOf<T>(noun: string, list: string, { read, id, name, named = name }: Kind<T>): Target<T> {
+  const idOf = (row: T): string => String(row[id])
+  return {
+    arg: noun.split(' ').at(-1) ?? noun,
+    help: `its id or ${named}, as shown by ${list}`,
+    idOf,
+    find: async (client, wanted) => {
+      const rows = await read(client, wanted)
+      const exact = rows.find((row) => idOf(row) === wanted)
+      if (exact !== undefined) return exact
+      const [only, ...others] = rows.filter((row) => row[name] === wanted)
+      if (only === undefined) {
+        throw new CliError(exitCodes.failed, `There is no ${noun} ${wanted}.`, [`To list them: ${list}`])
+      }
+      if (others.length === 0) return only
+      throw new CliError(exitCodes.usage, `More than one ${noun} is named ${wanted}.`, [
+        `Use one of the ids: ${[only, ...others].map(idOf).join(', ')}`,
+      ])
+    },
+  }
+}

@@ -1,0 +1,38 @@
+/** `berth catalog`: the models that a customer can call. */
+import type { Reply } from '../../client/client.ts'
+import { number } from '../../view/number.ts'
+import { list, show } from '../kit/row.ts'
+import { bold } from '../kit/screen.ts'
+import type { Row } from '../kit/row-type.ts'
+
+type Model = Reply<'getModel'>
+
+export const rows: readonly Row[] = [
+  list('catalog', 'listModels', 'list models you can call, and their prices', {
+    noun: 'model',
+    columns: ['id:MODEL', 'kind', 'status', { 'PRICE PER MILLION': priceOf }, 'context_length:CONTEXT'],
+    empty: ['No models are on sale.', 'The operator adds one with: berth models add'],
+    hint: 'To call one: berth chat --model MODEL "Hello"',
+  }),
+  show('catalog show', 'getModel', 'show a model you can call', {
+    args: { '<model>': 'name, as shown by berth catalog' },
+    facts: [
+      { Model: ({ id }) => bold(id) },
+      'kind',
+      'status',
+      {
+        Price: (model) => `${priceOf(model)} per million`,
+        Context: ({ context_length: tokens }) => (tokens === null ? undefined : `${number(tokens)} tokens`),
+      },
+      'supports_tools:Tools',
+      'supports_image_input:Image input',
+    ],
+    examples: ['berth catalog show owner/small'],
+  }),
+]
+
+function priceOf({ kind, input_price: input, output_price: output, pixel_step_price: pixelStep }: Model): string {
+  if (pixelStep !== undefined) return `$${pixelStep} pixel steps`
+  if (kind === 'chat') return `$${input ?? 0} in, $${output ?? 0} out`
+  return kind === 'speech' ? '' : `$${input ?? 0} in`
+}

@@ -1,0 +1,34 @@
+/** Entries of the audit log. */
+import type { Reply } from '../../client/client.ts'
+import { auditDetails, auditSummary } from '../../domain/audit.ts'
+import { money } from '../../view/money.ts'
+import { utcTime } from '../../view/time.ts'
+import type { Content } from '../kit/screen.ts'
+
+export type AuditRecord = Reply<'listAudit'>['records'][number]
+
+const INDENT = '    '
+/** Of one entry: a change of the price book may name a thousand rows. */
+const DETAILS_SHOWN = 50
+/** Most actions are no longer than this, so the summaries are aligned. */
+const ACTION_CHARS = 'balance.adjustment'.length
+
+/** When and what; below it the account, who and why. */
+export function recordContent(record: AuditRecord, withAccount: boolean): Content[] {
+  const { at, action, actor, accountId, reason } = record
+  const who = `${withAccount && accountId !== null ? `${accountId}, ` : ''}by ${actor}`
+  return [
+    [utcTime(at), `${action.padEnd(ACTION_CHARS)}  ${auditSummary(record, money)}`.trimEnd()],
+    `${INDENT}${reason === null ? who : `${who}: ${reason}`}`,
+  ]
+}
+
+/** One line per value: `changed quota gpus  16`. */
+export function detailContent({ detail }: AuditRecord): Content[] {
+  const values = auditDetails(detail, money)
+  const left = values.length - DETAILS_SHOWN
+  return [
+    ...values.slice(0, DETAILS_SHOWN).map(([name, value]): Content => [`${INDENT}${name}`, value]),
+    left > 0 ? `${INDENT}… and ${left} more: see --json` : undefined,
+  ]
+}

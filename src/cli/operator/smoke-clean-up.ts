@@ -1,0 +1,125 @@
+/** Removes what a smoke test has made, whatever became of it, and reads what it has cost. */
+import { randomUUID } from 'node:crypto'
+import { addMs, MINUTE_MS, systemClock } from '../../base/instant.ts'
+import { formatUsd, nanoUsdOf, usd, zeroUsd } from '../../base/money.ts'
+import type { Reply } from '../../client/client.ts'
+import { isClientError } from '../../client/error.ts'
+import { pause } from '../../client/pause.ts'
+import { explain } from '../kit/failure.ts'
+import { POLL_MS, type Smoke } from './smoke-order.ts'
+
+/** The server repeats a teardown for longer, and reports it as stuck. */
+const CLEAN_UP_MS = 15 * MINUTE_MS
+/** The cloud may ask for pauses between requests. */
+const LIST_MS = 70_000
+
+export type Resource = Reply<'listProviderResources'>['resources'][number]
+
+/** Goes on until nothing is left. The server goes on where this gives up. */
+export async function cleanUp(
+  smoke: Smoke,
+  again: AbortSignal,
+): Promise<{ left: readonly Resource[]; problem: string | undefined }> {
+  const { screen } = smoke.call
+  const until = addMs(systemClock.now(), CLEAN_UP_MS)
+  let progress: Progress = { isEnded: false, left: [], problem: undefined }
+  for (let said = ''; !again.aborted; await pause(POLL_MS, again)) {
+    progress = await takeStep(smoke, progress)
+    const { isEnded, left, problem } = progress
+    if (isEnded && left.length === 0 && problem === undefined) return progress
+    const words = problem ?? `Ending it. Left at the cloud: ${left.map(({ what }) => what).join(', ') || 'nothing'}.`
+    if (words !== said) screen.remark(words)
+    said = words
+    if (systemClock.now() >= until) break
+  }
+  const { isEnded, left, problem } = progress
+  const rental = smoke.rentalId === undefined ? '' : ` The server goes on with rental ${smoke.rentalId}.`
+  screen.remark(`Gave up waiting.${rental} To see what is left: berth operator providers resources ${smoke.name}`)
+  return { left, problem: problem ?? (isEnded ? undefined : 'The rental is not ended yet.') }
+}
+
+interface Progress {
+  readonly isEnded: boolean
+  readonly left: readonly Resource[]
+  readonly problem: string | undefined
+}
+
+async function takeStep(smoke: Smoke, { isEnded: wasEnded, left: before }: Progress): Promise<Progress> {
+  const { session } = smoke.call
+  let [isEnded, left] = [wasEnded, before]
+  try {
+    isEnded ||= !smoke.isOrdered || (await end(smoke))
+    await removeKey(smoke)
+    if (isEnded) await takeCreditBack(smoke)
+    left = await readLeft(smoke)
+    return { isEnded, left, problem: undefined }
+  } catch (error) {
+    if (!isClientError(error)) throw error
+    const told = explain(error, session)
+    return { isEnded, left, problem: told instanceof Error ? told.message : String(told) }
+  }
+}
+
+async function readLeft({ call: { client }, name, rentalId }: Smoke): Promise<readonly Resource[]> {
+  if (rentalId === undefined) return []
+  const wanted = { params: { name }, query: { rentalId }, timeoutMs: LIST_MS }
+  return (await client.call('listProviderResources', wanted)).resources
+}
+
+/** Whether the rental has ended. Asks for it if nobody has. */
+async function end(smoke: Smoke): Promise<boolean> {
+  const { client } = smoke.call
+  // The answer to the order may have been lost.
+  smoke.rentalId ??= await findByLabel(smoke)
+  if (smoke.rentalId === undefined) return true
+  const { state, terminateRequestedAt } = await client.call('getRental', { params: { id: smoke.rentalId } })
+  if (state === 'Terminated') return true
+  if (terminateRequestedAt !== null || state === 'Terminating') return false
+  const body = { rentalId: smoke.rentalId, reason: 'smoke test' }
+  await (smoke.choice.offer.machineType === 'bare-metal'
+    ? client.call('terminateBareMetalRental', { body })
+    : client.call('terminateVirtualMachineRental', { body }))
+  return false
+}
+
+async function findByLabel({ call: { client }, label, choice }: Smoke): Promise<number | undefined> {
+  const rentals: ReadonlyArray<{ id: number; label: string | null }> =
+    choice.offer.machineType === 'bare-metal'
+      ? await client.call('listBareMetalRentals')
+      : await client.call('listVirtualMachineRentals')
+  return rentals.find((one) => one.label === label)?.id
+}
+
+async function removeKey(smoke: Smoke): Promise<void> {
+  if (smoke.sshKeyId === undefined) return
+  await smoke.call.client.call('deleteSshKey', { params: { id: smoke.sshKeyId } })
+  smoke.sshKeyId = undefined
+}
+
+/** What the rental did not use. */
+async function takeCreditBack(smoke: Smoke): Promise<void> {
+  const { client } = smoke.call
+  if (smoke.credited === 0n) return
+  const { rentalId } = smoke
+  const used =
+    rentalId === undefined ? zeroUsd : usd((await client.call('getRental', { params: { id: rentalId } })).costSoFarUsd)
+  const unused = nanoUsdOf(smoke.credited - used)
+  smoke.credited = zeroUsd
+  if (unused <= 0n) return
+  await client.call('adjustAccount', {
+    params: { id: smoke.accountId },
+    body: { amountUsd: formatUsd(nanoUsdOf(0n - unused)), reason: `Smoke test of ${smoke.name}: not used` },
+    idempotencyKey: randomUUID(),
+  })
+}
+
+export async function readCost({
+  call: { client },
+  name,
+  rentalId,
+}: Smoke): Promise<{ costUsd: string; revenueUsd: string }> {
+  const none = { costUsd: formatUsd(zeroUsd), revenueUsd: formatUsd(zeroUsd) }
+  if (rentalId === undefined) return none
+  const { margins } = await client.call('listMargins', { query: { by: 'rental', name } })
+  return margins.find(({ subject }) => subject === String(rentalId)) ?? none
+}

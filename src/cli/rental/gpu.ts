@@ -1,0 +1,61 @@
+/** `berth gpus`: everything that can be rented, in one table. */
+import { count } from '../../view/number.ts'
+import { formatUsd, formatUsdForPeople } from '../../base/money.ts'
+import { isFree, offerFilters, placeOf, readOffers, type Offer } from './offer.ts'
+import { isMatch, type OfferFilter } from './offer-filter.ts'
+import { custom } from '../kit/row.ts'
+import { tableOf, type Columns } from '../kit/record.ts'
+import { toned, type Content } from '../kit/screen.ts'
+import { watch } from '../kit/watch.ts'
+import type { Row } from '../kit/row-type.ts'
+
+const REFRESH_S = 2
+
+export const rows: readonly Row[] = [
+  custom<OfferFilter & { all?: true }>('gpus', 'list GPUs you can rent, and their prices', {
+    options: { ...offerFilters, '--all': 'include offers that are fully rented' },
+    canWatch: REFRESH_S,
+    run: (call) =>
+      watch(call, async () => {
+        const { client, options } = call
+        const found = await readOffers(client)
+        const offers = found.filter((offer) => isMatch(offer, options) && (options.all === true || isFree(offer)))
+        return { onWire: offers.map(offerOnWire), content: describeOffers(offers) }
+      }),
+    examples: ['berth gpus --gpu h100 --count 8', 'berth gpus --kind container --max-price 0.40 --watch'],
+  }),
+]
+
+export const offerColumns: Columns<Offer, undefined> = [
+  'gpu',
+  { GPUS: ({ kind, gpuCount }) => (kind === 'container' && gpuCount > 1 ? `1-${gpuCount}` : String(gpuCount)) },
+  'kind',
+  'region',
+  {
+    '$/GPU': ({ pricePerGpu }) => formatUsdForPeople(pricePerGpu),
+    FREE: ({ free }) => (free > 0 ? String(free) : toned('warn', 'none')),
+    MACHINE: placeOf,
+  },
+]
+
+function describeOffers(offers: readonly Offer[]): Content[] {
+  if (offers.length === 0) return ['No free GPUs match.', 'To include rented ones: berth gpus --all']
+  return [
+    tableOf(offers, offerColumns),
+    '',
+    `${count(offers.length, 'offer')}, priced per GPU-hour. To rent one, use the same options: berth rent`,
+  ]
+}
+
+function offerOnWire({ kind, gpu, gpuCount, region, pricePerGpu, free, machine, network }: Offer) {
+  return {
+    kind,
+    gpu,
+    gpuCount,
+    region,
+    pricePerGpuHourUsd: formatUsd(pricePerGpu),
+    free,
+    ...(machine === undefined ? {} : { machine }),
+    ...(network === undefined ? {} : { network }),
+  }
+}

@@ -1,0 +1,74 @@
+/** `berth stop`, `start` and `reboot`, for machines of every kind that can. */
+import { MINUTE_MS } from '../../base/instant.ts'
+import { pause } from '../../client/pause.ts'
+import { hourlyPrice } from '../../view/money.ts'
+import { displayName, type OwnMachine } from '../../view/own-machine.ts'
+import { ownMachine, readDetail, type MachineDetail } from './own-machine.ts'
+import { act, withBody } from '../kit/row.ts'
+import type { Row } from '../kit/row-type.ts'
+
+/** A machine that shuts down by itself has ten minutes; its host reports a little later. */
+const MAX_STOP_MS = 12 * MINUTE_MS
+const POLL_MS = 500
+
+interface StopOptions {
+  readonly wait: boolean
+}
+
+interface StartOptions {
+  readonly waitForGpu?: true
+}
+
+function pickState({ status, state, actions, stoppedCostPerHourUsd }: MachineDetail) {
+  return { status, state, actions, stoppedCostPerHourUsd }
+}
+
+export const rows: readonly Row[] = [
+  act<'stopRental', StopOptions, OwnMachine>('stop', 'stopRental', 'stop a machine and keep its disk', {
+    target: ownMachine,
+    options: { '--no-wait': 'do not wait until it is off' },
+    follow: async (answer, { client, screen, options, found }) => {
+      if (!options.wait || answer.state !== 'Stopping') return answer
+      screen.remark(`${displayName(found)} is shutting down. Its full price is charged until it is off.`)
+      const limit = AbortSignal.timeout(MAX_STOP_MS)
+      for (let reply = answer; ; await pause(POLL_MS, limit)) {
+        reply = { ...reply, ...pickState(await readDetail(client, found)) }
+        if (reply.state !== 'Stopping' || limit.aborted) return reply
+      }
+    },
+    confirm: async ({ client, found }) => {
+      const { stoppedCostPerHourUsd: price } = await readDetail(client, found)
+      // The server explains why it cannot be stopped.
+      if (price === null) return undefined
+      return `Stop ${displayName(found)}? Its disk is kept for ${hourlyPrice(price)}. Its GPUs are released and may be rented by others.`
+    },
+    done: ({ state, stoppedCostPerHourUsd: price }, { found }) => {
+      const cost = price === null ? '' : ` Stopped, its disk costs ${hourlyPrice(price)}.`
+      return state === 'Stopped'
+        ? `${displayName(found)} is stopped.${cost}`
+        : `${displayName(found)} is shutting down. Its full price is charged until it is off.${cost}`
+    },
+    notes: 'To start it again: berth start NAME. To delete its disk: berth terminate NAME.',
+    examples: ['berth stop web', 'berth stop web --yes', 'berth stop web --yes --no-wait'],
+  }),
+  act<'startRental', StartOptions, OwnMachine>('start', 'startRental', 'start a stopped machine on its disk', {
+    target: ownMachine,
+    only: [],
+    options: { '--wait-for-gpu': 'if its host has too few free GPUs, start it as soon as they are free' },
+    prepare: ({ input, options }) => withBody(input, options.waitForGpu === true ? { ifNoGpu: 'wait' } : {}),
+    done: ({ state, startRequestedAt, costPerHourUsd }, { found }) => {
+      if (startRequestedAt !== null)
+        return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
+      return state === 'Running'
+        ? `${displayName(found)} is running.`
+        : `${displayName(found)} is starting. It costs ${hourlyPrice(costPerHourUsd)} once it runs.`
+    },
+    examples: ['berth start web', 'berth start web --wait-for-gpu'],
+  }),
+  act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {
+    target: ownMachine,
+    confirm: ({ found }) => `Reboot ${displayName(found)}? Its programs end. Its disk, GPUs and addresses stay.`,
+    done: (_, { found }) => `${displayName(found)} is rebooting.`,
+    examples: ['berth reboot web'],
+  }),
+]

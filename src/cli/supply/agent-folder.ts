@@ -1,0 +1,52 @@
+/** Shared by the commands of `berth agent`: the folder, the membership, and errors the owner can fix. */
+import { AgentError } from '../../agent/agent-error.ts'
+import { openAgentFolder, type AgentFolder } from '../../agent/folder.ts'
+import { realGpus, simulatedGpus, type GpuSource } from '../../agent/gpu-source.ts'
+import { forgetMembership, readMembership, type AgentTerms, type Membership } from '../../agent/identity.ts'
+import { forgetDesiredState } from '../../agent/desired-state.ts'
+import { defaultFolder, type FolderOptions } from './agent-option.ts'
+import { sentence } from '../kit/failure.ts'
+import { CliError, exitCodes } from '../kit/shell.ts'
+
+export function folderOf(options: FolderOptions): AgentFolder {
+  return openAgentFolder(options.dir ?? defaultFolder())
+}
+
+export function gpusOf(
+  terms: AgentTerms,
+  options: { readonly nvidiaSmi?: string | undefined },
+  folder?: AgentFolder,
+): GpuSource {
+  if (terms.simulated !== null) return simulatedGpus(terms.simulated, folder)
+  const program = options.nvidiaSmi ?? 'nvidia-smi'
+  return realGpus(folder === undefined ? { program } : { program, folder })
+}
+
+export function joinedOf(folder: AgentFolder): Membership {
+  const membership = readMembership(folder)
+  if (membership !== undefined) return membership
+  throw new CliError(exitCodes.failed, `The agent in ${folder.dir} has not joined a server.`, [
+    'To join one: berth agent join --server URL --token TOKEN',
+    'To use another folder, add --dir.',
+  ])
+}
+
+export function forget(folder: AgentFolder): void {
+  forgetMembership(folder)
+  forgetDesiredState(folder)
+}
+
+/** Without the private key and the terms. */
+export function shownMembership({ hostId, server, installation }: Membership) {
+  return { hostId, server, installation }
+}
+
+/** Errors that the owner can fix are shown as a sentence. */
+export async function withAgentErrors<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof AgentError) throw new CliError(exitCodes.failed, sentence(error.message), error.next)
+    throw error
+  }
+}

@@ -1,0 +1,50 @@
+/** Options of `berth agent run`: how tenants are run. They are saved, as `runSettings`. */
+import path from 'node:path'
+import { InvalidArgumentError } from 'commander'
+import { MAX_ALLOWED_REGISTRIES, runSettings, type RunSettings } from '../../agent/identity.ts'
+import { parseNumber, parseWhole } from '../kit/flag.ts'
+import type { Options } from '../kit/row-type.ts'
+
+const MAX_STALL_SECONDS = 3_600
+const MAX_WEIGHTS_GB = 1_000_000
+
+export const runOptions: Options = {
+  '--docker-socket <file>': { help: 'socket of Docker or Podman (default: detected)', parse: absolutePath },
+  '--image <name>': 'default image for containers (default: debian:12)',
+  '--allow-local-images': 'let tenants use local images by name',
+  '--no-allow-local-images': 'undo --allow-local-images',
+  '--allow-registry <host...>': { help: 'let tenants pull from these private registries', parse: addRegistry },
+  '--allow-private-registries': 'let tenants pull from any private address',
+  '--no-allow-private-registries': 'undo --allow-private-registries',
+  '--allow-unfenced': 'run containers even where tenants cannot be isolated',
+  '--no-allow-unfenced': 'undo --allow-unfenced',
+  '--registry-auth <file>': { help: 'registry logins, as in ~/.docker/config.json', parse: absolutePath },
+  '--pull-stall <seconds>': {
+    help: 'restart a pull after this long without progress (default: 120)',
+    parse: parseWhole(1, MAX_STALL_SECONDS),
+  },
+  '--weights-gb <gb>': {
+    help: 'disk space for the weights of models (default: a fifth of the disk)',
+    parse: parseNumber(0, MAX_WEIGHTS_GB),
+  },
+  '--accel <mode>': { help: 'acceleration of virtual machines (default: detected)', choices: ['kvm', 'tcg'] },
+}
+
+/** The saved settings, with what is given anew. */
+export function runSettingsOf(options: RunSettings, kept: RunSettings | undefined): RunSettings {
+  return { ...kept, ...runSettings.parse(options) }
+}
+
+function absolutePath(text: string): string {
+  return path.resolve(text)
+}
+
+/** `none` clears the saved list. */
+function addRegistry(text: string, before: unknown): readonly string[] {
+  if (text === 'none') return []
+  const all = [...((before as string[] | undefined) ?? []), text]
+  if (runSettings.shape.allowRegistry.safeParse(all).success) return all
+  throw new InvalidArgumentError(
+    `Must be a host with or without a port, such as registry.lan:5000; at most ${MAX_ALLOWED_REGISTRIES}.`,
+  )
+}

@@ -1,0 +1,92 @@
+/** Reasons about access: keys, sessions, scopes, rate limits, streams. */
+import { formatInstant, type Instant } from '../../base/instant.ts'
+import { conflict, forbidden, invalid, notFound, rateLimited, unauthenticated, unavailable } from './reason-entry.ts'
+
+export const accessReasons = {
+  missing_key: unauthenticated(
+    'This operation needs an API key.',
+    'Send it in the header "Authorization: Bearer <API key>".',
+  ),
+  not_bearer: unauthenticated('The Authorization header must have the form "Bearer <API key>".'),
+  malformed_key: unauthenticated(
+    'This is not an API key.',
+    'A key has the form bk_<id>_<secret>. Send the complete key.',
+  ),
+  mistyped_key: unauthenticated('The checksum of this API key does not match.', 'Check the key for typos.'),
+  invalid_key: unauthenticated('This API key does not exist or was revoked.', 'Use another key, or create a new one.'),
+  expired_key: unauthenticated(
+    ({ expiredAt }: { readonly expiredAt: Instant }) => `This API key expired at ${formatInstant(expiredAt)}.`,
+    'Use another key, or create a new one.',
+  ),
+  session_ended: unauthenticated('You have been signed out.', 'Sign in again.'),
+  account_suspended: forbidden('This account is suspended.', 'Contact the operator.'),
+  missing_scope: forbidden(
+    ({ scope }: { readonly scope: string }) => `This key does not have the scope ${scope}.`,
+    'Use a key with this scope, or ask an account owner to create one.',
+  ),
+  cross_site: forbidden('A console session can only be used from the console itself.'),
+  foreign_origin: forbidden('Other websites cannot open a terminal.'),
+  link_used: forbidden('This sign-in link was already used or has expired.', 'Restart the server to print a new link.'),
+  rate_limited: rateLimited(
+    ({ limit, unit = 'requests' }: { readonly limit: number; readonly unit?: string }) =>
+      `Rate limit reached: ${limit} ${unit} per minute.`,
+    'Try again in a moment.',
+  ),
+  too_many_streams: rateLimited(
+    ({ limit, streams }: { readonly limit: number; readonly streams: 'event' | 'log' }) =>
+      `The account already has ${limit} open ${streams} streams.`,
+    'Close one of them first.',
+  ),
+  too_many_terminals: rateLimited(
+    ({ limit }: { readonly limit: number }) => `The account already has ${limit} open terminals.`,
+    'Close one of them, or try again later.',
+  ),
+  terminal_failed: unavailable('The terminal could not be opened.', 'Try again.'),
+  bad_idempotency_key: invalid(
+    ({ maxChars }: { readonly maxChars: number }) => `Idempotency-Key must have 1 to ${maxChars} printable characters.`,
+  ),
+  idempotency_key_reused: conflict(
+    'This Idempotency-Key was already used for a different request.',
+    'Check whether the first request succeeded, then use a new key.',
+  ),
+  bad_cursor: invalid('The cursor does not belong to this list.', 'Use `nextCursor` from the previous page.'),
+  bad_subject: invalid('`subject` must have the form kind:id, such as rental:17.'),
+  events_not_settled: unavailable('The latest events are still being written.', 'Try again in a second.'),
+  server_busy: unavailable(
+    ({ account }: { readonly account: { readonly usedBytes: number; readonly limitBytes: number } | undefined }) =>
+      account === undefined
+        ? 'The server has no memory left for large request bodies.'
+        : `Request bodies of this account already use ${account.usedBytes} of ${account.limitBytes} bytes.`,
+    'Try again in a moment.',
+  ),
+  server_stopping: unavailable('The server is shutting down.', 'Try again in a moment.'),
+  too_many_connections: unavailable('The server has too many open connections.', 'Try again in a moment.'),
+  database_unavailable: unavailable('The database is not responding right now.', 'Try again in a moment.'),
+  outcome_unknown: unavailable(
+    'The database did not confirm this change in time, so it may or may not have taken effect.',
+    'Check before you retry, or retry with the same Idempotency-Key.',
+  ),
+  unknown_path: {
+    ...notFound(
+      ({ route }: { readonly route: string }) => `No such endpoint: ${route}.`,
+      'See /docs for all endpoints.',
+    ),
+    status: 404,
+  },
+  bad_request: invalid('The request could not be read.'),
+  bad_json: invalid('The body is not valid JSON.'),
+  not_json: {
+    ...invalid('The body is not JSON.', 'Send JSON with the header "Content-Type: application/json".'),
+    status: 415,
+  },
+  body_too_large: {
+    ...invalid(({ maxBytes }: { readonly maxBytes?: number }) =>
+      maxBytes === undefined ? 'The body is too large.' : `The body is longer than ${maxBytes} bytes.`,
+    ),
+    status: 413,
+  },
+  internal_error: {
+    ...unavailable('Something went wrong on our side.', 'Contact the operator and include the request ID.'),
+    status: 500,
+  },
+} as const

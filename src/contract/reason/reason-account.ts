@@ -1,0 +1,141 @@
+/** Reasons about accounts: members, keys, quotas, money, webhooks. */
+import { formatUsdExactly, formatUsdForPeople, type NanoUsd } from '../../base/money.ts'
+import { asGiven, conflict, forbidden, insufficientBalance, invalid, notFound, rateLimited } from './reason-entry.ts'
+
+/** The purpose of the money. */
+const shortfalls = {
+  first_hour: (usd: string) => `The balance must cover the first hour: ${usd}.`,
+  term: (usd: string) => `The balance must cover the whole reserved term: ${usd}.`,
+  request: (usd: string) => `This request can cost up to ${usd}, more than the balance.`,
+  withdrawal: (usd: string) => `The balance does not cover ${usd}.`,
+  payout: (usd: string) => `The unpaid earnings do not cover ${usd}.`,
+} as const
+
+const moneySteps = {
+  first_hour: 'Add money to the account, or choose a cheaper option.',
+  term: 'Add money to the account, or choose a cheaper option.',
+  request: 'Add money to the account, or choose a cheaper option.',
+  withdrawal: 'Choose a smaller amount.',
+  payout: 'Choose a smaller amount.',
+} as const satisfies Record<keyof typeof shortfalls, string>
+
+const rangeFaults = {
+  format: () => 'Not a valid date.',
+  order: () => 'The first day is after the last day.',
+  length: (maxDays: number) => `The range is longer than ${maxDays} days.`,
+} as const
+
+export const accountReasons = {
+  account_not_found: notFound('Account not found.'),
+  owner_only: forbidden(
+    ({ action }: { readonly action: string }) => `Only an account owner can ${action}.`,
+    'Ask an owner of the account.',
+  ),
+  member_exists: conflict('This person is already a member of the account.'),
+  member_not_found: notFound('There is no such member in this account.'),
+  not_a_member: forbidden('This key belongs to someone who is no longer a member of the account.'),
+  last_owner: conflict(
+    'An account must keep at least one owner who has a valid key with the scope "keys".',
+    'Make another member an owner and create such a key first.',
+  ),
+  key_not_found: notFound('There is no such API key in this account.'),
+  scope_not_held: forbidden(
+    ({ missing }: { readonly missing: readonly string[] }) =>
+      missing.length === 0
+        ? 'The calling key must have every scope of the keys it changes.'
+        : `The calling key cannot grant scopes it does not have: ${missing.join(', ')}.`,
+    'Use a key with these scopes.',
+  ),
+  role_too_low: forbidden('This key belongs to a member with a higher role.', 'Ask an owner of the account.'),
+  viewer_reads_only: forbidden(
+    ({ scopes }: { readonly scopes: readonly string[] }) =>
+      `Keys of a viewer can only have the scopes ${scopes.join(' and ')}.`,
+  ),
+  key_is_limited: forbidden('A key with a spending limit or a list of models cannot create keys.'),
+  outlives_caller: invalid('The new key cannot expire after the calling key.'),
+  outgrows_caller: invalid(
+    ({ limit, unit }: { readonly limit: number; readonly unit: 'requests' | 'tokens' }) =>
+      `The calling key is limited to ${limit} ${unit} per minute.`,
+    'Set a limit no higher than this.',
+  ),
+  bad_ssh_key: invalid(
+    'This is not an OpenSSH public key.',
+    'Paste the line from a file such as ~/.ssh/id_ed25519.pub.',
+  ),
+  ssh_key_exists: conflict('The account already has this SSH key.'),
+  ssh_key_not_found: notFound('There is no such SSH key in this account.'),
+  quota_exceeded: forbidden(
+    ({ quota, used }: { readonly quota: string; readonly used?: string }) =>
+      `Quota reached: ${quota}${used === undefined ? '' : ` (${used} in use)`}.`,
+    'Delete something you no longer need, or ask the operator for a higher quota.',
+  ),
+  webhook_not_found: notFound('There is no such webhook in this account.'),
+  delivery_not_found: notFound('There is no such delivery in this account.'),
+  url_refused: invalid(asGiven),
+  bad_range: invalid(
+    ({ fault, maxDays }: { readonly fault: keyof typeof rangeFaults; readonly maxDays: number }) =>
+      rangeFaults[fault](maxDays),
+    'Use dates such as 2026-11-14.',
+  ),
+  invoice_not_found: notFound('There is no invoice for this month.'),
+  request_not_found: notFound('There is no such request in the log.'),
+  insufficient_balance: insufficientBalance(
+    ({ amount, purpose }: { readonly amount: NanoUsd; readonly purpose: keyof typeof shortfalls }) =>
+      shortfalls[purpose](formatUsdForPeople(amount)),
+    ({ purpose }) => moneySteps[purpose],
+  ),
+  key_spending_limit: insufficientBalance(
+    ({ amount, left }: { readonly amount: NanoUsd; readonly left?: NanoUsd }) =>
+      `This can cost up to ${formatUsdForPeople(amount)}, more than this key can still spend${
+        left === undefined ? '' : ` (${formatUsdForPeople(left)})`
+      }.`,
+    'Use another key, or create one with a higher limit.',
+  ),
+  budget_exceeded: insufficientBalance(
+    ({ name, amount }: { readonly name?: string; readonly amount?: NanoUsd }) =>
+      name === undefined || amount === undefined
+        ? 'A budget of the account is used up for this month.'
+        : `The budget “${name}” of ${formatUsdForPeople(amount)} is used up for this month.`,
+    'Raise the budget, or wait for the next month.',
+  ),
+  budget_exists: conflict('There is already a budget for this.', 'Change that budget instead.'),
+  budget_not_found: notFound('There is no such budget in this account.'),
+  budget_scope_value: invalid(({ scope }: { readonly scope: 'account' | 'key' | 'label' }) =>
+    scope === 'account'
+      ? 'A budget for the whole account has no scopeValue.'
+      : `Set scopeValue to the ${scope} this budget applies to.`,
+  ),
+  statement_too_long: invalid(
+    ({ maxLines }: { readonly maxLines: number }) => `The statement has more than ${maxLines} lines.`,
+    'Choose a shorter range of days.',
+  ),
+  mail_not_configured: invalid(
+    'This server cannot send e-mail.',
+    'Set BERTH_SMTP_URL and BERTH_MAIL_FROM, and restart the server.',
+  ),
+  mail_refused: invalid(
+    ({ message }: { readonly message: string }) => `The mail server rejected the message: ${message}.`,
+    'Check BERTH_SMTP_URL, BERTH_MAIL_FROM and the address.',
+  ),
+  mail_already_confirmed: conflict('This address is already confirmed: notifications are sent to it.'),
+  too_many_confirmations: rateLimited(
+    'Too many confirmation e-mails were sent today.',
+    'Use the link in one of them, or try again tomorrow.',
+  ),
+  nothing_to_change: invalid('The request contains no changes.'),
+  cannot_suspend_self: invalid('You cannot suspend the account that your own key belongs to.'),
+  still_a_supplier: invalid(
+    ({ unpaid }: { readonly unpaid: NanoUsd | undefined }) =>
+      unpaid === undefined
+        ? 'The account still has machines.'
+        : `The account still has ${formatUsdForPeople(unpaid)} in unpaid earnings.`,
+    'Transfer its machines to the operator and pay out its earnings first.',
+  ),
+  bad_fee: invalid('A fee can have at most two decimals.'),
+  bad_amount: invalid('Not a valid amount.', 'Use USD, such as 12.50.'),
+  zero_amount: invalid('The amount must not be zero.'),
+  refund_too_large: invalid(
+    ({ max }: { readonly max: NanoUsd }) => `At most ${formatUsdExactly(max)} can be refunded.`,
+  ),
+  balance_too_large: invalid('The balance would exceed the largest amount the ledger can store.'),
+} as const

@@ -1,0 +1,273 @@
+/**
+ * Creates the pod of a rental. Its name derives from the tag, so a repeated call finds the pod of the first. Kubernetes
+ * accepts a pod for which there is no room and leaves it waiting; such a pod is removed again, and the order refused.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '../../base/instant.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import { openPortsOf } from '../../domain/workload.ts'
+import type { CreateOutcome } from '../driver.ts'
+import { NeverStarts } from '../../runtimes/runtime.ts'
+import type { Warn } from './answering.ts'
+import { ApiRefused, hasStatus, type KubernetesApi } from './api.ts'
+import type { Cluster } from './cluster.ts'
+import type { ClusterConfig } from './config.ts'
+import { deletePod, deleteParts } from './destroy.ts'
+import { resourceClaimPath } from './devices.ts'
+import { checkImage } from './image-rule.ts'
+import { externalIdOf, podPath, readExternalId, TAG_ANNOTATION, type PodAddress } from './names.ts'
+import { limitsDisk } from './node-offer.ts'
+import { anyObject, claimStatus, podObject, type PodObject } from './objects.ts'
+import { podObjects, type PodOrder } from './pod-spec.ts'
+import { sentence } from './pod-state.ts'
+import { ensureNamespace } from './tenant-namespace.ts'
+import { claimPath, claimsOf } from './volumes.ts'
+import { whyNoDiskFor } from './weights.ts'
+import { ensureWeightsClaim, removeWeightsClaim } from './weights-claim.ts'
+import type { KubernetesWorld } from './world.ts'
+
+/** A new namespace has no service account and no counted quota for a moment. */
+const NAMESPACE_READY_MS = 10_000
+/** Room may be just about to become free. */
+const NO_ROOM_MS = 2_000
+/** After this the pod is left waiting: the scheduler is slow or away. */
+const SCHEDULED_MS = 10_000
+/** How the scheduler words it. */
+const REFUSED_VOLUME = /volume/i
+const POLL_MS = { first: 100, growth: 1.4, last: 1_000 } as const
+
+export interface CreateTools {
+  readonly world: KubernetesWorld
+  readonly clock: Clock
+  readonly warn: Warn
+}
+
+export type Refused = CreateOutcome & { readonly kind: 'refused' }
+
+export async function createPod(
+  cluster: Cluster,
+  tag: string,
+  spec: EngineSpec,
+  tools: CreateTools,
+  signal: AbortSignal,
+): Promise<CreateOutcome> {
+  const { world } = tools
+  const [claim] = spec.nodes
+  if (spec.kind !== 'container' || claim === undefined || spec.nodes.length !== 1) {
+    return refused('wrong_kind', 'This cluster runs containers on one node only.')
+  }
+  const order = await world.orderOf(tag)
+  if (order === undefined) throw new Error(`There is no order with the tag ${tag}.`)
+  const node = await cluster.nodeOf(claim.machineId, signal)
+  if (node === undefined) return refused('no_capacity', `Node ${claim.machineId} has left the cluster.`)
+  const image = await nameImage(cluster, spec)
+  if (typeof image !== 'string') return image
+  const { config, api } = cluster
+  const namespace = await ensureNamespace(api, config, order.accountId, signal)
+  const unusable = await refuseVolumes(cluster, spec, namespace, node.metadata.name, signal)
+  if (unusable !== undefined) return unusable
+  await world.openPorts(tag, openPortsOf(spec))
+  const { accountId, program } = order
+  const parts = {
+    tag,
+    spec,
+    ...order,
+    config,
+    namespace,
+    node: node.metadata.name,
+    image,
+    limitsDisk: limitsDisk(node),
+  }
+  const place = async (weightsClaim: string | undefined): Promise<CreateOutcome> => {
+    const tooLarge = weightsClaim === undefined ? whyNoDiskFor(program, spec.resources.storageGb) : undefined
+    if (tooLarge !== undefined) return refused('weights_unavailable', tooLarge)
+    return placePod(cluster, { ...parts, weightsClaim }, signal)
+  }
+  const { weights } = program
+  if (weights === undefined) return place(undefined)
+  const at = { accountId, namespace, node: node.metadata.name, weights }
+  const shared = await ensureWeightsClaim(cluster, at, tools, signal)
+  const outcome = await place(shared)
+  if (shared === undefined || outcome.kind === 'created' || !REFUSED_VOLUME.test(outcome.message)) return outcome
+  // Its storage is not for this node, as with classes that choose a zone before they know the pod.
+  await removeWeightsClaim(cluster, { namespace, name: shared }, signal)
+  tools.warn(new Error(outcome.message), `cluster ${config.name}: weights cannot be cached on ${node.metadata.name}`)
+  return place(undefined)
+}
+
+async function placePod(cluster: Cluster, order: PodOrder, signal: AbortSignal): Promise<CreateOutcome> {
+  const { api, config } = cluster
+  const { tag, namespace } = order
+  const { name, pod, secrets, claim: gpus } = podObjects(order)
+  const address: PodAddress = { cluster: config.name, namespace, name }
+  const applyParts = async (owner: object): Promise<void> => {
+    if (gpus !== undefined) {
+      const body = { ...gpus, metadata: { ...gpus.metadata, ...owner } }
+      await api.apply(resourceClaimPath({ namespace, name }), body, anyObject, { signal })
+    }
+    for (const secret of secrets) {
+      const path = `/api/v1/namespaces/${namespace}/secrets/${secret.metadata.name}`
+      await api.apply(path, { ...secret, metadata: { ...secret.metadata, ...owner } }, anyObject, { signal })
+    }
+  }
+  // Before the pod, which would wait for them: a crash in between must not leave a pod that never starts.
+  const made = await applyParts({}).then(
+    () => postPod(api, address, tag, pod, signal),
+    (error: unknown) => refusalOrThrow(error),
+  )
+  if (made.kind === 'refused') {
+    await deleteParts(api, config, address, signal)
+    return made
+  }
+  const { uid } = made.pod.metadata
+  if (uid !== undefined) await applyParts({ ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name, uid }] })
+  const noRoom = await waitForRoom(cluster, address, signal)
+  return noRoom ?? { kind: 'created', externalId: externalIdOf(address) }
+}
+
+/** A pod with a volume that it cannot have would wait for ever. */
+async function refuseVolumes(
+  cluster: Cluster,
+  { disks = [] }: EngineSpec,
+  namespace: string,
+  node: string,
+  signal: AbortSignal,
+): Promise<Refused | undefined> {
+  if (disks.length === 0) return undefined
+  const pods = await cluster.pods(signal)
+  for (const { volumeId } of disks) {
+    const address = readExternalId(volumeId)
+    if (address?.cluster !== cluster.config.name || address.namespace !== namespace) {
+      return refused('volume_unavailable', `Volume ${volumeId} is not in this cluster.`)
+    }
+    const claim = await cluster.api.find(claimPath(address), claimStatus, { signal })
+    if (claim === undefined) return refused('volume_unavailable', `Claim ${address.name} is gone.`)
+    if (claim.spec?.accessModes?.includes('ReadWriteOnce') !== true) continue
+    const elsewhere = pods.find(
+      ({ pod }) =>
+        pod.metadata.namespace === namespace &&
+        claimsOf(pod).includes(address.name) &&
+        pod.spec?.nodeName !== undefined &&
+        pod.spec.nodeName !== node,
+    )
+    if (elsewhere !== undefined) {
+      return refused('volume_unavailable', `Claim ${address.name} is in use on node ${elsewhere.pod.spec?.nodeName}.`)
+    }
+  }
+  return undefined
+}
+
+async function nameImage({ config }: Cluster, { image }: EngineSpec): Promise<string | Refused> {
+  try {
+    return await checkImage(image, config)
+  } catch (error) {
+    if (error instanceof NeverStarts) return refused(error.reason, error.message)
+    throw error
+  }
+}
+
+async function postPod(
+  api: KubernetesApi,
+  address: PodAddress,
+  tag: string,
+  pod: object,
+  signal: AbortSignal,
+): Promise<{ kind: 'made'; pod: PodObject } | Refused> {
+  const until = performance.now() + NAMESPACE_READY_MS
+  for (;;) {
+    try {
+      const path = `/api/v1/namespaces/${address.namespace}/pods`
+      return { kind: 'made', pod: await api.create(path, pod, podObject, { signal }) }
+    } catch (error) {
+      if (hasStatus(error, 409) && error.reason === 'AlreadyExists') return adopt(api, address, tag, signal)
+      if (isNotReadyYet(error) && performance.now() < until) {
+        await pause(POLL_MS.first, undefined, { signal })
+        continue
+      }
+      return refusalOrThrow(error)
+    }
+  }
+}
+
+/** The pod of an earlier call. */
+async function adopt(
+  api: KubernetesApi,
+  address: PodAddress,
+  tag: string,
+  signal: AbortSignal,
+): Promise<{ kind: 'made'; pod: PodObject }> {
+  const pod = await api.get(podPath(address), podObject, { signal })
+  if (pod.metadata.annotations?.[TAG_ANNOTATION] !== tag) throw new Error(`Pod ${address.name} is not ours.`)
+  if (pod.metadata.deletionTimestamp !== undefined) throw new Error(`Pod ${address.name} is still being removed.`)
+  return { kind: 'made', pod }
+}
+
+function isNotReadyYet(error: unknown): boolean {
+  return (
+    hasStatus(error, 403) &&
+    /status unknown for quota|error looking up service account|serviceaccount .* not found/i.test(error.message)
+  )
+}
+
+function refusalOrThrow(error: unknown): Refused {
+  const why = refusalOf(error)
+  if (why === undefined) throw error
+  return why
+}
+
+/** undefined: the outcome is unknown, or the operator has to grant a right first. */
+export function refusalOf(error: unknown): Refused | undefined {
+  if (!(error instanceof ApiRefused)) return undefined
+  const { status, message } = error
+  if (status === 403 && /exceeded quota/i.test(message)) {
+    return refused('no_capacity', `The quota of the account in this cluster is used up: ${message}`)
+  }
+  const isRbac = /cannot \w+ resource/.test(message)
+  if ((status === 403 && !isRbac) || status === 400 || status === 422) {
+    return refused('engine_failure', `The cluster does not admit the pod: ${message}`)
+  }
+  return undefined
+}
+
+/** Refused if the scheduler finds no room on the node. */
+async function waitForRoom(
+  { api, config }: Cluster,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<Refused | undefined> {
+  const started = performance.now()
+  let fullSince: number | undefined
+  for (let waitMs: number = POLL_MS.first; ; waitMs = Math.min(waitMs * POLL_MS.growth, POLL_MS.last)) {
+    const pod = await api.find(podPath(address), podObject, { signal })
+    // Removed by someone else meanwhile: the list tells.
+    if (pod === undefined || pod.spec?.nodeName !== undefined) return undefined
+    const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+    const now = performance.now()
+    if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
+      fullSince ??= now
+      if (now - fullSince >= NO_ROOM_MS) {
+        await removeUnscheduled(api, config, address, signal)
+        return refused('no_capacity', `The node has no room: ${scheduled.message ?? 'no reason given'}`)
+      }
+    }
+    if (now - started >= SCHEDULED_MS) return undefined
+    await pause(waitMs, undefined, { signal })
+  }
+}
+
+/** The scheduler may find room at the last moment, so the pod counts as refused only once it is gone. */
+async function removeUnscheduled(
+  api: KubernetesApi,
+  config: ClusterConfig,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<void> {
+  await deletePod(api, config, address, signal)
+  while ((await api.find(podPath(address), podObject, { signal })) !== undefined) {
+    await pause(POLL_MS.last, undefined, { signal })
+  }
+}
+
+export function refused(reason: string, message: string): Refused {
+  return { kind: 'refused', reason, message: sentence(message) }
+}

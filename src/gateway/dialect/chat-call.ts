@@ -1,0 +1,241 @@
+/**
+ * From a parsed body to a call: whether the model can serve it, the most it can cost, and the request for the engine.
+ * The fast path and the full path both build their calls here, so they cannot differ in price or meaning.
+ */
+import { costOf } from '../../domain/inference.ts'
+import { minUsd, usd, type NanoUsd } from '../../base/money.ts'
+import { fail, failField, type Failure } from '../../contract/result.ts'
+import type { Caller } from '../call.ts'
+import { isVisible, type Catalog, type ServedModel } from '../catalog.ts'
+import type { JsonObject, MessagesText } from './chat-body.ts'
+import { makeEngineRequest } from './engine-request.ts'
+import type { ChatCall } from './exchange.ts'
+import { traceIdOf, tracingOf, type CallHeaders } from '../upstream/trace.ts'
+import type { UpstreamCall } from '../upstream/upstream-call.ts'
+
+/** Sent to an engine whose model has no known limit, if the request has none. */
+const DEFAULT_OUTPUT_TOKENS = 4_096
+const GUESSED_BYTES_PER_TOKEN = 4
+/** No account has more, and the ledger could not store it. */
+const MAX_WORST_CASE = usd('100000000')
+/** The most tokens that an image or another non-text part may take. */
+const PART_TOKENS = 4_096
+/** Tokens that a chat template may add around the messages. */
+const TEMPLATE_TOKENS = 64
+/** Prefixes are hashed up to here: enough to tell conversations and documents apart. */
+const MAX_HASHED_BYTES = 16_384
+const BLOCK_BYTES = 1_024
+
+export interface ChatRequest {
+  readonly operation: 'chat' | 'completion'
+  /** As the client wrote it, without the schema's defaults: an engine has its own. */
+  readonly body: JsonObject
+  readonly bodyBytes: number
+  /** The body for the account's log; only called for accounts that keep bodies. */
+  readonly bodyText: () => string
+  /** undefined: a completion, which has none. */
+  readonly messages: MessagesText | undefined
+}
+
+export interface BuiltChat {
+  readonly call: ChatCall
+  readonly upstream: UpstreamCall
+  readonly bounds: Bounds
+}
+
+export function buildChatCall(
+  catalog: Catalog,
+  caller: Caller,
+  request: ChatRequest,
+  headers: CallHeaders,
+): BuiltChat | Failure {
+  const { operation, body, messages } = request
+  const name = body['model'] as string
+  const model = catalog.get(name)
+  const refused = refuseModel(model, name, caller)
+  if (refused !== undefined) return refused
+  if (model === undefined) throw new Error('refuseModel refuses an unknown model')
+  const unfit = refuseParameters(model, body)
+  if (unfit !== undefined) return unfit
+  const parameters = readParameters(body)
+  const promptBytes = promptBytesOf(body, request.bodyBytes)
+  const bounds = boundsOf(model, promptBytes, parameters)
+  const call: ChatCall = {
+    requestId: headers.requestId,
+    traceId: traceIdOf(headers),
+    caller,
+    operation,
+    model,
+    worst: bounds.worst,
+    bodyText: caller.account.keepsBodies ? request.bodyText() : null,
+    stream: parameters.stream,
+    includeUsage: parameters.includeUsage,
+    promptBytes,
+  }
+  const upstream: UpstreamCall = {
+    model,
+    accountId: caller.accountId,
+    request: makeEngineRequest({
+      operation,
+      body,
+      messages,
+      stream: parameters.stream,
+      maxOutputTokens: outputLimit(model, parameters),
+      extraHeaders: tracingOf(call),
+    }),
+    prefixes: model.deployments.length > 1 ? prefixesOf(body, messages) : [],
+    session: headers.session,
+  }
+  return { call, upstream, bounds }
+}
+
+interface Parameters {
+  /** Of a completion: each is answered `n` times. */
+  readonly prompts: number
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly n: number
+  /** The client's limit. null: none. */
+  readonly maxTokens: number | null
+}
+
+function readParameters(body: JsonObject): Parameters {
+  const options = body['stream_options'] as { include_usage?: boolean } | null | undefined
+  const { prompt } = body
+  return {
+    // An array of numbers is one prompt, in tokens.
+    prompts: Array.isArray(prompt) && typeof prompt[0] !== 'number' ? Math.max(1, prompt.length) : 1,
+    stream: body['stream'] === true,
+    includeUsage: options?.include_usage === true,
+    n: countOf(body['n']) ?? 1,
+    maxTokens: countOf(body['max_completion_tokens']) ?? countOf(body['max_tokens']),
+  }
+}
+
+/** Costs depend on these: an invalid count is none. */
+function countOf(value: unknown): number | null {
+  return Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : null
+}
+
+/** undefined: the caller may use the model. */
+export function refuseModel(
+  model: ServedModel | undefined,
+  name: string,
+  caller: Caller,
+  param = 'model',
+): Failure | undefined {
+  if (caller.allowedModels !== null && !caller.allowedModels.includes(name)) {
+    return fail('model_not_allowed', { model: name })
+  }
+  if (model === undefined || !isVisible(model, caller.accountId)) {
+    return failField([param], 'model_not_found', { model: name })
+  }
+  if (model.notReady === undefined) return undefined
+  const { message, retryAfterMs } = model.notReady
+  return fail('model_loading', { message, retryAfterMs })
+}
+
+/** Anything in a body may end up in the prompt, and images take more tokens than their URL has bytes. */
+function promptBytesOf(body: JsonObject, bodyBytes: number): number {
+  return bodyBytes + countParts(body['messages']) * PART_TOKENS
+}
+
+/** Non-text parts of messages. */
+function countParts(messages: unknown): number {
+  if (!Array.isArray(messages)) return 0
+  let parts = 0
+  for (const message of messages as Array<{ content?: unknown } | null>) {
+    if (!Array.isArray(message?.content)) continue
+    for (const part of message.content as Array<{ type?: unknown } | null>) if (part?.type !== 'text') parts += 1
+  }
+  return parts
+}
+
+/** The default model of a kind, of those for everyone: the first that is ready, else the first registered. */
+export function defaultModel(catalog: Catalog, kind: ServedModel['kind']): ServedModel | undefined {
+  const models = [...catalog.values()].filter((model) => model.kind === kind && model.visibleTo === undefined)
+  return models.find(isReady) ?? models[0]
+}
+
+export function isReady({ notReady, deployments }: ServedModel): boolean {
+  return notReady === undefined && deployments.some(({ drained, weight }) => !drained && weight > 0)
+}
+
+function refuseParameters(model: ServedModel, body: JsonObject): Failure | undefined {
+  if (model.kind !== 'chat') {
+    return failField(['model'], 'wrong_model_kind', { model: model.name, kind: model.kind })
+  }
+  if (Array.isArray(body['tools']) && body['tools'].length > 0 && !model.supportsTools) {
+    return failField(['tools'], 'not_supported', { model: model.name, feature: 'tools' })
+  }
+  if (!model.supportsImageInput && countParts(body['messages']) > 0) {
+    return failField(['messages'], 'not_supported', { model: model.name, feature: 'images in messages' })
+  }
+  const logprobs = body['logprobs']
+  const top = body['top_logprobs']
+  if (typeof top === 'number' && top > 0 && (logprobs === undefined || logprobs === null || logprobs === false)) {
+    return failField(['top_logprobs'], 'logprobs_missing')
+  }
+  return undefined
+}
+
+interface Bounds {
+  readonly worst: NanoUsd
+  /** Estimated input and output tokens, for the limit per minute; actual usage counts in the end. */
+  readonly tokens: number
+}
+
+/**
+ * An upper bound before any token is counted: a token is at least one byte of the prompt, and prompt and answer together
+ * fit into the context.
+ */
+function boundsOf(model: ServedModel, promptBytes: number, parameters: Parameters): Bounds {
+  const context = model.contextTokens ?? Number.MAX_SAFE_INTEGER
+  const inputTokens = Math.min(promptBytes + TEMPLATE_TOKENS * parameters.prompts, context * parameters.prompts)
+  const each = Math.min(outputLimit(model, parameters) ?? context, context)
+  const answers = parameters.n * parameters.prompts
+  const worst = costOf(model.prices, {
+    inputTokens,
+    cachedTokens: 0,
+    outputTokens: each * answers,
+    pixelSteps: 0,
+    characters: 0,
+  })
+  return {
+    worst: minUsd(worst, MAX_WORST_CASE),
+    tokens: Math.ceil(promptBytes / GUESSED_BYTES_PER_TOKEN) + Math.min(each, DEFAULT_OUTPUT_TOKENS) * answers,
+  }
+}
+
+/** The output limit of one answer, which the engine gets too. null: the context is the limit. */
+function outputLimit(model: ServedModel, { maxTokens }: Parameters): number | null {
+  const most =
+    model.maxOutputTokens ?? (model.contextTokens === null && maxTokens === null ? DEFAULT_OUTPUT_TOKENS : null)
+  if (maxTokens === null) return most
+  return most === null ? maxTokens : Math.min(maxTokens, most)
+}
+
+/** Of a chat's messages, or a completion's prompt. */
+function prefixesOf(body: JsonObject, messages: MessagesText | undefined): number[] {
+  if (messages !== undefined) return hashPrefixes(messages.bytes, messages.ends)
+  const prompt = Buffer.from(JSON.stringify(body['prompt']))
+  return hashPrefixes(prompt, [prompt.length])
+}
+
+/** Hashes of the prompt up to the end of each message and of each block, shortest first. */
+export function hashPrefixes(bytes: Uint8Array, ends: readonly number[]): number[] {
+  const hashes: number[] = []
+  let hash = 0x811c9dc5
+  let next = 0
+  const last = Math.min(ends.at(-1) ?? 0, MAX_HASHED_BYTES)
+  for (let at = 0; at < last; at++) {
+    hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193)
+    if (at + 1 === ends[next]) {
+      hashes.push(hash >>> 0)
+      next += 1
+    } else if ((at + 1) % BLOCK_BYTES === 0) {
+      hashes.push(hash >>> 0)
+    }
+  }
+  return hashes
+}

@@ -1,0 +1,210 @@
+/** The deployments of one model, the calls waiting for a slot at one of them, and how long calls take. */
+import { FairQueue, type QueueLimits, type Waiter } from './fair-queue.ts'
+import { RoutingMemory } from './routing-memory.ts'
+import type { Target } from './routing-target.ts'
+import { chooseTarget, type Tried } from './routing.ts'
+import type { UpstreamCall, UpstreamFailure } from '../upstream/upstream-call.ts'
+import type { Ticker, Ticking } from '../upstream/ticker.ts'
+
+export interface WaitingCall extends Waiter {
+  readonly call: UpstreamCall
+  readonly tried: Tried
+  /** Since when it waits this time; `queuedAt` is that of its time limit. */
+  readonly waitsSince: number
+  start(target: Target, now: number): void
+  refuse(kind: UpstreamFailure['kind'], detail: string, retryAfterMs?: number): void
+}
+
+/** A call whose answer is paused because its client does not read. */
+export interface UnreadCall {
+  readonly accountId: string
+  readonly unreadSince: number
+  cutUnread(): void
+}
+
+export interface ModelStats {
+  readonly model: string
+  readonly queued: number
+  /** Calls that had to wait. */
+  readonly waited: number
+  /** Their time in the queue, of those that have left it for a deployment or at the time limit. */
+  readonly waitedMs: number
+  /** Calls that found the queue full or waited too long. */
+  readonly rejected: number
+  readonly expired: number
+  /** Remembered prompt prefixes and sessions. */
+  readonly remembered: number
+}
+
+/** Weight of the newest call in the average. */
+const NEWEST_SHARE = 0.1
+const GUESSED_CALL_MS = 1_000
+const MIN_RETRY_AFTER_MS = 250
+const MAX_RETRY_AFTER_MS = 60_000
+
+/** A base model and its adapters. They share slots, so they take turns: the queue of one must not starve the others. */
+export class ModelGroup {
+  readonly #models: readonly DispatchModel[]
+  #next = 0
+
+  constructor(models: readonly DispatchModel[]) {
+    this.#models = models
+  }
+
+  serve(now: number): void {
+    for (let idle = 0; idle < this.#models.length;) {
+      const isServed = this.#models[this.#next]?.serveOne(now) === true
+      this.#next = (this.#next + 1) % this.#models.length
+      idle = isServed ? 0 : idle + 1
+    }
+  }
+}
+
+export class DispatchModel implements Ticking {
+  place = -1
+  readonly name: string
+  readonly memory = new RoutingMemory()
+  targets: readonly Target[] = []
+  group = new ModelGroup([this])
+  readonly #queue: FairQueue<WaitingCall>
+  #limits: QueueLimits
+  /** Without a deployment, calls wait for one to start. */
+  startsOnDemand = false
+  /** Slots per account. */
+  readonly #places = new Map<string, number>()
+  readonly #unread = new Set<UnreadCall>()
+  readonly #ticker: Ticker
+  #callMs: number | undefined
+  #waited = 0
+  #waitedMs = 0
+  #rejected = 0
+  #expired = 0
+
+  constructor(name: string, limits: QueueLimits, ticker: Ticker) {
+    this.name = name
+    this.#queue = new FairQueue(limits)
+    this.#limits = limits
+    this.#ticker = ticker
+  }
+
+  setLimits(limits: QueueLimits, startsOnDemand: boolean): void {
+    this.#limits = limits
+    this.#queue.limits = limits
+    this.startsOnDemand = startsOnDemand
+  }
+
+  get queued(): number {
+    return this.#queue.size
+  }
+
+  /** false: the queue is full. */
+  wait(call: WaitingCall, isRetried: boolean): boolean {
+    const hasRoom = this.#queue.add(call, isRetried)
+    if (!hasRoom) {
+      this.#rejected += 1
+      return false
+    }
+    this.#waited += 1
+    this.#ticker.add(this)
+    this.#ticker.refine(this.#limits.waitMs)
+    return true
+  }
+
+  leave(call: WaitingCall): void {
+    this.#queue.remove(call)
+  }
+
+  ahead(call: WaitingCall): number {
+    return this.targets.reduce((sum, { inFlight }) => sum + inFlight, this.#queue.ahead(call))
+  }
+
+  takePlace(accountId: string): void {
+    this.#places.set(accountId, this.#placesOf(accountId) + 1)
+  }
+
+  leavePlace(accountId: string): void {
+    const left = this.#placesOf(accountId) - 1
+    if (left === 0) this.#places.delete(accountId)
+    else this.#places.set(accountId, left)
+  }
+
+  holdBack(call: UnreadCall): void {
+    this.#unread.add(call)
+  }
+
+  resumed(call: UnreadCall): void {
+    this.#unread.delete(call)
+  }
+
+  /** A slot may have become free, which another model of the group may be waiting for. */
+  serve(now: number): void {
+    this.group.serve(now)
+  }
+
+  /** false: no call waits that could be sent. */
+  serveOne(now: number): boolean {
+    if (this.#queue.size === 0 || !this.targets.some((target) => target.mayTake(now))) return false
+    let chosen: Target | undefined
+    const call = this.#queue.take((waiter) => {
+      const choice = chooseTarget(this.targets, this.memory, waiter.call, waiter.tried, now)
+      if (choice === 'wait' || 'kind' in choice) return false
+      chosen = choice
+      return true
+    }, this.#placesOf)
+    if (call === undefined || chosen === undefined) return false
+    this.#waitedMs += now - call.waitsSince
+    call.start(chosen, now)
+    return true
+  }
+
+  /** Fails all waiting calls. */
+  dismiss(detail: string): void {
+    for (const call of this.#queue.expire(Infinity)) call.refuse('no_deployment', detail)
+    this.#ticker.remove(this)
+  }
+
+  tick(now: number): void {
+    for (const call of this.#queue.expire(now)) {
+      this.#expired += 1
+      this.#waitedMs += now - call.waitsSince
+      call.refuse('overloaded', 'waited too long for a slot', this.retryAfterMs())
+    }
+    this.#cutUnread(now)
+    // A pause or a breaker may have ended, which triggers no event.
+    this.serve(now)
+    if (this.#queue.size === 0) this.#ticker.remove(this)
+  }
+
+  readonly #placesOf = (accountId: string): number => this.#places.get(accountId) ?? 0
+
+  /** A client that does not read blocks a slot: cut it off after a moment while others wait. */
+  #cutUnread(now: number): void {
+    for (const call of this.#unread) {
+      if (now - call.unreadSince >= this.#limits.unreadMs && this.#queue.hasOther(call.accountId)) call.cutUnread()
+    }
+  }
+
+  note(callMs: number): void {
+    const before = this.#callMs ?? callMs
+    this.#callMs = before + (callMs - before) * NEWEST_SHARE
+  }
+
+  /** Estimated time until the waiting calls have been served, from recent call times. */
+  retryAfterMs(): number {
+    const places = this.targets.reduce((sum, target) => sum + (target.isInUse ? target.deployment.concurrency : 0), 0)
+    const estimateMs = ((this.#callMs ?? GUESSED_CALL_MS) * (this.#queue.size + 1)) / Math.max(1, places)
+    return Math.round(Math.min(Math.max(estimateMs, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS))
+  }
+
+  stats(): ModelStats {
+    return {
+      model: this.name,
+      queued: this.#queue.size,
+      waited: this.#waited,
+      waitedMs: this.#waitedMs,
+      rejected: this.#rejected,
+      expired: this.#expired,
+      remembered: this.memory.size,
+    }
+  }
+}

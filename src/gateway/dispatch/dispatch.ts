@@ -1,0 +1,177 @@
+/**
+ * Sends calls to engines. It gets the complete catalog after each change: weights, drains and additions apply to the
+ * next and the waiting calls; calls in flight stay where they are. The state of a deployment (breaker, connections,
+ * calls in flight) is kept by its id.
+ */
+import { randomInt } from 'node:crypto'
+import type { LookupFunction } from 'node:net'
+import type { Catalog, Deployment, ServedModel } from '../catalog.ts'
+import { DispatchedCall } from './dispatch-call.ts'
+import { DispatchModel, ModelGroup, type ModelStats } from './dispatch-model.ts'
+import type { QueueLimits } from './fair-queue.ts'
+import { defaultRhythm, Prober, type ProbeRhythm } from './probe.ts'
+import { Slots, Target, type TargetStats } from './routing-target.ts'
+import type { Dispatcher, UpstreamCall, UpstreamHandle, UpstreamSink } from '../upstream/upstream-call.ts'
+import type { SocketOptions } from '../upstream/connection.ts'
+import { Pools } from '../upstream/pool.ts'
+import { Ticker } from '../upstream/ticker.ts'
+
+export interface DispatcherOptions {
+  /** Resolves and vets host names. undefined: the system resolver. */
+  readonly lookup?: LookupFunction
+  /** Trusted certificates in place of the system's. */
+  readonly ca?: string
+  /** Reaches ports of rented machines. */
+  readonly dial?: SocketOptions['dial']
+  /** A request waits for a model that has nothing running. */
+  readonly onWaiting?: (model: string) => void
+  readonly queue?: Partial<QueueLimits>
+  readonly probe?: Partial<ProbeRhythm>
+  /** From 0 up to 1. */
+  readonly random?: () => number
+}
+
+export interface DispatcherStats {
+  readonly deployments: readonly TargetStats[]
+  readonly models: readonly ModelStats[]
+}
+
+export interface RunningDispatcher extends Dispatcher {
+  setCatalog(catalog: Catalog): void
+  stats(): DispatcherStats
+  /** Calls in flight fail with `broken`. */
+  close(): Promise<void>
+}
+
+/** Per model. */
+const queueLimits: QueueLimits = { calls: 10_000, callsPerAccount: 1_000, waitMs: 30_000, unreadMs: 5_000 }
+/** An image takes seconds to minutes, so even a short queue is a long wait; clients of images expect one. */
+const IMAGE_WAIT_MS = 600_000
+
+export function makeDispatcher(options: DispatcherOptions = {}): RunningDispatcher {
+  return new Dispatching(options)
+}
+
+class Dispatching implements RunningDispatcher {
+  readonly #ticker = new Ticker()
+  readonly #pools: Pools
+  readonly #limits: QueueLimits
+  readonly #imageLimits: QueueLimits
+  readonly #random: () => number
+  readonly #onWaiting: DispatcherOptions['onWaiting']
+  readonly #prober: Prober
+  readonly #models = new Map<string, DispatchModel>()
+  readonly #targets = new Map<string, Target>()
+  readonly #unknownModel: DispatchModel
+
+  constructor(options: DispatcherOptions) {
+    this.#pools = new Pools(this.#ticker, { lookup: options.lookup, ca: options.ca, dial: options.dial })
+    this.#limits = { ...queueLimits, ...options.queue }
+    this.#imageLimits = { ...queueLimits, waitMs: IMAGE_WAIT_MS, ...options.queue }
+    this.#random = options.random ?? (() => randomInt(2 ** 32) / 2 ** 32)
+    this.#onWaiting = options.onWaiting
+    this.#unknownModel = new DispatchModel('', this.#limits, this.#ticker)
+    this.#prober = new Prober(this.#targets, { ...defaultRhythm, ...options.probe })
+  }
+
+  send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle {
+    const one = new DispatchedCall(this.#models.get(call.model.name) ?? this.#unknownModel, call, sink)
+    one.route(performance.now())
+    // Once it waits, not when a replica happens to be busy: that is not urgent.
+    if (one.isWaiting && call.model.startsOnDemand !== undefined) this.#onWaiting?.(call.model.name)
+    return one
+  }
+
+  setCatalog(catalog: Catalog): void {
+    const now = performance.now()
+    for (const [name, model] of this.#models) {
+      if (catalog.has(name)) continue
+      this.#models.delete(name)
+      model.targets = []
+      model.dismiss('the model is no longer served')
+    }
+    for (const served of catalog.values()) this.#setModel(served)
+    this.#setGroups(catalog)
+    this.#dropUnused()
+    this.#pools.keepOnly(new Set([...this.#targets.values()].map(({ pool }) => pool)))
+    for (const model of this.#models.values()) model.serve(now)
+  }
+
+  stats(): DispatcherStats {
+    this.#dropUnused()
+    const now = performance.now()
+    return {
+      deployments: [...this.#targets.values()].map((target) => target.statsAt(now)),
+      models: [...this.#models.values()].map((model) => model.stats()),
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#prober.close()
+    for (const model of this.#models.values()) {
+      model.targets = []
+      model.dismiss('the gateway is shutting down')
+    }
+    this.#models.clear()
+    await this.#pools.close()
+    this.#ticker.close()
+  }
+
+  #setModel(served: ServedModel): void {
+    const usual = served.kind === 'image' ? this.#imageLimits : this.#limits
+    const { startsOnDemand } = served
+    const limits = startsOnDemand === undefined ? usual : { ...usual, waitMs: startsOnDemand.waitMs }
+    const model = this.#models.get(served.name) ?? new DispatchModel(served.name, limits, this.#ticker)
+    model.setLimits(limits, startsOnDemand !== undefined)
+    this.#models.set(served.name, model)
+    const turns = model.targets.map(({ turn }) => turn)
+    model.targets = served.deployments.map((deployment) => {
+      const key = `${served.name} ${deployment.id}`
+      const pool = this.#pools.of(deployment.address)
+      const target =
+        this.#targets.get(key) ?? new Target(served, deployment, pool, this.#random, this.#slotsOf(served, deployment))
+      target.onSuspect ??= () => this.#prober.check(target)
+      this.#targets.set(key, target)
+      target.deployment = deployment
+      target.pool = pool
+      target.isInUse = !deployment.drained && deployment.weight > 0
+      return target
+    })
+    // A new deployment starts level with the others, or it would get every call until it has caught up.
+    const least = turns.length === 0 ? 0 : Math.min(...turns)
+    for (const target of model.targets) target.turn = Math.max(target.turn, least)
+  }
+
+  #setGroups(catalog: Catalog): void {
+    const groups = new Map<string, DispatchModel[]>()
+    for (const { name, adapterOf = name } of catalog.values()) {
+      const model = this.#models.get(name)
+      if (model === undefined) continue
+      const group = groups.get(adapterOf)
+      if (group === undefined) groups.set(adapterOf, [model])
+      else group.push(model)
+    }
+    for (const models of groups.values()) {
+      const group = new ModelGroup(models)
+      for (const model of models) model.group = group
+    }
+  }
+
+  /** Those of the base model or of another adapter, where the same replica serves it. */
+  #slotsOf({ name, adapterOf = name }: ServedModel, { id }: Deployment): Slots {
+    for (const target of this.#targets.values()) {
+      if (target.base === adapterOf && target.deployment.id === id) return target.slots
+    }
+    return new Slots()
+  }
+
+  /** Drops deployments that are no longer in the catalog, once they have finished. */
+  #dropUnused(): void {
+    const kept = new Set([...this.#models.values()].flatMap(({ targets }) => targets))
+    for (const [key, target] of this.#targets) {
+      if (kept.has(target)) continue
+      target.isInUse = false
+      if (target.inFlight === 0) this.#targets.delete(key)
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * Remembers which engine got which prompt prefixes, so that the next call with the same prefix reaches the engine that
+ * has it cached. A prefix that many different prompts share, such as a company's system prompt, is soon in every cache: it
+ * does not decide, or all new conversations would gather on one engine. Two generations approximate a least-recently-used
+ * list: the young one fills up, becomes the old one, and entries not used until the next change are dropped.
+ */
+import type { Target } from './routing-target.ts'
+import type { UpstreamCall } from '../upstream/upstream-call.ts'
+
+/** Per model, in both generations together. */
+const MAX_PREFIXES = 65_536
+const MAX_SESSIONS = 16_384
+/** The longest ones of a call. */
+const MAX_PREFIXES_PER_CALL = 64
+const MAX_SESSION_CHARS = 128
+/** A prefix is common once prompts have continued from it in this many ways. */
+const COMMON_AFTER_BRANCHES = 3
+
+interface Beginning {
+  target: Target
+  /** How the last prompt continued; 0: it ended. */
+  next: number
+  branches: number
+}
+
+class Generations<K, V> {
+  readonly #perGeneration: number
+  #young = new Map<K, V>()
+  #old = new Map<K, V>()
+
+  constructor(most: number) {
+    this.#perGeneration = most / 2
+  }
+
+  get size(): number {
+    return this.#young.size + this.#old.size
+  }
+
+  get(key: K): V | undefined {
+    return this.#young.get(key) ?? this.#old.get(key)
+  }
+
+  set(key: K, value: V): void {
+    this.#young.set(key, value)
+    if (this.#young.size < this.#perGeneration) return
+    this.#old = this.#young
+    this.#young = new Map()
+  }
+}
+
+export class RoutingMemory {
+  readonly #beginnings = new Generations<number, Beginning>(MAX_PREFIXES)
+  readonly #sessions = new Generations<string, Target>(MAX_SESSIONS)
+
+  get size(): number {
+    return this.#beginnings.size + this.#sessions.size
+  }
+
+  /** The target of this session, else of the longest known prefix, among those that can take the call. */
+  find(call: UpstreamCall, canTake: (target: Target) => boolean): Target | undefined {
+    if (call.session !== undefined) {
+      const target = this.#sessions.get(sessionKey(call.accountId, call.session))
+      if (target !== undefined && canTake(target)) return target
+    }
+    const { prefixes } = call
+    const shortest = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL)
+    for (let n = prefixes.length - 1; n >= shortest; n -= 1) {
+      const beginning = this.#beginnings.get(prefixes[n] ?? 0)
+      if (beginning === undefined) continue
+      // Shorter prefixes are more common still.
+      if (beginning.branches >= COMMON_AFTER_BRANCHES) return undefined
+      if (canTake(beginning.target)) return beginning.target
+    }
+    return undefined
+  }
+
+  keep(call: UpstreamCall, target: Target): void {
+    if (call.session !== undefined) this.#sessions.set(sessionKey(call.accountId, call.session), target)
+    const { prefixes } = call
+    for (let n = Math.max(0, prefixes.length - MAX_PREFIXES_PER_CALL); n < prefixes.length; n += 1) {
+      const prefix = prefixes[n] ?? 0
+      const next = prefixes[n + 1] ?? 0
+      const beginning = this.#beginnings.get(prefix) ?? { target, next, branches: 0 }
+      if (next !== 0 && next !== beginning.next) {
+        if (beginning.next !== 0) beginning.branches += 1
+        beginning.next = next
+      }
+      beginning.target = target
+      this.#beginnings.set(prefix, beginning)
+    }
+  }
+}
+
+/** Two accounts may use the same session name. */
+function sessionKey(accountId: string, session: string): string {
+  return `${accountId} ${session.slice(0, MAX_SESSION_CHARS)}`
+}

@@ -1,0 +1,170 @@
+/** A deployment and its state in this process. It survives changes of the catalog, by its id. */
+import { Breaker, type BreakerState } from './breaker.ts'
+import type { ModelKind } from '../../domain/inference.ts'
+import type { Deployment, ServedModel } from '../catalog.ts'
+import type { Pool } from '../upstream/pool.ts'
+import type { UpstreamRequest } from '../upstream/upstream-call.ts'
+
+export type FaultClass = 'connect' | 'timeout' | 'status' | 'broken'
+
+export interface TargetStats {
+  readonly id: string
+  readonly model: string
+  readonly requests: number
+  readonly faults: Readonly<Record<FaultClass, number>>
+  /** Answers with status 429. */
+  readonly refusals: number
+  readonly cancels: number
+  readonly inFlight: number
+  readonly breaker: BreakerState
+  readonly affinityHits: number
+  readonly affinityMisses: number
+  /** The last load from its metrics. undefined: none, or too old. */
+  readonly load: Load | undefined
+  readonly connections: number
+  readonly idleConnections: number
+}
+
+export interface Load {
+  readonly running: number
+  readonly waiting: number
+}
+
+/** Older metrics are ignored. */
+const LOAD_KEPT_MS = 15_000
+
+/** Calls in flight at one engine. The targets of a base model and its adapters share them. */
+export class Slots {
+  inFlight = 0
+}
+
+export class Target {
+  readonly model: string
+  /** The base model, of an adapter; otherwise the model. */
+  readonly base: string
+  readonly modelKind: ModelKind
+  readonly slots: Slots
+  readonly breaker: Breaker
+  readonly faults: Record<FaultClass, number> = { connect: 0, timeout: 0, status: 0, broken: 0 }
+  #deployment: Deployment
+  #headMiddle: string
+  pool: Pool
+  /** It is in the catalog, not drained, and has a weight. */
+  isInUse = true
+  inFlight = 0
+  /** A check waits for the next free slot. */
+  isCheckWaiting = false
+  /** Called when the breaker needs a check. */
+  onSuspect: (() => void) | undefined
+  /** Grows with each call by 1 / weight: of two equally busy targets, the smaller is next. */
+  turn = 0
+  /** The engine answered 429. */
+  pausedUntil = 0
+  lastUsedAt = -Infinity
+  requests = 0
+  refusals = 0
+  cancels = 0
+  affinityHits = 0
+  affinityMisses = 0
+  #load: Load | undefined
+  /** The part of that load that other gateways sent. */
+  #foreign = 0
+  #loadUntil = 0
+
+  constructor(
+    served: Pick<ServedModel, 'name' | 'kind' | 'adapterOf'>,
+    deployment: Deployment,
+    pool: Pool,
+    random: () => number,
+    slots = new Slots(),
+  ) {
+    this.slots = slots
+    this.base = served.adapterOf ?? served.name
+    this.model = served.name
+    this.modelKind = served.kind
+    this.breaker = new Breaker(random)
+    this.#deployment = deployment
+    this.#headMiddle = headMiddleOf(deployment)
+    this.pool = pool
+  }
+
+  get deployment(): Deployment {
+    return this.#deployment
+  }
+
+  set deployment(deployment: Deployment) {
+    this.#deployment = deployment
+    this.#headMiddle = headMiddleOf(deployment)
+  }
+
+  isHealthy(now: number): boolean {
+    return now >= this.pausedUntil && this.breaker.allows(now)
+  }
+
+  hasPlace(): boolean {
+    return this.slots.inFlight + (this.isCheckWaiting ? 1 : 0) < this.#deployment.concurrency
+  }
+
+  /** false: no call can go there now. */
+  mayTake(now: number): boolean {
+    return this.isInUse && this.hasPlace() && (this.isHealthy(now) || this.breaker.allowsLastResort(now))
+  }
+
+  /** Outstanding work relative to its weight. */
+  workAt(now: number): number {
+    const foreign = now < this.#loadUntil ? this.#foreign : 0
+    return (this.slots.inFlight + foreign) / this.#deployment.weight
+  }
+
+  begin(): void {
+    this.inFlight += 1
+    this.slots.inFlight += 1
+  }
+
+  end(): void {
+    this.inFlight -= 1
+    this.slots.inFlight -= 1
+  }
+
+  setLoad(load: Load, now: number): void {
+    this.#load = load
+    this.#foreign = Math.max(0, load.running + load.waiting - this.slots.inFlight)
+    this.#loadUntil = now + LOAD_KEPT_MS
+  }
+
+  headOf(request: UpstreamRequest): string {
+    let bytes = 0
+    for (const piece of request.body) bytes += piece.length
+    return (
+      `POST ${this.#deployment.basePath}${request.path}${this.#headMiddle}` +
+      `Content-Type: ${request.contentType}\r\nContent-Length: ${bytes}\r\n${request.extraHeaders}\r\n`
+    )
+  }
+
+  probeHeadOf(path: string): string {
+    return `GET ${this.#deployment.basePath}${path}${this.#headMiddle}Accept: */*\r\n\r\n`
+  }
+
+  statsAt(now: number): TargetStats {
+    return {
+      id: this.#deployment.id,
+      model: this.model,
+      requests: this.requests,
+      faults: { ...this.faults },
+      refusals: this.refusals,
+      cancels: this.cancels,
+      inFlight: this.inFlight,
+      breaker: this.breaker.state(now),
+      affinityHits: this.affinityHits,
+      affinityMisses: this.affinityMisses,
+      load: now < this.#loadUntil ? this.#load : undefined,
+      connections: this.pool.connections,
+      idleConnections: this.pool.idle,
+    }
+  }
+}
+
+function headMiddleOf({ hostHeader, authorization }: Deployment): string {
+  const secret = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
+  return ` HTTP/1.1\r\nHost: ${hostHeader}\r\nUser-Agent: berth\r\n${secret}`
+}

@@ -1,0 +1,107 @@
+/**
+ * Chooses the deployment for a call: the one with the least outstanding work for its weight, unless another has the prompt
+ * prefix cached and is not clearly busier. A deployment that failed this call is tried again only if no other is left.
+ */
+import type { RoutingMemory } from './routing-memory.ts'
+import type { Target } from './routing-target.ts'
+import type { UpstreamCall } from '../upstream/upstream-call.ts'
+
+/** The cached target is preferred while it has at most this many more calls than the least busy. */
+const AFFINITY_EXTRA_CALLS = 8
+
+/** The targets that a call has tried. */
+export interface Tried {
+  /** Number of attempts; Infinity: not again. */
+  timesOf(target: Target): number
+  readonly isEmpty: boolean
+}
+
+export interface Refusal {
+  readonly kind: 'no_deployment' | 'overloaded' | 'unreachable'
+  readonly detail: string
+  readonly retryAfterMs: number | undefined
+  readonly target: Target | undefined
+}
+
+const TIMES_PER_TARGET = 2
+const LEAST_RETRY_AFTER_MS = 250
+
+/** `wait`: all suitable targets are full. */
+export function chooseTarget(
+  targets: readonly Target[],
+  memory: RoutingMemory,
+  call: UpstreamCall,
+  tried: Tried,
+  now: number,
+): Target | 'wait' | Refusal {
+  const fresh = tried.isEmpty ? undefined : (target: Target): boolean => tried.timesOf(target) === 0
+  const first = pickTarget(targets, memory, call, now, fresh)
+  if (first !== undefined) return first
+  const isUsable = (target: Target): boolean => target.isInUse && (call.accepts?.(target.deployment) ?? true)
+  const usable = targets.filter(isUsable)
+  if (usable.some((target) => target.isHealthy(now) && tried.timesOf(target) === 0)) return 'wait'
+  const isAgain = (target: Target): boolean => tried.timesOf(target) < TIMES_PER_TARGET
+  const second = pickTarget(targets, memory, call, now, isAgain)
+  if (second !== undefined) return second
+  if (usable.some((target) => target.isHealthy(now) && isAgain(target))) return 'wait'
+  return lastResort(usable, tried, now) ?? explainRefusal(usable, now)
+}
+
+function pickTarget(
+  targets: readonly Target[],
+  memory: RoutingMemory,
+  call: UpstreamCall,
+  now: number,
+  isAllowed: ((target: Target) => boolean) | undefined,
+): Target | undefined {
+  const { accepts } = call
+  const canTake = (target: Target): boolean =>
+    target.isInUse &&
+    target.hasPlace() &&
+    target.isHealthy(now) &&
+    (accepts === undefined || accepts(target.deployment)) &&
+    (isAllowed === undefined || isAllowed(target))
+  let best: Target | undefined
+  let least = Infinity
+  for (const target of targets) {
+    if (!canTake(target)) continue
+    const work = target.workAt(now)
+    if (work > least || (work === least && best !== undefined && target.turn >= best.turn)) continue
+    best = target
+    least = work
+  }
+  if (best === undefined || targets.length === 1 || (call.prefixes.length === 0 && call.session === undefined)) {
+    return best
+  }
+  const known = memory.find(call, canTake)
+  const isClose = known !== undefined && known.workAt(now) <= least + AFFINITY_EXTRA_CALLS / known.deployment.weight
+  const chosen = isClose ? known : best
+  if (chosen === known) chosen.affinityHits += 1
+  else chosen.affinityMisses += 1
+  return chosen
+}
+
+/** If all breakers are open, the one that allows calls first is tried anyway, by one call at a time. */
+function lastResort(usable: readonly Target[], tried: Tried, now: number): Target | undefined {
+  if (usable.some((target) => target.breaker.state(now) === 'closed')) return undefined
+  let best: Target | undefined
+  for (const target of usable) {
+    if (!target.breaker.allowsLastResort(now) || !target.hasPlace() || tried.timesOf(target) > 0) continue
+    if (best === undefined || target.breaker.waitMs(now) < best.breaker.waitMs(now)) best = target
+  }
+  return best
+}
+
+function explainRefusal(usable: readonly Target[], now: number): Refusal {
+  const [first] = usable
+  if (first === undefined) {
+    return { kind: 'no_deployment', detail: 'no deployment in use', retryAfterMs: undefined, target: undefined }
+  }
+  const waitMs = Math.min(...usable.map((target) => Math.max(target.pausedUntil - now, target.breaker.waitMs(now))))
+  const retryAfterMs = Math.max(LEAST_RETRY_AFTER_MS, Math.round(waitMs))
+  const isPaused = usable.some((target) => now < target.pausedUntil)
+  const target = usable.length === 1 ? first : undefined
+  return isPaused
+    ? { kind: 'overloaded', detail: 'the engines asked to slow down', retryAfterMs, target }
+    : { kind: 'unreachable', detail: 'the circuit breaker is open', retryAfterMs, target }
+}

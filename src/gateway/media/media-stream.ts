@@ -1,0 +1,53 @@
+/**
+ * Streams the progress of a media request. Nothing is sent before the first progress, so that a refusal is a normal
+ * error; if an engine reports none, comments keep proxies from closing the connection. The complete answer comes last, in
+ * one event, after it was recorded.
+ */
+import { formatSse, sseHeartbeat } from '../../base/net/sse.ts'
+import type { Failure, Result } from '../../contract/result.ts'
+import type { Reply } from '../call.ts'
+import { asLatin1 } from '../dialect/chat-stream.ts'
+import type { MediaProgress } from '../upstream/event-body.ts'
+
+const KEEP_ALIVE_MS = 10_000
+const DONE = formatSse({ data: '[DONE]' })
+
+export interface MediaStreamOptions {
+  /** Runs the request. `signal` aborts when the client has gone. */
+  readonly run: (onProgress: (progress: MediaProgress) => void, signal: AbortSignal) => Promise<Result<unknown>>
+  /** A failure in the form that clients read. */
+  readonly errorOf: (failure: Failure) => unknown
+  readonly keepAliveMs?: number
+}
+
+export async function streamMedia(reply: Reply, options: MediaStreamOptions): Promise<void> {
+  const gone = new AbortController()
+  let begun = false
+  let isFull = false
+  reply.onGone(() => gone.abort())
+  reply.onDrain(() => (isFull = false))
+  const write = (text: string): void => {
+    // A slow reader only misses progress: each event says more than the one before.
+    if (isFull || gone.signal.aborted) return
+    isFull = !(begun ? reply.write(text) : reply.startStream(text))
+    begun = true
+  }
+  const beating = setInterval(() => write(sseHeartbeat), options.keepAliveMs ?? KEEP_ALIVE_MS)
+  try {
+    const result = await options.run((progress) => write(eventOf(progress)), gone.signal)
+    if (gone.signal.aborted) return
+    if (!result.ok && !begun) return reply.refuse(result)
+    if (!begun) reply.startStream('')
+    reply.endStream(
+      result.ok
+        ? eventOf({ type: 'result', ...(result.value as object) }) + DONE
+        : eventOf({ type: 'error', error: options.errorOf(result) }),
+    )
+  } finally {
+    clearInterval(beating)
+  }
+}
+
+function eventOf(value: object): string {
+  return asLatin1(formatSse({ data: JSON.stringify(value) }))
+}

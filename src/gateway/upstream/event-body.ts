@@ -1,0 +1,77 @@
+/**
+ * An engine's answer as server-sent events: progress on the way, then the complete answer in one event. An image has
+ * megabytes in one line, so only new bytes are searched for line ends, and lines are joined once.
+ */
+import { parseObject } from '../dialect/usage.ts'
+
+/** Progress that a client may get. */
+export type MediaProgress =
+  | { readonly type: 'queued'; readonly ahead: number }
+  | { readonly type: 'progress'; readonly step: number; readonly steps: number }
+
+/** The final answer: the body of a plain answer, with its status. */
+export interface FinalAnswer {
+  readonly status: number
+  readonly body: Buffer
+}
+
+const LINE_FEED = 0x0a
+const DATA = 'data:'
+
+export class EventBody {
+  readonly #onProgress: (progress: MediaProgress) => void
+  #line: Buffer[] = []
+  #answer: FinalAnswer | undefined
+
+  constructor(onProgress: (progress: MediaProgress) => void) {
+    this.#onProgress = onProgress
+  }
+
+  /** undefined: not received yet. */
+  get answer(): FinalAnswer | undefined {
+    return this.#answer
+  }
+
+  /** The bytes are only valid during the call. */
+  push(bytes: Buffer): void {
+    let from = 0
+    for (let end = bytes.indexOf(LINE_FEED); end !== -1; end = bytes.indexOf(LINE_FEED, from)) {
+      this.#line.push(bytes.subarray(from, end))
+      const line = Buffer.concat(this.#line)
+      this.#line = []
+      from = end + 1
+      this.#take(line)
+    }
+    if (from < bytes.length) this.#line.push(Buffer.from(bytes.subarray(from)))
+  }
+
+  /** Each event is one line; comments and the end marker are skipped. */
+  #take(line: Buffer): void {
+    if (this.#answer !== undefined || line.toString('latin1', 0, DATA.length) !== DATA) return
+    const body = line.subarray(DATA.length)
+    const event = parseObject(body.toString('utf8'))
+    switch (event?.['type']) {
+      case 'queued':
+        if (isCount(event['ahead'])) this.#onProgress({ type: 'queued', ahead: event['ahead'] })
+        return
+      case 'progress':
+        if (!isCount(event['step']) || !isCount(event['steps'])) return
+        return this.#onProgress({ type: 'progress', step: event['step'], steps: event['steps'] })
+      case 'result':
+        this.#answer = { status: 200, body }
+        return
+      case 'error':
+        this.#answer = { status: isClientFault(event['error']) ? 400 : 500, body }
+        return
+      default:
+    }
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+function isClientFault(error: unknown): boolean {
+  return (error as { type?: unknown } | null | undefined)?.type === 'invalid_request_error'
+}

@@ -1,0 +1,75 @@
+/**
+ * The interface between answering customers and calling engines. A call is sent once or several times until one engine
+ * starts to answer; from `head` on it stays with that engine, and ends with exactly one `end` or `fail`.
+ */
+import type { Deployment, ServedModel } from '../catalog.ts'
+
+export interface UpstreamCall {
+  readonly model: ServedModel
+  /** Waiting calls take turns by account. */
+  readonly accountId: string
+  /** Called before each attempt, since the body and path depend on the engine. */
+  readonly request: (deployment: Deployment) => UpstreamRequest
+  /** Hashes of longer and longer prompt prefixes, shortest first. Calls that share long ones go together. */
+  readonly prefixes: readonly number[]
+  /** Calls with the same session go together. */
+  readonly session: string | undefined
+  /** Deployments that can do it. undefined: all of them. */
+  readonly accepts?: (deployment: Deployment) => boolean
+}
+
+export interface UpstreamRequest {
+  /** Path of the operation, such as `/v1/chat/completions`; the sender prefixes the deployment's `basePath`. */
+  readonly path: string
+  /** Complete lines with CR LF, besides Host, Authorization, Content-Type and Content-Length. */
+  readonly extraHeaders: string
+  readonly contentType: string
+  /** Large pieces are sent without being joined. Strings are latin1: one character per byte. */
+  readonly body: ReadonlyArray<Uint8Array | string>
+}
+
+export interface UpstreamHead {
+  readonly status: number
+  /** Lower-case names; the last value of a repeated header. */
+  readonly headers: ReadonlyMap<string, string>
+  readonly deployment: Deployment
+}
+
+export interface UpstreamSink {
+  head(head: UpstreamHead): void
+  /** The bytes are only valid during the call. */
+  data(bytes: Buffer): void
+  end(): void
+  fail(failure: UpstreamFailure): void
+  /** The client has read nothing for a while, and others wait for the slot: cancel. */
+  unread?(): void
+}
+
+/**
+ * no_deployment: the model has none in use. queue_full: too many calls wait already. overloaded: no slot in time, or the
+ * engines answered 429.
+ * unreachable: no connection, or the breaker is open. timeout: no first byte, too long between bytes, or too long in
+ * total. broken: the connection closed early, or the answer is not HTTP. status: every engine answered 5xx.
+ */
+export interface UpstreamFailure {
+  readonly kind: 'no_deployment' | 'queue_full' | 'overloaded' | 'unreachable' | 'timeout' | 'broken' | 'status'
+  /** For the log and the operator, not for customers. */
+  readonly detail: string
+  readonly deployment: Deployment | undefined
+  readonly retryAfterMs: number | undefined
+}
+
+export interface UpstreamHandle {
+  /** The client has gone: closes the connection to the engine. No sink method is called afterwards. */
+  cancel(): void
+  /** Back-pressure, once `head` was called. */
+  pause(): void
+  resume(): void
+  /** Calls before this one, including those in progress. undefined: it does not wait. */
+  ahead(): number | undefined
+}
+
+export interface Dispatcher {
+  /** No sink method is called before this returns. */
+  send(call: UpstreamCall, sink: UpstreamSink): UpstreamHandle
+}

@@ -1,0 +1,43 @@
+/** What a host decides about its containers. */
+import type { Resolve } from '../../base/net/outbound.ts'
+import type { DockerGpu, GpuMode } from './container-order.ts'
+import type { RegistryLogin } from './pull.ts'
+import type { HostDownloads } from './weights.ts'
+
+export interface DockerRuntimeOptions {
+  readonly socketPath: string
+  /** For state that the daemon does not keep: one small file per container. */
+  readonly folder: string
+  /** For volumes. Absent: this host has none. */
+  readonly volumeFolder?: string
+  /** For orders without an image. */
+  readonly defaultImage: string
+  /** See `ImageFetchOptions`. */
+  readonly smallImageFolder?: string
+  /** Customers may use images that are already on this host. */
+  readonly allowLocalImages: boolean
+  readonly gpus: readonly DockerGpu[]
+  /** Absent: detected from the daemon. */
+  readonly gpuMode?: GpuMode
+  readonly allowPrivateRegistries: boolean
+  /** Registries that may have private addresses: `host:port`, or `host` for all of its ports. */
+  readonly allowedRegistries: readonly string[]
+  /** By host as written in image names. They may have private addresses. */
+  readonly registries: Readonly<Record<string, RegistryLogin>>
+  /** Where ports are published. Absent: the loopback address, which also works with Docker Desktop and Podman. */
+  readonly portAddress?: string
+  readonly pullStallMs?: number
+  readonly diskWatchMs?: number
+  readonly resolve?: Resolve
+  /** The file of the network namespace with the daemon's bridges. Absent: our own. */
+  readonly networkNamespace?: string
+  /** Starts containers even if they cannot be isolated. */
+  readonly allowUnfenced: boolean
+  readonly fenceCheckMs?: number
+  /** How long a program gets to end when its container is stopped. */
+  readonly stopGraceS?: number
+  /** What the server hands out. Absent: no weights, and no image of our engines. */
+  readonly downloads?: HostDownloads | undefined
+  /** For errors outside of any call. */
+  readonly onError: (what: string, error: unknown) => void
+}

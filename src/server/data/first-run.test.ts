@@ -1,0 +1,124 @@
+/** The models that a first start adds, and those that an upgrade adds to an older installation. */
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { testDatabase } from '../../../test/harness/database.ts'
+import { systemClock } from '../../base/instant.ts'
+import { usd } from '../../base/money.ts'
+import { openDatabase, type Database } from '../../store/platform/database.ts'
+import { migrate } from '../../store/platform/migrate.ts'
+import { ensureModels } from './first-run.ts'
+
+const schema = path.resolve('schema')
+
+async function fresh(work: (database: Database) => Promise<void>): Promise<void> {
+  const made = await testDatabase()
+  const database = openDatabase({ url: made.url, clock: systemClock })
+  try {
+    await work(database)
+  } finally {
+    await database.close()
+    await made.drop()
+  }
+}
+
+/** A database with the migrations before image models; `setUp` prepares its data. */
+async function upgraded(setUp: string, work: (database: Database) => Promise<void>): Promise<void> {
+  const old = await mkdtemp(path.join(os.tmpdir(), 'berth-schema-'))
+  onTestFinished(() => rm(old, { recursive: true, force: true }))
+  await fresh(async (database) => {
+    await database.pool.query('drop schema public, mock cascade')
+    await database.pool.query('create schema public')
+    for (const name of (await readdir(schema)).filter((file) => file < '0011')) {
+      await cp(path.join(schema, name), path.join(old, name))
+    }
+    await migrate(database.pool, old)
+    await database.pool.query(setUp)
+    expect(await migrate(database.pool, schema)).toContain('0011_pictures.sql')
+    await work(database)
+  })
+}
+
+async function names(database: Database): Promise<string[]> {
+  const rows = await database.db.selectFrom('model').select('name').orderBy('name').execute()
+  return rows.map(({ name }) => name)
+}
+
+const audited = (name: string): string =>
+  `insert into audit (at, actor, action, subject) values (now(), 'first start', 'model.create', '${name}');`
+const offered = (name: string, kind: string, engine: string): string =>
+  `insert into model (name, kind, engine, created_at) values ('${name}', '${kind}', '${engine}', now());${audited(name)}`
+
+describe('the first start adds', () => {
+  test('a chat, a speech, an embedding and an image model, each with a price', async () => {
+    await fresh(async (database) => {
+      await ensureModels(database, 'all')
+      const models = await database.db.selectFrom('model').selectAll().orderBy('name').execute()
+      expect(models.map(({ name, kind, engine }) => [name, kind, engine])).toEqual([
+        ['all-minilm-l6-v2', 'embedding', 'embedding'],
+        ['berth-voice', 'speech', 'speech'],
+        ['pictogram', 'image', 'picture'],
+        ['tinyllama-1.1b-chat', 'chat', 'llama'],
+      ])
+      const [, voice, pictogram, tiny] = models
+      expect(tiny?.files?.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0)).toBe(322_591_712)
+      expect(tiny?.context_tokens).toBe(2_048)
+      expect(voice?.character_nano).toBe(usd('1'))
+      expect(pictogram?.pixel_step_nano).toBe(usd('0.0001'))
+    })
+  })
+
+  test.each([
+    ['embedded', ['all-minilm-l6-v2', 'berth-voice', 'pictogram']],
+    ['none', []],
+  ] as const)('with BERTH_DEFAULT_MODELS=%s only %j, also later', async (first, expected) => {
+    await fresh(async (database) => {
+      for (const which of [first, 'all'] as const) {
+        await ensureModels(database, which)
+        expect(await names(database)).toEqual(expected)
+      }
+    })
+  })
+
+  test('nothing twice, even after the operator has removed everything', async () => {
+    await fresh(async (database) => {
+      await ensureModels(database, 'all')
+      await database.db.deleteFrom('model').where('name', '=', 'berth-voice').execute()
+      await ensureModels(database, 'all')
+      expect(await names(database)).toEqual(['all-minilm-l6-v2', 'pictogram', 'tinyllama-1.1b-chat'])
+      await database.db.deleteFrom('model').execute()
+      await ensureModels(database, 'all')
+      expect(await names(database)).toEqual([])
+    })
+  })
+})
+
+test('adds the image model once to an older installation, and nothing that was removed', async () => {
+  const setUp = offered('all-minilm-l6-v2', 'embedding', 'embedding') + audited('berth-voice')
+  await upgraded(setUp, async (database) => {
+    await ensureModels(database, 'all')
+    expect(await names(database)).toEqual(['all-minilm-l6-v2', 'pictogram'])
+    const log = await database.db.selectFrom('audit').select('action').where('subject', '=', 'pictogram').execute()
+    expect(log).toEqual([{ action: 'model.create' }])
+    await database.db.deleteFrom('model').where('name', '=', 'pictogram').execute()
+    await ensureModels(database, 'all')
+    expect(await names(database)).toEqual(['all-minilm-l6-v2'])
+  })
+})
+
+test('keeps a model of the same name that the operator added', async () => {
+  const setUp = `insert into model (name, kind, pixel_step_nano, created_at) values ('pictogram', 'image', 7, now());`
+  await upgraded(setUp, async (database) => {
+    await ensureModels(database, 'all')
+    const models = await database.db.selectFrom('model').select(['name', 'engine', 'pixel_step_nano']).execute()
+    expect(models).toEqual([{ name: 'pictogram', engine: null, pixel_step_nano: 7n }])
+  })
+})
+
+test('treats a database without an installation as new', async () => {
+  await upgraded('select 1', async (database) => {
+    await ensureModels(database, 'embedded')
+    expect(await names(database)).toEqual(['all-minilm-l6-v2', 'berth-voice', 'pictogram'])
+  })
+})

@@ -1,0 +1,178 @@
+/**
+ * One function for each kind of answer that the contract declares (`answers` of an operation). A kind without a function
+ * does not compile, nor does an operation without an entry in its kind's table.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { App } from '../../app/app.ts'
+import { ok, type Failure, type Result } from '../../contract/result.ts'
+import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
+import type { AnswerKind, Endpoint, ParamsOf, QueryOf } from '../../contract/endpoint.ts'
+import { countRefusal, inferenceCaller, mayStillCall, type AccessOptions, type Admitted } from './access.ts'
+import { answerInference } from '../inference/answer-inference.ts'
+import { credentialsOf } from './credentials.ts'
+import { failurePage, type ErrorPage } from './error-page.ts'
+import { resumeAfter, type EventStreamOptions, type EventStreams } from '../events/event-stream.ts'
+import type { HandlerRequest, Handlers } from './handler.ts'
+import { isCompressible, sendJson, WrittenJson } from './json-answer.ts'
+import type { LogStreams } from '../handlers/rental-logs.ts'
+import { exportUse } from '../handlers/rental-use.ts'
+
+export interface AnswerOptions extends AccessOptions {
+  readonly handlers: Handlers
+  readonly streams: EventStreams
+  readonly logs: LogStreams
+  /** Parses every answer by its schema: for tests and development. */
+  readonly checkResponses: boolean
+}
+
+/** A request that has passed access control and validation. */
+export interface Call {
+  readonly operation: OperationId
+  readonly endpoint: Endpoint
+  readonly caller: Admitted
+  readonly input: { readonly params: unknown; readonly query: unknown; readonly body: unknown }
+  readonly idempotencyKey: string | undefined
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+
+type Answer = (options: AnswerOptions, call: Call) => Promise<unknown>
+
+export const answers: { readonly [Kind in AnswerKind]: Answer } = {
+  json: async (options, call) => {
+    const { operation, endpoint, request, reply } = call
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return sendJson(request, reply, { value: result.value, mayCompress: isCompressible(operation, endpoint) })
+  },
+
+  html: async (options, call) => {
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return call.reply
+      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+      .type('text/html; charset=utf-8')
+      .send(result.value)
+  },
+
+  csv: async (options, call) => {
+    const result = await runHandler(options, call)
+    if (!result.ok) return sendFailure(options, call, result)
+    return call.reply
+      .header('Content-Disposition', 'attachment; filename="statement.csv"')
+      .type('text/csv; charset=utf-8')
+      .send(result.value)
+  },
+
+  events: async (options, call) => {
+    const { caller, input, request, reply } = call
+    const lastId = request.headers['last-event-id']
+    const { after } = input.query as { after?: string }
+    const stream = {
+      of: eventSources[call.operation as keyof typeof eventSources],
+      after: resumeAfter(typeof lastId === 'string' ? lastId : undefined, after),
+      stillValid: stillValid(options, call),
+      credential: `${call.operation} ${JSON.stringify(credentialsOf(request))}`,
+    }
+    copyHeaders(reply)
+    return hijack(options, call, await options.streams.open(caller, stream, reply.raw))
+  },
+
+  text: async (options, call) => {
+    copyHeaders(call.reply)
+    return hijack(options, call, await textStreams[call.operation as keyof typeof textStreams](options, call))
+  },
+
+  inference: runModel,
+  audio: runModel,
+}
+
+const eventSources: { readonly [Op in OperationsAnswering<'events'>]: EventStreamOptions['of'] } = {
+  followEvents: 'account',
+  followAllEvents: 'everyone',
+}
+
+type OpenTextStream = (options: AnswerOptions, call: Call) => Promise<Result<void>>
+
+const textStreams: { readonly [Op in OperationsAnswering<'text'>]: OpenTextStream } = {
+  getRentalLogs: (options, call) => {
+    const { id } = call.input.params as ParamsOf<Api['getRentalLogs']>
+    const query = call.input.query as QueryOf<Api['getRentalLogs']>
+    return options.logs.open(call.caller, { id, query, stillValid: stillValid(options, call) }, call.reply.raw)
+  },
+  exportMetrics: async (options, { caller, reply }) => {
+    const text = await exportUse(options.app, caller.accountId)
+    reply.raw.writeHead(200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }).end(text)
+    return ok(undefined)
+  },
+}
+
+async function runModel(options: AnswerOptions, call: Call): Promise<unknown> {
+  const { operation, endpoint, caller, input, request, reply } = call
+  const result = await answerInference(options.gateway, {
+    operation: operation as OperationsAnswering<'inference' | 'audio'>,
+    caller: inferenceCaller(options, caller),
+    body: input.body,
+    request,
+    reply,
+  })
+  if (result === undefined) return reply
+  if (!result.ok) return sendFailure(options, call, result)
+  if (endpoint.answers === 'audio') return reply.type('audio/mpeg').send(result.value)
+  if (options.checkResponses) endpoint.response.parse(result.value)
+  return sendJson(request, reply, { value: result.value, mayCompress: false })
+}
+
+async function runHandler(options: AnswerOptions, call: Call): Promise<Result<unknown>> {
+  const { operation, endpoint, caller, request } = call
+  const handler = options.handlers[operation as keyof Handlers] as (
+    app: App,
+    request: HandlerRequest<OperationId>,
+  ) => Promise<Result<unknown>>
+  const result = await handler(options.app, {
+    ...call.input,
+    operation,
+    actor: caller,
+    allowedModels: 'key' in caller ? caller.key.allowed_models : null,
+    requestId: request.id,
+    baseUrl: baseUrlOf(request),
+    idempotencyKey: call.idempotencyKey,
+  } as HandlerRequest<OperationId>)
+  if (result.ok && options.checkResponses) {
+    const { value } = result
+    endpoint.response.parse(value instanceof WrittenJson ? JSON.parse(value.bytes.toString()) : value)
+  }
+  return result
+}
+
+function stillValid(options: AnswerOptions, { endpoint, request }: Call): () => Promise<boolean> {
+  const credentials = credentialsOf(request)
+  return () => mayStillCall(options, endpoint, credentials)
+}
+
+/** For an answer that is written to the raw response. */
+function copyHeaders(reply: FastifyReply): void {
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+}
+
+/** A stream that has opened owns the socket. */
+function hijack(options: AnswerOptions, call: Call, opened: Result<void>): FastifyReply {
+  return opened.ok ? call.reply.hijack() : sendFailure(options, call, opened)
+}
+
+/** Only characters that are safe in a command line: the URL is shown in commands to copy. */
+export function baseUrlOf(request: FastifyRequest): string | undefined {
+  return /^[\w.:[\]-]{1,260}$/.test(request.host) ? `${request.protocol}://${request.host}` : undefined
+}
+
+function sendFailure(options: AnswerOptions, { endpoint, request, reply }: Call, failure: Failure): FastifyReply {
+  const counted = countRefusal(options, endpoint, failure, request, reply)
+  return send(reply, failurePage(endpoint, counted), counted)
+}
+
+export function send(reply: FastifyReply, page: ErrorPage, failure?: Failure): FastifyReply {
+  if (failure?.retryAfterMs !== undefined) reply.header('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
+  return reply.code(page.status).type('application/json; charset=utf-8').send(JSON.stringify(page.body))
+}

@@ -1,0 +1,249 @@
+/**
+ * Finds the caller of a request. Usually that costs one hash and a memory lookup (key-cache.ts), no database query;
+ * expiry is checked each time. A console session costs one query; its key is then checked like any other. Every failure
+ * has its own message, and none repeats the secret.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import type { Actor } from '../../app/app.ts'
+import { keyOfConsoleSession } from '../../app/account/console-session.ts'
+import { parseApiKey, type ApiKeyParts } from '../../base/api-key.ts'
+import { type Clock, type Instant } from '../../base/instant.ts'
+import { defaultRates, limits } from '../../base/limits.ts'
+import { assertNever } from '../../base/assert-never.ts'
+import { remember } from '../../base/remember.ts'
+import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
+import { within } from '../../base/within.ts'
+import { effectiveScopes, holdsScope } from '../../domain/api-key.ts'
+import { quotaOf } from '../../domain/quota.ts'
+import type { Caller } from '../../gateway/call.ts'
+import { writeLastUsed, type KnownKey } from '../../store/account/api-key.ts'
+import type { Database } from '../../store/platform/database.ts'
+import type { Credentials } from './credentials.ts'
+import { makeKeyCache } from './key-cache.ts'
+import type { Log } from '../../store/platform/listener.ts'
+import type { ChangedKeys, KnownCaller } from '../workers/messages.ts'
+
+const FLUSH_MS = 5_000
+
+/** The caller, and the properties of its key that the server needs. */
+export interface Authenticated extends Actor {
+  readonly keyName: string
+  readonly accountName: string
+  /** null: the default of base/limits. */
+  readonly requestsPerMinute: number | null
+  /** The cached row: values derived from it are cached as long. */
+  readonly key: KnownKey
+}
+
+export interface Authenticator {
+  authenticate(credentials: Credentials): Promise<Result<Authenticated>>
+  /** The inference caller for a key that this authenticator found. */
+  callerOf(authenticated: Authenticated): Caller
+  /** For one connection: the caller, if its key is in memory and may call models. */
+  identifier(): (authorization: string) => Caller | undefined
+  /** The same for a worker, looked up if needed. undefined: a request with it takes the full path. */
+  inferenceCaller(authorization: string): Promise<KnownCaller | undefined>
+  /** Keys that a worker used. */
+  keysUsed(lastUsed: ReadonlyMap<string, Instant>): void
+  isCaching(): boolean
+  /** This server changed the key itself and need not wait for the notification. */
+  forget(payload: string): void
+  /** Writes when keys were last used. Also runs every few seconds; never rejects. */
+  flushLastUsed(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface AuthenticatorOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  /** Workers must forget these keys too. */
+  readonly onForget?: (changed: ChangedKeys) => void
+}
+
+export function makeAuthenticator(options: AuthenticatorOptions): Authenticator {
+  const { database, clock, log } = options
+  const cache = makeKeyCache(options)
+  let used = new Map<string, Instant>()
+
+  const flushLastUsed = async (): Promise<void> => {
+    if (used.size === 0) return
+    const batch = used
+    used = new Map()
+    try {
+      await writeLastUsed(database.db, batch)
+    } catch (error) {
+      log.warn({ err: error, keys: batch.size }, 'could not record when keys were last used; retrying later')
+      for (const [publicId, at] of batch) if (!used.has(publicId)) remember(used, publicId, at, limits.keyCacheEntries)
+    }
+  }
+  const callers = new WeakMap<KnownKey, Caller>()
+  const callerOf = (key: KnownKey): Caller => {
+    const known = callers.get(key)
+    if (known !== undefined) return known
+    const made = makeCaller(key)
+    callers.set(key, made)
+    return made
+  }
+  const flushing = setInterval(() => void flushLastUsed(), FLUSH_MS).unref()
+
+  const findKey = async (given: ApiKeyParts): Promise<Result<KnownKey>> => {
+    const key = await cache.find(given.publicId)
+    // Anything that only the holder of the secret may learn comes after this comparison.
+    return key === undefined || !timingSafeEqual(key.secret_hash, given.secretHash) ? invalidKey() : ok(key)
+  }
+  const findKnown = async (publicId: string): Promise<Result<KnownKey>> => {
+    const key = await cache.find(publicId)
+    return key === undefined ? invalidKey() : ok(key)
+  }
+  const findKeyOfSession = async (token: string): Promise<Result<KnownKey>> => {
+    const lookup = keyOfConsoleSession(database, clock, token)
+    const publicId = await within(limits.statementTimeoutMs, lookup, 'the database did not answer in time')
+    if (publicId === undefined) return fail('session_ended')
+    return findKnown(publicId)
+  }
+  const authenticate = async (credentials: Credentials): Promise<Result<Authenticated>> => {
+    let found: Result<KnownKey>
+    try {
+      if (credentials.kind === 'session') found = await findKeyOfSession(credentials.token)
+      else if (credentials.kind === 'proven') found = await findKnown(credentials.keyId)
+      else {
+        const given = readKey(credentials)
+        found = given.ok ? await findKey(given.value) : given
+      }
+    } catch (error) {
+      log.warn({ err: error }, 'could not look up a key')
+      return fail('database_unavailable', { retryAfterMs: 1_000 })
+    }
+    if (!found.ok) return found
+    const key = found.value
+    const now = clock.now()
+    const refused = refuseStanding(key, now)
+    if (refused !== undefined) return refused
+    remember(used, key.public_id, now, limits.keyCacheEntries)
+    return ok(authenticated(key))
+  }
+
+  return {
+    authenticate,
+    callerOf: (given) => callerOf(given.key),
+    identifier: () => {
+      let last: { authorization: string; publicId: string; key: KnownKey } | undefined
+      return (authorization) => {
+        if (last?.authorization !== authorization || cache.peek(last.publicId) !== last.key) {
+          const given = readAuthorization(authorization)
+          const key = given.ok ? cache.peek(given.value.publicId) : undefined
+          if (!given.ok || key === undefined || !timingSafeEqual(key.secret_hash, given.value.secretHash))
+            return undefined
+          last = { authorization, publicId: given.value.publicId, key }
+        }
+        const { key, publicId } = last
+        const now = clock.now()
+        if (refuseStanding(key, now) !== undefined) return undefined
+        if (!holdsScope(effectiveScopes(key.role, key.scopes), 'inference')) return undefined
+        remember(used, publicId, now, limits.keyCacheEntries)
+        return callerOf(key)
+      }
+    },
+    inferenceCaller: async (header) => {
+      const found = await authenticate({ kind: 'authorization', header })
+      if (!found.ok || !holdsScope(found.value.scopes, 'inference')) return undefined
+      const { key } = found.value
+      // A worker has no secret key to store bodies with.
+      if (key.keeps_bodies) return undefined
+      const isCached = cache.isCaching() && cache.peek(key.public_id) === key
+      return { caller: callerOf(key), expiresAt: key.expires_at, isCached }
+    },
+    keysUsed: (lastUsed) => {
+      for (const [publicId, at] of lastUsed) remember(used, publicId, at, limits.keyCacheEntries)
+    },
+    isCaching: () => cache.isCaching(),
+    forget: (payload) => cache.forget(payload),
+    flushLastUsed,
+    close: async () => {
+      clearInterval(flushing)
+      cache.close()
+      await flushLastUsed()
+    },
+  }
+}
+
+function authenticated(key: KnownKey): Authenticated {
+  return {
+    accountId: key.account_id,
+    personId: key.person_id,
+    keyId: key.public_id,
+    role: key.role,
+    scopes: effectiveScopes(key.role, key.scopes),
+    keyName: key.name,
+    accountName: key.account_name,
+    requestsPerMinute: key.requests_per_min,
+    key,
+  }
+}
+
+function makeCaller(key: KnownKey): Caller {
+  const quota = quotaOf(key.account_quota)
+  const isCapped = key.monthly_limit_nano !== null || key.total_limit_nano !== null
+  return {
+    accountId: key.account_id,
+    keyId: key.public_id,
+    purse: { accountId: key.account_id, apiKeyId: isCapped ? key.public_id : null },
+    allowedModels: key.allowed_models,
+    requestsPerMinute: key.requests_per_min ?? defaultRates.perKey,
+    tokensPerMinute: key.tokens_per_min,
+    account: {
+      requestsPerMinute: quota.requestsPerMinute,
+      tokensPerMinute: quota.tokensPerMinute,
+      streams: quota.streams,
+      keepsBodies: key.keeps_bodies,
+    },
+  }
+}
+
+function readKey(credentials: Exclude<Credentials, { kind: 'session' | 'proven' }>): Result<ApiKeyParts> {
+  switch (credentials.kind) {
+    case 'none':
+      return missingKey()
+    case 'authorization':
+      return readAuthorization(credentials.header)
+    case 'key':
+      return readKeyText(credentials.text)
+    case 'cross-site':
+      return fail('cross_site')
+    default:
+      return assertNever(credentials)
+  }
+}
+
+function readAuthorization(authorization: string): Result<ApiKeyParts> {
+  if (authorization.trim() === '') return missingKey()
+  const [, text] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
+  if (text === undefined) return fail('not_bearer')
+  return readKeyText(text)
+}
+
+function readKeyText(text: string): Result<ApiKeyParts> {
+  const parsed = parseApiKey(text)
+  if (parsed.kind === 'key') return ok(parsed.key)
+  return parsed.kind === 'typo' ? fail('mistyped_key') : fail('malformed_key')
+}
+
+function refuseStanding(key: KnownKey, now: Instant): Failure | undefined {
+  if (key.revoked_at !== null) return invalidKey()
+  if (key.expires_at !== null && key.expires_at <= now) {
+    return fail('expired_key', { expiredAt: key.expires_at })
+  }
+  if (key.suspended_at !== null) {
+    return fail('account_suspended')
+  }
+  return undefined
+}
+
+function missingKey(): Failure {
+  return fail('missing_key')
+}
+
+function invalidKey(): Failure {
+  return fail('invalid_key')
+}

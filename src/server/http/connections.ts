@@ -1,0 +1,157 @@
+/** Connections of the HTTP server: the fast path for chats in front of it, and the end of all of them at a stop. */
+import type http from 'node:http'
+import type { Socket } from 'node:net'
+import { contained } from '../../base/net/contained.ts'
+import type { Clock } from '../../base/instant.ts'
+import type { BodyBudget } from '../../domain/body-budget.ts'
+import { makeFastPath, type FastPath, type FastPathOptions } from '../../gateway/fast-path/fast-path.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { inferencePage } from '../inference/answer-inference.ts'
+import type { Authenticator } from './authenticate.ts'
+import { makeBareConnections, readStreamHead } from './bare-response.ts'
+
+export interface FastPathParts {
+  readonly gateway: Gateway
+  readonly bodies: BodyBudget
+  readonly authenticator: Authenticator
+  readonly clock: Clock
+  /** Whether a host name is that of an HTTP port of a rental. */
+  readonly isOther: (host: string) => boolean
+  readonly isDraining: () => boolean
+  readonly spread: FastPathOptions['spread']
+}
+
+export interface Front extends FastPath {
+  /** Takes back a connection from a worker, for the full path. */
+  readonly takeBack: (socket: Socket, bytes: Buffer) => void
+}
+
+function giveToHttp(
+  server: http.Server,
+  usual: ReadonlyArray<(socket: Socket) => void>,
+  socket: Socket,
+  bytes: Buffer,
+): void {
+  // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
+  // would restart the reading of bodies that node:http holds back.
+  if (socket.isPaused()) socket.resume()
+  socket.unshift(bytes)
+  for (const listener of usual) listener.call(server, socket)
+}
+
+/** Chats and event streams are answered on bare sockets; other connections go to node:http. */
+export function openFastPath(server: http.Server, options: FastPathParts): Front {
+  const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
+  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const bare = makeBareConnections(server)
+  const handOver = (socket: Socket, bytes: Buffer): void => {
+    const head = readStreamHead(bytes)
+    if (head === undefined || head.hosts.some(isOther)) giveToHttp(server, usual, socket, bytes)
+    else bare.take(socket, head)
+  }
+  const fastPath = makeFastPath({
+    gateway,
+    bodies,
+    identifier: () => authenticator.identifier(),
+    introduce: async (header) => {
+      await authenticator.authenticate({ kind: 'authorization', header })
+      return authenticator.identifier()(header)
+    },
+    handOver,
+    spread,
+    isOther,
+    page: inferencePage,
+    now: () => clock.now(),
+    isRetiring: isDraining,
+  })
+  server.removeAllListeners('connection')
+  server.on(
+    'connection',
+    contained(
+      (_error, [socket]) => socket.destroy(),
+      (socket: Socket) => fastPath.take(socket),
+    ),
+  )
+  return {
+    ...fastPath,
+    isBusy: () => fastPath.isBusy() || bare.hasAny(),
+    destroy: () => {
+      fastPath.destroy()
+      bare.destroy()
+    },
+    takeBack: (socket, bytes) => {
+      // As for connections that node:http accepted itself.
+      socket.allowHalfOpen = true
+      handOver(socket, bytes)
+    },
+  }
+}
+
+export interface DrainOptions {
+  readonly fastPath: FastPath
+  /** true: each answer closes its connection, so that clients open their next one at another server. */
+  readonly isDraining: () => boolean
+  /** How long pending requests may take once the server stops. */
+  readonly finishMs: number
+  readonly close: () => Promise<unknown>
+}
+
+export interface Drain {
+  /**
+   * After a drain, waits for the answers that began before it and could not say that their connection closes: a client
+   * sends its next request there at once, and is told then. Takes at most half of the time for pending requests.
+   */
+  settle(): Promise<void>
+  /** Lets pending requests finish for a bounded time, then closes all connections. */
+  finish(): Promise<void>
+}
+
+/** How long a client may take to use a connection again. */
+const QUIET_MS = 1_000
+const LOOK_MS = 20
+
+export function makeDrain(server: http.Server, options: DrainOptions): Drain {
+  const { fastPath, isDraining, finishMs, close } = options
+  const pending = new Set<http.ServerResponse>()
+  // Before the request is answered.
+  server.prependListener('request', (_request, response: http.ServerResponse) => {
+    if (isDraining()) response.shouldKeepAlive = false
+    pending.add(response)
+    response.once('close', () => pending.delete(response))
+  })
+  const isBusy = (): boolean => pending.size > 0 || fastPath.isBusy()
+  let deadline: number | undefined
+  const setDeadline = (): number => (deadline ??= performance.now() + finishMs)
+  return {
+    settle: async () => {
+      const until = setDeadline() - finishMs / 2
+      if (isDraining()) await untilQuiet(isBusy, until)
+    },
+    finish: async () => {
+      const until = setDeadline()
+      const closed = close()
+      const answered = fastPath.close().then(() => untilIdle(isBusy, until))
+      await Promise.race([answered, pause(until - performance.now())])
+      fastPath.destroy()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+/** Until no client has used a connection for a while, or the time is over. */
+export async function untilQuiet(isBusy: () => boolean, until: number): Promise<void> {
+  let busyAt = performance.now()
+  for (let now = busyAt; now < until && now - busyAt < QUIET_MS; now = performance.now()) {
+    if (isBusy()) busyAt = now
+    await pause(LOOK_MS)
+  }
+}
+
+async function untilIdle(isBusy: () => boolean, until: number): Promise<void> {
+  while (isBusy() && performance.now() < until) await pause(LOOK_MS)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)).unref())
+}

@@ -1,0 +1,28 @@
+/** The type of a handler: the contract's types on both sides, a `Result` between. */
+import type { Actor, App } from '../../app/app.ts'
+import type { Result } from '../../contract/result.ts'
+import type { Api, OperationId, OperationsAnswering } from '../../contract/api.ts'
+import type { BodyOf, ParamsOf, QueryOf, ResponseOf } from '../../contract/endpoint.ts'
+
+export interface HandlerRequest<Op extends OperationId> {
+  readonly operation: Op
+  readonly params: ParamsOf<Api[Op]>
+  readonly query: QueryOf<Api[Op]>
+  readonly body: BodyOf<Api[Op]>
+  /** Public operations get an actor without account and scopes. */
+  readonly actor: Actor
+  /** Models that the key may call. null: all. */
+  readonly allowedModels: readonly string[] | null
+  readonly requestId: string
+  /** The address that the client used: `https://berth.example.com`. undefined: unknown. */
+  readonly baseUrl?: string | undefined
+  readonly idempotencyKey: string | undefined
+}
+
+export type Handler<Op extends OperationId> = (
+  app: App,
+  request: HandlerRequest<Op>,
+) => Promise<Result<ResponseOf<Api[Op]>>>
+
+/** A missing handler does not compile. Operations with other kinds of answers have their tables in answer.ts. */
+export type Handlers = { [Op in OperationsAnswering<'json' | 'html' | 'csv'>]: Handler<Op> }

@@ -1,0 +1,97 @@
+/**
+ * Sends JSON answers. Long ones are compressed: ten thousand machines are 13 MB. Not all may be: the length of a
+ * compressed answer reveals whether a text that an attacker placed in it also occurs in a secret beside it (BREACH). So
+ * only reads are compressed, and none with secrets or private texts.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { limits } from '../../base/limits.ts'
+import type { OperationId } from '../../contract/api.ts'
+import type { Endpoint } from '../../contract/endpoint.ts'
+import { chooseEncoding, compress } from './encoding.ts'
+
+/** Low, since each answer is compressed anew. */
+const BROTLI_QUALITY = 4
+/** Below this, compression costs more than it saves. */
+const COMPRESS_FROM_BYTES = 8_192
+
+/** Reads that use POST. */
+const readsByPost: readonly OperationId[] = ['listMachines']
+/** Reads with prompts and answers of a model, with names of secrets, or with scripts that customers wrote. */
+const privateReads: readonly OperationId[] = [
+  'getInferenceRequest',
+  'listSecrets',
+  'listTemplates',
+  'getTemplate',
+  'getRentalOrder',
+]
+
+export function isCompressible(operation: OperationId, endpoint: Endpoint): boolean {
+  if (endpoint.answers !== 'json' || privateReads.includes(operation)) return false
+  return endpoint.method === 'GET' || readsByPost.includes(operation)
+}
+
+/** Compression uses the thread pool that also reads files and resolves names. */
+let compressing = 0
+
+interface Rendered {
+  readonly bytes: Buffer
+  readonly compressed: Map<string, Buffer>
+}
+
+/** For values that answer several requests. They never change, and their entries go when they do. */
+const rendered = new WeakMap<object, Rendered | null>()
+
+/** Renders the JSON of a value, and its compressed forms, once for all requests. */
+export function renderOnce<T extends object>(value: T): T {
+  if (!rendered.has(value)) rendered.set(value, null)
+  return value
+}
+
+/** The JSON of an answer that its handler wrote itself, because most of it is the same in many answers. */
+export class WrittenJson {
+  readonly bytes: Buffer
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+  }
+}
+
+/** As the type that its operation answers. */
+export function writtenJson<T>(bytes: Buffer): T {
+  return new WrittenJson(bytes) as unknown as T
+}
+
+function render(value: unknown): Rendered {
+  if (value instanceof WrittenJson) return { bytes: value.bytes, compressed: new Map() }
+  const isShared = typeof value === 'object' && value !== null && rendered.has(value)
+  const known = isShared ? rendered.get(value) : undefined
+  if (known !== undefined && known !== null) return known
+  const made = { bytes: Buffer.from(JSON.stringify(value)), compressed: new Map<string, Buffer>() }
+  if (isShared) rendered.set(value, made)
+  return made
+}
+
+/** `mayCompress`: the answer is safe to compress (`isCompressible`). */
+export async function sendJson(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { value, mayCompress }: { readonly value: unknown; readonly mayCompress: boolean },
+): Promise<FastifyReply> {
+  reply.type('application/json; charset=utf-8')
+  const { bytes, compressed: kept } = render(value)
+  if (!mayCompress) return reply.send(bytes)
+  reply.header('Vary', 'Accept-Encoding')
+  const encoding = chooseEncoding(request.headers['accept-encoding'])
+  const fits = bytes.length >= COMPRESS_FROM_BYTES && bytes.length <= limits.compressedAnswerBytes
+  if (encoding === undefined || !fits) return reply.send(bytes)
+  const known = kept.get(encoding)
+  if (known !== undefined) return reply.header('Content-Encoding', encoding).send(known)
+  if (compressing >= limits.concurrentCompressions) return reply.send(bytes)
+  compressing += 1
+  try {
+    const compressed = await compress(bytes, encoding, BROTLI_QUALITY)
+    kept.set(encoding, compressed)
+    return reply.header('Content-Encoding', encoding).send(compressed)
+  } finally {
+    compressing -= 1
+  }
+}

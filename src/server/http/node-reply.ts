@@ -1,0 +1,71 @@
+/** An inference answer through node:http, for requests on the full path. */
+import type { ServerResponse } from 'node:http'
+import { unbuffered } from '../../base/net/sse.ts'
+import type { Failure } from '../../contract/result.ts'
+import type { Reply } from '../../gateway/call.ts'
+
+export class NodeReply implements Reply {
+  readonly #response: ServerResponse
+  readonly #page: (failure: Failure) => { status: number; body: string }
+  #isOver = false
+
+  constructor(response: ServerResponse, page: (failure: Failure) => { status: number; body: string }) {
+    this.#response = response
+    this.#page = page
+  }
+
+  get hasBegun(): boolean {
+    return this.#response.headersSent
+  }
+
+  send(status: number, contentType: string, body: string): void {
+    this.#isOver = true
+    this.#response.statusCode = status
+    this.#response.setHeader('Content-Type', contentType)
+    this.#response.end(body, 'latin1')
+  }
+
+  startStream(first: string): boolean {
+    this.#response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+    this.#response.setHeader(unbuffered.name, unbuffered.value)
+    if (first === '') {
+      this.#response.flushHeaders()
+      return true
+    }
+    return this.#response.write(first, 'latin1')
+  }
+
+  write(text: string): boolean {
+    return this.#response.write(text, 'latin1')
+  }
+
+  endStream(last: string): void {
+    this.#isOver = true
+    this.#response.end(last, 'latin1')
+  }
+
+  refuse(failure: Failure): void {
+    const { status, body } = this.#page(failure)
+    if (failure.retryAfterMs !== undefined) {
+      this.#response.setHeader('Retry-After', Math.ceil(failure.retryAfterMs / 1_000))
+    }
+    this.send(status, 'application/json; charset=utf-8', Buffer.from(body).toString('latin1'))
+  }
+
+  onGone(listener: () => void): void {
+    const leave = (): void => {
+      if (!this.#isOver) listener()
+    }
+    // It may have gone while the request waited for its purse, and 'close' is emitted only once.
+    if (this.#response.destroyed) setImmediate(leave)
+    else this.#response.once('close', leave)
+  }
+
+  abort(): void {
+    this.#response.destroy()
+  }
+
+  onDrain(listener: () => void): void {
+    this.#response.on('drain', listener)
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * One rate limit across all servers without a database query per request: a server takes a slice of the minute's budget
+ * and spends it in memory. An unspent slice is lost with its minute, so the limit is never exceeded but sometimes not
+ * reached. A counter must not stop service: without the database each server counts alone.
+ */
+import ipaddr from 'ipaddr.js'
+import { addMs, instantOf, MINUTE_MS, type Clock, type Instant } from '../../base/instant.ts'
+import { limits } from '../../base/limits.ts'
+import { within } from '../../base/within.ts'
+
+/** The first slice is a small part of the minute's budget: a server that stops soon takes it along. */
+const FIRST_SLICES = 100
+const SLICES = 10
+/** Larger limits are no limits, and a counter above this one still fits its column. */
+const MAX_LIMIT = 1_000_000_000
+/** The longest that a request waits for a counter. */
+const SLICE_TIMEOUT_MS = 1_000
+/** After a recall that returned nothing, refused requests ask for no other. */
+const RECALL_AGAIN_MS = 1_000
+
+export interface RateAnswer {
+  readonly allowed: boolean
+  readonly limit: number
+  /** Remaining budget as far as this server knows: slices of other servers count as spent. */
+  readonly remaining: number
+  readonly resetAt: Instant
+}
+
+export interface RateLimiter {
+  /** Takes one or several units, counted across all servers. Never allows more than the whole limit. */
+  take(subject: string, limitPerMinute: number, amount?: number, forWorker?: number): Promise<RateAnswer>
+  /** The same without waiting. undefined: a slice must be fetched first; nothing was taken. */
+  tryTake(subject: string, limitPerMinute: number, amount?: number): RateAnswer | undefined
+  /**
+   * Returns unused units. `resetAt` is that of the answer that allowed them: after that minute they are worth nothing.
+   * Without it they count for the current minute.
+   */
+  giveBack(subject: string, amount: number, resetAt?: number): void
+  /** Counts units used beyond what was taken; later requests of this minute wait for them. */
+  owe(subject: string, amount: number): void
+  /** Counts on this server only, for clients without a key. An IPv6 network of one client (/64) counts as one address. */
+  takeByAddress(what: string, address: string, limitPerMinute: number): RateAnswer
+  /** Gives up the unspent units of slices, for another worker of this server. */
+  giveUp(subject: string, minute: Instant): number
+}
+
+export interface SliceRequest {
+  readonly subject: string
+  readonly minute: Instant
+  readonly slice: number
+  /** The current request needs this many. */
+  readonly least: number
+  readonly limit: number
+}
+
+/** Lends up to `slice` units of this server's budget to a worker, which spends them in memory. */
+export async function lendSlice(
+  rates: RateLimiter,
+  { subject, slice, least, limit }: SliceRequest,
+  worker: number,
+): Promise<{ granted: number; taken: number }> {
+  for (const granted of slice > least ? [slice, least] : [least]) {
+    const { allowed, remaining } = await rates.take(subject, limit, granted, worker)
+    if (allowed) return { granted, taken: limit - remaining }
+  }
+  return { granted: 0, taken: limit }
+}
+
+/** Takes up to `slice` units from the minute's budget of all servers. */
+export type TakeSlice = (request: SliceRequest) => Promise<{ granted: number; taken: number }>
+
+interface Bucket {
+  /** Unspent units of the slices taken. */
+  left: number
+  /** Taken by this server in this minute. */
+  granted: number
+  /** Taken by all servers. */
+  taken: number
+  /** No further slice is available. */
+  exhausted: boolean
+  fetching: Promise<void> | undefined
+  /** The last recall returned nothing. */
+  noRecallUntilMs: number
+}
+
+export interface RateLimiterOptions {
+  readonly takeSlice: TakeSlice
+  readonly clock: Clock
+  readonly sliceTimeoutMs?: number
+  /** Before a request is refused: the unspent units that the workers other than the one that asks return. */
+  readonly recall?: (subject: string, minute: Instant, except: number | undefined) => Promise<number>
+  /** false: without an answer, a request fails. Default: this server counts alone. */
+  readonly mayCountAlone?: boolean
+}
+
+export function makeRateLimiter(options: RateLimiterOptions): RateLimiter {
+  const { takeSlice, clock, sliceTimeoutMs = SLICE_TIMEOUT_MS, recall, mayCountAlone = true } = options
+  const shared = makeWindow((): Bucket => ({
+    left: 0,
+    granted: 0,
+    taken: 0,
+    exhausted: false,
+    fetching: undefined,
+    noRecallUntilMs: 0,
+  }))
+  const local = makeWindow(() => ({ spent: 0 }))
+
+  const fetchSlice = async (
+    bucket: Bucket,
+    need: { subject: string; minute: Instant; limit: number; amount: number },
+  ): Promise<void> => {
+    const { subject, minute, limit } = need
+    try {
+      const usual = Math.min(Math.floor(limit / SLICES), Math.max(Math.ceil(limit / FIRST_SLICES), bucket.granted))
+      const least = Math.max(1, need.amount - bucket.left)
+      const slice = Math.max(usual, least)
+      const { granted, taken } = await within(
+        sliceTimeoutMs,
+        takeSlice({ subject, minute, slice, least, limit }),
+        'the counter did not answer in time',
+      )
+      bucket.left += granted
+      bucket.granted += granted
+      bucket.taken = taken
+      bucket.exhausted = granted === 0
+    } catch (error) {
+      if (!mayCountAlone) throw error
+      // For the rest of the minute, this server counts alone.
+      bucket.left += Math.max(0, limit - bucket.granted)
+      bucket.granted = Math.max(bucket.granted, limit)
+      bucket.taken = limit
+      bucket.exhausted = true
+    } finally {
+      bucket.fetching = undefined
+    }
+  }
+
+  const regain = async (
+    bucket: Bucket,
+    subject: string,
+    minute: Instant,
+    except: number | undefined,
+  ): Promise<boolean> => {
+    if (recall === undefined || performance.now() < bucket.noRecallUntilMs) return false
+    const units = await recall(subject, minute, except)
+    bucket.left += units
+    if (units === 0) bucket.noRecallUntilMs = performance.now() + RECALL_AGAIN_MS
+    return units > 0
+  }
+
+  /** undefined: more may be available. */
+  const takeFrom = (bucket: Bucket, minute: Instant, limit: number, amount: number): RateAnswer | undefined => {
+    const allowed = bucket.left >= amount
+    if (allowed) bucket.left -= amount
+    else if (!bucket.exhausted && amount <= limit) return undefined
+    const remaining = bucket.left + Math.max(0, limit - bucket.taken)
+    return { allowed, limit, remaining, resetAt: addMs(minute, MINUTE_MS) }
+  }
+
+  return {
+    take: async (subject, limitPerMinute, amount = 1, forWorker) => {
+      const limit = Math.min(limitPerMinute, MAX_LIMIT)
+      for (;;) {
+        const minute = startOfMinute(clock.now())
+        const bucket = shared.of(minute, subject)
+        const answer = takeFrom(bucket, minute, limit, amount)
+        if (answer !== undefined && (answer.allowed || !(await regain(bucket, subject, minute, forWorker))))
+          return answer
+        if (answer !== undefined) continue
+        // Waiting requests share one slice and ask for the next one if it was not enough.
+        bucket.fetching ??= fetchSlice(bucket, { subject, minute, limit, amount })
+        await bucket.fetching
+      }
+    },
+    tryTake: (subject, limitPerMinute, amount = 1) => {
+      const minute = startOfMinute(clock.now())
+      return takeFrom(shared.of(minute, subject), minute, Math.min(limitPerMinute, MAX_LIMIT), amount)
+    },
+    giveBack: (subject, amount, resetAt) => {
+      const minute = startOfMinute(clock.now())
+      if (resetAt !== undefined && resetAt !== addMs(minute, MINUTE_MS)) return
+      const bucket = shared.find(minute, subject)
+      // Never more than was spent in this minute.
+      if (bucket !== undefined) bucket.left = Math.min(bucket.left + amount, bucket.granted)
+    },
+    owe: (subject, amount) => {
+      shared.of(startOfMinute(clock.now()), subject).left -= amount
+    },
+    giveUp: (subject, minute) => {
+      const bucket = shared.find(startOfMinute(clock.now()), subject)
+      if (bucket === undefined || minute !== startOfMinute(clock.now()) || bucket.left <= 0) return 0
+      const { left } = bucket
+      bucket.left = 0
+      bucket.granted -= left
+      return left
+    },
+    takeByAddress: (what, address, limit) => {
+      const minute = startOfMinute(clock.now())
+      const count = local.of(minute, `${what}:${networkOf(address)}`)
+      const allowed = count.spent < limit
+      if (allowed) count.spent += 1
+      return { allowed, limit, remaining: Math.max(0, limit - count.spent), resetAt: addMs(minute, MINUTE_MS) }
+    },
+  }
+}
+
+/** Providers give each client at least 2^64 IPv6 addresses. */
+function networkOf(address: string): string {
+  if (!address.includes(':') || !ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(':') : parsed.toString()
+}
+
+interface Window<Count> {
+  of(minute: Instant, subject: string): Count
+  /** undefined: nothing counted yet. */
+  find(minute: Instant, subject: string): Count | undefined
+}
+
+/** Counts of the current minute by subject, for a bounded number of subjects. */
+function makeWindow<Count>(make: () => Count): Window<Count> {
+  let current = instantOf(0)
+  let counts = new Map<string, Count>()
+  const find = (minute: Instant, subject: string): Count | undefined => {
+    if (minute !== current) {
+      current = minute
+      counts = new Map()
+    }
+    return counts.get(subject)
+  }
+  return {
+    find,
+    of: (minute, subject) => {
+      const found = find(minute, subject)
+      if (found !== undefined) return found
+      if (counts.size >= limits.rateSubjects) {
+        const [oldest] = counts.keys()
+        if (oldest !== undefined) counts.delete(oldest)
+      }
+      const made = make()
+      counts.set(subject, made)
+      return made
+    },
+  }
+}
+
+function startOfMinute(at: Instant): Instant {
+  return instantOf(Math.floor(at / MINUTE_MS) * MINUTE_MS)
+}

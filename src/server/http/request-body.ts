@@ -1,0 +1,127 @@
+/**
+ * Request bodies on the full path. Nothing of a body is read before its sender was admitted by the head (access.ts) and
+ * there is room for the announced length; a body of unknown length takes room as it arrives. The room is released when
+ * the response closes.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { BodyBuffer, FREE_BODY_BYTES, type BodyBudget, type BodyRoom } from '../../domain/body-budget.ts'
+import { decodeUtf8 } from '../../base/json.ts'
+import type { Failure } from '../../contract/result.ts'
+
+/** A client that keeps sending after its answer is read for this long, so that it can read the answer. */
+const REFUSED_BODY_MS = 1_000
+
+/** No room was left for a body of unknown length. */
+export class NoRoomForBody extends Error {
+  readonly failure: Failure
+
+  constructor(failure: Failure) {
+    super(failure.message)
+    this.failure = failure
+  }
+}
+
+/** Larger than the operation, or this sender, may send. */
+export class BodyTooLarge extends Error {}
+
+const rooms = new WeakMap<FastifyRequest, BodyRoom>()
+
+/**
+ * Call once the sender of a request is known. A failure: there is no room for the announced length. Without this call,
+ * the limit for unauthenticated senders applies.
+ */
+export function openBodyRoom(
+  budget: BodyBudget,
+  accountId: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Failure | undefined {
+  const room = budget.open(accountId)
+  rooms.set(request, room)
+  // 'close' is not emitted again for a client that has gone.
+  if (reply.raw.destroyed) room.release()
+  else reply.raw.once('close', () => room.release())
+  const announced = announcedBytes(request) ?? 0
+  // A body over the operation's limit is refused for that reason when it is read.
+  return announced > request.routeOptions.bodyLimit ? undefined : room.grow(announced)
+}
+
+/** Whether the body takes room. One of unknown length may have any. */
+export function isLargeBody(request: FastifyRequest): boolean {
+  const announced = announcedBytes(request)
+  return announced === undefined ? request.headers['transfer-encoding'] !== undefined : announced > FREE_BODY_BYTES
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Size of the body as it was sent. */
+    bodyBytes: number
+  }
+}
+
+/** UTF-8 JSON only; an empty body counts as none, whatever the header says. */
+export function readJsonBodies(server: FastifyInstance): void {
+  const parse = server.getDefaultJsonParser('error', 'error')
+  server.decorateRequest('bodyBytes', 0)
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('application/json', async (request: FastifyRequest, payload: IncomingMessage) => {
+    // The answer to an unknown path does not depend on the body.
+    if (request.is404) return undefined
+    const body = await readBody(request, payload)
+    request.bodyBytes = body.length
+    if (body.length === 0) return undefined
+    const text = decodeUtf8(body)
+    if (text === undefined) throw new SyntaxError('The body is not UTF-8')
+    return new Promise((resolve, reject) => {
+      void parse(request, text, (error, value) => (error === null ? resolve(value) : reject(error)))
+    })
+  })
+  // Fastify would close the connection at once, and the client would see a reset instead of its answer.
+  server.addHook('onSend', async (request, reply) => {
+    if (!request.raw.complete) reply.removeHeader('connection')
+  })
+  server.addHook('onResponse', async ({ raw }) => {
+    if (raw.complete || raw.socket.destroyed) return
+    setTimeout(() => {
+      if (!raw.complete) raw.socket.destroy()
+    }, REFUSED_BODY_MS).unref()
+  })
+}
+
+function announcedBytes(request: FastifyRequest): number | undefined {
+  const length = request.headers['content-length']
+  return length === undefined ? undefined : Number.parseInt(length, 10)
+}
+
+function readBody(request: FastifyRequest, payload: IncomingMessage): Promise<Buffer> {
+  const room = rooms.get(request)
+  const { bodyLimit } = request.routeOptions
+  const limit = room === undefined ? Math.min(bodyLimit, FREE_BODY_BYTES) : bodyLimit
+  const announced = announcedBytes(request)
+  if (announced !== undefined && announced > limit) return Promise.reject(new BodyTooLarge())
+  const buffer = new BodyBuffer(announced)
+  return new Promise((resolve, reject) => {
+    const stop = (): void => void payload.off('data', add).off('end', end).off('error', broken).off('close', broken)
+    const refuse = (error: Error): void => {
+      stop()
+      // Read and drop the rest.
+      payload.resume()
+      reject(error)
+    }
+    const add = (bytes: Buffer): void => {
+      if (buffer.bytes + bytes.length > limit) return refuse(new BodyTooLarge())
+      const refused = announced === undefined ? room?.grow(bytes.length) : undefined
+      if (refused !== undefined) return refuse(new NoRoomForBody(refused))
+      buffer.add(bytes)
+    }
+    const end = (): void => {
+      stop()
+      resolve(buffer.whole())
+    }
+    // Nobody is left to answer.
+    const broken = (): void => refuse(Object.assign(new Error('the body ended early'), { statusCode: 400 }))
+    if (payload.destroyed) broken()
+    else payload.on('data', add).on('end', end).on('error', broken).on('close', broken)
+  })
+}

@@ -1,0 +1,181 @@
+/**
+ * Inference requests on the full path: access and schema are checked; here they become work for the gateway, and its
+ * answers become HTTP.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
+import { api, type Api, type OperationsAnswering } from '../../contract/api.ts'
+import type { BodyOf, Endpoint } from '../../contract/endpoint.ts'
+import { imageSide } from '../../contract/media.ts'
+import type { Caller } from '../../gateway/call.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { bareAudio, embeddingWork, imageWork, speechWork } from '../../gateway/media/media-work.ts'
+import { streamMedia } from '../../gateway/media/media-stream.ts'
+import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
+import type { CallHeaders } from '../../gateway/upstream/trace.ts'
+import { requestFailurePage, failurePage } from '../http/error-page.ts'
+import { NodeReply } from '../http/node-reply.ts'
+import { endUnread } from '../http/unread-answer.ts'
+
+export function inferencePage(failure: Failure): { status: number; body: string } {
+  const { status, body } = failurePage(api.createChatCompletion, failure)
+  return { status, body: JSON.stringify(body) }
+}
+
+type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
+
+export interface InferenceCall {
+  readonly operation: InferenceOperation
+  readonly caller: Caller
+  /** As the contract's schema parsed it; `request.body` has it as it was sent. */
+  readonly body: unknown
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+
+/** undefined: the answer was written to the raw response. */
+export async function answerInference(gateway: Gateway, call: InferenceCall): Promise<Result<unknown> | undefined> {
+  const work = works[call.operation] as ChatOperation | WorkOf<unknown>
+  if (typeof work === 'string') {
+    await answerChat(gateway, work, call)
+    return undefined
+  }
+  const media = work(call.body, new Set(Object.keys(call.request.body as object)))
+  if (isStreamed(call)) {
+    await streamMediaAnswer(gateway, media, call)
+    return undefined
+  }
+  const gone = new AbortController()
+  const { raw } = call.reply
+  const leave = (): void => {
+    if (!raw.writableFinished) gone.abort()
+  }
+  if (raw.destroyed) leave()
+  else raw.once('close', leave)
+  return runMedia(gateway, media, call, { signal: gone.signal })
+}
+
+function isStreamed({ operation, body }: InferenceCall): boolean {
+  const endpoint: Endpoint = api[operation]
+  return endpoint.chunk !== undefined && (body as { stream?: unknown }).stream === true
+}
+
+async function answerChat(
+  gateway: Gateway,
+  operation: ChatOperation,
+  { caller, request, reply }: InferenceCall,
+): Promise<void> {
+  const requestId = requestIdOf(reply)
+  const answer = takeOver(reply)
+  const { bodyBytes } = request
+  const body = request.body as Record<string, unknown>
+  await answered(answer, request, async () => {
+    const chat = { operation, body, bodyBytes }
+    const refused = await gateway.chat(caller, chat, headersOf(request, requestId), answer)
+    if (refused !== undefined) answer.refuse(refused)
+  })
+}
+
+async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
+  const answer = takeOver(call.reply)
+  await answered(answer, call.request, () =>
+    streamMedia(answer, {
+      run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
+      errorOf: (failure) => {
+        const { error } = failurePage(api[call.operation], failure).body as { error: object }
+        return { ...error, code: failure.reason ?? failure.kind }
+      },
+    }),
+  )
+}
+
+async function runMedia(
+  gateway: Gateway,
+  work: Result<MediaWork>,
+  { caller, request, reply }: InferenceCall,
+  client: MediaClient,
+): Promise<Result<unknown>> {
+  if (!work.ok) return work
+  await gateway.whenKnown(work.value.modelName, caller)
+  await gateway.whenStarted(work.value.modelName, work.value.kind)
+  const headers = headersOf(request, requestIdOf(reply))
+  const answer = await gateway.media.run(gateway.catalog, caller, work.value, headers, client)
+  endUnread(reply.raw)
+  return answer
+}
+
+function requestIdOf(reply: FastifyReply): string {
+  return String(reply.getHeader('X-Inference-Request-Id'))
+}
+
+function takeOver(reply: FastifyReply): NodeReply {
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  }
+  reply.hijack()
+  return new NodeReply(reply.raw, inferencePage)
+}
+
+async function answered(answer: NodeReply, request: FastifyRequest, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    // The response is hijacked: nobody else would end it.
+    request.log.error({ err: error }, 'request failed')
+    if (answer.hasBegun) return answer.abort()
+    const page = requestFailurePage('v1', fail('internal_error'))
+    answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
+  }
+}
+
+type ChatOperation = 'chat' | 'completion'
+/** `named`: the parameters that the client sent; the others are defaults. */
+type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
+
+const works: { readonly [Op in InferenceOperation]: ChatOperation | WorkOf<BodyOf<Api[Op]>> } = {
+  createChatCompletion: 'chat',
+  createCompletion: 'completion',
+  createEmbedding: (body) => ok(embeddingWork(body)),
+  generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
+  generateImageBySecondPath: secondImageWork,
+  generateAudio: (body) => ok(speechWork(body)),
+  createSpeech: ({ input: text, model, voice, speed }) => {
+    const speaker = typeof voice === 'string' ? voice : voice?.id
+    return ok(bareAudio(speechWork({ text, model, speaker, speed: speed ?? 1 })))
+  },
+}
+
+/** Also takes the OpenAI names. A schema of fields cannot say that one of two names is required. */
+function secondImageWork(
+  body: BodyOf<Api['generateImageBySecondPath']>,
+  named: ReadonlySet<string>,
+): Result<MediaWork> {
+  const { model_name, model, size, n, response_format: format, stream: _stream, ...rest } = body
+  const name = model_name ?? model
+  if (name === undefined) return failField(['model'], 'model_missing')
+  const sides = readSize(size)
+  if (sides === undefined) {
+    return failField(['size'], 'bad_size')
+  }
+  // An explicit side wins over the one in `size`.
+  const width = named.has('width') ? body.width : (sides.width ?? body.width)
+  const height = named.has('height') ? body.height : (sides.height ?? body.height)
+  const modelField = model_name === undefined ? 'model' : 'model_name'
+  const form = { named, modelField, data: format ?? 'b64_json', count: n ?? 1 } as const
+  return ok(imageWork({ ...rest, model_name: name, width, height }, form))
+}
+
+function readSize(size: string | null | undefined): { width?: number; height?: number } | undefined {
+  if (size === undefined || size === null || size === 'auto') return {}
+  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size) ?? []
+  const sides = { width: Number(width), height: Number(height) }
+  return imageSide.safeParse(sides.width).success && imageSide.safeParse(sides.height).success ? sides : undefined
+}
+
+function headersOf(request: FastifyRequest, requestId: string): CallHeaders {
+  const text = (name: string): string | undefined => {
+    const value = request.headers[name]
+    return typeof value === 'string' ? value : undefined
+  }
+  return { requestId, traceparent: text('traceparent'), session: text('x-session-id') }
+}

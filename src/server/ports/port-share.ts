@@ -1,0 +1,43 @@
+/**
+ * Connections to workloads, counted. Tenants share a host's streams, and all share a server's connections: each has a
+ * share that leaves room for the others. SSH has its own, so that tenants with many web connections, and their
+ * neighbours, can still log in. Relayed and proxied connections count together.
+ */
+import { makeShareCount } from '../http/share-count.ts'
+
+/** Of a host's 1,024 streams; leaves 128 for logs and terminals. */
+const shares = {
+  ports: { server: 6_144, account: 1_024, host: 640, workload: 256 },
+  ssh: { server: 2_048, account: 512, host: 256, workload: 32 },
+} as const
+
+const levels = ['server', 'account', 'host', 'workload'] as const
+export type ShareLevel = (typeof levels)[number]
+
+export interface ShareTaker {
+  readonly kind: keyof typeof shares
+  readonly hostId: string
+  readonly workloadId: string
+  /** undefined: not counted by account. */
+  readonly accountId?: string
+}
+
+export interface PortShares {
+  /** A function that returns the shares, or the name of the limit that is reached. */
+  take(taker: ShareTaker): (() => void) | ShareLevel
+}
+
+export function makePortShares(): PortShares {
+  const counted = makeShareCount()
+  return {
+    take: ({ kind, hostId, workloadId, accountId }) => {
+      const whose = { server: '', account: accountId, host: hostId, workload: workloadId }
+      const taken = counted.take(
+        levels
+          .filter((level) => whose[level] !== undefined)
+          .map((level) => ({ level, name: `${kind} ${level} ${whose[level]}`, max: shares[kind][level] })),
+      )
+      return typeof taken === 'function' ? taken : taken.level
+    },
+  }
+}

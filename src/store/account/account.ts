@@ -1,0 +1,248 @@
+/** Accounts, their members and their members' roles. */
+import { sql, type Selectable } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
+import { randomId } from '../../base/id.ts'
+import { limits, type Quota } from '../../base/limits.ts'
+import type { Role } from '../../contract/account.ts'
+import type { Standing } from '../../domain/balance.ts'
+import { at, type Db, type Tx } from '../platform/database.ts'
+import { readStanding, readStandings } from '../ledger/standing.ts'
+import type { Tables } from '../platform/tables.ts'
+
+export type Account = Selectable<Tables['account']>
+export type Person = Selectable<Tables['person']>
+
+export interface Member {
+  readonly id: string
+  readonly email: string
+  readonly name: string | null
+  readonly picture: string | null
+  readonly role: Role
+  /** null: no e-mail is sent to the member about this account. */
+  readonly mail_confirmed_at: Instant | null
+  readonly created_at: Instant
+}
+
+/** undefined: the id is taken, and that account stays as it is. */
+export async function insertAccount(
+  tx: Tx,
+  account: { id: string; name: string; platformFeeBp: number | null },
+): Promise<Account | undefined> {
+  return tx.db
+    .insertInto('account')
+    .values({
+      id: account.id,
+      name: account.name,
+      platform_fee_bp: account.platformFeeBp,
+      created_at: toDate(tx.clock.now()),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returningAll()
+    .executeTakeFirst()
+}
+
+export async function findAccount(db: Db, id: string): Promise<Account | undefined> {
+  return db.selectFrom('account').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/**
+ * Serialises checks against a quota or the number of owners. `no key update` does not block inserts that only refer to
+ * the account.
+ */
+export async function lockAccount(tx: Tx, id: string): Promise<Account | undefined> {
+  return tx.db.selectFrom('account').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
+}
+
+export interface AccountChange {
+  readonly quota?: Partial<Quota>
+  readonly platformFeeBp?: number | null
+  /** null: in good standing. */
+  readonly suspendedAt?: Instant | null
+  readonly keepsBodies?: boolean
+}
+
+export async function updateAccount(tx: Tx, id: string, change: AccountChange): Promise<void> {
+  await tx.db
+    .updateTable('account')
+    .set({
+      ...(change.quota === undefined ? {} : { quota: JSON.stringify(change.quota) }),
+      ...(change.platformFeeBp === undefined ? {} : { platform_fee_bp: change.platformFeeBp }),
+      ...(change.suspendedAt === undefined ? {} : { suspended_at: toDateOrNull(change.suspendedAt) }),
+      ...(change.keepsBodies === undefined ? {} : { keeps_bodies: change.keepsBodies }),
+    })
+    .where('id', '=', id)
+    .execute()
+}
+
+export type AccountWithStanding = Account & { readonly standing: Standing }
+
+export async function findAccountWithStanding(db: Db, id: string): Promise<AccountWithStanding | undefined> {
+  const account = await findAccount(db, id)
+  return account === undefined ? undefined : { ...account, standing: await readStanding(db, id) }
+}
+
+/** Names by id. */
+export async function readAccountNames(db: Db, ids: ReadonlyArray<string | null>): Promise<(id: string) => string> {
+  const known = [...new Set(ids)].filter((id) => id !== null)
+  const rows =
+    known.length === 0 ? [] : await db.selectFrom('account').select(['id', 'name']).where('id', 'in', known).execute()
+  const names = new Map(rows.map(({ id, name }) => [id, name]))
+  return (id) => names.get(id) ?? id
+}
+
+/** Newest first. Accounts are never deleted, so the id of the last one is a stable cursor. */
+export async function listAccounts(
+  db: Db,
+  query: {
+    after?: string
+    q?: string | undefined
+    supplier?: boolean | undefined
+    suspended?: boolean | undefined
+    limit: number
+  },
+): Promise<AccountWithStanding[]> {
+  let select = db.selectFrom('account').selectAll()
+  if (query.q !== undefined) {
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(concat_ws(' ', name, id))) > 0`)
+  }
+  if (query.supplier !== undefined) select = select.where('platform_fee_bp', query.supplier ? 'is not' : 'is', null)
+  if (query.suspended !== undefined) select = select.where('suspended_at', query.suspended ? 'is not' : 'is', null)
+  if (query.after !== undefined) {
+    select = select.where(
+      sql<boolean>`(created_at, id) < (select a.created_at, a.id from account a where a.id = ${query.after})`,
+    )
+  }
+  const accounts = await select.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(query.limit).execute()
+  const standings = await readStandings(
+    db,
+    accounts.map(({ id }) => id),
+  )
+  return accounts.flatMap((account) => {
+    const standing = standings.get(account.id)
+    return standing === undefined ? [] : [{ ...account, standing }]
+  })
+}
+
+/** The person with this e-mail address. An existing person keeps their name. */
+export async function findOrInsertPerson(tx: Tx, person: { email: string; name: string | null }): Promise<Person> {
+  const email = person.email.toLowerCase()
+  await tx.db
+    .insertInto('person')
+    .values({ id: randomId('usr'), email, name: person.name, created_at: toDate(tx.clock.now()) })
+    .onConflict((conflict) => conflict.column('email').doNothing())
+    .execute()
+  return tx.db.selectFrom('person').selectAll().where('email', '=', email).executeTakeFirstOrThrow()
+}
+
+function selectMembers(db: Db, accountId: string) {
+  return db
+    .selectFrom('member')
+    .innerJoin('person', 'person.id', 'member.person_id')
+    .select(['person.id', 'person.email', 'member.name', 'member.role', 'member.created_at'])
+    .select('member.mail_confirmed_at')
+    .select(sql<string | null>`null`.as('picture'))
+    .where('member.account_id', '=', accountId)
+}
+
+export async function listMembers(db: Db, accountId: string): Promise<Member[]> {
+  return selectMembers(db, accountId)
+    .orderBy('member.created_at')
+    .orderBy('person.id')
+    .limit(limits.plainListRows)
+    .execute()
+}
+
+export async function findMember(db: Db, accountId: string, personId: string): Promise<Member | undefined> {
+  return selectMembers(db, accountId).where('person.id', '=', personId).executeTakeFirst()
+}
+
+/** False: the person is a member already. */
+export async function insertMember(
+  tx: Tx,
+  member: { accountId: string; personId: string; role: Role; name: string | null; isByOperator?: true },
+): Promise<boolean> {
+  const now = toDate(tx.clock.now())
+  const inserted = await tx.db
+    .insertInto('member')
+    .values({
+      account_id: member.accountId,
+      person_id: member.personId,
+      role: member.role,
+      name: member.name,
+      mail_confirmed_at: member.isByOperator === true ? now : null,
+      created_at: now,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('person_id')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+/** The member gets e-mail from now on. False: there is no such member. */
+export async function confirmMail(tx: Tx, accountId: string, personId: string): Promise<boolean> {
+  const changed = await tx.db
+    .updateTable('member')
+    .set({ mail_confirmed_at: toDate(tx.clock.now()) })
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .executeTakeFirst()
+  return changed.numUpdatedRows > 0n
+}
+
+/** After the account. */
+export async function lockPerson(tx: Tx, personId: string): Promise<void> {
+  await tx.db.selectFrom('person').select('id').where('id', '=', personId).forUpdate().execute()
+}
+
+export async function countMembers(db: Db, accountId: string): Promise<number> {
+  const row = await db
+    .selectFrom('member')
+    .select(sql<number>`count(*)::integer`.as('members'))
+    .where('account_id', '=', accountId)
+    .executeTakeFirstOrThrow()
+  return row.members
+}
+
+export async function setRole(tx: Tx, accountId: string, personId: string, role: Role): Promise<void> {
+  await tx.db
+    .updateTable('member')
+    .set({ role })
+    .where('account_id', '=', accountId)
+    .where('person_id', '=', personId)
+    .execute()
+}
+
+export async function deleteMember(tx: Tx, accountId: string, personId: string): Promise<void> {
+  await tx.db.deleteFrom('member').where('account_id', '=', accountId).where('person_id', '=', personId).execute()
+}
+
+/**
+ * Whether someone else could still manage the account: an owner with a live key that has the scope `keys`. An owner
+ * without one can change nothing. Call it under `lockAccount`.
+ */
+export async function hasOtherActiveOwner(tx: Tx, accountId: string, personId: string): Promise<boolean> {
+  const other = await tx.db
+    .selectFrom('member')
+    .innerJoin('api_key', (join) =>
+      join
+        .onRef('api_key.account_id', '=', 'member.account_id')
+        .onRef('api_key.person_id', '=', 'member.person_id')
+        .on('api_key.revoked_at', 'is', null),
+    )
+    .select('member.person_id')
+    .where('member.account_id', '=', accountId)
+    .where('member.role', '=', 'owner')
+    .where('member.person_id', '<>', personId)
+    .where((e) => e.or([e('api_key.expires_at', 'is', null), e('api_key.expires_at', '>', at(tx.clock.now()))]))
+    .where(sql<boolean>`api_key.scopes && array['keys', 'operator']::text[]`)
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
+}
+
+/** People by id, of any account. */
+export async function listPeople(db: Db, ids: readonly string[]): Promise<Map<string, Person>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('person').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
+}

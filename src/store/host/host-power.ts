@@ -1,0 +1,107 @@
+/** Stop, start and reboot in the desired state of our own hosts; part of host-world.ts. */
+import { sql } from 'kysely'
+import type { Instant } from '../../base/instant.ts'
+import type { HostFault } from '../../contract/agent.ts'
+import { isSilent, type HostState } from '../../domain/host.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import type { Tx } from '../platform/database.ts'
+import type { WorkloadWant } from './host-tables.ts'
+import { bumpHosts } from './host.ts'
+
+async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
+  const moved = await tx.db
+    .updateTable('workload')
+    .set({ want: to })
+    .where('id', '=', id)
+    .where('want', '=', from)
+    .returning('id')
+    .executeTakeFirst()
+  return moved !== undefined
+}
+
+export async function requestStop(tx: Tx, id: string): Promise<void> {
+  if (!(await move(tx, id, 'run', 'stopped'))) return
+  // How its start failed says nothing about its disk.
+  await tx.db
+    .updateTable('workload_node')
+    .set({ state: null, failure: null, message: null })
+    .where('workload_id', '=', id)
+    .where('state', '=', 'failed')
+    .execute()
+  await setNodeGenerations(tx, id)
+}
+
+/** A workload that runs already, or is going, stays as it is. */
+export async function requestStart(
+  tx: Tx,
+  id: string,
+  nodes: EngineSpec['nodes'],
+): Promise<{ kind: 'starting' } | { kind: 'refused'; message: string }> {
+  const hosts = await sql<HostStanding>`
+    select id, state, seen_at, fault from host where id = any (${nodes.map(({ machineId }) => machineId)}::text[])
+    order by id for update`.execute(tx.db)
+  for (const host of hosts.rows) {
+    const why = whyNot(host, tx.clock.now())
+    if (why !== undefined) return { kind: 'refused', message: `Host ${host.id} ${why}.` }
+  }
+  if (!(await move(tx, id, 'stopped', 'run'))) return { kind: 'starting' }
+  for (const { machineId, gpuIndexes } of nodes) {
+    await tx.db
+      .updateTable('workload_node')
+      // Nothing is known of it until the host has been told: an old report must not count as the next stop.
+      .set({ gpu_indexes: [...gpuIndexes], state: null, failure: null, message: null })
+      .where('workload_id', '=', id)
+      .where('host_id', '=', machineId)
+      .execute()
+  }
+  await sql`update workload set spec = spec || jsonb_build_object('nodes', ${JSON.stringify(nodes)}::jsonb)
+    where id = ${id} and spec is not null`.execute(tx.db)
+  await setNodeGenerations(tx, id)
+  return { kind: 'starting' }
+}
+
+export async function requestReboot(tx: Tx, id: string, count: number): Promise<void> {
+  const counted = await tx.db
+    .updateTable('workload')
+    .set({ reboots: count })
+    .where('id', '=', id)
+    .where('reboots', '<', count)
+    .returning('id')
+    .executeTakeFirst()
+  if (counted !== undefined) await setNodeGenerations(tx, id)
+}
+
+export interface HostStanding {
+  readonly id: string
+  readonly state: HostState
+  readonly seen_at: Instant | null
+  readonly fault: HostFault | null
+}
+
+/** An order placed before a drain began is still served. */
+export function whyNot(host: HostStanding, now: Instant): string | undefined {
+  if (host.state !== 'ready' && host.state !== 'draining') return `is ${host.state}`
+  if (host.fault !== null) return `accepts no tenants (${host.fault.reason})`
+  return isSilent(host.seen_at, now) ? 'does not answer' : undefined
+}
+
+export async function setNodeGenerations(tx: Tx, workloadId: string): Promise<void> {
+  const hostIds = await hostsOf(tx, workloadId)
+  if (hostIds.length === 0) {
+    await tx.db.deleteFrom('workload').where('id', '=', workloadId).execute()
+    return
+  }
+  for (const [hostId, generation] of await bumpHosts(tx, hostIds)) {
+    await tx.db
+      .updateTable('workload_node')
+      .set({ generation })
+      .where('workload_id', '=', workloadId)
+      .where('host_id', '=', hostId)
+      .execute()
+  }
+}
+
+export async function hostsOf(tx: Tx, workloadId: string): Promise<string[]> {
+  const rows = await tx.db.selectFrom('workload_node').select('host_id').where('workload_id', '=', workloadId).execute()
+  return rows.map((row) => row.host_id)
+}

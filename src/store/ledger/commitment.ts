@@ -1,0 +1,69 @@
+/** Commitments of reserved rentals: written with the order, closed when the term is over. */
+import { toDate, type Instant } from '../../base/instant.ts'
+import { nanoUsdOf, type NanoUsd } from '../../base/money.ts'
+import type { Commitment, Ending } from '../../domain/commitment.ts'
+import type { Db, Tx } from '../platform/database.ts'
+
+export async function insertCommitment(tx: Tx, rentalId: number, commitment: Commitment): Promise<void> {
+  const rates = commitment.rates.map(({ days, perHour }) => ({ days, nanoPerHour: perHour.toString() }))
+  await tx.db
+    .insertInto('commitment')
+    .values({ rental_id: rentalId, total_nano: commitment.total, rates: JSON.stringify(rates) })
+    .execute()
+}
+
+export interface FoundCommitment extends Commitment {
+  /** null: its term is running. */
+  readonly closedAt: Instant | null
+  readonly rerated: NanoUsd
+}
+
+/** undefined: the rental is on demand, or was reserved before commitments existed. */
+export async function findCommitment(db: Db, rentalId: number): Promise<FoundCommitment | undefined> {
+  const row = await db
+    .selectFrom('commitment as c')
+    .innerJoin('term as t', (join) => join.onRef('t.rental_id', '=', 'c.rental_id').on('t.term_type', '=', 'reserved'))
+    .selectAll('c')
+    .select(['t.effective_at', 't.reservation_ends_at', 't.cost_nano_per_hour'])
+    .where('c.rental_id', '=', rentalId)
+    .executeTakeFirst()
+  if (row === undefined) return undefined
+  return {
+    total: row.total_nano,
+    perHour: row.cost_nano_per_hour,
+    startsAt: row.effective_at,
+    endsAt: row.reservation_ends_at as Instant,
+    rates: row.rates.map(({ days, nanoPerHour }) => ({ days, perHour: nanoUsdOf(BigInt(nanoPerHour)) })),
+    closedAt: row.closed_at,
+    rerated: row.rerated_nano,
+  }
+}
+
+export async function hasOpenCommitment(db: Db, rentalId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('commitment')
+    .select('rental_id')
+    .where('rental_id', '=', rentalId)
+    .where('closed_at', 'is', null)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+export async function closeCommitment(
+  tx: Tx,
+  rentalId: number,
+  closed: { readonly at: Instant; readonly ending: Ending; readonly atFault: boolean; readonly supplierShare: NanoUsd },
+): Promise<void> {
+  await tx.db
+    .updateTable('commitment')
+    .set({
+      closed_at: toDate(closed.at),
+      closed_rate_nano: closed.ending.rate,
+      at_fault: closed.atFault,
+      rerated_nano: closed.ending.extra,
+      supplier_nano: closed.supplierShare,
+    })
+    .where('rental_id', '=', rentalId)
+    .where('closed_at', 'is', null)
+    .execute()
+}

@@ -1,0 +1,161 @@
+/** The marketplace listing: machines in the order of ids, with what occupies them, or the cheapest. */
+import { sql, type RawBuilder } from 'kysely'
+import { usdFromNumber, type NanoUsd } from '../../base/money.ts'
+import type { MarketplaceFilters } from '../../contract/marketplace.ts'
+import type { ProviderId } from '../../contract/provider-data.ts'
+import { MIN_DISK_GB } from '../../domain/machine.ts'
+import { prepareAs, type Db } from '../platform/database.ts'
+import { isPresent, type Machine } from './machine.ts'
+
+/** As `hasDisk` of domain/machine.ts, for all free GPUs together: stopped rentals may have the disk. */
+export const hasDisk = sql<boolean>`(floor(disk_gb_per_gpu * gpus_free)
+  >= least(${sql.lit(MIN_DISK_GB)}, floor((hardware ->> 'storageGb')::double precision * gpus_free / gpus_total / 2)))`
+
+/** The columns of the listing. Pages are read often, so the rest of a row is not read. */
+const rowColumns = [
+  'id',
+  'cluster_name',
+  'region',
+  'supplier_id',
+  'status',
+  'gpu_model',
+  'gpu_ram_mib',
+  'network_type',
+  'gpus_total',
+  'gpus_claimed',
+  'gpus_free',
+  'price_nano_per_gpu_hour',
+  'has_persistent_storage',
+  'simulation',
+] as const
+const listedColumns = [...rowColumns, 'driver', 'hardware'] as const
+export type ListedMachine = Pick<Machine, (typeof listedColumns)[number]>
+
+/** With its hardware as JSON text: few different texts describe many machines, so they are parsed once each. */
+export type ListedRow = Pick<ListedMachine, (typeof rowColumns)[number]> & {
+  readonly hardware_text: string
+  /** null: it has no rental. */
+  readonly occupants: readonly Occupant[] | null
+}
+
+/** A workload on a machine: the listing shows usage, never the customer. */
+export interface Occupant {
+  readonly name: string
+  readonly gpus: number
+}
+
+const occupants = sql`case when gpus_claimed > 0 then (
+  select json_agg(json_build_object('name', name, 'gpus', gpus) order by name) from (
+    select r.name, count(*) as gpus from gpu_claim c join rental r on r.id = c.rental_id
+    where c.machine_id = machine.id group by r.name) o) end`
+
+/** The marketplace, in the order of ids. Filters are part of one query; bench/listing.ts measures it. */
+export async function listMarketplace(
+  db: Db,
+  filters: MarketplaceFilters,
+  page: { after?: string; limit: number },
+): Promise<ListedRow[]> {
+  const conditions = conditionsOf(filters)
+  const columns = rowColumns.map((name) => sql.ref(name))
+  const { rows } = await sql<ListedRow>`${prepareShape(conditions)}
+    select ${sql.join(columns)}, hardware::text as hardware_text, ${occupants} as occupants from machine
+    where ${allOf(conditions)} and id > ${page.after ?? ''} order by id limit ${page.limit}`.execute(db)
+  return rows
+}
+
+type Conditions = ReadonlyMap<string, RawBuilder<boolean>>
+
+function allOf(conditions: Conditions): RawBuilder<boolean> {
+  return sql<boolean>`${sql.join([...conditions.values()], sql` and `)}`
+}
+
+/** By name: two requests with the same names differ in values only. */
+function conditionsOf(filters: MarketplaceFilters): Conditions {
+  // PostgreSQL checks these in this order, for up to all machines: plain columns first, texts and JSON last.
+  const conditions = new Map([['listed', sql<boolean>`offering = 'marketplace' and listed`]])
+  const { region, cluster_name: cluster, supplier_id: supplier, min_gpus_available: free } = filters
+  const { available_only: isFree, max_price: price, has_persistent_storage: keeps, min_gpu_ram: ram } = filters
+  if (region !== undefined) conditions.set('region', sql`region = ${region}`)
+  if (cluster !== undefined) conditions.set('cluster', sql`cluster_name = ${cluster}`)
+  if (supplier !== undefined) conditions.set('supplier', sql`supplier_id = ${supplier}`)
+  if (free !== undefined) conditions.set('free', sql`gpus_free >= ${free}`)
+  if (isFree === true) conditions.set('ready', sql`gpus_free > 0 and status = 'node_ready'`)
+  if (price !== undefined)
+    conditions.set('price', sql`price_nano_per_gpu_hour <= ${usdFromNumber(price) ?? 10n ** 18n}`)
+  if (keeps !== undefined) conditions.set('keeps', sql`has_persistent_storage = ${keeps}`)
+  // The requested number may be larger than the column's type.
+  if (ram !== undefined) conditions.set('ram', sql`gpu_ram_mib >= ${ram}::bigint`)
+  if (filters.gpu_model !== undefined)
+    conditions.set('model', sql`position(lower(${filters.gpu_model}) in lower(gpu_model)) > 0`)
+  conditions.set('present', isPresent)
+  if (isFree === true) conditions.set('disk', hasDisk)
+  return conditions
+}
+
+/** Each takes some 50 kB on every connection, and anyone can ask for hundreds of combinations of filters. */
+const MAX_SHAPES = 64
+const shapes = new Map<string, string>()
+
+/** The first combinations of filters that are asked for are planned once per connection: planning is a fifth of a request. */
+function prepareShape(conditions: Conditions): RawBuilder<unknown> {
+  const shape = [...conditions.keys()].join(' ')
+  const known = shapes.get(shape)
+  if (known !== undefined) return prepareAs(known)
+  if (shapes.size >= MAX_SHAPES) return sql``
+  const name = `listing_${shapes.size}`
+  shapes.set(shape, name)
+  return prepareAs(name)
+}
+
+/** Machines on sale with enough free GPUs, cheapest first, and at equal price the preferred ones. */
+export async function listCheapest(
+  db: Db,
+  wanted: {
+    gpuModel?: string
+    /** A part of the model's name, whatever separates its words: `RTX 4090` or `rtx4090`. */
+    gpuLike?: string
+    gpuCount: number
+    limit: number
+    minRamMib?: number
+    /** Per GPU-hour. */
+    maxPrice?: NanoUsd
+    driver?: ProviderId
+    region?: string | undefined
+    host?: string | undefined
+    cluster?: string | undefined
+    /** false: no simulated machines, which run nothing. Real machines with simulated GPUs remain. */
+    isSimulated?: boolean
+    preferred?: readonly string[]
+    /** Machines that count as so much more expensive. */
+    avoided?: { readonly ids: readonly string[]; readonly factor: number }
+  },
+): Promise<ListedMachine[]> {
+  const { avoided = { ids: [], factor: 1 } } = wanted
+  const { gpuModel, gpuLike, gpuCount, driver, region, host, cluster, minRamMib, maxPrice } = wanted
+  const listed = conditionsOf({ gpu_model: gpuModel, min_gpus_available: gpuCount, available_only: true })
+  let select = db.selectFrom('machine').select(listedColumns).where(allOf(listed))
+  if (gpuLike !== undefined) {
+    const letters = gpuLike.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+    select = select.where(
+      sql<boolean>`position(${letters} in regexp_replace(lower(gpu_model), '[^a-z0-9]', '', 'g')) > 0`,
+    )
+  }
+  if (minRamMib !== undefined) select = select.where('gpu_ram_mib', '>=', minRamMib)
+  if (maxPrice !== undefined) select = select.where('price_nano_per_gpu_hour', '<=', maxPrice)
+  if (driver !== undefined) select = select.where('driver', '=', driver)
+  if (region !== undefined) select = select.where('region', '=', region)
+  if (host !== undefined) select = select.where('id', '=', host)
+  if (cluster !== undefined) select = select.where('cluster_name', '=', cluster)
+  if (wanted.isSimulated !== undefined) {
+    select = select.where(sql<boolean>`(simulation is not distinct from 'machine') = ${wanted.isSimulated}`)
+  }
+  return select
+    .where('price_nano_per_gpu_hour', 'is not', null)
+    .orderBy(
+      sql`price_nano_per_gpu_hour * case when id = any (${avoided.ids}::text[]) then ${avoided.factor}::float8 else 1 end`,
+    )
+    .orderBy(sql`id = any (${wanted.preferred ?? []}::text[])`, 'desc')
+    .orderBy('id')
+    .limit(wanted.limit)
+    .execute()
+}

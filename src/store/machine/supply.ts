@@ -1,0 +1,97 @@
+/**
+ * A supplier's hosts and machines as one list. A host and the machine that it offers share a name, and each can exist
+ * without the other: a host that has just joined is not in the catalog yet, and an engine's own machine has no host.
+ */
+import { sql } from 'kysely'
+import { addMs, type Instant } from '../../base/instant.ts'
+import { SILENT_MS } from '../../domain/host.ts'
+import { at, type Db } from '../platform/database.ts'
+import { awaitsCleaning, readHostRecords, type HostRecord } from '../host/host-admin.ts'
+import { isPresent, readMachines, type Machine } from './machine.ts'
+
+export interface SupplierScope {
+  /** null: the operator's own hosts. */
+  readonly hostsOf: string | null
+  readonly machinesOf: string
+}
+
+export interface SuppliedPair {
+  readonly id: string
+  readonly host: HostRecord | undefined
+  readonly machine: Machine | undefined
+}
+
+function pairs({ hostsOf, machinesOf }: SupplierScope) {
+  return sql`(select host.*, ${awaitsCleaning} as awaits_cleaning from host where supplier_id is not distinct from ${hostsOf}) h
+    full join (select * from machine where supplier_id = ${machinesOf} and ${isPresent}) m on m.id = h.id`
+}
+
+/** In the order of names. */
+export async function listSupply(
+  db: Db,
+  scope: SupplierScope,
+  query: {
+    q?: string | undefined
+    /** Also those that have left. */
+    left?: boolean | undefined
+    joinedAfter?: Instant | undefined
+    after?: string | undefined
+    limit: number
+  },
+): Promise<SuppliedPair[]> {
+  const { q, left = false, joinedAfter, after = '', limit } = query
+  const found = await sql<{ id: string }>`
+    select coalesce(h.id, m.id) as id from ${pairs(scope)}
+    where coalesce(h.id, m.id) > ${after}
+      and (${left} or h.state is distinct from 'left')
+      ${q === undefined ? sql`` : sql`and position(lower(${q}) in lower(coalesce(h.id, m.id))) > 0`}
+      ${joinedAfter === undefined ? sql`` : sql`and h.created_at >= ${at(joinedAfter)}`}
+    order by 1 limit ${limit}`.execute(db)
+  const ids = found.rows.map(({ id }) => id)
+  const [hosts, machines] = await Promise.all([readHostRecords(db, ids), readMachines(db, ids)])
+  return ids.map((id) => {
+    const host = hosts.get(id)
+    const machine = machines.get(id)
+    return {
+      id,
+      host: host?.supplier_id === scope.hostsOf ? host : undefined,
+      machine: machine?.supplier_id === scope.machinesOf ? machine : undefined,
+    }
+  })
+}
+
+export interface SupplyTotals {
+  /** Without those that have left. */
+  readonly machines: number
+  readonly onSale: number
+  readonly gpus: number
+  readonly gpusRented: number
+  readonly gpusFaulty: number
+  readonly tenants: number
+  readonly left: number
+}
+
+/** Sums over all of them. "On sale" is what view/supply.ts calls so. */
+export async function sumSupply(db: Db, scope: SupplierScope, now: Instant): Promise<SupplyTotals> {
+  const found = await sql<SupplyTotals>`
+    select count(*) filter (where here)::integer as machines,
+      count(*) filter (where here and on_sale)::integer as "onSale",
+      coalesce(sum(gpus) filter (where here), 0)::integer as gpus,
+      coalesce(sum(rented) filter (where here), 0)::integer as "gpusRented",
+      coalesce(sum(faulty) filter (where here), 0)::integer as "gpusFaulty",
+      coalesce(sum(tenants) filter (where here), 0)::integer as tenants,
+      count(*) filter (where not here)::integer as "left"
+    from (
+      select h.state is distinct from 'left' as here,
+        coalesce(m.gpus_total, (h.offer ->> 'gpusTotal')::integer) as gpus,
+        coalesce(m.gpus_claimed, 0) as rented,
+        case when m.id is null then jsonb_array_length(h.offer -> 'gpusSick')
+          else (select count(distinct gpu) from unnest(m.gpus_sick || m.gpus_withdrawn) gpu) end as faulty,
+        (select count(*) from workload_node n where n.host_id = h.id) as tenants,
+        m.status = 'node_ready' and m.listed
+          and (h.id is null or h.state = 'ready' and not h.awaits_cleaning and h.fault is null
+            and h.seen_at >= ${at(addMs(now, -SILENT_MS))}) as on_sale
+      from ${pairs(scope)}
+    ) one`.execute(db)
+  return found.rows[0] ?? { machines: 0, onSale: 0, gpus: 0, gpusRented: 0, gpusFaulty: 0, tenants: 0, left: 0 }
+}

@@ -1,0 +1,213 @@
+/** Rentals as the loops drive them at engines: rows that are due, and calls that were made. */
+import { sql, type RawBuilder } from 'kysely'
+import { toDate, type Instant } from '../../base/instant.ts'
+import type { ProviderId } from '../../contract/provider-data.ts'
+import type { RentalState } from '../../contract/rental.ts'
+import type { EngineSpec } from '../../domain/rental.ts'
+import { asMs, prepareAs, type Db, type Tx } from '../platform/database.ts'
+import type { Asked, DueWork } from '../platform/due-work.ts'
+import { hasDue, leaseDue, releaseLease, type Leased, type LeaseOptions } from '../platform/lease.ts'
+import { CAPACITY_WAKE } from '../machine/machine.ts'
+import { lockRental, type Rental } from './rental.ts'
+
+export interface LiveRow {
+  readonly id: number
+  readonly nonce: string
+  readonly status: RentalState
+  readonly external_id: string | null
+  readonly create_asked_at: Instant | null
+  readonly destroy_asked_at: Instant | null
+  readonly missing_since: Instant | null
+  readonly incarnation: string | null
+  readonly lease_until: Instant | null
+  readonly stuck_at: Instant | null
+}
+
+/** Those of `drivers` that have rentals which are not released yet. */
+export async function findUsedDrivers(db: Db, drivers: readonly ProviderId[]): Promise<Set<ProviderId>> {
+  const { rows } = await sql<{ driver: ProviderId }>`${prepareAs('used_drivers')}
+    select driver from unnest(${drivers}::text[]) driver
+    where exists (select from rental r where r.driver = driver.driver and r.released_at is null)`.execute(db)
+  return new Set(rows.map(({ driver }) => driver))
+}
+
+/** A JSON text of all would be one message of the database, and buffers for it are memory that is not given back. */
+const RENTALS_PER_TEXT = 1_000
+
+/**
+ * Rentals of an engine that are not released yet, with the columns that `observe` compares. Many of them in one JSON text:
+ * reading 50,000 as rows takes the server ten times as long.
+ */
+export async function listUnreleased(db: Db, driver: ProviderId): Promise<LiveRow[]> {
+  const { rows } = await sql<{ part: LiveTuple[] }>`${prepareAs('unreleased_rentals')}
+    select json_agg(json_build_array(id, nonce, status, external_id, incarnation, ${asMs('create_asked_at')},
+      ${asMs('destroy_asked_at')}, ${asMs('missing_since')}, ${asMs('lease_until')}, ${asMs('stuck_at')}) order by id) as part
+    from rental where driver = ${driver} and released_at is null
+    group by id / ${sql.lit(RENTALS_PER_TEXT)} order by id / ${sql.lit(RENTALS_PER_TEXT)}`.execute(db)
+  return rows.flatMap(({ part }) => part.map(liveRowOf))
+}
+
+function liveRowOf(tuple: LiveTuple): LiveRow {
+  const [id, nonce, status, external_id, incarnation, created, destroyed, missing, leased, stuck] = tuple
+  return {
+    id,
+    nonce,
+    status,
+    external_id,
+    incarnation,
+    create_asked_at: created,
+    destroy_asked_at: destroyed,
+    missing_since: missing,
+    lease_until: leased,
+    stuck_at: stuck,
+  }
+}
+
+type LiveTuple = readonly [
+  id: number,
+  nonce: string,
+  status: RentalState,
+  externalId: string | null,
+  incarnation: string | null,
+  createAskedAt: Instant | null,
+  destroyAskedAt: Instant | null,
+  missingSince: Instant | null,
+  leaseUntil: Instant | null,
+  stuckAt: Instant | null,
+]
+
+/** Pending rentals without an engine id. Those of drivers that this server lacks are left to other servers. */
+export async function leaseToCreate(
+  db: Db,
+  drivers: readonly ProviderId[],
+  options: LeaseOptions,
+): Promise<Leased<Rental>> {
+  return leaseDue(db, 'rental', toCreate(sql`${drivers}::text[]`), options)
+}
+
+export const hasToCreate: DueWork = ({ now, drivers }) => hasDue('rental', toCreate(drivers), now)
+
+/** As in the index rental_to_create. */
+function toCreate(drivers: Asked['drivers']): RawBuilder<unknown> {
+  return sql`t.status = 'Pending' and t.external_id is null and t.released_at is null
+    and t.driver = any (${drivers})`
+}
+
+/** Running rentals by the engine's id of their machine. */
+export async function findRunningAt(
+  db: Db,
+  driver: ProviderId,
+  externalIds: readonly string[],
+): Promise<Map<string, number>> {
+  if (externalIds.length === 0) return new Map()
+  const found = await sql<{ id: number; externalId: string }>`
+    select id, external_id as "externalId" from rental
+    where driver = ${driver} and status = 'Running' and external_id = any (${externalIds}::text[])`.execute(db)
+  return new Map(found.rows.map(({ id, externalId }) => [externalId, id]))
+}
+
+/** Ended and failed rentals that an engine may still run. */
+export async function leaseToDestroy(
+  db: Db,
+  drivers: readonly ProviderId[],
+  options: LeaseOptions,
+): Promise<Leased<Rental>> {
+  return leaseDue(db, 'rental', toDestroy(sql`${drivers}::text[]`), options)
+}
+
+export const hasToDestroy: DueWork = ({ now, drivers }) => hasDue('rental', toDestroy(drivers), now)
+
+/** As in the index rental_to_destroy. */
+function toDestroy(drivers: Asked['drivers']): RawBuilder<unknown> {
+  return sql`t.status in ('Terminating', 'Failed') and t.released_at is null and t.external_id is not null
+    and t.driver = any (${drivers})`
+}
+
+/** Rentals that an engine should stop, start or reboot. */
+export async function leaseToPower(
+  db: Db,
+  drivers: readonly ProviderId[],
+  options: LeaseOptions,
+): Promise<Leased<Rental>> {
+  return leaseDue(db, 'rental', toPower(sql`${drivers}::text[]`), options)
+}
+
+/** Also rentals that wait for GPUs (`listWaiting`). */
+export const hasToPower: DueWork = ({ now, drivers }) =>
+  sql`(${hasDue('rental', toPower(drivers), now)} or exists (select ${waiting(drivers)}))`
+
+/** As in the index rental_to_power. */
+function toPower(drivers: Asked['drivers']): RawBuilder<unknown> {
+  return sql`(t.status in ('Stopping', 'Starting') or t.status = 'Running' and t.reboots > t.reboots_done)
+    and t.released_at is null and t.external_id is not null and t.driver = any (${drivers})`
+}
+
+/** Ends the lease. A rental that has moved on meanwhile is due at once, for whichever loop has it now. */
+export async function releasePowerLease(db: Db, rental: Rental, token: string, dueAt: Instant): Promise<boolean> {
+  const due_at = sql`case when status = ${rental.status} then ${toDate(dueAt)} else due_at end`
+  return releaseLease(db, 'rental', rental, token, { due_at })
+}
+
+/** The engine has taken the reboots that were asked for when the rental was leased. False: the lease was lost. */
+export async function saveRebootsDone(tx: Tx, rental: Rental, token: string): Promise<boolean> {
+  return releaseLease(tx.db, 'rental', rental, token, { reboots_done: rental.reboots })
+}
+
+/** Stopped rentals that wait for GPUs which their machine may have now, longest wait first. */
+export async function listWaiting(db: Db, drivers: readonly ProviderId[], limit: number): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select r.id ${waiting(sql`${drivers}::text[]`)} order by r.start_requested_at, r.id limit ${limit}`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+function waiting(drivers: Asked['drivers']): RawBuilder<unknown> {
+  return sql`from rental r join machine m on m.id = r.spec -> 'nodes' -> 0 ->> 'machineId'
+    where r.start_requested_at is not null and r.status = 'Stopped' and r.driver = any (${drivers})
+      and m.status = 'node_ready' and m.gpus_free >= r.gpu_count`
+}
+
+/** Claims GPUs again on the machines that have the disk, the same ones if possible. undefined: too few are free. */
+export async function reclaimGpus(tx: Tx, rental: Rental): Promise<EngineSpec['nodes'] | undefined> {
+  const nodes: Array<EngineSpec['nodes'][number]> = []
+  for (const { machineId, gpuIndexes } of rental.spec.nodes) {
+    const { rows } = await sql<{ indexes: number[] | null }>`
+      select reclaim_gpus(${machineId}, ${[...gpuIndexes]}::integer[], ${rental.id}::integer,
+        ${toDate(tx.clock.now())}) as indexes`.execute(tx.db)
+    const indexes = rows[0]?.indexes
+    if (indexes === undefined || indexes === null) return undefined
+    nodes.push({ machineId, gpuIndexes: indexes })
+  }
+  tx.wake.add(CAPACITY_WAKE)
+  return nodes
+}
+
+/** Records the create call before it is made. False: the rental was ended or the lease was lost, so do not call. */
+export async function recordCreateCall(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
+  const row = await db
+    .updateTable('rental')
+    .set({ create_asked_at: toDate(now) })
+    .where('id', '=', id)
+    .where('lease_token', '=', token)
+    .where('status', '=', 'Pending')
+    .returning('id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/**
+ * Ends the lease with the engine's answer to a create call; the row comes back locked. `externalId` null: the engine
+ * refused and made nothing. undefined: the lease was lost.
+ */
+export async function saveCreateAnswer(
+  tx: Tx,
+  rental: Rental,
+  token: string,
+  externalId: string | null,
+): Promise<Rental | undefined> {
+  const saved = await releaseLease(tx.db, 'rental', rental, token, {
+    due_at: toDate(tx.clock.now()),
+    attempts: 0,
+    ...(externalId === null ? { create_asked_at: null } : { external_id: externalId }),
+  })
+  return saved ? lockRental(tx, rental.id) : undefined
+}

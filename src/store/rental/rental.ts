@@ -1,0 +1,395 @@
+/** Rentals and their terms. */
+import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
+import type { NanoUsd } from '../../base/money.ts'
+import type { ProviderId } from '../../contract/provider-data.ts'
+import type { RentalName } from '../../contract/billing.ts'
+import type { IdleRule } from '../../contract/workload.ts'
+import type { RentalState } from '../../contract/rental.ts'
+import { statesBefore, type EngineSpec, type RentalKind } from '../../domain/rental.ts'
+import type { Term } from '../../domain/term.ts'
+import { at, prepareAs, type Db, type Tx } from '../platform/database.ts'
+import type { DueWork } from '../platform/due-work.ts'
+import type { Tables } from '../platform/tables.ts'
+
+export type Rental = Selectable<Tables['rental']>
+
+export async function insertTerm(tx: Tx, rentalId: number, n: number, term: Term): Promise<void> {
+  await tx.db
+    .insertInto('term')
+    .values({
+      rental_id: rentalId,
+      n,
+      term_type: term.termType,
+      effective_at: toDate(term.effectiveAt),
+      cost_nano_per_hour: term.costPerHour,
+      reservation_ends_at: toDateOrNull(term.reservation?.endsAt ?? null),
+      term_period_days: term.reservation?.periodDays ?? null,
+      discount_percentage: term.reservation?.discountPercentage ?? null,
+      original_cost_nano: term.reservation?.originalCostPerHour ?? null,
+    })
+    .execute()
+}
+
+/** Names of the account's rentals by id; ids of other accounts are left out. */
+export async function nameRentals(db: Db, accountId: string, ids: readonly number[]): Promise<Map<number, RentalName>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('rental')
+    .select(['id', 'kind', 'name', 'label'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(rows.map(({ id, ...name }) => [id, name]))
+}
+
+/** The current term of each rental. */
+export async function readTerms(db: Db, rentalIds: readonly number[]): Promise<Map<number, Term & { n: number }>> {
+  if (rentalIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('term')
+    .distinctOn('rental_id')
+    .selectAll()
+    .where('rental_id', 'in', rentalIds)
+    .orderBy('rental_id')
+    .orderBy('n', 'desc')
+    .execute()
+  return new Map(rows.map((row) => [row.rental_id, { ...termOf(row), n: row.n }]))
+}
+
+function termOf(row: Selectable<Tables['term']>): Term {
+  const bound =
+    row.reservation_ends_at !== null &&
+    row.term_period_days !== null &&
+    row.discount_percentage !== null &&
+    row.original_cost_nano !== null
+  return {
+    termType: row.term_type,
+    effectiveAt: row.effective_at,
+    costPerHour: row.cost_nano_per_hour,
+    reservation: bound
+      ? {
+          endsAt: row.reservation_ends_at as Instant,
+          periodDays: Number.parseFloat(row.term_period_days as string),
+          discountPercentage: Number.parseFloat(row.discount_percentage as string),
+          originalCostPerHour: row.original_cost_nano as NanoUsd,
+        }
+      : null,
+  }
+}
+
+export async function findRental(db: Db, id: number): Promise<Rental | undefined> {
+  return db.selectFrom('rental').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Rentals come first in the lock order (rental, volume, ledger, machine, events). */
+export async function lockRental(tx: Tx, id: number): Promise<Rental | undefined> {
+  return tx.db.selectFrom('rental').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+}
+
+export async function lockRentals(tx: Tx, ids: readonly number[]): Promise<Rental[]> {
+  if (ids.length === 0) return []
+  return tx.db.selectFrom('rental').selectAll().where('id', 'in', ids).orderBy('id').forUpdate().execute()
+}
+
+export async function findRentalByName(db: Db, name: string): Promise<Rental | undefined> {
+  return db.selectFrom('rental').selectAll().where('name', '=', name).executeTakeFirst()
+}
+
+export async function listRentals(
+  db: Db,
+  query: {
+    accountId: string
+    kind: RentalKind
+    /** `wanted`: neither ended nor ending. */
+    which: 'ended' | 'not-ended' | 'wanted'
+    before?: number
+    limit: number
+  },
+): Promise<Rental[]> {
+  let select = db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', query.accountId)
+    .where('kind', '=', query.kind)
+    .where('status', query.which === 'ended' ? '=' : '!=', 'Terminated')
+  if (query.which === 'wanted') select = select.where('status', '!=', 'Terminating')
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+/** Own rentals of any kind, by id or name, in no order. */
+export async function findOwnRentals(db: Db, accountId: string, idsOrNames: readonly string[]): Promise<Rental[]> {
+  const ids = idsOrNames.filter((one) => /^\d{1,9}$/.test(one)).map((one) => Number.parseInt(one, 10))
+  return db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where((where) => where.or([where('id', 'in', [0, ...ids]), where('name', 'in', ['', ...idsOrNames])]))
+    .execute()
+}
+
+/** Rentals of an account whose machines run. */
+export async function listRunningRentals(db: Db, accountId: string, limit: number): Promise<Rental[]> {
+  return db
+    .selectFrom('rental')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('status', 'in', ['Running', 'Unknown'])
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+}
+
+/** Called in the transaction of the order. */
+export async function setOrderOptions(
+  tx: Tx,
+  id: number,
+  options: {
+    readonly stopAt: Instant | null
+    readonly idle: IdleRule | null
+    readonly secretNames: readonly string[]
+    readonly metadata: Readonly<Record<string, unknown>>
+  },
+): Promise<Rental> {
+  return tx.db
+    .updateTable('rental')
+    .set({
+      stop_at: toDateOrNull(options.stopAt),
+      idle: options.idle === null ? null : JSON.stringify(options.idle),
+      secret_names: [...options.secretNames],
+      user_metadata: JSON.stringify(options.metadata),
+    })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function listAllRentals(
+  db: Db,
+  query: {
+    q?: string | undefined
+    accountId?: string
+    status?: RentalState
+    stuck?: boolean
+    before?: number
+    limit: number
+  },
+): Promise<Rental[]> {
+  let select = db.selectFrom('rental').selectAll()
+  if (query.q !== undefined) {
+    const shown = sql`concat_ws(' ', id, name, label)`
+    select = select.where(sql<boolean>`position(lower(${query.q}) in lower(${shown})) > 0`)
+  }
+  if (query.accountId !== undefined) select = select.where('account_id', '=', query.accountId)
+  if (query.status !== undefined) select = select.where('status', '=', query.status)
+  if (query.stuck !== undefined) select = select.where('stuck_at', query.stuck ? 'is not' : 'is', null)
+  if (query.before !== undefined) select = select.where('id', '<', query.before)
+  return select.orderBy('id', 'desc').limit(query.limit).execute()
+}
+
+type ChangeableColumn =
+  | 'label'
+  | 'convert_on_expiry'
+  | 'auto_terminate_at'
+  | 'stop_at'
+  | 'idle'
+  | 'start_requested_at'
+  | 'stopped_nano_per_hour'
+  | 'spec'
+  | 'reboots'
+  | 'spending_limit_nano'
+  | 'status_reason'
+  | 'termination_note'
+  | 'updated_at'
+  | 'started_at'
+  | 'stuck_at'
+  | 'terminate_requested_at'
+  | 'terminated_at'
+  | 'released_at'
+  | 'seen_at'
+  | 'missing_since'
+  | 'incarnation'
+  | 'external_id'
+  | 'provider_data'
+  | 'create_asked_at'
+
+/** Undefined columns stay as they are. */
+export type RentalColumns = { readonly [Column in ChangeableColumn]?: Rental[Column] | undefined }
+
+/** Moves a rental, if the table of moves allows it from its current status. undefined: it does not. */
+export async function moveRental(
+  tx: Tx,
+  id: number,
+  to: RentalState,
+  change: RentalColumns,
+): Promise<Rental | undefined> {
+  const now = toDate(tx.clock.now())
+  return tx.db
+    .updateTable('rental')
+    .set({
+      status: to,
+      status_since: now,
+      stuck_at: null,
+      updated_at: now,
+      due_at: now,
+      attempts: 0,
+      ...toUpdate(change),
+    })
+    .where('id', '=', id)
+    .where('status', 'in', statesBefore(to))
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/** Changes a rental within its status. */
+export async function updateRental(tx: Tx, id: number, change: RentalColumns): Promise<Rental> {
+  return tx.db.updateTable('rental').set(toUpdate(change)).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+}
+
+/** Kysely leaves out undefined columns. */
+function toUpdate(change: RentalColumns) {
+  const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...rest } = change
+  const { status_reason, termination_note, external_id, incarnation, stopped_nano_per_hour, reboots, ...instants } =
+    rest
+  const dates = Object.fromEntries(
+    Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
+  ) as Partial<Record<keyof typeof instants, Date | null>>
+  return {
+    ...dates,
+    label,
+    convert_on_expiry,
+    spending_limit_nano,
+    status_reason,
+    termination_note,
+    external_id,
+    incarnation,
+    stopped_nano_per_hour,
+    reboots,
+    spec: spec && JSON.stringify(spec),
+    provider_data: data && JSON.stringify(data),
+    idle: idle && JSON.stringify(idle),
+  }
+}
+
+/** Live rentals whose term, `auto_terminate_at` or `stop_at` has passed. */
+export async function listEnding(db: Db, now: Instant, limit: number): Promise<number[]> {
+  const { own, stop, term } = endings(at(now))
+  const rows = await sql<{ id: number }>`
+    select r.id ${own} union select r.id ${stop} union select r.id ${term} order by id limit ${limit}`.execute(db)
+  return rows.rows.map((row) => row.id)
+}
+
+/**
+ * Whether `listEnding` would find a rental. The order makes PostgreSQL look into the indexes of these times, where next
+ * to none is past; it cannot know that for a time that it is given later, and read all living rentals.
+ */
+export const hasEnding: DueWork = ({ now }) => {
+  const { own, stop, term } = endings(now)
+  return sql`coalesce(
+    (select true ${own} order by r.auto_terminate_at limit 1),
+    (select true ${stop} order by r.stop_at limit 1),
+    (select true ${term} order by t.reservation_ends_at limit 1), false)`
+}
+
+function endings(now: RawBuilder<Instant>): Record<'own' | 'stop' | 'term', RawBuilder<unknown>> {
+  return {
+    own: sql`from rental r
+      where r.status in ('Pending', 'Running', 'Unknown', 'Stopping', 'Stopped', 'Starting')
+        and r.auto_terminate_at <= ${now}`,
+    stop: sql`from rental r where r.status = 'Running' and r.stop_at <= ${now}`,
+    term: sql`from term t join rental r on r.id = t.rental_id
+      where t.reservation_ends_at <= ${now} and not t.closed
+        -- An Unknown rental is converted when its machine is listed again: until then it is not billed.
+        and (r.status in ('Pending', 'Running') or (r.status = 'Unknown' and r.convert_on_expiry is false))
+        and not exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n)`,
+  }
+}
+
+/** Of the past terms those that cannot expire any more, so that nothing reads them again. Returns how many. */
+export async function closeTerms(db: Db, now: Instant, limit: number): Promise<number> {
+  const closed = await sql`
+    update term set closed = true where (rental_id, n) in (
+      select t.rental_id, t.n from term t join rental r on r.id = t.rental_id
+      where t.reservation_ends_at <= ${at(now)} and not t.closed
+        and (r.status in ('Failed', 'Terminating', 'Terminated')
+          or exists (select 1 from term later where later.rental_id = t.rental_id and later.n > t.n))
+      order by t.reservation_ends_at limit ${limit})`.execute(db)
+  return Number(closed.numAffectedRows ?? 0n)
+}
+
+export interface OverdueRental<State> {
+  readonly id: number
+  readonly status: State
+}
+
+/** Rentals that have been in one of the states since before its time, and are not flagged yet. */
+export async function listOverdue<State extends RentalState>(
+  db: Db,
+  since: ReadonlyArray<readonly [state: State, before: Instant]>,
+  /** Engines at which a Pending rental is overdue only if it began before this. */
+  slowStarts: ReadonlyArray<readonly [driver: ProviderId, before: Instant]>,
+  limit: number,
+): Promise<Array<OverdueRental<State>>> {
+  const states = since.map(([state, before]) => sql`(status = ${sql.lit(state)} and status_since <= ${at(before)})`)
+  const [drivers, befores] = [slowStarts.map(([driver]) => driver), slowStarts.map(([, before]) => toDate(before))]
+  const names = since.map(([state]) => sql.lit(state))
+  const { rows } = await sql<OverdueRental<State>>`${prepareAs('overdue_rentals')}
+    select id, status from rental
+    where status in (${sql.join(names)}) and released_at is null and stuck_at is null and (${sql.join(states, sql` or `)})
+      and not exists (select from unnest(${drivers}::text[], ${befores}::timestamptz[]) as slow (driver, before)
+        where rental.status = 'Pending' and slow.driver = rental.driver and rental.status_since > slow.before)
+    order by status_since limit ${limit}`.execute(db)
+  return rows
+}
+
+export interface AuditRow {
+  readonly id: number
+  readonly nonce: string
+  readonly driver: ProviderId
+  readonly released: boolean
+  readonly externalId: string | null
+}
+
+export async function findRentalsForAudit(db: Db, ids: readonly number[]): Promise<Map<number, AuditRow>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('rental')
+    .select(['id', 'nonce', 'driver', 'released_at', 'external_id'])
+    // One parameter, because there may be more ids than a statement can have.
+    .where(sql<boolean>`id = any (${ids})`)
+    .execute()
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      {
+        id: row.id,
+        nonce: row.nonce,
+        driver: row.driver,
+        released: row.released_at !== null,
+        externalId: row.external_id,
+      },
+    ]),
+  )
+}
+
+/** Moves a Pending rental that its engine refused to machines of another place, whose engine was not called yet. */
+export async function moveToPlace(
+  tx: Tx,
+  id: number,
+  place: { driver: ProviderId; clusterName: string; spec: EngineSpec; refusedBy: readonly string[] },
+): Promise<void> {
+  await tx.db
+    .updateTable('rental')
+    .set({
+      driver: place.driver,
+      cluster_name: place.clusterName,
+      spec: JSON.stringify(place.spec),
+      refused_by: [...place.refusedBy],
+      due_at: toDate(tx.clock.now()),
+      create_asked_at: null,
+      external_id: null,
+    })
+    .where('id', '=', id)
+    .execute()
+}
