@@ -13,7 +13,7 @@ import { whyNoDockerLab } from './lab/docker-lab.ts'
 import {
   charged,
   costOf,
-  dueFor,
+  dueForInstance,
   eventData,
   eventsOf,
   findInstance,
@@ -101,7 +101,7 @@ describe.skipIf(why !== undefined)(`host faults${skipped}`, () => {
   async function expectEnd(by: Customer, instance: Instance): Promise<void> {
     await terminate(by, instance.id)
     await untilGone(by, instance.id)
-    expect(await charged(by, instance)).toBe(await dueFor(by, instance))
+    expect(await charged(by, instance)).toBe(await dueForInstance(by, instance))
     await waitFor('its port to be closed', async () => !(await isPortOpen(relayHost(), sshPortOf(instance))))
   }
 

@@ -1,8 +1,8 @@
 /** Marketplace instances in tests: renting them, their expected bill, and checks for leftovers. */
 import net from 'node:net'
-import { parseInstant, type Instant } from '../../src/base/instant.ts'
-import { nanoUsdOf, sumUsd, usd, type NanoUsd } from '../../src/base/money.ts'
-import { chargedFor, succeed } from './journey.ts'
+import { formatInstant, parseInstant, type Instant } from '../../src/base/instant.ts'
+import { nanoUsdOf, usd, type NanoUsd } from '../../src/base/money.ts'
+import { chargedFor, dueFor, succeed } from './journey.ts'
 import type { ContainerHost, Customer, MachineServer } from '../lab/machines.ts'
 import type { LabImage } from '../lab/registry-lab.ts'
 import { waitFor } from './wait.ts'
@@ -107,15 +107,13 @@ export function costOf(startedAt: Instant, endedAt: Instant): NanoUsd {
   return nanoUsdOf((LAB_PRICE * BigInt(endedAt - startedAt)) / 3_600_000n)
 }
 
-/** The cost of an instance that its customer ended while it ran: from its start to the request, without downtime. */
-export async function dueFor(by: Customer, instance: Instance): Promise<NanoUsd> {
-  const { at } = await eventData(by, instance, 'rental.terminating')
-  const free = (await eventsOf(by, instance)).flatMap(({ type, data }) =>
-    type === 'rental.recovered' && data['restarted'] === true && data['freeFrom'] !== undefined ? [data] : [],
+/** What an instance that its customer has ended must cost. */
+export async function dueForInstance(by: Customer, instance: Instance): Promise<NanoUsd> {
+  return dueFor(
+    by.call,
+    { id: await rentalIdOf(by, instance), startedAt: formatInstant(instantOf(instance.start)) },
+    LAB_PRICE,
   )
-  const starts = [instance.start, ...free.map((one) => one['freeUntil'])].map(instantOf)
-  const ends = [...free.map((one) => one['freeFrom']), at].map(instantOf)
-  return sumUsd(starts.map((start, index) => costOf(start, ends[index] ?? start)))
 }
 
 export async function charged(by: Customer, instance: Instance): Promise<NanoUsd> {

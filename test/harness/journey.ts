@@ -144,4 +144,41 @@ export async function chargedFor(call: Call, thing: { rentalId: number } | { vol
   return nanoUsdOf(0n - sumUsd(charges.map((line) => usd(line.amountUsd))))
 }
 
+/**
+ * The cost of a rental that its customer has ended, by the documented rules and its events alone: from its start to the
+ * request, or to its last report if it was Unknown then, without the time in which it was down. On a busy machine a host
+ * can count as silent at any moment, so the request alone does not tell.
+ */
+export async function dueFor(
+  call: Call,
+  rental: { readonly id: number; readonly startedAt: string },
+  pricePerHour: NanoUsd,
+): Promise<NanoUsd> {
+  const { events } = await succeed(call, 'GET', `/v2/events?limit=1000&subject=rental:${rental.id}`)
+  const pieces: NanoUsd[] = []
+  let start = rental.startedAt
+  let lastSeenAt: string | undefined
+  for (const { type, data } of (events as RentalEvent[]).toReversed()) {
+    if (type === 'rental.unknown') lastSeenAt = data.lastSeenAt
+    if (type === 'rental.recovered') lastSeenAt = undefined
+    if (type === 'rental.recovered' && data.freeFrom !== undefined && data.freeUntil !== undefined) {
+      pieces.push(costBetween(start, data.freeFrom, pricePerHour))
+      start = data.freeUntil
+    }
+    if (type === 'rental.terminating' && data.at !== undefined)
+      return sumUsd([...pieces, costBetween(start, lastSeenAt ?? data.at, pricePerHour)])
+  }
+  throw new Error(`rental ${rental.id} has not been ended`)
+}
+
+/** The documented cost of a period, computed independently of our code. */
+export function costBetween(from: string, to: string, pricePerHour: NanoUsd): NanoUsd {
+  return nanoUsdOf((pricePerHour * BigInt(Date.parse(to) - Date.parse(from))) / 3_600_000n)
+}
+
+interface RentalEvent {
+  readonly type: string
+  readonly data: Partial<Record<'at' | 'lastSeenAt' | 'freeFrom' | 'freeUntil', string>>
+}
+
 type StatementLine = { readonly kind: string; readonly amountUsd: string } & Readonly<Record<string, unknown>>

@@ -15,7 +15,7 @@ import { whyNoDockerLab } from '../lab/docker-lab.ts'
 import {
   charged,
   costOf,
-  dueFor,
+  dueForInstance,
   eventData,
   eventsOf,
   findInstance,
@@ -208,7 +208,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
     await untilGone(ada, first.id)
     const requestedAt = instantOf((await eventData(ada, first, 'rental.terminating'))['at'])
     expect(before <= requestedAt && requestedAt <= after).toBe(true)
-    const cost = costOf(instantOf(first.start), requestedAt)
+    const cost = await dueForInstance(ada, first)
     expect(await charged(ada, first)).toBe(cost)
     const left = await supplied.ours()
     // The other instance keeps running, with its network of the same name.
@@ -225,7 +225,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
 
     await terminate(ada, second.id)
     await untilGone(ada, second.id)
-    const otherCost = await dueFor(ada, second)
+    const otherCost = await dueForInstance(ada, second)
     expect(await charged(ada, second)).toBe(otherCost)
     expect(await supplied.ours()).toEqual([])
 

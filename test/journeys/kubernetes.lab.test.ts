@@ -19,7 +19,7 @@ import {
 import { anyObject, podObject } from '../../src/drivers/kubernetes/objects.ts'
 import {
   charged,
-  dueFor,
+  dueForInstance,
   eventData,
   eventsOf,
   instantOf,
@@ -333,7 +333,7 @@ describe.skipIf(missing !== undefined)(`containers on Kubernetes from order to b
     expect(await admin.find(podPath(address), podObject, { signal })).toBeUndefined()
     const secret = `/api/v1/namespaces/${address.namespace}/secrets/${address.name}`
     expect(await admin.find(secret, anyObject, { signal })).toBeUndefined()
-    const due = await dueFor(ada, first)
+    const due = await dueForInstance(ada, first)
     expect(await charged(ada, first)).toBe(due)
     expect(due).toBeGreaterThan(0n)
     expect(due).toBeLessThan(LAB_PRICE)
