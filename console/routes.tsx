@@ -3,7 +3,7 @@ import { createRootRoute, createRoute, createRouter, redirect } from '@tanstack/
 import { fetchMe, mayUse } from './api/me.ts'
 import { isSignedOut } from './api/query.ts'
 import type { PageRow } from './page-row.ts'
-import { pages } from './pages.ts'
+import { pages, parentOf } from './pages.ts'
 import { Broken, BrokenPage } from './shell/broken.tsx'
 import { matching, searchReader } from './search.ts'
 import { lazyPage } from './shell/lazy-page.tsx'
@@ -47,7 +47,7 @@ function routeOf<Path extends string, Search extends object>(row: PageRow<Path, 
     path: row.path,
     validateSearch: row.search,
     component: lazyPage(row.load),
-    staticData: { page: row },
+    staticData: { page: row, parent: parentOf(row) },
   })
 }
 
@@ -75,5 +75,7 @@ declare module '@tanstack/react-router' {
   }
   interface StaticDataRouteOption {
     readonly page?: PageRow
+    /** The page that the breadcrumb leads to. */
+    readonly parent?: PageRow | undefined
   }
 }

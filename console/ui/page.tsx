@@ -1,7 +1,6 @@
 /** The frame of every page. Its title and breadcrumb come from the table of pages unless the page has a name of its own. */
 import { Link, useMatches } from '@tanstack/react-router'
 import { useEffect, type ReactNode } from 'react'
-import { parentOf } from '../pages.ts'
 
 interface PageProps {
   /** A name of its own, such as a rental's. Default: the title in the table. */
@@ -12,9 +11,8 @@ interface PageProps {
 }
 
 export function Page({ title: ownTitle, intro, actions, children }: PageProps) {
-  const row = useMatches({ select: (matches) => matches.at(-1)?.staticData.page })
-  const title = ownTitle ?? row?.title ?? 'Berth'
-  const parent = row === undefined ? undefined : parentOf(row)
+  const { page, parent } = useMatches({ select: (matches) => matches.at(-1)?.staticData ?? {} })
+  const title = ownTitle ?? page?.title ?? 'Berth'
   useEffect(() => {
     document.title = `${title} · Berth`
   }, [title])

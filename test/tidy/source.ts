@@ -8,7 +8,7 @@ export interface Source {
   readonly text: string
   readonly program: ParseResult['program']
   /** Our own files that it imports, one entry per name; `*` for all. */
-  readonly imports: ReadonlyArray<{ readonly path: string; readonly name: string; readonly isLazy: boolean }>
+  readonly imports: ReadonlyArray<{ readonly path: string; readonly name: string }>
   /** npm packages and `node:` modules. */
   readonly packages: readonly string[]
   readonly exports: ReadonlyArray<{ readonly name: string; readonly isType: boolean }>
@@ -55,7 +55,7 @@ export function parseSource(file: string, text: string): Source {
       .flatMap((one) => one.entries)
       .flatMap(({ moduleRequest }) => (moduleRequest === null ? [] : [{ from: moduleRequest.value, name: '*' }])),
     // `await import('…')` and the type `import('…').X`.
-    ...[...text.matchAll(/\bimport\(\s*'([^']+)'/g)].map(([, from = '']) => ({ from, name: '*', isLazy: true })),
+    ...[...text.matchAll(/\bimport\(\s*'([^']+)'/g)].map(([, from = '']) => ({ from, name: '*' })),
   ]
   return {
     path: file,
@@ -63,11 +63,7 @@ export function parseSource(file: string, text: string): Source {
     program,
     imports: requests
       .filter(({ from }) => from.startsWith('.'))
-      .map(({ from, name, ...rest }) => ({
-        path: path.posix.join(path.posix.dirname(file), from),
-        name,
-        isLazy: 'isLazy' in rest,
-      })),
+      .map(({ from, name }) => ({ path: path.posix.join(path.posix.dirname(file), from), name })),
     packages: [...new Set(requests.map(({ from }) => from).filter((from) => !from.startsWith('.')))],
     exports: module.staticExports
       .flatMap((one) => one.entries)
@@ -92,14 +88,9 @@ export function reach(sources: readonly Source[], from: readonly string[]): Set<
   return reached
 }
 
-/** Files that import each other, directly or over others, types included. `import()` loads later and does not count. */
+/** Files that import each other, directly or over others: types and lazy imports count, too. */
 export function findCircles(sources: readonly Source[]): string[][] {
-  const neighbours = new Map(
-    sources.map(({ path, imports }) => [
-      path,
-      [...new Set(imports.filter((one) => !one.isLazy).map((one) => one.path))],
-    ]),
-  )
+  const neighbours = new Map(sources.map(({ path, imports }) => [path, [...new Set(imports.map((one) => one.path))]]))
   // Files that nothing imports, or that import nothing, are in no cycle; what is left after removing them again and
   // again are the cycles and the paths between them.
   for (let before = -1; before !== neighbours.size;) {
