@@ -43,6 +43,13 @@ export const rentalQuoteQuery = z.strictObject({
     .max(100)
     .optional()
     .describe('Default: the largest discount for the term'),
+  diskGb: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(64_000)
+    .optional()
+    .describe('Size of the root disk; default: as for an order'),
 })
 
 export const rentalQuote = z
@@ -53,6 +60,8 @@ export const rentalQuote = z
     discountPercentage: z.number(),
     totalUsd: z.string().nullable().describe('For the whole term; null: on demand'),
     holdUsd: z.string().describe('Held when the order is placed'),
+    diskGb: z.number().nullable().describe('Size of the root disk of a virtual machine; null: no machine is offered'),
+    stoppedCostPerHourUsd: z.string().nullable().describe('Price while it is stopped; null: it cannot be stopped'),
     earlyEndRates,
   })
   .meta({ id: 'RentalQuote' })

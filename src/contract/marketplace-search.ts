@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { limits } from '../base/limits.ts'
 import { endpoint } from './endpoint.ts'
 import { providerId } from './provider-data.ts'
-import { simulation } from './shared.ts'
+import { simulation, stoppedDiskPrice } from './shared.ts'
 import { marketplaceSorts } from './choices.ts'
 
 const browse = { family: 'v2', tag: 'Marketplace', method: 'GET', access: 'public', errors: [400, 500] } as const
@@ -73,6 +73,7 @@ export const marketplaceSearchEndpoints = {
           identicalMachines: z.number().describe('With `grouped`: how many this row stands for, itself included'),
           identicalGpusFree: z.number().describe('Free GPUs of all of them'),
           simulated: simulation.nullable().describe('What is simulated; null: nothing'),
+          stoppedDiskUsdPerGbMonth: stoppedDiskPrice,
         }),
       ),
     }),

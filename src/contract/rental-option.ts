@@ -4,7 +4,7 @@ import { rentalQuote, rentalQuoteQuery } from './commitment.ts'
 import { endpoint } from './endpoint.ts'
 import { region } from './region.ts'
 import { nodeResources, rentalType } from './rental.ts'
-import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from './shared.ts'
+import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation, stoppedDiskPrice } from './shared.ts'
 
 const rentalOption = z
   .object({
@@ -23,6 +23,7 @@ const rentalOption = z
       .nullable()
       .optional()
       .describe('Whether an order gets a simulated machine; null: not all machines are simulated'),
+    stoppedDiskUsdPerGbMonth: stoppedDiskPrice.optional(),
   })
   .meta({ id: 'RentalOption' })
 

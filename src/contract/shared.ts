@@ -95,3 +95,11 @@ export const message = z.object({ message: z.string() })
 /** An integer path parameter. */
 export const numericIdParams = z.object({ id: z.coerce.number().int().positive().max(MAX_INT32) })
 export const textIdParams = z.object({ id: z.string().min(1).max(100) })
+
+/** For offers: the customer sees before the order what a stopped rental will cost. */
+export const stoppedDiskPrice = z
+  .string()
+  .nullable()
+  .describe(
+    "Price of a stopped rental's disk, USD per GB and month of 730 hours, at most the price of the running rental; null: it cannot be stopped",
+  )

@@ -144,7 +144,14 @@ export const programFields = {
     .max(limits.workloadTextBytes)
     .optional()
     .describe('cloud-init user data of a virtual machine, or a script for bare metal'),
-  diskGb: z.int().min(1).max(64_000).optional().describe('Size of the root disk; default: the share of the GPUs'),
+  diskGb: z
+    .int()
+    .min(1)
+    .max(64_000)
+    .optional()
+    .describe(
+      'Size of the root disk; default: 50, or the share of the GPUs if that is less or the machine cannot be stopped',
+    ),
   shmGb: z.number().min(0.0625).max(4_096).optional().describe('Size of /dev/shm; default: half of the memory'),
   restart: restartPolicy.optional().describe('What happens when the program of a container exits'),
 }
@@ -201,7 +208,7 @@ export const orderedWorkload = z
     args: z.array(z.string()).nullable().describe("null: the image's command"),
     onStart: z.string().nullable(),
     userData: z.string().nullable(),
-    diskGb: z.number().nullable().describe('null: the share of the GPUs'),
+    diskGb: z.number().nullable().describe('null: the default size, which `resources` shows'),
     shmGb: z.number().nullable().describe('null: half of the memory'),
     ports: z.array(
       z.object({

@@ -32,6 +32,14 @@ export function hasDisk(
   return Math.floor(diskGbPerGpu * gpus) >= least
 }
 
+/** The disk of a rental that can be stopped, unless the order names a size: each GB costs money while it is stopped. */
+const DEFAULT_DISK_GB = 50
+
+/** `shareGb`: what the GPUs come with. `ordered`: the size that the order names. */
+export function diskSize(shareGb: number, ordered: number | null, canStop: boolean): number {
+  return ordered ?? (canStop ? Math.min(DEFAULT_DISK_GB, shareGb) : shareGb)
+}
+
 /** CPU and memory in proportion to the GPUs; disk too, unless rentals that are stopped have it (`diskGbPerGpu`). */
 export function shareOfMachine(
   hardware: Pick<MachineHardware, 'cpuModel' | 'virtualCores' | 'ramGb' | 'storageGb'>,

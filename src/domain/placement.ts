@@ -48,7 +48,7 @@ export interface Demand {
   readonly gpuCount: number
   /** Bare metal: GPUs of one machine, since whole machines are priced by their size. null: any. */
   readonly machineGpus: number | null
-  /** Size of the disk. null: the share of the GPUs. */
+  /** Size of the disk. null: the default. */
   readonly diskGb: number | null
   /** The customer's price per GPU-hour; offers that cost more do not match. null: any price. */
   readonly pays: NanoUsd | null

@@ -2,6 +2,7 @@
 import { addMs, DAY_MS, type Instant } from '../base/instant.ts'
 import { costOfSpan, discounted, floorDivide, minUsd, nanoUsdOf, type NanoUsd } from '../base/money.ts'
 import { failField, ok, type Result } from '../contract/result.ts'
+import { diskSize } from './machine.ts'
 import { earlyEndRates, type Commitment, type EarlyEndRate } from './commitment.ts'
 
 export interface Term {
@@ -139,6 +140,23 @@ const HOURS_PER_MONTH = 730n
 export function stoppedPricePerHour(perGbMonth: NanoUsd, diskGb: number, term: Pick<Term, 'costPerHour'>): NanoUsd {
   const ofDisk = nanoUsdOf(floorDivide(perGbMonth * BigInt(Math.ceil(diskGb)), HOURS_PER_MONTH))
   return minUsd(ofDisk, term.costPerHour)
+}
+
+export interface DiskOffer {
+  /** What the GPUs come with. */
+  readonly shareGb: number
+  /** null: the machine cannot be stopped. */
+  readonly stoppedDiskPerGbMonth: NanoUsd | null
+}
+
+/** The disk of an order, and the price while the rental is stopped. */
+export function quoteDisk(
+  { shareGb, stoppedDiskPerGbMonth: perGbMonth }: DiskOffer,
+  ordered: number | null,
+  costPerHour: NanoUsd,
+): { readonly gb: number; readonly stoppedPrice: NanoUsd | null } {
+  const gb = diskSize(shareGb, ordered, perGbMonth !== null)
+  return { gb, stoppedPrice: perGbMonth === null ? null : stoppedPricePerHour(perGbMonth, gb, { costPerHour }) }
 }
 
 export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {

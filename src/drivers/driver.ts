@@ -179,6 +179,11 @@ export function hasDownloads(driver: Pick<Driver, 'traits'> | undefined, cluster
   return downloads === true || downloads?.clusters.includes(clusterName) === true
 }
 
+/** Whether the engine can stop a rental of this kind and keep its disk. */
+export function canStop(driver: Pick<Driver, 'power' | 'traits'> | undefined, kind: RentalKind): boolean {
+  return driver?.power !== undefined && driver.traits.power.stop.includes(kind)
+}
+
 /**
  * `refused`: the engine rejected the order and created nothing. With the reason `no_capacity` (an offer that was sold
  * out, withdrawn, or costs more than the spec allows) the order goes to the next place, at the same price. `detail`: the

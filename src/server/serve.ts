@@ -209,7 +209,7 @@ async function openHttp(bare: App, settings: Settings, wiring: Wiring): Promise<
     dial,
     workers: () => workers,
   })
-  const rentalOptions = shareRentalOptions(bare.database.db)
+  const rentalOptions = shareRentalOptions(bare)
   const { trustedProxy, portDomain } = settings
   let ownPort = settings.port
   const app: App = {

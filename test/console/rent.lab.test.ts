@@ -58,6 +58,7 @@ describe.skipIf(whyNoBrowser() !== undefined)(`renting${browserLeftOut}`, () => 
       'Per hour': '$0.78',
       'Per day': '$18.72',
       'Per 30 days': '$561.60',
+      'While stopped': '$0.0068/hr for 50 GB of disk',
       Balance: '$20.00',
       Available: '$20.00',
       'On hold': '$0.00',

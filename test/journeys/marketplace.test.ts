@@ -142,7 +142,7 @@ test('creates an instance immediately, with the count as a string and no image',
         hardware: {
           cpus: [{ cores: 42, virtual_cores: 84 }],
           ram: [{ capacity: 768 }],
-          storage: [{ capacity: 11_520 }],
+          storage: [{ capacity: 50 }],
         },
       },
     },
@@ -283,8 +283,8 @@ test('an instance shows its host, cost and events, by name and by number', async
     actions: ['stop', 'reboot', 'terminate'],
     ready: true,
     startRequestedAt: null,
-    // 11,520 GB at $0.10 per month.
-    stoppedCostPerHourUsd: '1.578082191',
+    // The default disk of 50 GB at $0.10 per month.
+    stoppedCostPerHourUsd: '0.006849315',
     instanceStatus: 'online',
     createdAt: orderedAt,
     startedAt,
@@ -298,7 +298,7 @@ test('an instance shows its host, cost and events, by name and by number', async
       simulated: true,
     },
     gpuCount: 3,
-    resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 84, ramGb: 768, storageGb: 11_520 },
+    resources: { cpuModel: 'Intel Xeon Platinum 8480C', cpuCount: 84, ramGb: 768, storageGb: 50 },
     image: { name: 'pytorch/pytorch', tag: '2.4' },
     // Three GPUs at $2.19/hr for 20 minutes.
     pricePerHourUsd: '6.570000000',

@@ -193,35 +193,67 @@ describe('the disk of a stopped rental', () => {
     await journey.pass()
     await journey.advance(MINUTE_MS)
   }
-  const diskOf = async (by: Call, more: object = {}): Promise<number> => {
-    const made = await rentInstance(by, NODE, more)
-    await end(by, made)
-    return made.resources.storageGb
+  const wholeDisk = async (node: string): Promise<number> => {
+    const { machines } = await succeed(journey.anonymous, 'GET', `/v2/marketplace/machines?text=${node}`)
+    return machines[0].storageGb
   }
+  const fits = async (by: Call, diskGb: number): Promise<string | undefined> => {
+    const reply = await by('POST', '/v1/marketplace/instances/create', { ...NODE, gpu_count: 1, diskGb })
+    if (reply.status !== 200) return reply.body.reason
+    await end(by, { name: reply.body.instance_id })
+    return undefined
+  }
+
+  test('is small unless the order names a size, and its price is on the offer (issue 31, 17)', async () => {
+    const ada = await journey.account({ usd: '200' })
+    const [machine] = (await succeed(journey.anonymous, 'GET', `/v2/marketplace/machines?text=${NODE.node_name}`))
+      .machines
+    expect(machine.stoppedDiskUsdPerGbMonth).toBe('0.100000000')
+    const made = await rentInstance(ada.call, NODE, { gpu_count: 2 })
+    // 50 GB at $0.10 in 730 hours.
+    expect(made).toMatchObject({ resources: { storageGb: 50 }, stoppedCostPerHourUsd: '0.006849315' })
+    expect(made.workload.diskGb).toBeNull()
+    const large = await rentInstance(ada.call, NODE, { diskGb: 400 })
+    expect(large).toMatchObject({ resources: { storageGb: 400 }, stoppedCostPerHourUsd: '0.054794520' })
+    await end(ada.call, made, large)
+
+    const quote = (more: string) =>
+      succeed(
+        ada.call,
+        'GET',
+        `/v2/rental-quote?rentalType=virtual-machine&region=mock-region&gpuType=h100&networkType=ethernet&gpuCount=1${more}`,
+      )
+    expect(await quote('')).toMatchObject({ diskGb: 50, stoppedCostPerHourUsd: '0.006849315' })
+    expect(await quote('&diskGb=400')).toMatchObject({ diskGb: 400, stoppedCostPerHourUsd: '0.054794520' })
+    const vm = await journey.rentVirtualMachine(ada.call, { gpuCount: 1 })
+    expect(await rental(ada.call, vm.id)).toMatchObject({
+      nodes: [{ storageGb: 50 }],
+      stoppedCostPerHourUsd: '0.006849315',
+    })
+    await succeed(ada.call, 'POST', '/v2/alpha/on-demand/virtual-machine-rentals/terminate', { rentalId: vm.id })
+    await journey.pass()
+  })
 
   test('is not sold again: free GPUs come with a share of what is left, and it starts beside them', async () => {
     const ada = await journey.account({ usd: '200' })
-    const quarter = await diskOf(ada.call)
-    const half = await rentInstance(ada.call, NODE, { gpu_count: 2 })
-    expect(half.resources.storageGb).toBe(2 * quarter)
+    const quarter = Math.floor((await wholeDisk(NODE.node_name)) / 4)
+    const half = await rentInstance(ada.call, NODE, { gpu_count: 2, diskGb: 2 * quarter })
     await act(ada.call, half.name, 'stop')
     // Four free GPUs and half of the disk.
-    const next = await rentInstance(ada.call)
-    expect(next.resources.storageGb).toBe(Math.floor(quarter / 2))
-    const large = await ada.call('POST', '/v1/marketplace/instances/create', { ...NODE, gpu_count: 1, diskGb: quarter })
-    expect([large.status, large.body.reason]).toEqual([400, 'disk_too_large'])
+    const next = await rentInstance(ada.call, NODE, { diskGb: Math.floor(quarter / 2) })
+    expect(await fits(ada.call, quarter)).toBe('disk_too_large')
     await act(ada.call, half.name, 'start')
     expect((await instance(ada.call, half.name)).state).toBe('Running')
     // One free GPU, and more than its quarter is left.
-    expect(await diskOf(ada.call)).toBe(quarter)
+    expect([await fits(ada.call, quarter), await fits(ada.call, quarter + 1)]).toEqual([undefined, 'disk_too_large'])
     await end(ada.call, half, next)
-    expect(await diskOf(ada.call)).toBe(quarter)
+    expect([await fits(ada.call, quarter), await fits(ada.call, quarter + 1)]).toEqual([undefined, 'disk_too_large'])
     expect(await checkLedgerAndEngines(journey)).toEqual([])
   })
 
   test('takes its machine off sale when nothing is left, until it is deleted', async () => {
     const ada = await journey.account({ usd: '200' })
-    const whole = await rentInstance(ada.call, SMALL)
+    const whole = await rentInstance(ada.call, SMALL, { diskGb: await wholeDisk(SMALL.node_name) })
     await act(ada.call, whole.name, 'stop')
     const refused = await ada.call('POST', '/v1/marketplace/instances/create', { ...SMALL, gpu_count: 1 })
     expect([refused.status, refused.body.reason]).toEqual([400, 'no_capacity'])
@@ -239,7 +271,7 @@ describe('the disk of a stopped rental', () => {
 
   test('sends orders for virtual machines to other machines, and the report says why', async () => {
     const ada = await journey.account({ usd: '200' })
-    const made = await journey.rentVirtualMachine(ada.call, { gpuCount: 8 })
+    const made = await journey.rentVirtualMachine(ada.call, { gpuCount: 8, diskGb: 30_720 })
     await act(ada.call, made.id, 'stop')
     const kind = { machineType: 'virtual-machine', gpuType: 'h100', networkType: 'ethernet' }
     const order = { ...kind, region: 'mock-region', gpuCount: 1 }

@@ -58,6 +58,7 @@ test('options show their prices, and only options can be ordered', async () => {
       totalAvailable: 4,
       machineType: 'virtual-machine',
       simulated: 'machine',
+      stoppedDiskUsdPerGbMonth: '0.100000000',
       nodes: [{ cpuModel: 'Intel Xeon Platinum 8480C', gpuCount: 4, ramGb: 1024, storageGb: 15_360, cpuCount: 112 }],
     },
   ])

@@ -14,6 +14,7 @@ import { SelectField, TextField } from '../../ui/field.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { AdvancedFields } from '../rent/advanced-fields.tsx'
 import { advancedOf, advancedPaths, checkAdvanced, noAdvanced } from '../rent/advanced.ts'
+import { diskChoice, stoppedFact } from '../rent/disk.ts'
 import { checkEnd, endOf, GuardFields, noGuards } from '../rent/guards.tsx'
 import { keptOf, type Like } from '../rent/like.ts'
 import { MountFields, mountPaths, noMounts, volumesOf } from '../rent/mounts.tsx'
@@ -103,11 +104,16 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
   const gpus = Number(form.values.gpus)
   const perHour = pricePerHour(machine.pricePerGpu, gpus)
   const affordable = useAffordable(perHour)
+  const disk = diskChoice(machine, shareOfMachine(machine, gpus, machine.gpusTotal).storageGb, {
+    typed: form.values.diskGb,
+    template,
+    perHour,
+  })
   const countField = form.text('gpus')
   return (
     <Dialog title={`Rent ${machine.gpu}`} onClose={onClose} wide>
       <form onSubmit={form.submit} noValidate className="flex flex-col gap-4">
-        <AboutMachine machine={machine} gpus={gpus} />
+        <AboutMachine machine={machine} gpus={gpus} diskGb={disk.gb} />
         <NoSshKey />
         {template !== undefined && (
           <p className="text-sm">
@@ -146,13 +152,9 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
         </div>
         <MountFields place={{ kind: 'container', region: machine.region, machine }} form={form} />
         <GuardFields form={form} />
-        <AdvancedFields
-          kind="container"
-          form={form}
-          diskGb={shareOfMachine(machine, gpus, machine.gpusTotal).storageGb}
-        />
+        <AdvancedFields kind="container" form={form} disk={disk} />
         <div className="rounded-md border border-line bg-sunken p-3" aria-live="polite">
-          <PriceFacts perHour={perHour} isWide />
+          <PriceFacts perHour={perHour} more={stoppedFact(disk)} isWide />
         </div>
         <TooLittle of={affordable} />
         <OrderProblems form={form} asked={rent.variables?.body.max_cost_per_hour_usd} now={perHour} />
@@ -170,14 +172,14 @@ export function RentDialog({ machine, template, like, onClose }: RentDialogProps
   )
 }
 
-function AboutMachine({ machine, gpus }: { machine: MachineRow; gpus: number }) {
+function AboutMachine({ machine, gpus, diskGb }: { machine: MachineRow; gpus: number; diskGb: number }) {
   const share = shareOfMachine(machine, gpus, machine.gpusTotal)
   return (
     <>
       <p className="text-sm text-muted">
         Machine <span className="font-mono">{machine.id}</span> by {machine.supplierId} in {machine.region}.{' '}
         {count(gpus, 'GPU')} include{gpus === 1 ? 's' : ''} {count(share.cpuCount, 'CPU')}, {number(share.ramGb)} GB of
-        memory and {number(share.storageGb)} GB of disk.
+        memory and {number(diskGb)} GB of disk.
       </p>
       <SimulatedNotice simulated={machine.simulated} />
     </>

@@ -1,6 +1,7 @@
 /** Options that most orders leave alone: what runs, disk, and when it stops by itself. */
 import { useState } from 'react'
 import type { RentalKind } from '../../../src/domain/rental.ts'
+import { number } from '../../../src/view/number.ts'
 import { useMay } from '../../api/me.ts'
 import { useCall } from '../../api/query.ts'
 import type { Form } from '../../form/use-form.ts'
@@ -9,15 +10,15 @@ import { SelectField, TextArea, TextField } from '../../ui/field.tsx'
 import { Icon } from '../../ui/icon.tsx'
 import { SliderField } from '../../ui/slider-field.tsx'
 import { countAdvanced, type Advanced } from './advanced.ts'
+import type { DiskChoice } from './disk.ts'
 
 interface AdvancedFieldsProps {
   readonly kind: RentalKind
   readonly form: Pick<Form<Advanced>, 'text' | 'values' | 'set' | 'error'>
-  /** The disk that comes with the GPUs, in GB. */
-  readonly diskGb: number | undefined
+  readonly disk: DiskChoice
 }
 
-export function AdvancedFields({ kind, form, diskGb }: AdvancedFieldsProps) {
+export function AdvancedFields({ kind, form, disk }: AdvancedFieldsProps) {
   const [isOpen, setOpen] = useState(false)
   const changed = countAdvanced(form.values)
   return (
@@ -36,7 +37,7 @@ export function AdvancedFields({ kind, form, diskGb }: AdvancedFieldsProps) {
       {isOpen && (
         <div className="flex flex-col gap-4 border-t border-line p-3">
           <Program kind={kind} form={form} />
-          <Sizes kind={kind} form={form} diskGb={diskGb} />
+          <Sizes kind={kind} form={form} disk={disk} />
           <Stopping kind={kind} form={form} />
         </div>
       )}
@@ -110,19 +111,18 @@ function RegistryField({ form }: Pick<PartProps, 'form'>) {
 }
 
 const MIN_DISK_GB = 10
-const MAX_DISK_GB = 2_000
 
-function Sizes({ kind, form, diskGb }: AdvancedFieldsProps) {
+function Sizes({ kind, form, disk }: AdvancedFieldsProps) {
   if (kind === 'bare-metal') return null
   return (
     <div className="grid items-start gap-3 sm:grid-cols-2">
       <SliderField
         label="Disk (GB)"
         min={MIN_DISK_GB}
-        max={Math.max(MAX_DISK_GB, diskGb ?? 0)}
+        max={Math.max(MIN_DISK_GB, disk.shareGb)}
         step={10}
-        placeholder={diskGb === undefined ? 'Default' : String(diskGb)}
-        hint="Default: the share of the GPUs."
+        placeholder={String(disk.defaultGb)}
+        hint={`At most ${number(disk.shareGb)} GB, the share of the GPUs.`}
         {...form.text('diskGb')}
       />
       {kind === 'container' && (

@@ -9,6 +9,7 @@ import { Card } from '../../ui/card.tsx'
 import { CheckField, SelectField, TextField } from '../../ui/field.tsx'
 import { RadioField } from '../../ui/radio-field.tsx'
 import { AdvancedFields } from './advanced-fields.tsx'
+import type { DiskChoice } from './disk.ts'
 import { GuardFields } from './guards.tsx'
 import type { Choices, Option, Selection } from './option.ts'
 import { MountFields } from './mounts.tsx'
@@ -20,11 +21,12 @@ import { ParamFields, SecretFields, type Template } from './template.tsx'
 interface ShapeCardProps {
   readonly kind: RentalType
   readonly choices: Choices
+  readonly disk: DiskChoice
   readonly onSelect: (selection: Selection) => void
   readonly errorAt: Form<Order>['errorAt']
 }
 
-export function ShapeCard({ kind, choices, onSelect, errorAt }: ShapeCardProps) {
+export function ShapeCard({ kind, choices, disk, onSelect, errorAt }: ShapeCardProps) {
   const { option, gpuCount } = choices.chosen
   const [node] = option.nodes
   return (
@@ -61,7 +63,7 @@ export function ShapeCard({ kind, choices, onSelect, errorAt }: ShapeCardProps) 
         {node !== undefined && (
           <p className="text-sm text-muted">
             {kind === 'bare-metal' ? 'Each machine has' : 'Includes'} {node.cpuModel}, {number(node.cpuCount)} CPUs,{' '}
-            {number(node.ramGb)} GB of memory and {number(node.storageGb)} GB of disk;{' '}
+            {number(node.ramGb)} GB of memory and {number(kind === 'bare-metal' ? node.storageGb : disk.gb)} GB of disk;{' '}
             {option.gpuFormFactor.toUpperCase()}.
           </p>
         )}
@@ -115,11 +117,12 @@ interface SetUpCardProps {
   readonly kind: RentalType
   readonly chosen: Choices['chosen']
   readonly template: Template | undefined
+  readonly disk: DiskChoice
   readonly form: Form<Order>
 }
 
-export function SetUpCard({ kind, chosen, template, form }: SetUpCardProps) {
-  const { region, nodes } = chosen.option
+export function SetUpCard({ kind, chosen, template, disk, form }: SetUpCardProps) {
+  const { region } = chosen.option
   return (
     <Card title="Setup">
       <div className="flex flex-col gap-4">
@@ -146,7 +149,7 @@ export function SetUpCard({ kind, chosen, template, form }: SetUpCardProps) {
           error={form.errorAt('secrets')}
         />
         <GuardFields form={form} />
-        <AdvancedFields kind={kind} form={form} diskGb={nodes[0]?.storageGb} />
+        <AdvancedFields kind={kind} form={form} disk={disk} />
       </div>
     </Card>
   )

@@ -10,6 +10,7 @@ import { useForm } from '../../form/use-form.ts'
 import { priceOfVolume, useStorageOption } from '../volumes/price.ts'
 import { SetUpCard, ShapeCard, TermCard } from './card.tsx'
 import { checkAdvanced } from './advanced.ts'
+import { diskChoice } from './disk.ts'
 import { checkEnd } from './guards.tsx'
 import type { Like } from './like.ts'
 import type { Choices, Selection } from './option.ts'
@@ -51,6 +52,11 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
   })
   const term = termOf(form.values)
   const volumeGb = newVolumeGb(form.values)
+  const disk = diskChoice(chosen.option, chosen.option.nodes[0]?.storageGb ?? 0, {
+    typed: form.values.diskGb,
+    template,
+    perHour: chosen.perHour,
+  })
   const volumePrice = priceOfVolume(useStorageOption(chosen.option.region), volumeGb)
   // A changed price belongs to the shape and term that were ordered.
   const forgetPrice = (): void => {
@@ -67,6 +73,7 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
         <ShapeCard
           kind={kind}
           choices={choices}
+          disk={disk}
           onSelect={(selection) => {
             forgetPrice()
             onSelect(selection)
@@ -74,11 +81,12 @@ export function RentForm({ kind, choices, template, like, onSelect }: RentFormPr
           errorAt={form.errorAt}
         />
         <TermCard terms={terms} term={term} listPrice={chosen.perHour} form={form} onDays={forgetPrice} />
-        <SetUpCard kind={kind} chosen={chosen} template={template} form={form} />
+        <SetUpCard kind={kind} chosen={chosen} template={template} disk={disk} form={form} />
       </div>
       <RentSummary
         chosen={chosen}
         term={term}
+        disk={disk}
         storage={volumeGb === 0 || volumePrice === undefined ? undefined : { sizeGb: volumeGb, perHour: volumePrice }}
         perHour={nanoUsdOf((term?.perHour ?? chosen.perHour) + (volumePrice ?? zeroUsd))}
         asked={renting.asked}

@@ -12,6 +12,7 @@ import { Button } from '../../ui/button.tsx'
 import { Card } from '../../ui/card.tsx'
 import { Notice } from '../../ui/notice.tsx'
 import { SimulatedNotice } from '../rental/simulated-notice.tsx'
+import { stoppedFact, type DiskChoice } from './disk.ts'
 import { PriceFacts, TooLittle, useAffordable } from './money.tsx'
 import type { Choices } from './option.ts'
 import type { Order } from './order.ts'
@@ -20,6 +21,7 @@ import { OrderProblems } from './refusal.tsx'
 interface RentSummaryProps {
   readonly chosen: Choices['chosen']
   readonly term: TermQuote | undefined
+  readonly disk: DiskChoice
   /** A new volume. */
   readonly storage: { readonly sizeGb: number; readonly perHour: NanoUsd } | undefined
   /** Machine and volume. */
@@ -29,7 +31,7 @@ interface RentSummaryProps {
   readonly form: Form<Order>
 }
 
-export function RentSummary({ chosen, term, storage, perHour, asked, form }: RentSummaryProps) {
+export function RentSummary({ chosen, term, disk, storage, perHour, asked, form }: RentSummaryProps) {
   const committed = term?.perHour ?? zeroUsd
   const affordable = useAffordable(nanoUsdOf(perHour - committed), term?.total)
   const mayRent = useMay('compute:write')
@@ -46,6 +48,8 @@ export function RentSummary({ chosen, term, storage, perHour, asked, form }: Ren
     more.push(['List price', `${hourlyPrice(chosen.perHour)}, −${term.percentage} %`])
     more.push([`Total for ${term.days} days`, money(term.total)])
     more.push(['Hold', `${money(affordable.needed)} when you order`])
+  } else {
+    more.push(...stoppedFact(disk))
   }
   if (storage !== undefined) {
     more.push(['Storage', `${number(storage.sizeGb)} GB, ${hourlyPrice(storage.perHour)}`])

@@ -90,7 +90,10 @@ export function planInstance(
   const { gpuCount } = order
   const { port, ports: imagePorts = [] } = order.image ?? {}
   const pays = machine.price_nano_per_gpu_hour
+  const isManaged = order.isManaged === true
   const spec = withOptions<OrderSpec>(
+    app,
+    machine,
     {
       kind: 'container',
       region: machine.region,
@@ -105,7 +108,7 @@ export function planInstance(
       cudaVersion: null,
       monitoringEnabled: null,
     },
-    options,
+    { ...options, isManaged },
   )
   if (!spec.ok) return spec
   const whole = { storageGb: machine.hardware.storageGb, gpusTotal: machine.gpus_total }
@@ -122,7 +125,6 @@ export function planInstance(
     convertOnExpiry: null,
   }
   const places = [{ clusterName: machine.cluster_name, machines: [{ machineId: machine.id, gpus: gpuCount }] }]
-  const isManaged = order.isManaged === true
   return ok({
     order: { spec: spec.value, term, guards: guards.value, places, isManaged, sshKey: order.sshKey },
     wanted,

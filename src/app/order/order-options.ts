@@ -2,6 +2,7 @@
 import { parseInstant, type Instant } from '../../base/instant.ts'
 import { fail, failField, ok, type Failure, type Result } from '../../contract/result.ts'
 import type { IdleRule, OrderOptions } from '../../contract/workload.ts'
+import { diskSize } from '../../domain/machine.ts'
 import type { EngineSpec, RentalKind } from '../../domain/rental.ts'
 import { isOfRegistry } from '../../domain/registry.ts'
 import {
@@ -13,6 +14,7 @@ import {
   workloadOf,
   type WorkloadSpec,
 } from '../../domain/workload.ts'
+import { canStop } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import type { OrderedMachine } from '../../store/machine/machine.ts'
 import { setOrderOptions, type Rental } from '../../store/rental/rental.ts'
@@ -141,10 +143,12 @@ export function refuseIdle(
   return simulation === 'gpus' ? failField(['idle'], 'idle_gpus_not_measured') : undefined
 }
 
-/** The spec with its options: their disk size instead of the share of the GPUs, and their ports. */
-export function withOptions<Spec extends Pick<EngineSpec, 'resources' | 'ports'>>(
+/** The spec of an order for a machine with its options: the size of the disk instead of the share of the GPUs, and ports. */
+export function withOptions<Spec extends Pick<EngineSpec, 'kind' | 'resources' | 'ports'>>(
+  app: Pick<App, 'drivers'>,
+  machine: Pick<OrderedMachine, 'driver' | 'offer_id'>,
   spec: Spec,
-  { workload }: ReadOptions,
+  { workload, isManaged }: Pick<ReadOptions, 'workload'> & { readonly isManaged?: boolean },
 ): Result<Spec & { workload: WorkloadSpec }> {
   const { resources } = spec
   const { diskGb } = workload
@@ -157,8 +161,21 @@ export function withOptions<Spec extends Pick<EngineSpec, 'resources' | 'ports'>
     ...spec,
     ports: ports.map(({ port }) => port),
     workload: { ...workload, ports },
-    resources: diskGb === null ? resources : { ...resources, storageGb: diskGb },
+    // Replicas are never stopped, and may download their model to the disk.
+    resources: isManaged === true && diskGb === null ? resources : withDisk(app, machine, spec.kind, resources, diskGb),
   })
+}
+
+/** The share of a machine with the disk that a rental gets there. */
+export function withDisk<Share extends EngineSpec['resources']>(
+  { drivers }: Pick<App, 'drivers'>,
+  { driver, offer_id }: Pick<OrderedMachine, 'driver' | 'offer_id'>,
+  kind: RentalKind,
+  share: Share,
+  diskGb: number | null,
+): Share {
+  const isKept = offer_id === null && canStop(drivers.get(driver), kind)
+  return { ...share, storageGb: diskSize(share.storageGb, diskGb, isKept) }
 }
 
 /** In the transaction of the order. */

@@ -117,7 +117,8 @@ async function orderFromBook(
   for (const { example, places } of await findPlaces(app, tx, demand, { volumes: place, account })) {
     const tooSmall = gpuTooSmall(example.gpu_ram_mib, minVramGb)
     if (tooSmall !== undefined) return tooSmall
-    const spec = withOptions({ ...common, ...partOfSpec(example, demand), driver: example.driver }, options.value)
+    const part = { ...common, ...partOfSpec(example, demand), driver: example.driver }
+    const spec = withOptions(app, example, part, options.value)
     const unwatched = refuseIdle(app, example, options.value.idle)
     if (unwatched !== undefined) {
       // Other engines may tell.

@@ -33,6 +33,7 @@ import { recordOutcome } from '../../store/machine/offer-outcome.ts'
 import { moveToPlace, readTerms, type Rental } from '../../store/rental/rental.ts'
 import { listAttachments } from '../../store/volume/volume.ts'
 import type { App } from '../app.ts'
+import { withDisk } from './order-options.ts'
 
 /** Nearly always the first attempt succeeds: only a concurrent order can take its GPUs. */
 const MAX_ATTEMPTS = 16
@@ -157,7 +158,7 @@ export async function placeElsewhere(app: App, tx: Tx, rental: Rental): Promise<
   for (const { example, places } of await findPlaces(app, tx, demand, bounds)) {
     const { maxCostUsdPerGpuHour: _, ...spec } = rental.spec
     const part = partOfSpec(example, demand)
-    const resources = { ...part.resources, storageGb: demand.diskGb ?? part.resources.storageGb }
+    const resources = withDisk(app, example, rental.kind, part.resources, demand.diskGb)
     const claimed = await claimPlace(tx, rental.id, places, resources.storageGb)
     if (claimed === undefined) continue
     await moveToPlace(tx, rental.id, {

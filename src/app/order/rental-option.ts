@@ -1,10 +1,12 @@
 /** Rental options: hardware, region, price and current availability. */
 import type { NanoUsd } from '../../base/money.ts'
+import type { ProviderId } from '../../contract/provider-data.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../../contract/shared.ts'
 import { shareOfMachine } from '../../domain/machine.ts'
 import { pricePerHour } from '../../domain/term.ts'
 import { makeSharedRead, type SharedRead } from '../../base/shared-read.ts'
-import type { Db } from '../../store/platform/database.ts'
+import { canStop, type Driver } from '../../drivers/driver.ts'
+import type { Database } from '../../store/platform/database.ts'
 import { listOptionRows } from '../../store/machine/rental-option.ts'
 
 export interface RentalOption {
@@ -19,6 +21,8 @@ export interface RentalOption {
   readonly totalAvailable: number
   readonly machineType: 'virtual-machine' | 'bare-metal'
   readonly simulated: Simulation | null
+  /** null: not every machine can be stopped. */
+  readonly stoppedDiskPerGbMonth: NanoUsd | null
   readonly nodes: Array<{ cpuModel: string; gpuCount: number; ramGb: number; storageGb: number; cpuCount: number }>
 }
 
@@ -28,12 +32,20 @@ const REFRESH_AFTER_MS = 400
 
 export type RentalOptions = SharedRead<readonly RentalOption[]>
 
-export function shareRentalOptions(db: Db): RentalOptions {
-  return makeSharedRead(() => listRentalOptions(db), { maxAgeMs: MAX_AGE_MS, refreshAfterMs: REFRESH_AFTER_MS })
+export function shareRentalOptions(app: Shop): RentalOptions {
+  return makeSharedRead(() => listRentalOptions(app), { maxAgeMs: MAX_AGE_MS, refreshAfterMs: REFRESH_AFTER_MS })
 }
 
-export async function listRentalOptions(db: Db): Promise<RentalOption[]> {
-  const rows = await listOptionRows(db)
+/** The fields of an `App` that the options need. */
+interface Shop {
+  readonly database: Database
+  readonly drivers: ReadonlyMap<ProviderId, Driver>
+  readonly stoppedDiskPerGbMonth: NanoUsd
+}
+
+export async function listRentalOptions(app: Shop): Promise<RentalOption[]> {
+  const stoppable = [...app.drivers].flatMap(([name, driver]) => (canStop(driver, 'virtual-machine') ? [name] : []))
+  const rows = await listOptionRows(app.database.db, stoppable)
   return rows.map((row) => ({
     enabled: row.enabled,
     costPerHour: pricePerHour(row.nano_per_gpu_hour, row.gpu_count),
@@ -46,6 +58,7 @@ export async function listRentalOptions(db: Db): Promise<RentalOption[]> {
     totalAvailable: row.available,
     machineType: row.machine_type,
     simulated: row.simulated,
+    stoppedDiskPerGbMonth: row.can_stop ? app.stoppedDiskPerGbMonth : null,
     nodes: [{ ...shareOfMachine(row.hardware, row.gpu_count, row.gpus_total), gpuCount: row.gpu_count }],
   }))
 }

@@ -15,6 +15,7 @@ import { HOLD_COVERS_MS } from '../../domain/metering.ts'
 import { keepsDisk, wholeOf, type EngineSpec, type Powers } from '../../domain/rental.ts'
 import { stoppedPricePerHour, type Term } from '../../domain/term.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
+import { canStop } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { placeHold, releaseExcess } from '../../store/ledger/ledger.ts'
 import { findMachine, releaseGpus } from '../../store/machine/machine.ts'
@@ -34,16 +35,13 @@ import { terminateRental } from './rental.ts'
  */
 export function powersOf(app: App, rental: Pick<Rental, 'driver' | 'kind' | 'spec'>, term: Term): Powers {
   const driver = app.drivers.get(rental.driver)
-  const { stop, reboot } = driver?.power === undefined ? noPower : driver.traits.power
   const [node, ...others] = rental.spec.nodes
   const isOneMachine = node !== undefined && others.length === 0 && offerOfUnit(node.machineId) === undefined
   return {
-    stop: stop.includes(rental.kind) && isOneMachine && term.reservation === null,
-    reboot: reboot.includes(rental.kind),
+    stop: canStop(driver, rental.kind) && isOneMachine && term.reservation === null,
+    reboot: driver?.power !== undefined && driver.traits.power.reboot.includes(rental.kind),
   }
 }
-
-const noPower = { stop: [], reboot: [] } as const
 
 /** The price of the disk of a rental: what is charged for it while it is stopped, else what it would cost now. */
 export function stoppedPriceOf(

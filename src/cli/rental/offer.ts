@@ -4,6 +4,8 @@ import { nanoUsdOf, parseUsd, usdFromNumber, zeroUsd, type NanoUsd } from '../..
 import type { Client, Reply } from '../../client/client.ts'
 import type { NetworkType, Simulation } from '../../contract/shared.ts'
 import { simulationIn } from '../../contract/simulated.ts'
+import { shareOfMachine } from '../../domain/machine.ts'
+import type { DiskOffer } from '../../domain/term.ts'
 import { gpuLabel } from '../../view/gpu.ts'
 import { shortRentalKinds } from '../../view/rental.ts'
 import { parseNamed, parseWhole } from '../kit/flag.ts'
@@ -27,6 +29,8 @@ export interface Offer {
   /** Containers: the machine. */
   readonly machine: { readonly cluster: string; readonly node: string } | undefined
   readonly simulated: Simulation | null
+  /** Virtual machines and bare metal; those of containers are read for the chosen machine. */
+  readonly disk: DiskOffer | undefined
   /** Virtual machines and bare metal. */
   readonly network: NetworkType | undefined
 }
@@ -85,6 +89,7 @@ function offerOfMachine(machine: Reply<'listMachines'>['instances'][number]): Of
     free,
     machine: { cluster: machine.cluster_name, node: machine.id },
     simulated: simulationIn(machine.network),
+    disk: undefined,
     network: undefined,
   }
 }
@@ -101,8 +106,27 @@ function offerOfOption(option: Reply<'listRentalOptions'>[number]): Offer {
     free: option.totalAvailable,
     machine: undefined,
     simulated: option.simulated ?? null,
+    disk: { shareGb: option.nodes[0]?.storageGb ?? 0, stoppedDiskPerGbMonth: priceIn(option.stoppedDiskUsdPerGbMonth) },
     network: option.connectionType,
   }
+}
+
+/** The disk that an order gets, which the list of all machines does not tell. undefined: it is not for sale anymore. */
+export async function readDiskOffer(client: Client, offer: Offer, gpuCount: number): Promise<DiskOffer | undefined> {
+  if (offer.machine === undefined) return offer.disk
+  const { node } = offer.machine
+  const { machines } = await client.call('searchMachines', { query: { text: node } })
+  const machine = machines.find(({ id }) => id === node)
+  if (machine === undefined) return undefined
+  return {
+    shareGb: shareOfMachine(machine, gpuCount, machine.gpusTotal).storageGb,
+    stoppedDiskPerGbMonth: priceIn(machine.stoppedDiskUsdPerGbMonth),
+  }
+}
+
+/** undefined: the server is older. */
+function priceIn(text: string | null | undefined): NanoUsd | null {
+  return text === null || text === undefined ? null : (parseUsd(text) ?? null)
 }
 
 /** At the same price, the smaller machine comes first. */

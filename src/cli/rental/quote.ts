@@ -14,6 +14,7 @@ export const rows: readonly Row[] = [
       networkType: '--network <type>  network between machines',
       gpuCount: '--count <n>  number of GPUs',
       termPeriodDays: '--days <n>  reserved term in days (default: on demand)',
+      diskGb: '--disk <gb>  size of the root disk',
       discountPercentage: '--discount <percent>  discount (default: the best for the term)',
     },
     defaults: { rentalType: 'virtual-machine', networkType: 'ethernet', gpuCount: 1 },
@@ -27,6 +28,10 @@ export const rows: readonly Row[] = [
       },
       'totalUsd',
       'holdUsd',
+      {
+        'While stopped': ({ stoppedCostPerHourUsd: price, diskGb }) =>
+          price === null ? undefined : `${hourlyPrice(price)} for its disk of ${diskGb} GB`,
+      },
     ],
     content: ({ earlyEndRates: rates }) =>
       rates.length === 0

@@ -49,7 +49,10 @@ export const workloadOptions: Options = {
   '--args <words>': "containers: replaces the image's command; words as in a shell, or a JSON list",
   '--on-start <file>': 'shell script that runs at every start',
   '--user-data <file>': 'virtual machines and bare metal: cloud-init user data or a script',
-  '--disk <gb>': { help: 'size of the root disk', parse: parseWhole(1, MAX_DISK_GB) },
+  '--disk <gb>': {
+    help: 'size of the root disk (default: 50, or less where the share of the GPUs is less)',
+    parse: parseWhole(1, MAX_DISK_GB),
+  },
   '--shm <gb>': { help: 'containers: size of /dev/shm', parse: parseWhole(1, MAX_SHM_GB) },
   '--port <port...>': {
     help: 'containers and virtual machines: ports such as 8080, 8888/http, 8000/http/public',

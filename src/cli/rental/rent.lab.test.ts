@@ -26,6 +26,7 @@ describe('rent', () => {
     expect({ code, error }).toEqual({ code: 0, error: '' })
     expect(out).toMatch(/^Rent +2 RTX 4090 as a container in us-west$/m)
     expect(out).toMatch(/^Price +\$0\.70\/hr, \$16\.80 per day$/m)
+    expect(out).toMatch(/^While stopped +\$0\.0068\/hr for its disk of 50 GB$/m)
     expect(out).toMatch(/^Balance +\$\S+ lasts [\d,]+ days/m)
     expect(out).toMatch(/^Spending limit +\$12\.50$/m)
     expect(out).toMatch(/^web: Running$/m)

@@ -8,13 +8,13 @@ import type { Client, Reply } from '../../client/client.ts'
 import { ApiError } from '../../client/error.ts'
 import { earlyEndRule } from '../../domain/commitment.ts'
 import { lastsWith } from '../../domain/runway.ts'
-import { quoteTerms, type TermQuote } from '../../domain/term.ts'
+import { quoteDisk, quoteTerms, type DiskOffer, type TermQuote } from '../../domain/term.ts'
 import { secretsIn } from '../../domain/workload.ts'
 import { displayName, type OwnMachine } from '../../view/own-machine.ts'
 import { withCheckHint } from '../kit/failure.ts'
 import { parseWhole } from '../kit/flag.ts'
 import { offerColumns } from './gpu.ts'
-import { isFree, offerFilters, placeOf, priceOf, readOffers, type Offer } from './offer.ts'
+import { isFree, offerFilters, placeOf, priceOf, readDiskOffer, readOffers, type Offer } from './offer.ts'
 import { isMatch, noneFree, type OfferFilter } from './offer-filter.ts'
 import { loginFacts, portFacts, readDetail, simulationNote, sshText, typedName } from './own-machine.ts'
 import { askFor, confirm } from '../kit/question.ts'
@@ -97,6 +97,7 @@ interface Offered extends Order {
   readonly chosenTemplate: Template | undefined
   readonly listPrice: NanoUsd
   readonly terms: readonly TermQuote[]
+  readonly diskOffer: DiskOffer | undefined
 }
 
 /** The options, and the fields of the order that they stand for; those of `--like` where nothing else is said. */
@@ -150,6 +151,7 @@ async function chooseOrder(session: Session, shell: Shell, options: Completed): 
     listPrice,
     term,
     terms,
+    diskOffer: await readDiskOffer(session.client, offer, gpuCount),
     ...options,
     label: label === '' ? undefined : label,
     endsAt: hours === undefined ? undefined : timeAfter(hours),
@@ -230,6 +232,7 @@ function describeOrder(order: Offered, balance: Reply<'getCustomerBalance'> | un
     ['Template', order.chosenTemplate && templateText(order.chosenTemplate)],
     ['Secrets', order.chosenTemplate && secretsText(order.chosenTemplate, order.workload)],
     ['Price', `${formatUsdForPeople(price)}/hr, ${formatUsdForPeople(perDay)} per day`],
+    ['While stopped', stoppedLine(order)],
     ['Term', termLine(order)],
     ['Hold', term === undefined ? undefined : `${formatUsdForPeople(term.total)}, the price of the whole term`],
     ['Early end', term === undefined ? undefined : earlyEndRule(term)],
@@ -256,6 +259,13 @@ function secretsText({ secrets, owner }: Template, workload: WorkloadFields): st
   const allowed = [...(workload.secrets ?? []), ...secretsIn(JSON.stringify(workload))]
   const state = (name: string): string => (allowed.includes(name) ? 'allowed' : 'not allowed')
   return `asks for ${secrets.map((name) => `${name} (${state(name)})`).join(', ')}`
+}
+
+/** undefined: it cannot be stopped. */
+function stoppedLine({ diskOffer: disk, term, listPrice, workload, chosenTemplate }: Offered): string | undefined {
+  if (disk === undefined || term !== undefined) return undefined
+  const { gb, stoppedPrice } = quoteDisk(disk, workload.diskGb ?? chosenTemplate?.diskGb ?? null, listPrice)
+  return stoppedPrice === null ? undefined : `${formatUsdForPeople(stoppedPrice)}/hr for its disk of ${gb} GB`
 }
 
 function termLine({ term, terms, listPrice, terminateAfterTerm }: Offered): string | undefined {

@@ -2,6 +2,8 @@
 import { limits } from '../../base/limits.ts'
 import { formatUsd, zeroUsd } from '../../base/money.ts'
 import { ok } from '../../contract/result.ts'
+import { offerOfUnit } from '../../domain/unit.ts'
+import { canStop } from '../../drivers/driver.ts'
 import { countMarketplace, searchMarketplace } from '../../store/machine/marketplace.ts'
 import type { Handlers } from '../http/handler.ts'
 import { shownSupplier } from './instance-view.ts'
@@ -40,6 +42,10 @@ export const marketplaceSearchHandlers = {
         identicalMachines: machine.alike,
         identicalGpusFree: machine.alike_free,
         simulated: machine.simulation,
+        stoppedDiskUsdPerGbMonth:
+          offerOfUnit(machine.id) === undefined && canStop(app.drivers.get(machine.driver), 'container')
+            ? formatUsd(app.stoppedDiskPerGbMonth)
+            : null,
       })),
     })
   },

@@ -4,6 +4,8 @@ import { formatUsd, usdToNumber } from '../../base/money.ts'
 import { ok, type Result } from '../../contract/result.ts'
 import type { Api } from '../../contract/api.ts'
 import type { ResponseOf } from '../../contract/endpoint.ts'
+import type { rentalQuoteQuery } from '../../contract/commitment.ts'
+import type { RentalType } from '../../contract/rental.ts'
 import type { Region } from '../../contract/region.ts'
 import type { Actor, App } from '../../app/app.ts'
 import { createOnce } from '../../app/idempotency.ts'
@@ -12,6 +14,7 @@ import { changeOwnRental, ownRental, terminateOwnRental } from '../../app/rental
 import { requestReservation } from '../../app/order/reservation.ts'
 import { listRentalOptions, type RentalOption } from '../../app/order/rental-option.ts'
 import { noRoomAsked, readVolumeRoom } from '../../app/order/storage-option.ts'
+import { quoteDisk } from '../../domain/term.ts'
 import { listPeople } from '../../store/account/account.ts'
 import { transact, type Db } from '../../store/platform/database.ts'
 import { readMachines } from '../../store/machine/machine.ts'
@@ -19,6 +22,7 @@ import { listReserveOptions } from '../../store/machine/price.ts'
 import { findRental, listRentals, readTerms, type Rental } from '../../store/rental/rental.ts'
 import { listAttachments, readVolumes } from '../../store/volume/volume.ts'
 import type { Handlers } from '../http/handler.ts'
+import type { z } from 'zod'
 import { renderOnce } from '../http/json-answer.ts'
 import { readDetailFacts } from './rental-facts.ts'
 import { activeRental, earlyEndRatesOnWire, rentalDetail, rentalRecord, type RentalContext } from './rental-view.ts'
@@ -66,8 +70,7 @@ export const rentalHandlers = {
   },
 
   listRentalOptions: async (app) => {
-    const options = await (app.rentalOptions?.get() ?? listRentalOptions(app.database.db))
-    return ok(showOptions(options))
+    return ok(showOptions(await readOptions(app)))
   },
 
   listReserveOptions: async (app, { actor }) => ok(await listReserveOptions(app.database.db, actor.accountId)),
@@ -76,6 +79,10 @@ export const rentalHandlers = {
     const quote = await quoteOrder(app, actor, query)
     if (!quote.ok) return quote
     const { listPrice, perHour, hold, term } = quote.value
+    const option = findOption(await readOptions(app), query)
+    const disk =
+      option && quoteDisk({ ...option, shareGb: option.nodes[0]?.storageGb ?? 0 }, query.diskGb ?? null, perHour)
+    const stoppedPrice = term === null ? (disk?.stoppedPrice ?? null) : null
     return ok({
       costPerHourUsd: formatUsd(perHour),
       originalCostPerHourUsd: formatUsd(listPrice),
@@ -83,6 +90,8 @@ export const rentalHandlers = {
       discountPercentage: term?.percentage ?? 0,
       totalUsd: term === null ? null : formatUsd(term.total),
       holdUsd: formatUsd(hold),
+      diskGb: query.rentalType === 'virtual-machine' ? (disk?.gb ?? null) : null,
+      stoppedCostPerHourUsd: stoppedPrice === null ? null : formatUsd(stoppedPrice),
       earlyEndRates: earlyEndRatesOnWire(term?.rates ?? []),
     })
   },
@@ -139,6 +148,30 @@ async function readDetail(app: App, rental: Rental) {
   return rentalDetail(app, rental, around, facts)
 }
 
+async function readOptions(app: App): Promise<readonly RentalOption[]> {
+  return app.rentalOptions?.get() ?? listRentalOptions(app)
+}
+
+function findOption(
+  options: readonly RentalOption[],
+  {
+    rentalType,
+    region,
+    gpuType,
+    networkType,
+    gpuCount,
+  }: z.output<typeof rentalQuoteQuery> & { readonly rentalType: RentalType },
+): RentalOption | undefined {
+  return options.find(
+    (one) =>
+      one.machineType === rentalType &&
+      one.region === region &&
+      one.gpuType === gpuType &&
+      one.connectionType === networkType &&
+      one.gpuCount === gpuCount,
+  )
+}
+
 type ShownOptions = ResponseOf<Api['listRentalOptions']>
 
 /** Rendered once for each read: one read serves many requests. */
@@ -148,10 +181,11 @@ function showOptions(options: readonly RentalOption[]): ShownOptions {
   const known = shown.get(options)
   if (known !== undefined) return known
   const made = renderOnce(
-    options.map((option) => ({
+    options.map(({ stoppedDiskPerGbMonth: diskPrice, ...option }) => ({
       ...option,
       region: option.region as Region,
       costPerHour: usdToNumber(option.costPerHour),
+      stoppedDiskUsdPerGbMonth: diskPrice === null ? null : formatUsd(diskPrice),
       ethernetVariant: option.ethernetVariant ?? undefined,
     })),
   )

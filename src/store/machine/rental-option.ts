@@ -1,6 +1,7 @@
 /** The price book joined with the machines that can serve each row. */
 import { sql } from 'kysely'
 import type { NanoUsd } from '../../base/money.ts'
+import type { ProviderId } from '../../contract/provider-data.ts'
 import type { GpuFormFactor, GpuType, NetworkType, Simulation } from '../../contract/shared.ts'
 import { MIN_DISK_GB, type MachineHardware } from '../../domain/machine.ts'
 import type { Db } from '../platform/database.ts'
@@ -20,6 +21,8 @@ export interface OptionRow {
   readonly available: number
   /** null: some of its machines are real. */
   readonly simulated: Simulation | null
+  /** All of its machines are of engines that can stop them. */
+  readonly can_stop: boolean
 }
 
 const fullDisk = sql`(hardware ->> 'storageGb')::double precision / gpus_total`
@@ -27,8 +30,9 @@ const fullDisk = sql`(hardware ->> 'storageGb')::double precision / gpus_total`
 /**
  * Prices without a machine are left out: a price alone is not an offer. Machines are counted by shape and free GPUs in
  * one pass over the table; joining them to the price book one by one took 47 s for 100,000 machines, this takes 0.1 s.
+ * `stoppable`: engines that can stop virtual machines.
  */
-export async function listOptionRows(db: Db): Promise<OptionRow[]> {
+export async function listOptionRows(db: Db, stoppable: readonly ProviderId[] = []): Promise<OptionRow[]> {
   const rows = await sql<OptionRow>`
     with shape as materialized (
       select offering, region, gpu_type, network_type, gpus_total,
@@ -40,7 +44,8 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         count(*) as machines, min(id) as first_id,
         min(gpu_form_factor) as gpu_form_factor, min(ethernet_variant) as ethernet_variant,
         bool_and(coalesce(simulation = 'machine', false)) as is_simulated_machine,
-        bool_and(simulation is not null) as is_simulated
+        bool_and(simulation is not null) as is_simulated,
+        bool_and(offering = 'virtual-machine' and offer_id is null and driver = any (${stoppable}::text[])) as can_stop
       from machine where offering <> 'marketplace'
       group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
     select o.*, m.hardware
@@ -51,7 +56,8 @@ export async function listOptionRows(db: Db): Promise<OptionRow[]> {
         coalesce(sum(s.machines * (s.free / p.gpu_count)) filter (where s.disk_left is null
           or floor(s.disk_left * p.gpu_count) >= least(${sql.lit(MIN_DISK_GB)}, floor(s.disk_full * p.gpu_count / 2))), 0)::integer
           as available,
-        case when bool_and(s.is_simulated_machine) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated
+        case when bool_and(s.is_simulated_machine) then 'machine' when bool_and(s.is_simulated) then 'gpus' end as simulated,
+        bool_and(s.can_stop) as can_stop
       from gpu_price p
       join shape s on s.offering = p.machine_type and s.region = p.region and s.gpu_type = p.gpu_type
         and s.network_type = p.network_type and s.gpus_total >= p.gpu_count

@@ -1,0 +1,43 @@
+/** The disk of an order: the size that is typed, that of the template, or the default; and its price while stopped. */
+import { parseUsd, type NanoUsd } from '../../../src/base/money.ts'
+import { quoteDisk } from '../../../src/domain/term.ts'
+import { hourlyPrice } from '../../../src/view/money.ts'
+import { number } from '../../../src/view/number.ts'
+import type { Template } from './template.tsx'
+
+/** As offers of both kinds have it. undefined: an older server. */
+interface Offered {
+  readonly stoppedDiskUsdPerGbMonth?: string | null | undefined
+}
+
+export interface DiskChoice {
+  /** What the GPUs come with: the largest size. */
+  readonly shareGb: number
+  /** The size if none is typed. */
+  readonly defaultGb: number
+  readonly gb: number
+  /** null: it cannot be stopped. */
+  readonly stoppedPrice: NanoUsd | null
+}
+
+export function diskChoice(
+  { stoppedDiskUsdPerGbMonth: price }: Offered,
+  shareGb: number,
+  { typed, template, perHour }: { typed: string; template: Template | undefined; perHour: NanoUsd },
+): DiskChoice {
+  const offer = {
+    shareGb,
+    stoppedDiskPerGbMonth: price === null || price === undefined ? null : (parseUsd(price) ?? null),
+  }
+  const ofTemplate = template?.diskGb ?? null
+  const size = Number(typed)
+  const ordered = Number.isFinite(size) && size > 0 ? size : ofTemplate
+  const { gb, stoppedPrice } = quoteDisk(offer, ordered, perHour)
+  return { shareGb, defaultGb: quoteDisk(offer, ofTemplate, perHour).gb, gb, stoppedPrice }
+}
+
+/** A row of the price of an order. */
+export function stoppedFact({ gb, stoppedPrice }: DiskChoice): ReadonlyArray<readonly [string, string]> {
+  if (stoppedPrice === null) return []
+  return [['While stopped', `${hourlyPrice(stoppedPrice)} for ${number(gb)} GB of disk`]]
+}
