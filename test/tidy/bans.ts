@@ -118,7 +118,7 @@ export const bans: readonly Ban[] = [
     instead: 'Driver.traits (drivers/driver.ts), or a column of the row',
     sample: "if (rental.driver === 'mock' || drivers.has('host')) sql`where driver = 'mock'`",
     counts: (path) => isCode(path) && !isTest(path),
-    except: { 'src/server/parts/machine-engines.ts': 'builds the drivers by the names in the settings' },
+    except: { 'src/server/parts/machine-drivers.ts': 'builds the drivers by the names in the settings' },
     handlers: (found) => ({
       BinaryExpression: ({ left, right, start }) => {
         if ((isProviderId(left) && mentionsDriver(right)) || (isProviderId(right) && mentionsDriver(left)))

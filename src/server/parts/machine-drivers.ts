@@ -14,7 +14,7 @@ import { openGanesha } from '../../runtimes/storage/ganesha.ts'
 import type { Reconciler } from '../../reconcile/loop.ts'
 import { postgresHostWorld } from '../../store/host/host-world.ts'
 import { postgresMockWorld } from '../../store/machine/mock-world.ts'
-import { openClouds } from './cloud-engines.ts'
+import { openClouds } from './cloud-drivers.ts'
 import { metalWorld } from '../hosts/metal-world.ts'
 import type { EngineName, Settings } from '../settings.ts'
 
@@ -82,7 +82,7 @@ async function openEngine(
       return openMetal(world, parts)
     case 'kubernetes': {
       // Most servers have no cluster, and need not load what reads one.
-      const { openKubernetes } = await import('./kubernetes-engine.ts')
+      const { openKubernetes } = await import('./kubernetes-driver.ts')
       return { driver: await openKubernetes(parts), loops: [] }
     }
   }
