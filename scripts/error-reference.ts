@@ -88,6 +88,7 @@ const samples: {
   not_stopped: { rentalId: 17, status: 'Stopping' },
   cannot_stop: { rentalId: 17 },
   cannot_reboot: { rentalId: 17 },
+  runs_without_gpus: { rentalId: 17 },
   no_gpu_on_host: { gpus: 2, free: 1 },
   rental_not_running: { rentalId: 17, status: 'Failed' },
   simulated_machine: { lacks: 'login' },

@@ -26,6 +26,8 @@ export interface App {
   readonly vault: Vault
   /** The price of disk space of stopped rentals, per GB and month. */
   readonly stoppedDiskPerGbMonth: NanoUsd
+  /** The price of a CPU of a rental that runs without its GPUs. */
+  readonly cpuPerHour: NanoUsd
   /** Free GPU-minutes for starts of replicas, per account and day. Absent: the usual limit. */
   readonly freeStartMinutes?: number
   /** Allows webhooks to private addresses: for tests, and for operators whose customers are in their own network. */

@@ -41,7 +41,7 @@ describe('for customers', () => {
     expect(stopped).toMatch(/^web is stopped\. .* its disk costs \$\d+\.\d+\/hr\.$/m)
     expect(await cli.json('show', 'web', '--key', key)).toMatchObject({ state: 'Stopped' })
     expect((await cli.berth(['show', 'web', '--key', key])).out).toMatch(/^While stopped +\$\d+\.\d+\/hr$/m)
-    expect(await cli.json('start', 'web', '--wait-for-gpu', '--key', key)).toMatchObject({ state: 'Starting' })
+    expect(await cli.json('start', 'web', '--if-no-gpu', 'wait', '--key', key)).toMatchObject({ state: 'Starting' })
     await isNow('Running')
     // Without a terminal nobody can be asked.
     const { code } = await cli.berth(['stop', 'web', '--key', key])

@@ -10,7 +10,7 @@ export const eventTypes = {
   'rental.stopped': 'The machine is off and its GPUs are released; only the disk is charged',
   'rental.waiting': 'The rental will start when its host has enough free GPUs',
   'rental.starting': 'The stopped rental is starting on its disk',
-  'rental.started': 'The machine is running again; its full price is charged',
+  'rental.started': 'The machine is running again, with its GPUs or without them, and the price of that is charged',
   'rental.start_failed': 'The rental could not be started and stays stopped; the event has the reason',
   'rental.rebooted': 'The machine was told to reboot',
   'rental.failed': 'The rental failed; the event has the reason',

@@ -4,6 +4,10 @@ import { endpoint } from './endpoint.ts'
 import { rentalStatus, stateFields } from './rental.ts'
 import { idOrNameParams } from './rental-session.ts'
 
+/** What a start does if the host has too few free GPUs. */
+const ifNoGpu = z.enum(['fail', 'wait', 'cpuOnly'])
+export type IfNoGpu = z.infer<typeof ifNoGpu>
+
 const rentalPower = z
   .object({
     rentalId: z.int32(),
@@ -11,7 +15,7 @@ const rentalPower = z
     status: rentalStatus,
     ...stateFields,
     startRequestedAt: z.string().nullable().describe('Set while it waits for free GPUs on its host'),
-    costPerHourUsd: z.string().describe('Price while it runs'),
+    costPerHourUsd: z.string().describe('Price while it runs with its GPUs'),
     stoppedCostPerHourUsd: z
       .string()
       .nullable()
@@ -44,13 +48,10 @@ export const rentalPowerEndpoints = {
     path: `${base}/start`,
     summary: 'Start a stopped rental on its disk',
     description:
-      'Claims GPUs on the host that has the disk, at the price of the rental. If they are not free, the answer is `no_gpu_on_host` at once; with `ifNoGpu: "wait"` the rental starts as soon as they are.',
+      'Claims GPUs on the host that has the disk, at the price of the rental. If they are not free, `ifNoGpu` decides. `fail`: the answer is `no_gpu_on_host` at once. `wait`: the rental starts as soon as they are free. `cpuOnly`: it starts without GPUs, with at most 2 CPUs and 4 GB of memory, for `cpuOnlyCostPerHourUsd`, so that its files can be reached; to start it with GPUs again, stop it first.',
     body: z
       .strictObject({
-        ifNoGpu: z
-          .enum(['fail', 'wait'])
-          .default('fail')
-          .describe('If its host has too few free GPUs: fail, or wait for them'),
+        ifNoGpu: ifNoGpu.default('fail').describe('If its host has too few free GPUs'),
       })
       .meta({ id: 'StartRental' }),
   }),

@@ -45,11 +45,14 @@ export type RentalState = z.infer<typeof rentalState>
 
 const rentalAction = z.enum(['stop', 'start', 'reboot', 'terminate'])
 export type RentalAction = z.infer<typeof rentalAction>
+const priceOrNull = z.string().nullable()
 
 /** In every answer about a rental that has room for it. */
 export const stateFields = {
   state: rentalState.describe('State of the rental; `status` has no values for Stopping, Stopped and Starting'),
   actions: z.array(rentalAction).describe('Operations that are possible in this state'),
+  cpuOnly: z.boolean().describe('It starts or runs without its GPUs, for `cpuOnlyCostPerHourUsd`'),
+  cpuOnlyCostPerHourUsd: priceOrNull.describe('Price while it runs without its GPUs; null: it cannot be stopped'),
 }
 
 export const rentalType = z.enum(rentalTypes)
@@ -173,10 +176,7 @@ export const detailFields = {
   terminateRequestedAt: z.string().nullable(),
   autoTerminateAt: z.string().nullable(),
   startRequestedAt: z.string().nullable().describe('Set while a stopped rental waits for free GPUs on its host'),
-  stoppedCostPerHourUsd: z
-    .string()
-    .nullable()
-    .describe('Price of its disk per hour while it is stopped; null: it cannot be stopped'),
+  stoppedCostPerHourUsd: priceOrNull.describe('Price of its disk while it is stopped; null: it cannot be stopped'),
   spendingLimitUsd: z.string().nullable(),
   stopAt: z.string().nullable().describe('When it is stopped automatically; its disk is kept'),
   idle: idleRule.nullable().describe('What happens when the machine is not used'),

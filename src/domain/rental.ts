@@ -161,6 +161,25 @@ export interface EngineSpec {
   readonly providerAccount?: string
 }
 
+/** What a machine has of its host. */
+export type Share = Pick<EngineSpec, 'nodes' | 'resources'>
+
+/** Of a rental that runs without its GPUs: enough to fetch files, and little enough for its neighbors. */
+const CPUS_WITHOUT_GPUS = 2
+const RAM_GB_WITHOUT_GPUS = 4
+
+/** The share of a rental that runs without its GPUs: they may be rented to others, with most of its CPUs and memory. */
+export function shareWithoutGpus({ nodes, resources }: Share): Share {
+  return {
+    nodes: nodes.map(({ machineId }) => ({ machineId, gpuIndexes: [] })),
+    resources: {
+      ...resources,
+      cpuCount: Math.min(resources.cpuCount, CPUS_WITHOUT_GPUS),
+      ramGb: Math.min(resources.ramGb, RAM_GB_WITHOUT_GPUS),
+    },
+  }
+}
+
 /** How a machine has a volume. */
 export interface Mount {
   /** null: the engine decides, or it is a bare disk. */

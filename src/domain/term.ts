@@ -159,6 +159,17 @@ export function quoteDisk(
   return { gb, stoppedPrice: perGbMonth === null ? null : stoppedPricePerHour(perGbMonth, gb, { costPerHour }) }
 }
 
+/** The price of a rental that runs without its GPUs: its CPUs and its disk, rounded down. Never more than with them. */
+export function cpuOnlyPricePerHour(
+  perCpuHour: NanoUsd,
+  cpuCount: number,
+  ofDisk: NanoUsd,
+  term: Pick<Term, 'costPerHour'>,
+): NanoUsd {
+  const ofCpus = floorDivide(perCpuHour * BigInt(Math.round(cpuCount * 1_000)), 1_000n)
+  return minUsd(nanoUsdOf(ofCpus + ofDisk), term.costPerHour)
+}
+
 export function pricePerHour(perGpuHour: NanoUsd, gpuCount: number): NanoUsd {
   return nanoUsdOf(perGpuHour * BigInt(gpuCount))
 }

@@ -17,7 +17,7 @@ import type { ProviderData, ProviderId } from '../contract/provider-data.ts'
 import type { ProviderCheck, ProviderOffer } from '../contract/provider.ts'
 import type { gpuMetricNames, machineMetricNames } from '../contract/rental-metrics.ts'
 import type { MachineHardware } from '../domain/machine.ts'
-import type { EngineSpec, Mount, NodeClaim, RentalKind } from '../domain/rental.ts'
+import type { EngineSpec, Mount, RentalKind, Share } from '../domain/rental.ts'
 import type { Values } from '../domain/sample.ts'
 import type { RuntimeStream } from '../runtimes/runtime.ts'
 
@@ -141,8 +141,8 @@ export interface StreamEngine {
 export interface PowerEngine {
   /** Turns a machine off and keeps its disk and addresses. It stays off until `start`, also across restarts of its host. */
   stop(externalId: string, signal: AbortSignal): Promise<void>
-  /** Turns a stopped machine on again, on its disk and with these GPUs of the same host. */
-  start(externalId: string, nodes: readonly NodeClaim[], signal: AbortSignal): Promise<StartOutcome>
+  /** Turns a stopped machine on again, on its disk and with this share of the same host; without GPUs if it has none. */
+  start(externalId: string, share: Share, signal: AbortSignal): Promise<StartOutcome>
   /** `count`: of all reboots so far. Reboots the machine unless it was rebooted this often already. */
   reboot(externalId: string, count: number, signal: AbortSignal): Promise<void>
 }

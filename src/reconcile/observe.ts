@@ -6,12 +6,12 @@
  * never charges past it. So an unreachable engine stops the bills of its machines without further code.
  */
 import { addMs, formatInstant, later, MINUTE_MS, type Instant } from '../base/instant.ts'
-import { zeroUsd, type NanoUsd } from '../base/money.ts'
+import { zeroUsd } from '../base/money.ts'
 import type { App } from '../app/app.ts'
 import { placeElsewhere } from '../app/order/place.ts'
 import { failRental, releaseRental, rentalTag, terminateRental } from '../app/rental/rental.ts'
-import { recordRentalEvent, rentalMemo } from '../app/rental/rental-event.ts'
-import { readTerm } from '../app/rental/rental-power.ts'
+import { recordRentalEvent, segmentMemo } from '../app/rental/rental-event.ts'
+import { runningSegmentOf } from '../app/rental/rental-power.ts'
 import { passTermEnd } from '../app/rental/rental-term.ts'
 import { isLiving, keepsDisk, tagPrefix } from '../domain/rental.ts'
 import { hadNoRoom, type Driver, type EngineMachine } from '../drivers/driver.ts'
@@ -283,7 +283,7 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
     metered: { rentalId: rental.id, volumeId: null },
     accountId: rental.account_id,
     startedAt: started,
-    pricePerHour: await currentPrice(tx, rental.id),
+    ...(await currentSegment(tx, rental)),
     supplier: await supplierOf(tx, rental),
     // At once: the meter then works out how far money and limits reach, and when it is due next.
     dueAt: started,
@@ -296,8 +296,9 @@ async function becomeRunning(tx: Tx, rental: Rental, machine: EngineMachine, now
 }
 
 /** A customer's replica is free until it answers (app/serving/replica.ts) or the free time is used up (app/serving/free-start.ts). */
-async function currentPrice(tx: Tx, rentalId: number): Promise<NanoUsd> {
-  return (await startsFree(tx.db, rentalId)) ? zeroUsd : (await readTerm(tx, rentalId)).costPerHour
+async function currentSegment(tx: Tx, rental: Rental): ReturnType<typeof runningSegmentOf> {
+  const segment = await runningSegmentOf(tx, rental)
+  return (await startsFree(tx.db, rental.id)) ? { ...segment, pricePerHour: zeroUsd } : segment
 }
 
 /** Whether it is known to have restarted since it was last seen. */
@@ -321,17 +322,18 @@ async function leaveOut(
   const from = later(charged.settled_until, lastSeenAt)
   if (from >= now) return {}
   const forced = await passTermEnd(tx, rental, from)
-  const closed = forced === undefined ? await endSegment(tx, metered, from, rentalMemo(rental)) : undefined
+  const closed = forced === undefined ? await endSegment(tx, metered, from, segmentMemo(rental)) : undefined
   const ended = forced ?? (closed?.endReason ? { reason: closed.endReason, at: closed.until } : undefined)
   if (ended !== undefined) {
     await terminateRental(tx, rental, ended.reason, ended.at)
     return {}
   }
   const common = { metered, accountId: rental.account_id, supplier: supplierOfSegment(charged), dueAt: now }
-  await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd })
-  await endSegment(tx, metered, now, rentalMemo(rental))
+  const withoutGpus = charged.without_gpus
+  await openSegment(tx, { ...common, startedAt: from, pricePerHour: zeroUsd, withoutGpus })
+  await endSegment(tx, metered, now, segmentMemo(rental))
   await passTermEnd(tx, rental, now)
-  await openSegment(tx, { ...common, startedAt: now, pricePerHour: await currentPrice(tx, rental.id) })
+  await openSegment(tx, { ...common, startedAt: now, ...(await currentSegment(tx, rental)) })
   return { freeFrom: formatInstant(from), freeUntil: formatInstant(now) }
 }
 

@@ -5,7 +5,7 @@
  */
 import { addMs } from '../base/instant.ts'
 import type { App } from '../app/app.ts'
-import { beginStart, beginStop } from '../app/rental/rental-power.ts'
+import { beginStart, beginStop, shareOf } from '../app/rental/rental-power.ts'
 import { recordRentalEvent } from '../app/rental/rental-event.ts'
 import type { PowerEngine } from '../drivers/driver.ts'
 import { transact } from '../store/platform/database.ts'
@@ -76,7 +76,7 @@ async function tell(
     })
     return 'done'
   }
-  const outcome = await engine.start(externalId, rental.spec.nodes, signal)
+  const outcome = await engine.start(externalId, shareOf(rental), signal)
   if (outcome.kind === 'refused') {
     await transact(app.database, async (tx) => {
       const locked = await lockRental(tx, rental.id)
@@ -96,7 +96,7 @@ async function startWaiting(app: App, id: number): Promise<void> {
   const started = await transact(app.database, async (tx) => {
     const rental = await lockRental(tx, id)
     if (rental?.status !== 'Stopped' || rental.start_requested_at === null) return undefined
-    return beginStart(app, tx, rental, { wait: true })
+    return beginStart(app, tx, rental, 'wait')
   })
   if (started === undefined || started.ok) return
   await transact(app.database, async (tx) => {

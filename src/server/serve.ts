@@ -119,6 +119,7 @@ export async function serve(settings: Settings, options: ServeOptions = {}): Pro
       drivers: engines.drivers,
       providers: engines.providers,
       stoppedDiskPerGbMonth: settings.stoppedDiskPerGbMonth,
+      cpuPerHour: settings.cpuPerHour,
       freeStartMinutes: settings.freeStartMinutes,
       allowPrivateAddresses: settings.allowPrivateAddresses,
       warn: (error, what) => log.warn({ err: error }, what),

@@ -32,7 +32,19 @@ const MAX_WORKERS = 64
 const MAX_RETENTION_DAYS = 36_500
 
 /** Far above what disks cost; a typing error in the unit is larger. */
-const MAX_DISK_PRICE = usd('1000')
+const MAX_PRICE = usd('1000')
+
+function priceSetting(usual: string) {
+  return z
+    .string()
+    .transform((text, context) => {
+      const price = parseUsd(text)
+      if (price !== undefined && price >= 0n && price <= MAX_PRICE) return price
+      context.addIssue({ code: 'custom', message: `must be an amount in USD from 0 to 1000, such as ${usual}` })
+      return z.NEVER
+    })
+    .default(usd(usual))
+}
 
 const environment = z.object({
   BERTH_HOST: z.string().min(1).default('127.0.0.1'),
@@ -70,15 +82,8 @@ const environment = z.object({
   BERTH_STORAGE_DIR: z.string().min(1).optional(),
   BERTH_STORAGE_OVERCOMMIT: z.coerce.number().min(1).max(1_000).default(1),
   BERTH_STORAGE_VIP: z.union([z.ipv4(), z.ipv6()]).optional(),
-  BERTH_STOPPED_DISK_USD_PER_GB_MONTH: z
-    .string()
-    .transform((text, context) => {
-      const price = parseUsd(text)
-      if (price !== undefined && price >= 0n && price <= MAX_DISK_PRICE) return price
-      context.addIssue({ code: 'custom', message: 'must be an amount in USD from 0 to 1000, such as 0.10' })
-      return z.NEVER
-    })
-    .default(usd('0.10')),
+  BERTH_STOPPED_DISK_USD_PER_GB_MONTH: priceSetting('0.10'),
+  BERTH_CPU_USD_PER_HOUR: priceSetting('0.02'),
   BERTH_FREE_START_MINUTES: z.coerce.number().min(0).max(1_000_000).default(limits.freeStartMinutes),
   BERTH_SECRET_KEY: z.string().min(32, 'must have at least 32 characters').optional(),
   BERTH_SECRET_KEY_OTHERS: z
@@ -155,6 +160,7 @@ export interface Settings {
   /** What the disk of a stopped rental costs. */
   readonly freeStartMinutes: number
   readonly stoppedDiskPerGbMonth: NanoUsd
+  readonly cpuPerHour: NanoUsd
   /** A file with bare-metal hosts, read at startup. undefined: hosts are added by the API only. */
   readonly inventoryFile: string | undefined
   /** A file with Kubernetes clusters, read at startup. Present with the engine `kubernetes`. */
@@ -241,6 +247,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     storageOvercommit: read.BERTH_STORAGE_OVERCOMMIT,
     freeStartMinutes: read.BERTH_FREE_START_MINUTES,
     stoppedDiskPerGbMonth: read.BERTH_STOPPED_DISK_USD_PER_GB_MONTH,
+    cpuPerHour: read.BERTH_CPU_USD_PER_HOUR,
     inventoryFile: read.BERTH_INVENTORY === undefined ? undefined : path.resolve(read.BERTH_INVENTORY),
     kubernetes: readKubernetes(read),
     storage: readStorage(read),

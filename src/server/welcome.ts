@@ -109,6 +109,7 @@ const settings: Readonly<Record<SettingName, string>> = {
   BERTH_FREE_START_MINUTES: 'free GPU-minutes for starts of replicas, per account and day (120)',
   BERTH_STORAGE_OVERCOMMIT: 'overcommit factor for volume space (1)',
   BERTH_STOPPED_DISK_USD_PER_GB_MONTH: 'price of the disks of stopped rentals, per GB and month (0.10)',
+  BERTH_CPU_USD_PER_HOUR: 'price of a CPU of a rental that runs without its GPUs (0.02)',
   BERTH_SECRET_KEY: 'encrypts stored secrets; must be the same on every server (secret.key in the data folder)',
   BERTH_SECRET_KEY_OTHERS: 'other secret keys that are accepted while the key changes, separated by commas (none)',
   BERTH_LOG_LEVEL: 'fatal, error, warn, info, debug, trace or silent (warn)',

@@ -34,6 +34,7 @@ const checks: Readonly<Record<string, string>> = {
   what_runs_is_metered: 'Everything that runs is metered',
   what_ended_costs_nothing: 'Nothing that has ended is charged',
   stopped_rentals_pay_for_their_disk_only: 'Stopped rentals pay for their disks only',
+  rentals_without_gpus_pay_for_their_cpus_only: 'Rentals that run without their GPUs pay for CPUs and disks only',
   commitment_is_held: 'Every reserved term is held in full, less its charges',
   commitment_costs_no_more_than_its_term: 'No reserved term cost more than its total',
   early_end_is_rerated: 'Every early end was charged at the price of the longest completed term',

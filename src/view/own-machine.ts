@@ -2,7 +2,7 @@
  * An account's machines. The API lists virtual machines, bare metal and containers separately and names their states
  * differently; here they are one type, with the states of a rental.
  */
-import { costOfSpan, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
+import { costOfSpan, usd, usdFromNumber, zeroUsd, type NanoUsd } from '../base/money.ts'
 import type { Reply } from '../client/client.ts'
 import type { RentalAction, RentalState } from '../contract/rental.ts'
 import type { RentalKind } from '../domain/rental.ts'
@@ -48,9 +48,9 @@ export function machineOfRental(rental: Rental): OwnMachine {
     label: rental.label,
     status: rental.state,
     actions: rental.actions,
-    gpus: gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase()),
+    gpus: gpusNow(rental, gpusLabel(rental.gpuCount, rental.gpuType.toUpperCase())),
     region: rental.region,
-    pricePerHour: usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
+    pricePerHour: cpuOnlyPrice(rental) ?? usdFromNumber(rental.currentTerm.costPerHour) ?? zeroUsd,
     createdAt: rental.createdAt,
     startedAt: rental.startedAt,
     ssh: rental.state === 'Running' ? safeSsh(rental.providerData.sshNetworking?.[0]) : undefined,
@@ -68,15 +68,27 @@ export function machineOfInstance(one: Instance): OwnMachine {
     label: typeof userMetadata['label'] === 'string' ? userMetadata['label'] : null,
     status: one.state,
     actions: one.actions,
-    gpus: gpusLabel(instance.gpu_count, shortGpuLabel(instance.hardware.gpus[0]?.model)),
+    gpus: gpusNow(one, gpusLabel(instance.gpu_count, shortGpuLabel(instance.hardware.gpus[0]?.model))),
     region: instance.location.region,
-    pricePerHour: priceOfGpus(instance.pricing.price.amount, instance.gpu_count),
+    pricePerHour: cpuOnlyPrice(one) ?? priceOfGpus(instance.pricing.price.amount, instance.gpu_count),
     createdAt: one.created,
     startedAt: one.start,
     ssh: parseSshCommand(one.sshCommand),
     ports: one.portMappings.map(({ domain, port }) => `${domain}:${port}`),
     message: one.status_message,
   }
+}
+
+type Powered = Pick<Instance, 'cpuOnly' | 'cpuOnlyCostPerHourUsd'>
+
+/** `0 of 8 × H100` while it runs without them. */
+function gpusNow({ cpuOnly }: Powered, gpus: string): string {
+  return cpuOnly ? `0 of ${gpus}` : gpus
+}
+
+/** undefined: it has its GPUs. */
+function cpuOnlyPrice({ cpuOnly, cpuOnlyCostPerHourUsd: price }: Powered): NanoUsd | undefined {
+  return cpuOnly && price !== null ? usd(price) : undefined
 }
 
 /** The label, or the name if there is no label. */

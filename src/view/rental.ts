@@ -5,6 +5,7 @@ import { rentalOutcomes, type RentalOutcome } from '../contract/rental-outcome.t
 import type { Simulation } from '../contract/shared.ts'
 import type { IdleRule } from '../contract/workload.ts'
 import { rentalMoves, stateLimits, type RentalKind } from '../domain/rental.ts'
+import { hourlyPrice } from './money.ts'
 import { count } from './number.ts'
 import type { Tone } from './tone.ts'
 
@@ -13,6 +14,15 @@ export const rentalKindLabels = {
   'bare-metal': 'Bare metal',
   container: 'Container',
 } as const satisfies Record<RentalKind, string>
+
+/** What it costs without its GPUs, and whether it runs so. undefined: it cannot. */
+export function withoutGpusText(rental: {
+  readonly cpuOnly: boolean
+  readonly cpuOnlyCostPerHourUsd: string | null
+}): string | undefined {
+  const { cpuOnly, cpuOnlyCostPerHourUsd: price } = rental
+  return price === null ? undefined : `${hourlyPrice(price)}${cpuOnly ? ', as it runs now' : ''}`
+}
 
 const pluralKinds: Readonly<Record<RentalKind, string>> = {
   container: 'containers',

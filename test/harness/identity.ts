@@ -38,6 +38,7 @@ export async function startIdentityTest(): Promise<IdentityTest> {
     drivers: new Map(),
     vault: makeVault(TEST_SECRETS.own, [TEST_SECRETS.next]),
     stoppedDiskPerGbMonth: usd('0.10'),
+    cpuPerHour: usd('0.02'),
     allowPrivateAddresses: false,
   }
   const close = async (): Promise<void> => {

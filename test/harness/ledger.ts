@@ -50,6 +50,7 @@ export async function openTestLedger(start?: Instant, on?: TestDatabase): Promis
     drivers: new Map(),
     vault: makeVault('ledger'),
     stoppedDiskPerGbMonth: usd('0.10'),
+    cpuPerHour: usd('0.02'),
     allowPrivateAddresses: true,
   }
   return {

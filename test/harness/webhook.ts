@@ -40,7 +40,7 @@ export class WebhookTest {
     const vault = makeVault('a secret for tests')
     const { clock } = this
     const common = { database, clock, installationId: 'test00', drivers: new Map(), vault }
-    const app = { ...common, allowPrivateAddresses: true, stoppedDiskPerGbMonth: usd('0.10') }
+    const app = { ...common, allowPrivateAddresses: true, stoppedDiskPerGbMonth: usd('0.10'), cpuPerHour: usd('0.02') }
     return { ...app, ...more }
   }
 

@@ -33,7 +33,13 @@ export async function runCrashChild(args: readonly string[]): Promise<never> {
   const drivers = new Map<ProviderId, Driver>()
   const bare = { database, clock, installationId: vault.installationId, vault: vault.vault }
   const clouds = openClouds({ app: bare, allowPrivate: true, warn: () => {} }, drivers)
-  const app: App = { ...bare, drivers, stoppedDiskPerGbMonth: zeroUsd, allowPrivateAddresses: true }
+  const app: App = {
+    ...bare,
+    drivers,
+    stoppedDiskPerGbMonth: zeroUsd,
+    cpuPerHour: zeroUsd,
+    allowPrivateAddresses: true,
+  }
   const loops = [
     clouds.loop,
     takeInventory(app),

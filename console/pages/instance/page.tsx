@@ -8,7 +8,7 @@ import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { number } from '../../../src/view/number.ts'
 import { displayName, parseSshCommand } from '../../../src/view/own-machine.ts'
 import { gpuLabel } from '../../../src/view/gpu.ts'
-import { imageLabel } from '../../../src/view/rental.ts'
+import { imageLabel, withoutGpusText } from '../../../src/view/rental.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -183,6 +183,7 @@ function factsOf(instance: Instance, cost: ReactNode): Fact[] {
     ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', hourlyPrice(instance.pricePerHourUsd)],
     ['While stopped', instance.stoppedCostPerHourUsd && hourlyPrice(instance.stoppedCostPerHourUsd)],
+    ['Without GPUs', withoutGpusText(instance)],
     ['Stops at', instance.stopAt && localTime(instance.stopAt)],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Spending limit', spendingLimitUsd === null ? 'None' : money(spendingLimitUsd)],

@@ -5,7 +5,7 @@ import type { Reply } from '../../../src/client/client.ts'
 import { localDate, localTime } from '../../../src/view/time.ts'
 import { hourlyPrice, money } from '../../../src/view/money.ts'
 import { displayName, machineOfRental } from '../../../src/view/own-machine.ts'
-import { rentalKindLabels } from '../../../src/view/rental.ts'
+import { rentalKindLabels, withoutGpusText } from '../../../src/view/rental.ts'
 import { useAction, useCall } from '../../api/query.ts'
 import { RentalBadge } from '../../ui/badge.tsx'
 import { ButtonLink } from '../../ui/button.tsx'
@@ -189,6 +189,7 @@ function costFacts(rental: Rental, cost: ReactNode): Fact[] {
     ['Cost so far', <strong key="cost">{cost}</strong>],
     ['Price', term.termType === 'reserved' ? `${price}, ${term.discountPercentage} % below the list price` : price],
     ['While stopped', rental.stoppedCostPerHourUsd && hourlyPrice(rental.stoppedCostPerHourUsd)],
+    ['Without GPUs', withoutGpusText(rental)],
     ['Term', term.termType === 'reserved' ? `Reserved until ${localDate(term.reservedUntil)}` : 'On demand'],
     ['Ends at', autoTerminateAt === null ? 'No scheduled end' : localTime(autoTerminateAt)],
     ['Stops at', rental.stopAt && localTime(rental.stopAt)],

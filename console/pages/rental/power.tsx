@@ -2,6 +2,7 @@
 import { useState } from 'react'
 import type { CallableId } from '../../../src/client/client.ts'
 import type { RentalAction } from '../../../src/contract/rental.ts'
+import type { IfNoGpu } from '../../../src/contract/rental-power.ts'
 import type { RentalKind } from '../../../src/domain/rental.ts'
 import { hourlyPrice } from '../../../src/view/money.ts'
 import { missingScope, useMay } from '../../api/me.ts'
@@ -9,7 +10,8 @@ import { useCall } from '../../api/query.ts'
 import { ConfirmCall } from '../../form/dialog.tsx'
 import { Button } from '../../ui/button.tsx'
 import type { OpenDialog } from '../../ui/dialog.tsx'
-import { CheckField } from '../../ui/field.tsx'
+import type { RadioChoice } from '../../ui/radio-choice.ts'
+import { RadioField } from '../../ui/radio-field.tsx'
 
 /** A machine of any kind, as the lists and the details have it. */
 export interface PoweredMachine {
@@ -95,14 +97,21 @@ function StopDialog({ machine, onClose }: DialogProps) {
   )
 }
 
+/** What to do if the GPUs of its host are in use. */
+const ifNoGpuChoices = [
+  { value: 'fail', label: 'Tell me', detail: 'It stays stopped.' },
+  { value: 'wait', label: 'Wait for free GPUs', detail: 'It starts as soon as they are free.' },
+  { value: 'cpuOnly', label: 'Start without GPUs', detail: 'With 2 CPUs and 4 GB, to fetch its files.' },
+] as const satisfies ReadonlyArray<RadioChoice & { value: IfNoGpu }>
+
 function StartDialog({ machine, onClose }: DialogProps) {
-  const [waits, setWaits] = useState(false)
+  const [ifNoGpu, setIfNoGpu] = useState<IfNoGpu>('fail')
   return (
     <ConfirmCall
       title={`Start ${machine.shownName}?`}
       action="Start"
       operation="startRental"
-      input={{ params: { id: machine.id }, body: { ifNoGpu: waits ? 'wait' : 'fail' } }}
+      input={{ params: { id: machine.id }, body: { ifNoGpu } }}
       refreshes={refreshes}
       done={`Starting ${machine.shownName}`}
       onClose={onClose}
@@ -111,12 +120,17 @@ function StartDialog({ machine, onClose }: DialogProps) {
         <p>
           Starts the machine on its disk. Once it runs, it costs <Price machine={machine} of="machine" />.
         </p>
-        <CheckField
-          label="Wait for free GPUs"
-          hint="If the GPUs of its host are in use, it starts as soon as they are free."
-          checked={waits}
-          onChange={(event) => setWaits(event.target.checked)}
+        <RadioField
+          label="If the GPUs of its host are in use"
+          choices={ifNoGpuChoices}
+          value={ifNoGpu}
+          onChange={(value) => setIfNoGpu(ifNoGpuChoices.find((choice) => choice.value === value)?.value ?? 'fail')}
         />
+        {ifNoGpu === 'cpuOnly' && (
+          <p>
+            Without GPUs it costs <Price machine={machine} of="cpus" />. To start it with GPUs again, stop it first.
+          </p>
+        )}
       </div>
     </ConfirmCall>
   )
@@ -140,7 +154,7 @@ function RebootDialog({ machine, onClose }: DialogProps) {
 
 interface PriceProps {
   readonly machine: PoweredMachine
-  readonly of: 'disk' | 'machine'
+  readonly of: 'disk' | 'machine' | 'cpus'
 }
 
 /** Lists do not have the prices of disks. */
@@ -148,7 +162,11 @@ function Price({ machine, of }: PriceProps) {
   const isContainer = machine.kind === 'container'
   const instance = useCall('getInstance', { params: { id: machine.id } }, { enabled: isContainer }).data
   const rental = useCall('getRental', { params: { id: Number(machine.id) } }, { enabled: !isContainer }).data
-  const disk = (instance ?? rental)?.stoppedCostPerHourUsd
-  const price = of === 'disk' ? disk : (instance?.pricePerHourUsd ?? rental?.currentTerm.costPerHour)
+  const prices = {
+    disk: (instance ?? rental)?.stoppedCostPerHourUsd,
+    machine: instance?.pricePerHourUsd ?? rental?.currentTerm.costPerHour,
+    cpus: (instance ?? rental)?.cpuOnlyCostPerHourUsd,
+  }
+  const price = prices[of]
   return <strong className="font-medium text-ink">{price ? hourlyPrice(price) : '…'}</strong>
 }

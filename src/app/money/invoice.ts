@@ -131,8 +131,8 @@ async function describeCharges(
   const requests = await countMonthRequests(db, accountId, month)
   const groups = new Map<string, MonthCharge[]>()
   for (const charge of charges) {
-    const timing = charge.segment === null ? 'once' : charge.segment.whileStopped ? 'stopped' : 'running'
-    const group = JSON.stringify([charge.rentalId, charge.volumeId, charge.model, timing])
+    const { rentalId, volumeId, model, segment } = charge
+    const group = JSON.stringify([rentalId, volumeId, model, segment?.whileStopped, segment?.withoutGpus])
     groups.set(group, [...(groups.get(group) ?? []), charge])
   }
   return [...groups.values()].map((parts) => {
@@ -163,7 +163,9 @@ function rentalLine(rental: BilledRental, parts: readonly MonthCharge[]): Invoic
 
 function prefixOf(parts: readonly MonthCharge[]): string {
   if (!timed(parts)) return 'Early end of the reserved term: '
-  return parts[0]?.segment?.whileStopped === true ? 'Disk while stopped: ' : ''
+  const { whileStopped, withoutGpus } = parts[0]?.segment ?? {}
+  if (whileStopped === true) return 'Disk while stopped: '
+  return withoutGpus === true ? 'Without its GPUs: ' : ''
 }
 
 function volumeLine(volume: BilledVolume, parts: readonly MonthCharge[]): InvoiceLine {

@@ -1,4 +1,5 @@
 /** A customer stops, starts and reboots a rental of any kind, by id or name. */
+import type { IfNoGpu } from '../../contract/rental-power.ts'
 import { fail, ok, type Result } from '../../contract/result.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { lockRental, updateRental, type Rental } from '../../store/rental/rental.ts'
@@ -23,20 +24,23 @@ export async function stopOwnRental(app: App, tx: Tx, actor: Actor, idOrName: st
   return ok(await beginStop(app, tx, rental, { reason: 'stop_requested' }))
 }
 
-/** Starting a rental that runs or starts succeeds. */
+/** Starting a rental that runs or starts succeeds, unless it has no GPUs and should have them. */
 export async function startOwnRental(
   app: App,
   tx: Tx,
   actor: Actor,
   idOrName: string,
-  options: { readonly wait: boolean },
+  ifNoGpu: IfNoGpu,
 ): Promise<Result<Rental>> {
   const found = await lockOwn(tx, actor, idOrName)
   if (!found.ok) return found
-  const { id: rentalId, status } = found.value
-  if (status === 'Running' || status === 'Starting') return found
+  const { id: rentalId, status, cpu_nano_per_hour: cpuPrice } = found.value
+  if (status === 'Running' || status === 'Starting') {
+    if (cpuPrice !== null && ifNoGpu !== 'cpuOnly') return fail('runs_without_gpus', { rentalId })
+    return found
+  }
   if (status !== 'Stopped') return fail('not_stopped', { rentalId, status })
-  return beginStart(app, tx, found.value, options)
+  return beginStart(app, tx, found.value, ifNoGpu)
 }
 
 export async function rebootOwnRental(app: App, tx: Tx, actor: Actor, idOrName: string): Promise<Result<Rental>> {

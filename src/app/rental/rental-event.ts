@@ -24,8 +24,13 @@ type Named = Pick<Rental, 'name' | 'gpu_count' | 'gpu_type' | 'kind'> & {
 }
 
 /** The memo of a segment of this rental. */
-export function segmentMemo(rental: Named): (segment: { readonly while_stopped: boolean }) => string {
-  return ({ while_stopped }) => (while_stopped ? `disk of the stopped ${rentalMemo(rental)}` : rentalMemo(rental))
+export function segmentMemo(
+  rental: Named,
+): (segment: { readonly while_stopped: boolean; readonly without_gpus: boolean }) => string {
+  return ({ while_stopped, without_gpus }) => {
+    if (while_stopped) return `disk of the stopped ${rentalMemo(rental)}`
+    return without_gpus ? `${rentalMemo(rental)} without its GPUs` : rentalMemo(rental)
+  }
 }
 
 export function rentalMemo(rental: Named): string {

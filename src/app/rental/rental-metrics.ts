@@ -17,6 +17,7 @@ import { readMinutes, readPoints, type Minute } from '../../store/rental/rental-
 import type { Rental } from '../../store/rental/rental.ts'
 import type { App } from '../app.ts'
 import { rentalTag } from './rental.ts'
+import { shareOf } from './rental-power.ts'
 
 export const SAMPLES_KEPT_MS = 24 * 60 * MINUTE_MS
 export const SUMMARIES_KEPT_MS = 30 * 24 * 60 * MINUTE_MS
@@ -76,7 +77,8 @@ export function simulationOf(app: App, rental: Rental): Simulate | undefined {
   const simulate = driver?.simulateUse?.bind(driver)
   if (simulate === undefined) return undefined
   const tag = rentalTag(app, rental)
-  return (node, at) => simulate(tag, rental.spec, node, at)
+  const spec = { ...rental.spec, ...shareOf(rental) }
+  return (node, at) => simulate(tag, spec, node, at)
 }
 
 /** A simulated machine has been in use from its start until now, or until it was ended. */

@@ -5,22 +5,26 @@
  *
  *   Running ──> Stopping ──> Stopped ──> Starting ──> Running
  *                   ^───── start failed ─────┘
+ *
+ * Where the GPUs are taken, a rental can start without them: it then claims none, has a small part of its host, and pays a
+ * price of its own (`cpu_nano_per_hour`) until it is off again.
  */
 import { randomUUID } from 'node:crypto'
 import type { Instant } from '../../base/instant.ts'
 import { formatInstant } from '../../base/instant.ts'
 import { costOfSpan, formatUsd, type NanoUsd } from '../../base/money.ts'
+import type { IfNoGpu } from '../../contract/rental-power.ts'
 import { fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { HOLD_COVERS_MS } from '../../domain/metering.ts'
-import { keepsDisk, wholeOf, type EngineSpec, type Powers } from '../../domain/rental.ts'
-import { stoppedPricePerHour, type Term } from '../../domain/term.ts'
+import { keepsDisk, shareWithoutGpus, wholeOf, type EngineSpec, type Powers, type Share } from '../../domain/rental.ts'
+import { cpuOnlyPricePerHour, stoppedPricePerHour, type Term } from '../../domain/term.ts'
 import { offerOfUnit } from '../../domain/unit.ts'
 import { canStop } from '../../drivers/driver.ts'
 import type { Tx } from '../../store/platform/database.ts'
 import { placeHold, releaseExcess } from '../../store/ledger/ledger.ts'
 import { findMachine, releaseGpus } from '../../store/machine/machine.ts'
 import { lockOrderFacts } from '../../store/rental/order.ts'
-import { reclaimGpus } from '../../store/rental/rental-engine.ts'
+import { hasRoomWithoutGpus, reclaimGpus } from '../../store/rental/rental-engine.ts'
 import { moveRental, readTerms, updateRental, type Rental } from '../../store/rental/rental.ts'
 import { endSegment, findOpenSegment, holdKey, openSegment, supplierOfSegment } from '../../store/ledger/segment.ts'
 import type { App } from '../app.ts'
@@ -55,6 +59,31 @@ export function stoppedPriceOf(
     rental.spec.workload?.diskGb ?? wholeOf(rental.spec).storageGb,
     term,
   )
+}
+
+/** What it costs while it runs without its GPUs: as shown when it was started so, else what that would cost now. */
+export function cpuOnlyPriceOf(
+  app: App,
+  rental: Pick<Rental, 'spec' | 'status' | 'stopped_nano_per_hour' | 'cpu_nano_per_hour'>,
+  term: Term,
+): NanoUsd {
+  if (rental.cpu_nano_per_hour !== null) return rental.cpu_nano_per_hour
+  const { cpuCount } = wholeOf(shareWithoutGpus(rental.spec))
+  return cpuOnlyPricePerHour(app.cpuPerHour, cpuCount, stoppedPriceOf(app, rental, term), term)
+}
+
+/** The part of its host that it has while it runs. */
+export function shareOf(rental: Pick<Rental, 'spec' | 'cpu_nano_per_hour'>): Share {
+  return rental.cpu_nano_per_hour === null ? rental.spec : shareWithoutGpus(rental.spec)
+}
+
+/** The segment of a rental that runs. */
+export async function runningSegmentOf(
+  tx: Pick<Tx, 'db'>,
+  rental: Rental,
+): Promise<{ pricePerHour: NanoUsd; withoutGpus: boolean }> {
+  if (rental.cpu_nano_per_hour !== null) return { pricePerHour: rental.cpu_nano_per_hour, withoutGpus: true }
+  return { pricePerHour: (await readTerm(tx, rental.id)).costPerHour, withoutGpus: false }
 }
 
 export async function readTerm(tx: Pick<Tx, 'db'>, rentalId: number): Promise<Term> {
@@ -113,7 +142,11 @@ function pastStop(tx: Tx, rental: Rental): null | undefined {
 export async function finishStop(tx: Tx, rental: Rental, off: Instant, now: Instant): Promise<void> {
   const ended = await payForDiskOnly(tx, rental, off)
   if (ended !== undefined) return
-  const moved = await moveRental(tx, rental.id, 'Stopped', { seen_at: now, missing_since: null })
+  const moved = await moveRental(tx, rental.id, 'Stopped', {
+    seen_at: now,
+    missing_since: null,
+    cpu_nano_per_hour: null,
+  })
   if (moved === undefined) return
   await releaseGpus(tx, rental.id)
   const price = priceOfDisk(moved)
@@ -160,27 +193,26 @@ async function payForDiskOnly(tx: Tx, rental: Rental, off: Instant): Promise<Ren
 }
 
 /**
- * Starts a locked, Stopped rental: claims GPUs on the machine with its disk and holds the price of an hour. If they are
- * not free, it waits if `wait`, else fails.
+ * Starts a locked, Stopped rental: claims GPUs on the machine with its disk and holds the price of an hour. `ifNoGpu` says
+ * what to do if they are not free.
  */
-export async function beginStart(
-  app: App,
-  tx: Tx,
-  rental: Rental,
-  options: { readonly wait: boolean },
-): Promise<Result<Rental>> {
+export async function beginStart(app: App, tx: Tx, rental: Rental, ifNoGpu: IfNoGpu): Promise<Result<Rental>> {
   const term = await readTerm(tx, rental.id)
   const refused = whyNotStoppable(app, rental, term)
   if (refused !== undefined) return refused
   const facts = await lockOrderFacts(tx, rental.account_id, rental.api_key_id ?? '')
   const overQuota = overGpuQuota(facts, rental.gpu_count)
   if (overQuota !== undefined) return overQuota
-  const hold = costOfSpan(term.costPerHour, HOLD_COVERS_MS)
+  const nodes = await reclaimGpus(tx, rental)
+  const cpuPrice = nodes === undefined && ifNoGpu === 'cpuOnly' ? cpuOnlyPriceOf(app, rental, term) : null
+  const pricePerHour = cpuPrice ?? term.costPerHour
+  const hold = costOfSpan(pricePerHour, HOLD_COVERS_MS)
   const payer = { accountId: rental.account_id, keyId: rental.api_key_id, label: rental.label }
   const overBudget = overKeyBudget(facts, hold) ?? (await refuseOverBudget(tx.db, payer, tx.clock.now()))
   if (overBudget !== undefined) return overBudget
-  const nodes = await reclaimGpus(tx, rental)
-  if (nodes === undefined) return options.wait ? ok(await waitForGpus(tx, rental)) : noGpu(tx, rental)
+  if (nodes === undefined && cpuPrice === null)
+    return ifNoGpu === 'wait' ? ok(await waitForGpus(tx, rental)) : noGpu(tx, rental)
+  if (cpuPrice !== null && !(await hasRoomWithoutGpus(tx, rental))) return fail('no_room_without_gpus')
   const held = await placeHold(tx, {
     postingKey: `start:${rental.id}:${randomUUID()}`,
     holdKey: holdKey(meteredOf(rental)),
@@ -189,19 +221,28 @@ export async function beginStart(
     memo: `Held for ${rentalMemo(rental)}`,
   })
   if (held === 'insufficient') return fail('insufficient_balance', { amount: hold, purpose: 'first_hour' })
-  return ok(await becomeStarting(tx, rental, nodes, term))
+  return ok(await becomeStarting(tx, rental, nodes ?? rental.spec.nodes, { pricePerHour, cpuPrice }))
 }
 
-async function becomeStarting(tx: Tx, rental: Rental, nodes: EngineSpec['nodes'], term: Term): Promise<Rental> {
+async function becomeStarting(
+  tx: Tx,
+  rental: Rental,
+  nodes: EngineSpec['nodes'],
+  { pricePerHour, cpuPrice }: { readonly pricePerHour: NanoUsd; readonly cpuPrice: NanoUsd | null },
+): Promise<Rental> {
   const moved = await moveRental(tx, rental.id, 'Starting', {
     spec: { ...rental.spec, nodes },
+    cpu_nano_per_hour: cpuPrice,
     status_reason: null,
     start_requested_at: null,
     stop_at: pastStop(tx, rental),
   })
   if (moved === undefined) throw new Error(`rental ${rental.id} cannot be started from ${rental.status}`)
   tx.wake.add('power')
-  recordRentalEvent(tx, rental, 'rental.starting', { costPerHourUsd: formatUsd(term.costPerHour) })
+  recordRentalEvent(tx, rental, 'rental.starting', {
+    costPerHourUsd: formatUsd(pricePerHour),
+    ...(cpuPrice === null ? {} : { cpuOnly: true }),
+  })
   return moved
 }
 
@@ -218,7 +259,7 @@ async function noGpu(tx: Tx, rental: Rental): Promise<Failure> {
   return fail('no_gpu_on_host', { gpus: rental.gpu_count, free, field: ['ifNoGpu'] })
 }
 
-/** The engine shows a locked, Starting rental running: the disk's segment ends and the full price begins. */
+/** The engine shows a locked, Starting rental running: the disk's segment ends and that of the machine begins. */
 export async function finishStart(
   tx: Tx,
   rental: Rental,
@@ -234,16 +275,19 @@ export async function finishStart(
     await terminateRental(tx, moved, closed.endReason, closed.until)
     return
   }
-  const { costPerHour } = await readTerm(tx, rental.id)
+  const running = await runningSegmentOf(tx, moved)
   await openSegment(tx, {
     metered,
     accountId: rental.account_id,
     startedAt: closed?.until ?? now,
-    pricePerHour: costPerHour,
+    ...running,
     supplier: supplierOfSegment(open),
     dueAt: now,
   })
-  recordRentalEvent(tx, rental, 'rental.started', { costPerHourUsd: formatUsd(costPerHour) })
+  recordRentalEvent(tx, rental, 'rental.started', {
+    costPerHourUsd: formatUsd(running.pricePerHour),
+    ...(running.withoutGpus ? { cpuOnly: true } : {}),
+  })
   tx.wake.add('meter').add('attachments')
 }
 

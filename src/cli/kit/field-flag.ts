@@ -8,7 +8,6 @@ import { flagFor, type Source } from './input.ts'
 import type { Row } from './row-type.ts'
 
 const ownFlags: Readonly<Record<string, string>> = {
-  ifNoGpu: '--wait-for-gpu',
   nextCursor: '--cursor',
   autoTerminateAt: '--hours',
   auto_terminate_at: '--hours',

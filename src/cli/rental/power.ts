@@ -4,7 +4,7 @@ import { pause } from '../../client/pause.ts'
 import { hourlyPrice } from '../../view/money.ts'
 import { displayName, type OwnMachine } from '../../view/own-machine.ts'
 import { ownMachine, readDetail, type MachineDetail } from './own-machine.ts'
-import { act, withBody } from '../kit/row.ts'
+import { act } from '../kit/row.ts'
 import type { Row } from '../kit/row-type.ts'
 
 /** A machine that shuts down by itself has ten minutes; its host reports a little later. */
@@ -13,10 +13,6 @@ const POLL_MS = 500
 
 interface StopOptions {
   readonly wait: boolean
-}
-
-interface StartOptions {
-  readonly waitForGpu?: true
 }
 
 function pickState({ status, state, actions, stoppedCostPerHourUsd }: MachineDetail) {
@@ -51,19 +47,25 @@ export const rows: readonly Row[] = [
     notes: 'To start it again: berth start NAME. To delete its disk: berth terminate NAME.',
     examples: ['berth stop web', 'berth stop web --yes', 'berth stop web --yes --no-wait'],
   }),
-  act<'startRental', StartOptions, OwnMachine>('start', 'startRental', 'start a stopped machine on its disk', {
+  act<'startRental', unknown, OwnMachine>('start', 'startRental', 'start a stopped machine on its disk', {
     target: ownMachine,
-    only: [],
-    options: { '--wait-for-gpu': 'if its host has too few free GPUs, start it as soon as they are free' },
-    prepare: ({ input, options }) => withBody(input, options.waitForGpu === true ? { ifNoGpu: 'wait' } : {}),
-    done: ({ state, startRequestedAt, costPerHourUsd }, { found }) => {
+    flags: {
+      ifNoGpu: {
+        text: '--if-no-gpu <what>  if its host has too few free GPUs: fail, wait for them, or start without GPUs to fetch files',
+        shortNames: { cpuOnly: 'cpu-only' },
+      },
+    },
+    done: ({ state, startRequestedAt, costPerHourUsd, cpuOnly, cpuOnlyCostPerHourUsd }, { found }) => {
       if (startRequestedAt !== null)
         return `${displayName(found)} starts when its host has enough free GPUs. To stop waiting: berth stop ${found.id}`
-      return state === 'Running'
-        ? `${displayName(found)} is running.`
-        : `${displayName(found)} is starting. It costs ${hourlyPrice(costPerHourUsd)} once it runs.`
+      const without = cpuOnly ? ' without its GPUs' : ''
+      const price = cpuOnly ? cpuOnlyCostPerHourUsd : costPerHourUsd
+      return state === 'Running' || price === null
+        ? `${displayName(found)} is running${without}.`
+        : `${displayName(found)} is starting${without}. It costs ${hourlyPrice(price)} once it runs.`
     },
-    examples: ['berth start web', 'berth start web --wait-for-gpu'],
+    notes: 'A machine that runs without its GPUs must be stopped before it can start with them.',
+    examples: ['berth start web', 'berth start web --if-no-gpu wait', 'berth start web --if-no-gpu cpu-only'],
   }),
   act<'rebootRental', unknown, OwnMachine>('reboot', 'rebootRental', 'reboot a running machine', {
     target: ownMachine,

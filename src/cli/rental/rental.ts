@@ -8,7 +8,7 @@ import { gpuLabel, gpusLabel } from '../../view/gpu.ts'
 import { hourlyPrice, money } from '../../view/money.ts'
 import { count } from '../../view/number.ts'
 import { displayName, type OwnMachine } from '../../view/own-machine.ts'
-import { idleText, imageLabel, rentalReasonSentence } from '../../view/rental.ts'
+import { idleText, imageLabel, rentalReasonSentence, withoutGpusText } from '../../view/rental.ts'
 import { age, span, utcTime } from '../../view/time.ts'
 import type { RentalKind } from '../../domain/rental.ts'
 import { anyMachine, findAny, namedIn } from './any-machine.ts'
@@ -237,6 +237,7 @@ async function describeMachine(
       'startRequestedAt:Waits for GPUs since',
       {
         'While stopped': ({ stoppedCostPerHourUsd: price }) => (price === null ? undefined : hourlyPrice(price)),
+        'Without GPUs': withoutGpusText,
       },
       'spendingLimitUsd',
     ]),

@@ -170,7 +170,15 @@ export const rentalReasons = {
   no_gpu_on_host: noCapacity(
     ({ gpus, free }: { readonly gpus: number; readonly free: number }) =>
       `The host of this rental has ${counted(free, 'free GPU')}; it needs ${gpus}. Its disk is kept.`,
-    'Start it with `ifNoGpu: "wait"` to start it as soon as they are free, try again later, or terminate it and rent elsewhere.',
+    'Start it with `ifNoGpu`: `wait` starts it as soon as they are free, `cpuOnly` without GPUs, to fetch its files. Or terminate it and rent elsewhere.',
+  ),
+  no_room_without_gpus: noCapacity(
+    'The host of this rental does not answer, or runs as many rentals without GPUs as it can. Its disk is kept.',
+    'Try again later.',
+  ),
+  runs_without_gpus: conflict(
+    ({ rentalId }: { readonly rentalId: number }) => `Rental ${rentalId} runs without its GPUs.`,
+    'Stop it, and start it again when its host has enough free GPUs.',
   ),
   rental_not_running: invalid(
     ({ rentalId, status }: RentalState) =>

@@ -114,7 +114,13 @@ function providerDataOf(workload: KnownWorkload, spec: EngineSpec, relayHost: st
   return {
     providerId: 'host',
     externalId: workload.id,
-    resources: { cpuModel, vcpuCount: cpuCount, gpuCount: spec.gpuCount, ramGb, storageGb },
+    resources: {
+      cpuModel,
+      vcpuCount: cpuCount,
+      gpuCount: spec.nodes.reduce((sum, { gpuIndexes }) => sum + gpuIndexes.length, 0),
+      ramGb,
+      storageGb,
+    },
     sshNetworking: [{ host: relayHost, port: ssh.port, user }],
     networkType: spec.networkType,
     ...(spec.gpuFormFactor === null ? {} : { gpuFormFactor: spec.gpuFormFactor }),

@@ -8,9 +8,9 @@ export function hostPower(world: HostWorld): PowerEngine {
       signal.throwIfAborted()
       await world.requestStop(externalId)
     },
-    async start(externalId, nodes, signal) {
+    async start(externalId, share, signal) {
       signal.throwIfAborted()
-      return world.requestStart(externalId, nodes)
+      return world.requestStart(externalId, share)
     },
     async reboot(externalId, count, signal) {
       signal.throwIfAborted()

@@ -5,7 +5,7 @@
 import type { Instant } from '../../base/instant.ts'
 import type { HostFault, HostOffer, Observation } from '../../contract/agent.ts'
 import type { HostAddress, HostState } from '../../domain/host.ts'
-import type { EngineSpec, Mount } from '../../domain/rental.ts'
+import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
 import type { StartOutcome } from '../driver.ts'
 
 export type HostDriverId = 'host' | 'private-cloud'
@@ -20,8 +20,8 @@ export interface HostWorld {
   requestDestroy(id: string): Promise<void>
   /** Both do nothing to a workload that is going or gone. */
   requestStop(id: string): Promise<void>
-  /** With these GPUs. `refused`: its host takes no tenants now. */
-  requestStart(id: string, nodes: EngineSpec['nodes']): Promise<StartOutcome>
+  /** With this share. `refused`: its host takes no tenants now. */
+  requestStart(id: string, share: Share): Promise<StartOutcome>
   /** Counts up to `count`. */
   requestReboot(id: string, count: number): Promise<void>
   listWorkloads(driver: HostDriverId, tagPrefix: string): Promise<KnownWorkload[]>

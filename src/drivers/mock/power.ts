@@ -21,7 +21,7 @@ export function powerEngine(engine: Engine): PowerEngine {
       if (faultsOf(spec.label).has('fault-stop-timeout'))
         throw new Error('The stop call to the simulated engine timed out.')
     },
-    async start(externalId, nodes, signal) {
+    async start(externalId, { nodes, resources }, signal) {
       signal.throwIfAborted()
       const { tag, spec } = known(await world.findMachine(externalId))
       const faults = faultsOf(spec.label)
@@ -29,7 +29,7 @@ export function powerEngine(engine: Engine): PowerEngine {
       const { now, bootMs } = ordinaryTimes(engine, tag)
       const upAt = addMs(now, bootMs)
       const failedAt = faults.has('fault-start-fails') ? upAt : null
-      await world.turnOn(externalId, { nodes, runningAt: failedAt === null ? upAt : null, failedAt })
+      await world.turnOn(externalId, { nodes, resources, runningAt: failedAt === null ? upAt : null, failedAt })
       return { kind: 'starting' }
     },
     async reboot(externalId, count, signal) {

@@ -6,7 +6,7 @@
  * `memoryWorld` is for tests; store/machine/mock-world.ts is the same on PostgreSQL.
  */
 import { addMs, earlier, type Instant } from '../../base/instant.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { EngineSpec, Share } from '../../domain/rental.ts'
 
 /** Fields of machines and volumes. */
 export interface MockResource {
@@ -84,7 +84,7 @@ export interface MockWorld {
 }
 
 /** What happens to a machine that is turned on. */
-export type PowerOn = Pick<MockMachine, 'runningAt' | 'failedAt'> & { readonly nodes: EngineSpec['nodes'] }
+export type PowerOn = Pick<MockMachine, 'runningAt' | 'failedAt'> & Share
 
 export function isGone(resource: MockResource, at: Instant): boolean {
   return resource.goneAt !== null && resource.goneAt <= at
@@ -127,10 +127,10 @@ export function memoryWorld(): MockWorld {
       change(machines, externalId, (machine) => requestDestroy(machine, at)),
     turnOff: async (externalId, at) =>
       change(machines, externalId, (machine) => ({ ...machine, offAt: earliest(machine.offAt, at) })),
-    turnOn: async (externalId, { nodes, ...times }) =>
+    turnOn: async (externalId, { nodes, resources, ...times }) =>
       change(machines, externalId, (machine) => {
         if (machine.offAt === null || machine.destroyAskedAt !== null) return machine
-        return { ...machine, ...times, offAt: null, spec: { ...machine.spec, nodes } }
+        return { ...machine, ...times, offAt: null, spec: { ...machine.spec, nodes, resources } }
       }),
     rebootMachine: async (externalId, count) =>
       change(machines, externalId, (machine) => ({ ...machine, reboots: Math.max(machine.reboots, count) })),

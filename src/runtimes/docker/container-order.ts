@@ -63,6 +63,9 @@ const SHARED_MEMORY_PART = 0.5
 const LOG_SIZE = '10m'
 const LOG_FILES = '3'
 
+/** Without GPUs it has CPUs and memory that are sold with the GPUs of others: they come first. */
+const behindOthers = { CpuShares: 64, OomScoreAdj: 900 }
+
 export function nameOf(id: string): string {
   return `berth-${id}`
 }
@@ -118,6 +121,7 @@ export function containerOrder(workload: Workload, options: OrderOptions): unkno
       Memory: memory,
       // Equal to Memory: no swap.
       MemorySwap: memory,
+      ...(workload.node.gpuIndexes.length === 0 ? behindOthers : {}),
       PidsLimit: processShare(workload.node.gpuIndexes.length, options),
       ShmSize: sharedMemoryBytes(program?.shmGb ?? null, memory),
       ...(options.diskQuota

@@ -7,11 +7,12 @@ import type { Term } from '../../domain/term.ts'
 import type { ListedMachine } from '../../store/machine/listed-machine.ts'
 import type { Machine } from '../../store/machine/machine.ts'
 import type { Rental } from '../../store/rental/rental.ts'
+import { shareOf } from '../../app/rental/rental-power.ts'
 import { stateFields } from './rental-state.ts'
 import { detailFields, type DetailFacts } from './rental-view.ts'
 
 export function instanceDetail(app: App, rental: Rental, machine: Machine, term: Term, facts: DetailFacts) {
-  const { clusterName, region, gpuModel, resources, image } = rental.spec
+  const { clusterName, region, gpuModel, image } = rental.spec
   return {
     rentalId: rental.id,
     name: rental.name,
@@ -31,7 +32,7 @@ export function instanceDetail(app: App, rental: Rental, machine: Machine, term:
       simulated: machine.simulation !== null,
     },
     gpuCount: rental.gpu_count,
-    resources,
+    resources: shareOf(rental).resources,
     image,
     pricePerHourUsd: formatUsd(term.costPerHour),
     sshCommand: sshCommand(rental),

@@ -17,10 +17,9 @@ export const rentalPowerHandlers = {
     transact(app.database, async (tx) => showPower(app, tx, await stopOwnRental(app, tx, actor, params.id))),
 
   startRental: (app, { actor, params, body }) =>
-    transact(app.database, async (tx) => {
-      const options = { wait: body.ifNoGpu === 'wait' }
-      return showPower(app, tx, await startOwnRental(app, tx, actor, params.id, options))
-    }),
+    transact(app.database, async (tx) =>
+      showPower(app, tx, await startOwnRental(app, tx, actor, params.id, body.ifNoGpu)),
+    ),
 
   rebootRental: (app, { actor, params, operation, idempotencyKey }) =>
     createOnce(app, actor, { key: idempotencyKey, operation, request: params }, async (tx) =>

@@ -1,13 +1,19 @@
 /** The state of a rental as the API shows it, beside the interface's `status`. */
 import { formatUsd } from '../../base/money.ts'
 import type { App } from '../../app/app.ts'
-import { powersOf, stoppedPriceOf } from '../../app/rental/rental-power.ts'
+import { cpuOnlyPriceOf, powersOf, stoppedPriceOf } from '../../app/rental/rental-power.ts'
 import { actionsOf } from '../../domain/rental.ts'
 import type { Term } from '../../domain/term.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 
 export function stateFields(app: App, rental: Rental, term: Term) {
-  return { state: rental.status, actions: actionsOf(rental.status, powersOf(app, rental, term)) }
+  const powers = powersOf(app, rental, term)
+  return {
+    state: rental.status,
+    actions: actionsOf(rental.status, powers),
+    cpuOnly: rental.cpu_nano_per_hour !== null,
+    cpuOnlyCostPerHourUsd: powers.stop ? formatUsd(cpuOnlyPriceOf(app, rental, term)) : null,
+  }
 }
 
 /** The price of its disk while it is stopped. null: it cannot be stopped. */

@@ -23,6 +23,7 @@ import type { Machine } from '../../store/machine/machine.ts'
 import type { Rental } from '../../store/rental/rental.ts'
 import { withDefaults } from '../../store/platform/stored-json.ts'
 import type { AttachedVolume, Volume } from '../../store/volume/volume.ts'
+import { shareOf } from '../../app/rental/rental-power.ts'
 import { stateFields, stoppedCost } from './rental-state.ts'
 
 export function rentalRecord(app: App, rental: Rental): RentalRecord {
@@ -116,7 +117,7 @@ export function activeRental<Type extends RentalType>(app: App, rental: Rental, 
   if (term === undefined) throw new Error(`rental ${rental.id} has no term`)
   const person = around.people.get(rental.person_id)
   const storage = attachedStorage(rental.id, around.attachments, around.volumes)
-  const { resources, nodes } = rental.spec
+  const { resources, nodes } = shareOf(rental)
   const variant = around.machines.get(nodes[0]?.machineId ?? '')?.ethernet_variant ?? null
   return {
     ...rentalRecord(app, rental),

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Instant } from '../../base/instant.ts'
 import type { HostFault } from '../../contract/agent.ts'
 import { isSilent, type HostState } from '../../domain/host.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { Share } from '../../domain/rental.ts'
 import type { Tx } from '../platform/database.ts'
 import type { WorkloadWant } from './host-tables.ts'
 import { bumpHosts } from './host.ts'
@@ -35,7 +35,7 @@ export async function requestStop(tx: Tx, id: string): Promise<void> {
 export async function requestStart(
   tx: Tx,
   id: string,
-  nodes: EngineSpec['nodes'],
+  { nodes, resources }: Share,
 ): Promise<{ kind: 'starting' } | { kind: 'refused'; message: string }> {
   const hosts = await sql<HostStanding>`
     select id, state, seen_at, fault from host where id = any (${nodes.map(({ machineId }) => machineId)}::text[])
@@ -54,7 +54,7 @@ export async function requestStart(
       .where('host_id', '=', machineId)
       .execute()
   }
-  await sql`update workload set spec = spec || jsonb_build_object('nodes', ${JSON.stringify(nodes)}::jsonb)
+  await sql`update workload set spec = spec || ${JSON.stringify({ nodes, resources })}::jsonb
     where id = ${id} and spec is not null`.execute(tx.db)
   await setNodeGenerations(tx, id)
   return { kind: 'starting' }

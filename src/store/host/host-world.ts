@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { toDate, type Instant } from '../../base/instant.ts'
 import type { Observation } from '../../contract/agent.ts'
 import type { HostAddress } from '../../domain/host.ts'
-import type { EngineSpec, Mount } from '../../domain/rental.ts'
+import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from '../platform/database.ts'
 import type { WorkloadWant } from './host-tables.ts'
 import {
@@ -75,7 +75,7 @@ export function postgresHostWorld(database: Database, ports: PortRange) {
       }),
 
     requestStop: (id: string) => transact(database, (tx) => requestStop(tx, id)),
-    requestStart: (id: string, nodes: EngineSpec['nodes']) => transact(database, (tx) => requestStart(tx, id, nodes)),
+    requestStart: (id: string, share: Share) => transact(database, (tx) => requestStart(tx, id, share)),
     requestReboot: (id: string, count: number) => transact(database, (tx) => requestReboot(tx, id, count)),
 
     async listWorkloads(driver: DriverId, tagPrefix: string) {

@@ -135,7 +135,7 @@ it('a failed start does not outlast the stop that follows it, nor does a report 
   await power?.stop(id, signal)
   await report([off])
   const old = (await readDesired(database.db, hostId))?.generation ?? 0
-  await power?.start(id, [{ machineId: hostId, gpuIndexes: [0] }], signal)
+  await power?.start(id, { ...spec(), nodes: [{ machineId: hostId, gpuIndexes: [0] }] }, signal)
   await report([failed], { generation: old })
   expect(await shown(tag)).toEqual({ externalId: id, tag, state: 'starting' })
   await report([failed])

@@ -49,7 +49,10 @@ export async function listEarningsByDay(
   return found.rows
 }
 
-/** Charged GPU-milliseconds per machine. Time at price zero was not sold, nor were the GPUs of a stopped rental. */
+/**
+ * Charged GPU-milliseconds per machine. Time at price zero was not sold, nor were the GPUs of a rental that was stopped or
+ * ran without them.
+ */
 export async function listSoldByMachine(
   db: Db,
   supplierId: string,
@@ -59,7 +62,7 @@ export async function listSoldByMachine(
     select part.machine_id as "machineId",
       sum(part.gpus * ${overlapMs(at(span.from), at(span.until))})::bigint as "gpuMs"
     from segment s join ${partsOf(supplierId)} part on part.rental_id = s.rental_id
-    where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped
+    where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped and not s.without_gpus
       and s.settled_until > ${at(span.from)} and s.started_at < ${at(span.until)}
     group by 1 order by 1`.execute(db)
   return found.rows
@@ -78,7 +81,7 @@ export async function listSoldByDay(
     join rental r on r.id = s.rental_id
     join generate_series(${at(span.from)}, ${at(span.until)} - interval '1 millisecond', interval '24 hours') starts
       on s.settled_until > starts and s.started_at < ${end}
-    where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped
+    where s.supplier_id = ${supplierId} and s.price_nano_per_hour > 0 and not s.while_stopped and not s.without_gpus
     group by 1 order by 1`.execute(db)
   return found.rows
 }

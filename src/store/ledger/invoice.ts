@@ -39,6 +39,7 @@ export interface MonthCharge {
     readonly pricePerHour: NanoUsd
     /** Only the disk of a stopped rental was paid for. */
     readonly whileStopped: boolean
+    readonly withoutGpus: boolean
     /** The segment's total charge at the beginning and at the end of the month. */
     readonly before: NanoUsd
     readonly after: NanoUsd
@@ -48,6 +49,7 @@ export interface MonthCharge {
 interface MonthChargeRow extends Omit<MonthCharge, 'segment'> {
   readonly price: NanoUsd | null
   readonly stopped: boolean | null
+  readonly withoutGpus: boolean | null
   readonly before: NanoUsd | null
   readonly after: NanoUsd | null
 }
@@ -60,7 +62,7 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
     select line.rental_id as "rentalId", line.volume_id as "volumeId", null as model,
            (count(distinct line.id) ${inMonth})::integer as postings,
            (-sum(line.amount) ${inMonth})::bigint as amount,
-           s.price_nano_per_hour as price, s.while_stopped as stopped,
+           s.price_nano_per_hour as price, s.while_stopped as stopped, s.without_gpus as "withoutGpus",
            (s.settled_nano + sum(line.amount))::bigint as before,
            (s.settled_nano + sum(line.amount) - sum(line.amount) ${inMonth})::bigint as after, s.id as segment
     from ${lineTransfers(accountId)} line
@@ -70,23 +72,25 @@ export async function listMonthCharges(db: Db, accountId: string, month: Month):
     having count(*) ${inMonth} > 0
     union all
     select nullif(d.rental_id, 0), nullif(d.volume_id, 0), d.model, sum(d.postings)::integer, -sum(d.amount_nano)::bigint,
-           null, null, null, null, null
+           null, null, null, null, null, null
     from ledger_day d
     where d.account_id = ${accountId} and d.kind = 'charge' and d.model <> ''
       and d.day >= (${at(month.from)} at time zone 'UTC')::date and d.day < (${at(month.until)} at time zone 'UTC')::date
     group by d.rental_id, d.volume_id, d.model
     order by "rentalId", "volumeId", model, segment`.execute(db)
-  return found.rows.map(({ rentalId, volumeId, model, postings, amount, price, stopped, before, after }) => ({
-    rentalId,
-    volumeId,
-    model,
-    postings,
-    amount,
-    segment:
-      price === null || before === null || after === null
-        ? null
-        : { pricePerHour: price, whileStopped: stopped === true, before, after },
-  }))
+  return found.rows.map(
+    ({ rentalId, volumeId, model, postings, amount, price, stopped, withoutGpus, before, after }) => ({
+      rentalId,
+      volumeId,
+      model,
+      postings,
+      amount,
+      segment:
+        price === null || before === null || after === null
+          ? null
+          : { pricePerHour: price, whileStopped: stopped === true, withoutGpus: withoutGpus === true, before, after },
+    }),
+  )
 }
 
 export interface MonthPayment {

@@ -25,6 +25,7 @@ import { ledgerChecks, readHouse, readWholeLedger, runCheck } from './ledger-ver
 import { insertProviderAccount } from '../provider/provider-account.ts'
 import { listOpenPurchases, openPurchase, settlePurchase } from '../provider/purchase.ts'
 import { moveRental } from '../rental/rental.ts'
+import { finishStart } from '../../app/rental/rental-power.ts'
 import { saveCreditLine } from './standing.ts'
 import { settleRecords } from '../../domain/settlement.ts'
 
@@ -52,9 +53,10 @@ async function recordOperatorPostings(): Promise<void> {
   const lost = await startRental(ledger, actor, { pricePerHour: usd('3') })
   const broken = await startRental(ledger, actor, { pricePerHour: usd('3') })
   const stopped = await startRental(ledger, actor, { pricePerHour: usd('2.49'), supplier })
+  const cpuOnly = await startRental(ledger, actor, { pricePerHour: usd('2.49'), supplier })
   const broke = await startRental(ledger, poor, { pricePerHour: usd('6') })
   const volume = await startVolume(ledger, actor, usd('0.000097'), 1_024)
-  for (const [name, id] of Object.entries({ running, ended, lost, broken, stopped, volume })) ids.set(name, id)
+  for (const [name, id] of Object.entries({ running, ended, lost, broken, stopped, cpuOnly, volume })) ids.set(name, id)
   for (const { id, rental_id } of await database.db.selectFrom('segment').select(['id', 'rental_id']).execute()) {
     if (rental_id === running) ids.set('running meter', id)
     if (rental_id === ended) ids.set('ended meter', id)
@@ -69,7 +71,11 @@ async function recordOperatorPostings(): Promise<void> {
   clock.advance(11 * MINUTE_MS + 17)
   await transact(database, (tx) => moveRental(tx, lost, 'Unknown', { seen_at: seen }))
   await breakRental(ledger, broken)
-  await stopRental(ledger, stopped)
+  for (const rentalId of [stopped, cpuOnly]) await stopRental(ledger, rentalId)
+  await transact(database, async (tx) => {
+    const starting = await moveRental(tx, cpuOnly, 'Starting', { cpu_nano_per_hour: usd('0.05') })
+    if (starting !== undefined) await finishStart(tx, starting, clock.now(), {})
+  })
   clock.advance(MINUTE_MS)
   for (const rentalId of [lost, broken, ended]) await endRental(ledger, rentalId)
   await refund(ledger, actor.accountId, ended, usd('0.1'))
@@ -268,6 +274,9 @@ describe('a planted fault', () => {
     stopped_rentals_pay_for_their_disk_only | at another price  | rental {stopped} | update rental set stopped_nano_per_hour = 1 where id = {stopped}
     stopped_rentals_pay_for_their_disk_only | it keeps its GPUs | rental {stopped} | insert into gpu_claim values ('m1', 7, {stopped}, now())
     stopped_rentals_pay_for_their_disk_only | what runs pays too little | rental {running} | update segment set while_stopped = true where id = {running meter}
+    rentals_without_gpus_pay_for_their_cpus_only | another price | rental {cpuOnly} | update rental set cpu_nano_per_hour = 1 where id = {cpuOnly}
+    rentals_without_gpus_pay_for_their_cpus_only | its GPUs are paid for | rental {cpuOnly} | update segment set without_gpus = false where rental_id = {cpuOnly} and ended_at is null
+    rentals_without_gpus_pay_for_their_cpus_only | it keeps its GPUs | rental {cpuOnly} | insert into gpu_claim values ('m1', 7, {cpuOnly}, now())
     what_runs_is_metered     | a rental                | rental {running}         | update segment set ended_at = settled_until where id = {running meter}
     what_runs_is_metered     | a volume                | volume {volume}          | update segment set ended_at = settled_until where volume_id = {volume}
     what_ended_costs_nothing | a meter runs on         | rental {ended}           | update segment set ended_at = null where id = {ended meter}

@@ -288,6 +288,20 @@ export const ledgerChecks: readonly LedgerCheck[] = [
       union all select 'rental ' || r.id, format('Stopped, and claims %s GPUs', count(*))
       from rental r join gpu_claim c on c.rental_id = r.id where r.status = 'Stopped' group by r.id`,
   },
+  {
+    // While it runs without its GPUs it pays the price that was shown for that, and claims none.
+    name: 'rentals_without_gpus_pay_for_their_cpus_only',
+    over: sql`(select from segment where without_gpus)`,
+    offending: sql`
+      select 'rental ' || r.id as subject, format('pays %s without its GPUs, shown was %s', s.price_nano_per_hour, r.cpu_nano_per_hour) as detail
+      from rental r join segment s on s.rental_id = r.id and s.ended_at is null and s.without_gpus
+      where s.price_nano_per_hour is distinct from r.cpu_nano_per_hour
+      union all select 'rental ' || r.id, format('%s without its GPUs, and pays for them', r.status)
+      from rental r join segment s on s.rental_id = r.id and s.ended_at is null and not s.without_gpus and not s.while_stopped
+      where r.cpu_nano_per_hour is not null and s.price_nano_per_hour > 0
+      union all select 'rental ' || r.id, format('runs without its GPUs, and claims %s', count(*))
+      from rental r join gpu_claim c on c.rental_id = r.id where r.cpu_nano_per_hour is not null group by r.id`,
+  },
   ...commitmentChecks,
   ...dayChecks,
   ...purchaseChecks,

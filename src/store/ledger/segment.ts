@@ -30,6 +30,8 @@ export async function openSegment(
     pricePerHour: NanoUsd
     /** Only the disk is paid for. */
     whileStopped?: boolean
+    /** The machine runs without its GPUs. */
+    withoutGpus?: boolean
     supplier: { accountId: string; platformFeeBp: number } | null
     dueAt: Instant
   },
@@ -44,6 +46,7 @@ export async function openSegment(
       started_at: toDate(segment.startedAt),
       price_nano_per_hour: segment.pricePerHour,
       while_stopped: segment.whileStopped ?? false,
+      without_gpus: segment.withoutGpus ?? false,
       supplier_id: segment.supplier?.accountId ?? null,
       platform_fee_bp: segment.supplier?.platformFeeBp ?? null,
       settled_until: toDate(segment.startedAt),

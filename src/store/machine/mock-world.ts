@@ -5,7 +5,7 @@
  */
 import { sql, type RawBuilder } from 'kysely'
 import { toDate, toDateOrNull, type Instant } from '../../base/instant.ts'
-import type { EngineSpec } from '../../domain/rental.ts'
+import type { EngineSpec, Share } from '../../domain/rental.ts'
 import { asMs, type Db } from '../platform/database.ts'
 
 interface Resource {
@@ -132,7 +132,7 @@ export function postgresMockWorld(db: Db) {
 
     turnOn: (
       externalId: string,
-      { runningAt, failedAt, nodes }: Pick<Machine, 'runningAt' | 'failedAt'> & { nodes: EngineSpec['nodes'] },
+      { runningAt, failedAt, nodes, resources }: Pick<Machine, 'runningAt' | 'failedAt'> & Share,
     ) => {
       const isOff = sql`(t.off_at is not null and t.destroy_asked_at is null)`
       return updateMachine(
@@ -141,7 +141,7 @@ export function postgresMockWorld(db: Db) {
         sql`off_at = null,
           running_at = case when ${isOff} then ${toDateOrNull(runningAt)}::timestamptz else t.running_at end,
           failed_at = case when ${isOff} then ${toDateOrNull(failedAt)}::timestamptz else t.failed_at end,
-          spec = case when ${isOff} then t.spec || jsonb_build_object('nodes', ${JSON.stringify(nodes)}::jsonb)
+          spec = case when ${isOff} then t.spec || ${JSON.stringify({ nodes, resources })}::jsonb
             else t.spec end`,
       )
     },

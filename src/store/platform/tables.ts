@@ -218,6 +218,7 @@ export interface Tables
     stop_at: AtOrNull
     start_requested_at: AtOrNull
     stopped_nano_per_hour: NanoOrNull
+    cpu_nano_per_hour: NanoOrNull
     reboots: Counted
     reboots_done: Counted
     spending_limit_nano: NanoOrNull
@@ -278,6 +279,7 @@ export interface Tables
     started_at: At
     ended_at: AtOrNull
     while_stopped: ColumnType<boolean, boolean | undefined, boolean>
+    without_gpus: ColumnType<boolean, boolean | undefined, boolean>
     price_nano_per_hour: Nano
     supplier_id: OrNull<string>
     platform_fee_bp: OrNull<number>

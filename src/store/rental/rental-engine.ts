@@ -181,6 +181,13 @@ export async function reclaimGpus(tx: Tx, rental: Rental): Promise<EngineSpec['n
   return nodes
 }
 
+/** Whether its machine can run it without GPUs, beside those that do. Locks the machine. */
+export async function hasRoomWithoutGpus(tx: Tx, { spec }: Pick<Rental, 'spec'>): Promise<boolean> {
+  const { rows } = await sql<{ hasRoom: boolean | null }>`
+    select has_room_without_gpus(${spec.nodes[0]?.machineId ?? ''}) as "hasRoom"`.execute(tx.db)
+  return rows[0]?.hasRoom === true
+}
+
 /** Records the create call before it is made. False: the rental was ended or the lease was lost, so do not call. */
 export async function recordCreateCall(db: Db, id: number, token: string, now: Instant): Promise<boolean> {
   const row = await db

@@ -196,6 +196,7 @@ type ChangeableColumn =
   | 'idle'
   | 'start_requested_at'
   | 'stopped_nano_per_hour'
+  | 'cpu_nano_per_hour'
   | 'spec'
   | 'reboots'
   | 'spending_limit_nano'
@@ -250,8 +251,8 @@ export async function updateRental(tx: Tx, id: number, change: RentalColumns): P
 /** Kysely leaves out undefined columns. */
 function toUpdate(change: RentalColumns) {
   const { provider_data: data, idle, spec, label, convert_on_expiry, spending_limit_nano, ...rest } = change
-  const { status_reason, termination_note, external_id, incarnation, stopped_nano_per_hour, reboots, ...instants } =
-    rest
+  const { status_reason, termination_note, external_id, incarnation, reboots, ...prices } = rest
+  const { stopped_nano_per_hour, cpu_nano_per_hour, ...instants } = prices
   const dates = Object.fromEntries(
     Object.entries(instants).map(([column, value]) => [column, value === undefined ? undefined : toDateOrNull(value)]),
   ) as Partial<Record<keyof typeof instants, Date | null>>
@@ -265,6 +266,7 @@ function toUpdate(change: RentalColumns) {
     external_id,
     incarnation,
     stopped_nano_per_hour,
+    cpu_nano_per_hour,
     reboots,
     spec: spec && JSON.stringify(spec),
     provider_data: data && JSON.stringify(data),
