@@ -57,7 +57,7 @@ test('an engine without adapters refuses them; a private one is named after its 
     gpus,
   })
   const refused = await owner.call('POST', '/v2/deployments', order('diffusion'))
-  expect(refused).toMatchObject({ status: 400, body: { reason: 'recipe_unfit' } })
+  expect(refused).toMatchObject({ status: 400, body: { reason: 'recipe_mismatch' } })
   const custom = await owner.call('POST', '/v2/deployments', { ...order('berth-engine'), kind: 'chat' })
   expect(custom).toMatchObject({ status: 400, body: { reason: 'recipe_option' } })
   const made = await succeed(owner.call, 'POST', '/v2/deployments', order('vllm'))

@@ -3,7 +3,7 @@ import { z } from 'zod'
 
 export const placementReason = z.enum([
   'other_offering',
-  'other_region',
+  'region_mismatch',
   'other_gpu',
   'other_network',
   'engine_off',

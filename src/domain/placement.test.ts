@@ -123,7 +123,7 @@ describe('why a machine does not match', () => {
   test.each<[Partial<PlacementMachine>, string | undefined]>([
     [{}, undefined],
     [{ offering: 'marketplace' }, 'other_offering'],
-    [{ region: 'eu-north-4', status: 'node_lost' }, 'other_region'],
+    [{ region: 'eu-north-4', status: 'node_lost' }, 'region_mismatch'],
     [{ gpuType: null }, 'other_gpu'],
     [{ networkType: 'infiniband' }, 'other_network'],
     [{ driver: 'lambda' }, 'engine_off'],

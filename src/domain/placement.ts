@@ -104,7 +104,7 @@ export function rejectionOf(
 ): Rejection | undefined {
   if (machine.offering !== demand.machineType)
     return { reason: 'other_offering', detail: `offered as ${machine.offering}` }
-  if (machine.region !== demand.region) return { reason: 'other_region', detail: `is in ${machine.region}` }
+  if (machine.region !== demand.region) return { reason: 'region_mismatch', detail: `is in ${machine.region}` }
   if (machine.gpuType !== demand.gpuType)
     return { reason: 'other_gpu', detail: `has ${machine.gpuType ?? 'other GPUs'}` }
   if (machine.networkType !== demand.networkType)

@@ -109,7 +109,9 @@ describe('a recipe', () => {
   })
 
   test('rejects a kind of model that its engine does not serve', () => {
-    expect(replicaOf({ name: 'vllm', weights }, { ...chat, kind: 'speech' })).toMatchObject({ reason: 'recipe_unfit' })
+    expect(replicaOf({ name: 'vllm', weights }, { ...chat, kind: 'speech' })).toMatchObject({
+      reason: 'recipe_mismatch',
+    })
   })
 
   test('has no argument or variable that is undefined, empty or not text, for any engine and options', () => {

@@ -58,7 +58,7 @@ export function replicaOf(order: RecipeOrder, served: ServedModel): Result<Repli
   const engine: EngineRecipe = engines[order.name]
   const model = { ...served, name: engine.nameOf?.(served.name) ?? served.name }
   if (!engine.kinds.includes(model.kind)) {
-    return failField(['recipe', 'name'], 'recipe_unfit', { recipe: order.name, kind: model.kind })
+    return failField(['recipe', 'name'], 'recipe_mismatch', { recipe: order.name, kind: model.kind })
   }
   const fault = optionFault(order, engine)
   if (fault !== undefined) return failField(['recipe', fault.option], 'recipe_option', { recipe: order.name, ...fault })

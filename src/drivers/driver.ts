@@ -300,7 +300,7 @@ export type VolumeOutcome =
   | { readonly kind: 'created'; readonly externalId: string; readonly vip: string }
   | { readonly kind: 'refused'; readonly reason: VolumeRefusal; readonly message: string }
 
-export type VolumeRefusal = 'no_storage_capacity' | 'refused_by_engine'
+export type VolumeRefusal = 'no_storage_capacity' | 'rejected_by_provider'
 
 export interface EngineVolume {
   readonly externalId: string

@@ -33,7 +33,7 @@ export function explainRefusal(
   { name: model, contextTokens }: { readonly name: string; readonly contextTokens: number | null },
 ): Failure {
   if (!clientFaults.has(status)) {
-    return fail('engine_refused', { model, retryAfterMs: RETRY_MS })
+    return fail('upstream_error', { model, retryAfterMs: RETRY_MS })
   }
   const answer = parseObject(Buffer.from(body, 'latin1').toString('utf8'))
   const error = (typeof answer?.['error'] === 'object' ? answer['error'] : answer) as
@@ -42,7 +42,7 @@ export function explainRefusal(
   const message = typeof error?.['message'] === 'string' ? error['message'] : 'The engine refused the request'
   const param = typeof error?.['param'] === 'string' ? error['param'] : undefined
   if (isOverflow(error, message)) return explainOverflow(message, contextTokens)
-  return fail('refused_by_engine', {
+  return fail('rejected_by_model', {
     message: message.slice(0, 1_000),
     ...(param === undefined ? {} : { field: [param] }),
   })

@@ -173,7 +173,7 @@ async function grow(app: App, volume: Volume, call: Call): Promise<Progress> {
   const unable = { kind: 'refused', message: 'The engine cannot grow volumes.' } as const
   const outcome = (await call.engine.grow?.(externalId, sizeGb, call.signal)) ?? unable
   await transact(app.database, async (tx) => {
-    if (outcome.kind === 'refused') return giveUpGrowth(tx, volume, call.token, 'refused_by_engine')
+    if (outcome.kind === 'refused') return giveUpGrowth(tx, volume, call.token, 'rejected_by_provider')
     const locked = await lockVolume(tx, volume.id)
     if (locked === undefined || locked.lease_token !== call.token || locked.grow_to_gb !== sizeGb) return
     const now = tx.clock.now()

@@ -13,7 +13,7 @@ export type Volume = Reply<'listVolumes'>[number]
 export type Mounted = Volume['mounts'][number]
 
 const suspensions: readonly string[] = ['balance_empty', 'spending_limit']
-const failures: readonly string[] = ['engine_failure', 'no_storage_capacity', 'refused_by_engine']
+const failures: readonly string[] = ['engine_failure', 'no_storage_capacity', 'rejected_by_provider']
 
 export function volumeState({ status, meta }: Pick<Volume, 'status' | 'meta'>): VolumeState {
   if (status === 'active' || status === 'unknown') return status

@@ -124,7 +124,7 @@ test('rents nothing when the volume is in another region, missing or another acc
   await journey.pass()
   const before = await fingerprint(journey.app)
   const cases = [
-    [elsewhere.storageVolumeId, 'other_region'],
+    [elsewhere.storageVolumeId, 'region_mismatch'],
     [his.storageVolumeId, 'volume_not_found'],
     [2_000_000_000, 'volume_not_found'],
     [Number.MAX_SAFE_INTEGER, 'volume_not_found'],

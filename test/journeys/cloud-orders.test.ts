@@ -66,7 +66,7 @@ test('what a cloud says when it refuses an order is for the operator alone (issu
   const { rentals } = await succeed(journey.operator, 'GET', `/v2/operator/rentals?q=${id}`)
   expect(rentals).toContainEqual(expect.objectContaining({ id, lastError: expect.stringContaining(said) }))
   const { events } = await succeed(ada, 'GET', `/v2/events?limit=100&subject=rental:${id}`)
-  expect(JSON.stringify(events)).toContain('refused_by_engine')
+  expect(JSON.stringify(events)).toContain('rejected_by_provider')
   expect(JSON.stringify([events, await succeed(ada, 'GET', `${onDemand}/rentals/${id}`)])).not.toContain('ticket 17')
 })
 

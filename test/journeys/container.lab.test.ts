@@ -347,7 +347,7 @@ describe.skipIf(why !== undefined)(`containers from order to bill${skipped}`, ()
       untilStatus(ada, await rentInstance(ada, house, site, mount(readOnly)), 'online')
     const inside = (instance: Instance, script: string) => ada.ssh(instance.sshCommand, script)
 
-    expect(await refusalOf(supplied, false)).toBe('other_host')
+    expect(await refusalOf(supplied, false)).toBe('host_mismatch')
     const writer = await rent(false)
     expect((await inside(writer, 'echo kept >/data/sets/file; ls /data/sets')).out).toBe('file\n')
     expect(await refusalOf(house, true)).toBe('volume_in_use')

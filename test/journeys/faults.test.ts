@@ -26,7 +26,7 @@ const SLOW_MS = 600_000
 /** The state a rental with each fault reaches on its own, and whether it was ever charged. */
 // oxfmt-ignore
 const outcomes: { readonly [Fault in MockFault]: { status: string; reason: string | null; paid: boolean; event: string } } = {
-  'fault-create-refused':  { status: 'Failed',  reason: 'refused_by_engine', paid: false, event: 'rental.failed' },
+  'fault-create-refused':  { status: 'Failed',  reason: 'rejected_by_provider', paid: false, event: 'rental.failed' },
   'fault-no-capacity':     { status: 'Failed',  reason: 'no_capacity',       paid: false, event: 'rental.failed' },
   'fault-create-lost':     { status: 'Failed',  reason: 'start_timed_out',   paid: false, event: 'rental.failed' },
   'fault-create-timeout':  { status: 'Running', reason: null,                paid: true,  event: 'rental.running' },
@@ -136,7 +136,7 @@ describe('all of them ended', () => {
 
 /** The state a volume with each fault reaches; faults not listed here have no effect. */
 const volumeOutcomes: { readonly [Fault in MockFault]?: { status: 'inactive' | 'unknown'; reason: string } } = {
-  'fault-create-refused': { status: 'inactive', reason: 'refused_by_engine' },
+  'fault-create-refused': { status: 'inactive', reason: 'rejected_by_provider' },
   'fault-no-capacity': { status: 'inactive', reason: 'no_storage_capacity' },
   'fault-create-lost': { status: 'inactive', reason: 'engine_failure' },
   'fault-vanish': { status: 'unknown', reason: 'data_not_found' },

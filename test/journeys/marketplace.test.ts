@@ -186,7 +186,7 @@ test('a node of another cluster or an unknown node is not found', async () => {
   expect([reply.status, reply.body.type, reply.body.code]).toEqual([402, 'insufficient_balance', 402])
   const inThePast = { ...node, auto_terminate_at: '2020-01-01T00:00:00Z' }
   const past = await ada.call('POST', `${instances}/create`, inThePast)
-  expect([past.status, past.body.reason, past.body.param]).toEqual([400, 'end_in_the_past', 'auto_terminate_at'])
+  expect([past.status, past.body.reason, past.body.param]).toEqual([400, 'time_in_past', 'auto_terminate_at'])
 })
 
 test('an instance ends, ending it again succeeds, and it is in the history', async () => {
@@ -396,11 +396,7 @@ test('sets and clears the label, end time and spending limit of an instance', as
     expect([reply.status, reply.body]).toMatchObject([200, { name, status: 'Running', ...shown }])
   }
   const past = await change(name, { autoTerminateAt: '2020-01-01T00:00:00Z' })
-  expect([past.status, past.body.reason, past.body.issues[0].path]).toEqual([
-    400,
-    'end_in_the_past',
-    ['autoTerminateAt'],
-  ])
+  expect([past.status, past.body.reason, past.body.issues[0].path]).toEqual([400, 'time_in_past', ['autoTerminateAt']])
   expect((await change(name, { convertToOnDemandOnExpiry: true })).status).toBe(400)
   const events = await eventTypesOf(ada.call, `rental:${rentalId}`)
   expect(events.filter((type) => type === 'rental.changed')).toHaveLength(4)
@@ -459,7 +455,7 @@ test('rejects an order whose price cap was exceeded by a price change, and its k
 // oxfmt-ignore
 const failures = [
   { label: 'fault-boot-fails',     reason: 'boot_failed',       statusMessage: null },
-  { label: 'fault-create-refused', reason: 'refused_by_engine', statusMessage: 'The engine refused the request.' },
+  { label: 'fault-create-refused', reason: 'rejected_by_provider', statusMessage: 'The engine refused the request.' },
 ]
 
 test('an instance that failed to start gives the reason and is free', async () => {

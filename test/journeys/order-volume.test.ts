@@ -55,11 +55,11 @@ test('an order with a volume that it cannot have is refused, names the field and
   expect(await refusalOf([{ volumeId: of, path: '/data' }])).toEqual([400, 'volume_not_found', 'volumes.0.volumeId'])
   const machine = { region: 'mock-region', gpuCount: 1, volumes: [{ volumeId: elsewhere, path: '/data' }] }
   const vm = await ada.call('POST', `${base}/virtual-machine-rentals`, machine)
-  expect([vm.status, vm.body.reason]).toEqual([400, 'other_region'])
-  expect(await refusalOf([mount, { ...mount, path: '/more' }])).toEqual([400, 'volume_repeated', 'volumes.1.volumeId'])
+  expect([vm.status, vm.body.reason]).toEqual([400, 'region_mismatch'])
+  expect(await refusalOf([mount, { ...mount, path: '/more' }])).toEqual([400, 'duplicate_volume', 'volumes.1.volumeId'])
   expect(await refusalOf([mount, { volumeId: elsewhere, path: '/data/in' }])).toEqual([
     400,
-    'mount_path_taken',
+    'mount_path_in_use',
     'volumes.1.path',
   ])
   for (const path of ['/', 'data', '/proc/self', '/dev', '/a b', '/a/../b']) {

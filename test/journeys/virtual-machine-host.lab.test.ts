@@ -250,8 +250,8 @@ describe.skipIf(why !== undefined)(`rented virtual machines${why === undefined ?
       await change('attach', 2_000_000_000),
     ]
     expect(refusals.map(({ status, body }) => [status, body.reason])).toEqual([
-      [400, 'other_host'],
-      [400, 'other_engine'],
+      [400, 'host_mismatch'],
+      [400, 'provider_mismatch'],
       [400, 'rental_not_found'],
     ])
     await terminate(elsewhere.id)

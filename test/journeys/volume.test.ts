@@ -190,7 +190,7 @@ test('attaches to no rental when one of them is not eligible', async () => {
   const before = await fingerprint(journey.app)
   const cases = [
     [virtual, 'not_bare_metal'],
-    [far.id, 'other_region'],
+    [far.id, 'region_mismatch'],
     [-5, 'rental_not_found'],
     [2_000_000_000, 'rental_not_found'],
     [Number.MAX_SAFE_INTEGER, 'rental_not_found'],
@@ -201,7 +201,7 @@ test('attaches to no rental when one of them is not eligible', async () => {
     expect(reply.body.issues[0].path).toEqual(['rentalIds', 2])
   }
   const atCreate = await ada.call('POST', path, { ...order, rentalIds: [...metal, far.id] })
-  expect([atCreate.status, atCreate.body.reason]).toEqual([400, 'other_region'])
+  expect([atCreate.status, atCreate.body.reason]).toEqual([400, 'region_mismatch'])
   expect(await fingerprint(journey.app)).toEqual(before)
 })
 

@@ -97,7 +97,7 @@ export function volumeSuite(get: () => KubeCluster): void {
       const { volumes } = opened.driver
       const spec = { region: 'lab-1', label: 'none', sizeGb: 256 }
       const outcome = await volumes.create('berth-none-v1-c0ffee00', { ...spec, near: { host: 'other-node' } }, signal)
-      expect(outcome).toMatchObject({ kind: 'refused', reason: 'refused_by_engine' })
+      expect(outcome).toMatchObject({ kind: 'refused', reason: 'rejected_by_provider' })
       const without = await openDriver(get(), { storage: { class: 'absent' } })
       await expect(without.driver.volumes.create('berth-none-v2-c0ffee00', spec, signal)).rejects.toThrow(
         'no storage class absent',

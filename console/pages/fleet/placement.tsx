@@ -178,7 +178,7 @@ const candidateColumns: Columns<Placement['candidates'][number] & { readonly at:
 
 const reasonLabels: Readonly<Record<PlacementReason, string>> = {
   other_offering: 'Different offering',
-  other_region: 'Different region',
+  region_mismatch: 'Different region',
   other_gpu: 'Different GPUs',
   other_network: 'Different network',
   engine_off: 'Engine not enabled here',

@@ -44,7 +44,9 @@ describe('creating a key', () => {
       ok: true,
       value: { key: { person_id: memberId } },
     })
-    expect(await create(actor, { memberId, scopes: ['compute:write'] })).toMatchObject({ reason: 'viewer_reads_only' })
+    expect(await create(actor, { memberId, scopes: ['compute:write'] })).toMatchObject({
+      reason: 'viewer_is_read_only',
+    })
     expect(await create(actor, { memberId: 'usr_nobody' })).toMatchObject({ issues: [{ path: ['memberId'] }] })
     const viewer = { ...actor, personId: memberId, role: 'viewer' as const }
     expect(await create(viewer, { memberId: actor.personId })).toMatchObject({ reason: 'owner_only' })
@@ -96,7 +98,7 @@ describe('creating a key', () => {
     await transact(fixture.database, (tx) => setRole(tx, actor.accountId, actor.personId, 'viewer'))
     expect(await create(actor, { scopes: ['compute:read', 'inference'] })).toMatchObject({
       kind: 'forbidden',
-      reason: 'viewer_reads_only',
+      reason: 'viewer_is_read_only',
     })
     expect(await create(actor, { scopes: ['compute:read', 'billing:read'] })).toMatchObject({ ok: true })
   })
@@ -108,7 +110,7 @@ describe('creating a key', () => {
     const held = { ...actor, keyId: made.value.key.public_id }
     const ask = (requestsPerMinute: number | null, tokensPerMinute: number | null) =>
       create(held, { scopes: ['keys'], requestsPerMinute, tokensPerMinute })
-    const refused = (field: string) => ({ reason: 'outgrows_caller', issues: [{ path: [field] }] })
+    const refused = (field: string) => ({ reason: 'exceeds_parent_key_limit', issues: [{ path: [field] }] })
     expect(await ask(11, 500)).toMatchObject(refused('requestsPerMinute'))
     expect(await ask(10, 501)).toMatchObject(refused('tokensPerMinute'))
     expect(await ask(10, null)).toMatchObject(refused('tokensPerMinute'))

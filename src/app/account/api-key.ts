@@ -34,7 +34,7 @@ export async function createApiKey(
   input: ApiKeyInput,
 ): Promise<Result<{ key: ApiKey; text: string }>> {
   if (input.expiresAt !== null && input.expiresAt <= tx.clock.now()) {
-    return failField(['expiresAt'], 'end_in_the_past')
+    return failField(['expiresAt'], 'time_in_past')
   }
   const scopes = withoutRepeats(input.scopes)
   const lacking = scopes.filter((scope) => !holdsScope(actor.scopes, scope))
@@ -54,7 +54,7 @@ export async function createApiKey(
   if (member === undefined) return failField(['memberId'], 'member_not_found')
   const readOnly: readonly Scope[] = viewerScopes
   if (member.role === 'viewer' && !scopes.every((scope) => readOnly.includes(scope))) {
-    return fail('viewer_reads_only', { scopes: readOnly })
+    return fail('viewer_is_read_only', { scopes: readOnly })
   }
   const quota = quotaOf(account.quota)
   if ((await countLiveApiKeys(tx, account.id)) >= quota.keys) return quotaExceeded('keys', quota)
@@ -73,14 +73,14 @@ function exceedsCaller(calling: ApiKey | undefined, input: ApiKeyInput): Failure
     return fail('key_is_limited')
   }
   if (calling.expires_at !== null && (input.expiresAt === null || input.expiresAt > calling.expires_at)) {
-    return failField(['expiresAt'], 'outlives_caller')
+    return failField(['expiresAt'], 'exceeds_parent_key_expiry')
   }
   const { requests_per_min: rate, tokens_per_min: tokens } = calling
   if (rate !== null && (input.requestsPerMinute === null || input.requestsPerMinute > rate)) {
-    return failField(['requestsPerMinute'], 'outgrows_caller', { limit: rate, unit: 'requests' })
+    return failField(['requestsPerMinute'], 'exceeds_parent_key_limit', { limit: rate, unit: 'requests' })
   }
   if (tokens !== null && (input.tokensPerMinute === null || input.tokensPerMinute > tokens)) {
-    return failField(['tokensPerMinute'], 'outgrows_caller', { limit: tokens, unit: 'tokens' })
+    return failField(['tokensPerMinute'], 'exceeds_parent_key_limit', { limit: tokens, unit: 'tokens' })
   }
   return undefined
 }

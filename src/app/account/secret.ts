@@ -43,7 +43,7 @@ export async function addRegistryCredential(
   const known = await store.listRegistryCredentials(tx.db, actor.accountId)
   const { password, ...rest } = login
   const added = await store.insertRegistryCredential(tx, actor.accountId, { ...rest, sealed: app.vault.seal(password) })
-  if (added === undefined) return failField(['name'], 'name_taken', { name: login.name })
+  if (added === undefined) return failField(['name'], 'name_in_use', { name: login.name })
   if (known.length >= limits.registryCredentialsPerAccount) {
     return fail('quota_exceeded', { quota: `${limits.registryCredentialsPerAccount} registry logins` })
   }

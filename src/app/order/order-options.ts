@@ -92,7 +92,7 @@ export function readOwnOptions(
   if (udp !== undefined) return failField(['ports'], 'udp_not_supported', { port: udp.port })
   const stopAt = options.stopAt === undefined ? null : parseInstant(options.stopAt)
   if (stopAt === undefined) return failField(['stopAt'], 'bad_time')
-  if (stopAt !== null && stopAt <= now) return failField(['stopAt'], 'end_in_the_past')
+  if (stopAt !== null && stopAt <= now) return failField(['stopAt'], 'time_in_past')
   const secretNames = secretNamesOf(workload)
   return ok({ workload, stopAt, idle: options.idle ?? null, secretNames, metadata: options.metadata ?? null })
 }

@@ -85,11 +85,11 @@ export async function lockOrderVolumes(
 function refuseClash(mounts: readonly VolumeMount[]): Failure | undefined {
   for (const [index, { volumeId }] of mounts.entries()) {
     if (mounts.findIndex((one) => one.volumeId === volumeId) < index)
-      return failField(fieldOf(index), 'volume_repeated', { id: volumeId })
+      return failField(fieldOf(index), 'duplicate_volume', { id: volumeId })
   }
   const overlap = overlappingMounts(mounts.map(({ path }) => path))
   if (overlap === undefined) return undefined
-  return failField(['volumes', overlap.index, 'path'], 'mount_path_taken', overlap)
+  return failField(['volumes', overlap.index, 'path'], 'mount_path_in_use', overlap)
 }
 
 function refuseVolume(
@@ -117,11 +117,11 @@ export function refusePlace(
   field: readonly [string, number, string] = fieldOf(0),
 ): Failure | undefined {
   if (volumes.host !== undefined && volumes.host === place.host) return undefined
-  if (!isUsableIn(volumes.region, place.region)) return failField(field, 'other_region', { region: volumes.region })
-  if (volumes.driver !== place.driver) return failField(field, 'other_engine')
+  if (!isUsableIn(volumes.region, place.region)) return failField(field, 'region_mismatch', { region: volumes.region })
+  if (volumes.driver !== place.driver) return failField(field, 'provider_mismatch')
   if (volumes.cluster !== undefined && volumes.cluster !== place.cluster)
-    return failField(field, 'other_cluster', { cluster: volumes.cluster })
-  return volumes.host === undefined ? undefined : failField(field, 'other_host', { host: volumes.host })
+    return failField(field, 'cluster_mismatch', { cluster: volumes.cluster })
+  return volumes.host === undefined ? undefined : failField(field, 'host_mismatch', { host: volumes.host })
 }
 
 /** In the transaction of the order. */

@@ -80,7 +80,7 @@ function sshKeysOf({ isManaged, sshKey }: Order, facts: OrderFacts): readonly st
 
 export function refuseGuards({ term, guards }: Pick<Order, 'term' | 'guards'>, now: Instant): Failure | undefined {
   const { autoTerminateAt, maxCostPerHour: max } = guards
-  if (autoTerminateAt !== null && autoTerminateAt <= now) return failField(['autoTerminateAt'], 'end_in_the_past')
+  if (autoTerminateAt !== null && autoTerminateAt <= now) return failField(['autoTerminateAt'], 'time_in_past')
   const { costPerHour: perHour } = term
   if (max !== null && perHour > max) return failField(['maxCostPerHourUsd'], 'price_changed', { perHour, max })
   return undefined

@@ -62,9 +62,9 @@ export async function changeRental(
     return fail('already_terminated', { rentalId: rental.id, status: rental.status })
   }
   if (change.autoTerminateAt && change.autoTerminateAt <= tx.clock.now()) {
-    return failField(['autoTerminateAt'], 'end_in_the_past')
+    return failField(['autoTerminateAt'], 'time_in_past')
   }
-  if (change.stopAt && change.stopAt <= tx.clock.now()) return failField(['stopAt'], 'end_in_the_past')
+  if (change.stopAt && change.stopAt <= tx.clock.now()) return failField(['stopAt'], 'time_in_past')
   if (rental.kind === 'bare-metal' && (change.stopAt || change.idle?.action === 'stop')) {
     const option = change.stopAt ? 'stopAt' : 'idle.action stop'
     return failField([change.stopAt ? 'stopAt' : 'idle'], 'option_not_supported', { option, kind: rental.kind })

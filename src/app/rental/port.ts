@@ -67,7 +67,7 @@ export async function createPortToken(
   { rental, port }: OwnPort,
   input: { name: string; expiresAt: Instant | null },
 ): Promise<Result<{ token: PortToken; text: string }>> {
-  if (input.expiresAt !== null && input.expiresAt <= tx.clock.now()) return failField(['expiresAt'], 'end_in_the_past')
+  if (input.expiresAt !== null && input.expiresAt <= tx.clock.now()) return failField(['expiresAt'], 'time_in_past')
   // Locked, so that concurrent requests are counted one after the other.
   const locked = await lockRental(tx, rental.id)
   if (locked === undefined || !isLiving(locked.status)) {

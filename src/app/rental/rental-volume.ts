@@ -60,7 +60,7 @@ export async function attachRentalVolume(
   const own = await listAttachments(tx.db, { rentalIds: [id] })
   const paths = own.flatMap((one) => (one.path === null || one.volumeId === volumeId ? [] : [one.path]))
   const overlap = mount.path === null ? undefined : overlappingMounts([...paths, mount.path])
-  if (overlap !== undefined) return failField(['path'], 'mount_path_taken', overlap)
+  if (overlap !== undefined) return failField(['path'], 'mount_path_in_use', overlap)
   const already = own.find((one) => one.volumeId === volumeId && one.state !== 'detaching')
   if (already !== undefined && (already.path !== mount.path || already.readOnly !== mount.readOnly))
     return fail('volume_attached', { rentalIds: [id] })

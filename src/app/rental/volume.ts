@@ -60,7 +60,7 @@ export async function createVolume(
   if (order.nodeName !== undefined && machine === undefined)
     return failField(['nodeName'], 'node_not_ready', { node: order.nodeName })
   if (machine !== undefined && !isUsableIn(order.region, machine.region))
-    return failField(['region'], 'other_node_region', { node: machine.id, region: machine.region })
+    return failField(['region'], 'node_region_mismatch', { node: machine.id, region: machine.region })
   const driver = first?.driver ?? machine?.driver
   const volume = await insertPaidVolume(app, tx, actor, { ...order, driver, machineId: machine?.id })
   if (!volume.ok) return volume
@@ -91,7 +91,7 @@ export async function attachToNewRental(
   if (!volume.ok) return volume
   if (volume.value.region !== rental.region) return otherRegion(['storageVolume', 'id'], volume.value.region)
   if (volume.value.driver !== rental.driver) {
-    return failField(['storageVolume', 'id'], 'other_engine')
+    return failField(['storageVolume', 'id'], 'provider_mismatch')
   }
   await insertAttachment(tx, volume.value.id, rental.id)
   return volume
@@ -183,7 +183,7 @@ export async function attachVolume(
   if (!volume.ok) return volume
   const other = rentals.value.find((rental) => rental.region !== volume.value.region)
   if (other !== undefined) {
-    return failField(['rentalIds', request.rentalIds.indexOf(other.id)], 'other_region', {
+    return failField(['rentalIds', request.rentalIds.indexOf(other.id)], 'region_mismatch', {
       region: volume.value.region,
       rental: other,
     })
@@ -308,7 +308,7 @@ function refuseAttachment(
   if (app.drivers.get(rental.driver)?.volumes?.attaches.includes(rental.kind) !== true)
     return failField(path, 'not_bare_metal', { rentalId: id })
   if (!isLiving(rental.status)) return failField(path, 'rental_not_running', { rentalId: id, status: rental.status })
-  if (region !== undefined && rental.region !== region) return failField(path, 'other_region', { region, rental })
+  if (region !== undefined && rental.region !== region) return failField(path, 'region_mismatch', { region, rental })
   return undefined
 }
 
@@ -334,7 +334,7 @@ async function lockUsableVolume(
 }
 
 function otherEngine(rentalIds: readonly number[], rental: Rental): Failure {
-  return failField(['rentalIds', rentalIds.indexOf(rental.id)], 'other_engine')
+  return failField(['rentalIds', rentalIds.indexOf(rental.id)], 'provider_mismatch')
 }
 
 function oneMachineOnly(): Failure {
@@ -348,9 +348,9 @@ async function refuseOtherHost(tx: Tx, volume: Volume, rentals: readonly Rental[
   if (host === undefined) return undefined
   const elsewhere = rentals.find((rental) => rental.spec.nodes[0]?.machineId !== host)
   if (elsewhere === undefined) return undefined
-  return failField(['rentalIds'], 'other_host', { host, rentalId: elsewhere.id })
+  return failField(['rentalIds'], 'host_mismatch', { host, rentalId: elsewhere.id })
 }
 
 function otherRegion(path: ReadonlyArray<string | number>, region: string): Failure {
-  return failField(path, 'other_region', { region })
+  return failField(path, 'region_mismatch', { region })
 }

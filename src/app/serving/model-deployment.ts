@@ -46,7 +46,7 @@ export async function createDeployment(
   if (model === undefined) return failField(['model'], 'model_not_found', { model: input.model })
   const protocol = input.protocol ?? protocolOf(model.kind)
   if (!kindsOf(protocol).includes(model.kind)) {
-    return failField(['protocol'], 'protocol_unfit', { protocol, kinds: kindsOf(protocol) })
+    return failField(['protocol'], 'protocol_mismatch', { protocol, kinds: kindsOf(protocol) })
   }
   if ((await store.countDeployments(tx, model.name)) >= limits.deploymentsPerModel) {
     return fail('too_many_deployments', { max: limits.deploymentsPerModel })

@@ -127,16 +127,16 @@ function findFlaw(
     return files === null ? undefined : failField(['files'], 'no_engine')
   }
   if (kindOfEngine[engine] !== kind) {
-    return failField(['engine'], 'engine_unfit', { engine, kind: kindOfEngine[engine] })
+    return failField(['engine'], 'engine_mismatch', { engine, kind: kindOfEngine[engine] })
   }
   if (engine !== 'llama') {
     if (files === null) return undefined
-    return failField(['files'], 'files_unfit', { engine })
+    return failField(['files'], 'files_mismatch', { engine })
   }
   if (files === null) return failField(['files'], 'files_missing')
   const unlike = files.findIndex((one) => files.some((other) => other.file === one.file && other.sha256 !== one.sha256))
   if (unlike < 0) return undefined
-  return failField(['files', unlike, 'sha256'], 'files_unfit', { engine: undefined })
+  return failField(['files', unlike, 'sha256'], 'files_mismatch', { engine: undefined })
 }
 
 function columnsOf(facts: ModelFacts, prices: PricesInput) {

@@ -13,7 +13,7 @@ export async function addBaseImage(
   image: Omit<BaseImage, 'created_at'>,
 ): Promise<Result<BaseImage>> {
   const added = await insertBaseImage(tx, image)
-  if (added === undefined) return failField(['name'], 'name_taken', { name: image.name })
+  if (added === undefined) return failField(['name'], 'name_in_use', { name: image.name })
   if ((await countBaseImages(tx)) > MAX_BASE_IMAGES) {
     return fail('quota_exceeded', { quota: `${MAX_BASE_IMAGES} images` })
   }

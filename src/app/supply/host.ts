@@ -105,7 +105,7 @@ export async function joinHost(tx: Tx, request: JoinRequest): Promise<Result<str
   if (token === undefined) return tokenRefused()
   if (!isEd25519(publicKey)) return failField(['publicKey'], 'bad_public_key')
   if (offer.offering === 'bare-metal') {
-    return failField(['offer', 'offering'], 'not_by_agent')
+    return failField(['offer', 'offering'], 'bare_metal_needs_ssh')
   }
   const fault = findOfferFault(offer)
   if (fault !== undefined) return failField(['offer', ...fault.path], 'offer_not_sellable', { message: fault.message })
@@ -145,7 +145,7 @@ function isEd25519(publicKey: string): boolean {
 /** A used-up token returns the id of a machine that joined with it, and changes nothing. */
 async function joinAgain(tx: Tx, host: HostRow, token: JoinToken, offer: HostOffer): Promise<Result<string>> {
   if (host.supplier_id !== token.supplier_id) {
-    return failField(['publicKey'], 'key_taken')
+    return failField(['publicKey'], 'key_in_use')
   }
   const machine = await findMachine(tx.db, host.id)
   if (machine !== undefined && machine.offering !== offer.offering) {
@@ -174,7 +174,7 @@ async function insertNamed(tx: Tx, host: JoinRequest & { supplierId: string | nu
     const now = await lockHost(tx, { publicKey })
     if (now !== undefined) return ok(now.id)
   }
-  return failField(['name'], 'name_taken', { name: names.at(-1) ?? '' })
+  return failField(['name'], 'name_in_use', { name: names.at(-1) ?? '' })
 }
 
 async function writeJoin(tx: Tx, token: JoinToken, action: AuditAction, id: string, offer: HostOffer): Promise<void> {
@@ -229,7 +229,7 @@ export async function addMetalHost(tx: Tx, by: string, host: MetalHostInput): Pr
     (await isNameTaken(tx.db, host.id)) ||
     !(await insertHost(tx, { ...host, driver: 'private-cloud', supplierId: null }))
   ) {
-    return failField(['id'], 'name_taken', { name: host.id })
+    return failField(['id'], 'name_in_use', { name: host.id })
   }
   const { region, gpusTotal, gpuModel } = host.offer
   await writeAudit(tx, {
@@ -276,7 +276,7 @@ async function act(
     case 'remove':
       return removeHost(tx, host.id, reason)
     case 'quarantine':
-      if (host.state === 'left') return fail('host_has_left')
+      if (host.state === 'left') return fail('host_removed')
       return ok(await setHostState(tx, host.id, 'quarantined', reason))
     case 'release':
       if (host.state !== 'quarantined') {

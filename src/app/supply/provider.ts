@@ -55,7 +55,7 @@ export async function addProvider(
   const fault = await checkOutboundUrl(baseUrl, app.allowPrivateAddresses)
   if (fault !== undefined) return failField(['baseUrl'], 'bad_provider_url', { message: fault })
   if ((await findProviderAccount(tx.db, input.name)) !== undefined)
-    return failField(['name'], 'name_taken', { name: input.name })
+    return failField(['name'], 'name_in_use', { name: input.name })
   await insertProviderAccount(tx, {
     id: randomId('prv'),
     driver: input.provider,

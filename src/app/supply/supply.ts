@@ -13,11 +13,11 @@ function noMachine(): ReturnType<typeof fail> {
 }
 
 function pricedByTheBook(): ReturnType<typeof failField> {
-  return failField(['pricePerGpuHourUsd'], 'priced_by_the_book')
+  return failField(['pricePerGpuHourUsd'], 'price_book_managed')
 }
 
 function pricedByItsSupplier(): ReturnType<typeof failField> {
-  return failField(['pricePerGpuHourUsd'], 'priced_by_its_supplier')
+  return failField(['pricePerGpuHourUsd'], 'supplier_priced')
 }
 
 /** A supplier prices and lists its own machines only, even with an operator key. */
@@ -54,7 +54,7 @@ export async function changeFleetMachine(
   const machine = await findMachine(tx.db, id)
   if (machine === undefined) return noMachine()
   const sick = change.gpusSick?.findIndex((index) => index >= machine.gpus_total) ?? -1
-  if (sick >= 0) return failField(['gpusSick', sick], 'no_such_gpu', { gpus: machine.gpus_total })
+  if (sick >= 0) return failField(['gpusSick', sick], 'gpu_not_found', { gpus: machine.gpus_total })
   if (change.draining !== undefined && machine.status !== 'node_ready' && machine.status !== 'node_draining') {
     return failField(['draining'], 'machine_not_ready', { status: machine.status })
   }

@@ -240,7 +240,7 @@ function encodedAnswer(answer: Answer, where: string): Failure | undefined {
 }
 
 function brokenOff(wanted: Address, end: BodyEnd): Failure {
-  return fail('broken_off', { url: whereOf(wanted.url), cause: end.why })
+  return fail('download_interrupted', { url: whereOf(wanted.url), cause: end.why })
 }
 
 function silent(wanted: Address, watch: SilenceWatch): Failure {

@@ -55,7 +55,7 @@ export async function pullModel(options: PullOptions): Promise<Result<Pulled>> {
   const before = await readManifest(folder)
   // On a case-insensitive file system two names may share a folder.
   if (before !== undefined && before.model !== model) {
-    return fail('folder_taken', { model, owner: before.model })
+    return fail('folder_in_use', { model, owner: before.model })
   }
   let manifest: Manifest = before ?? { model, pulledAt: null, files: [] }
   if (before === undefined) await writeManifest(folder, manifest)

@@ -30,7 +30,7 @@ export async function findSourceFile(source: string): Promise<Result<{ path: str
   }
   try {
     const real = await fs.realpath(given).catch(unlessGone(undefined))
-    if (real === undefined) return fail('file_gone', { source, code: undefined })
+    if (real === undefined) return fail('file_not_found', { source, code: undefined })
     const stat = await fs.stat(real)
     if (!stat.isFile()) return fail('bad_source', { message: `${source} is not a regular file.` })
     await fs.access(real, fs.constants.R_OK)
@@ -38,7 +38,7 @@ export async function findSourceFile(source: string): Promise<Result<{ path: str
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (!['EACCES', 'EPERM', 'ENOTDIR', 'ELOOP', 'ENOENT', 'ENAMETOOLONG'].includes(code)) throw error
-    return fail('file_gone', { source, code })
+    return fail('file_not_found', { source, code })
   }
 }
 

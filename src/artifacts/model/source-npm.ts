@@ -113,7 +113,7 @@ async function findDist(tools: Tools, registry: string, name: NpmName, signal: A
 
 function readDist(document: { dist: Dist } | undefined, name: NpmName): Result<Dist> {
   if (document !== undefined) return ok(document.dist)
-  return fail('no_such_package', { name: name.packageName, version: name.version })
+  return fail('package_not_found', { name: name.packageName, version: name.version })
 }
 
 function strongestDigest(integrity: string): { algorithm: string; value: Buffer } | undefined {

@@ -150,10 +150,12 @@ describe('a file of this machine', () => {
     fs.rmSync(own)
     const gone = await pull(openStore(), [`file:${own}`])
     expect(gone).toMatchObject({
-      reason: 'file_gone',
-      message: fail('file_gone', { source: `file:${own}`, code: undefined }).message,
+      reason: 'file_not_found',
+      message: fail('file_not_found', { source: `file:${own}`, code: undefined }).message,
     })
-    expect(await pull(openStore(), [`file:${own}`], { sha256: sha256(body) })).toMatchObject({ reason: 'file_gone' })
+    expect(await pull(openStore(), [`file:${own}`], { sha256: sha256(body) })).toMatchObject({
+      reason: 'file_not_found',
+    })
   })
 
   test('may be one piece of several', async () => {

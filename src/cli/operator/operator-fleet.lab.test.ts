@@ -119,7 +119,7 @@ test('machine: the operator prices only its own marketplace machines', async () 
   expect(records[0]).toMatchObject({ subject: `machine:${MACHINE}`, detail: { pricePerGpuHourUsd: '0.770000000' } })
   const { id: supplier } = await cli.server.account({ platformFeePercentage: 10 })
   const both = await change('--supplier', supplier, '--price', '0.50')
-  expect(both).toMatchObject({ code: 1, error: expect.stringContaining(fail('priced_by_its_supplier').message) })
+  expect(both).toMatchObject({ code: 1, error: expect.stringContaining(fail('supplier_priced').message) })
   const byBook = ['operator', 'machine', 'mock-lab-h100-01', '--price', '1', '--reason', 'a test']
   expect((await cli.berth(byBook)).error).toContain('Check --price.')
   expect((await change('--price', '-1')).code).toBe(2)
@@ -141,7 +141,7 @@ test('machine: rejects invalid changes with a sentence and changes nothing', asy
   expect(await change('--faulty', '64')).toMatchObject({ code: 2, error: expect.stringContaining('from 0 to 63') })
   expect(await change('--faulty', '4')).toMatchObject({
     code: 1,
-    error: `error: ${fail('no_such_gpu', { gpus: 4 }).message}\n  Check --faulty.\n`,
+    error: `error: ${fail('gpu_not_found', { gpus: 4 }).message}\n  Check --faulty.\n`,
   })
   expect(await change('--supplier', 'demo')).toMatchObject({
     code: 1,

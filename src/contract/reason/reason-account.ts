@@ -47,13 +47,13 @@ export const accountReasons = {
     'Use a key with these scopes.',
   ),
   role_too_low: forbidden('This key belongs to a member with a higher role.', 'Ask an owner of the account.'),
-  viewer_reads_only: forbidden(
+  viewer_is_read_only: forbidden(
     ({ scopes }: { readonly scopes: readonly string[] }) =>
       `Keys of a viewer can only have the scopes ${scopes.join(' and ')}.`,
   ),
   key_is_limited: forbidden('A key with a spending limit or a list of models cannot create keys.'),
-  outlives_caller: invalid('The new key cannot expire after the calling key.'),
-  outgrows_caller: invalid(
+  exceeds_parent_key_expiry: invalid('The new key cannot expire after the calling key.'),
+  exceeds_parent_key_limit: invalid(
     ({ limit, unit }: { readonly limit: number; readonly unit: 'requests' | 'tokens' }) =>
       `The calling key is limited to ${limit} ${unit} per minute.`,
     'Set a limit no higher than this.',

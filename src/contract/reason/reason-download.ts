@@ -31,15 +31,15 @@ export const downloadReasons = {
         : 'The address of the npm registry is not an http or https URL.',
     'Set BERTH_NPM_REGISTRY.',
   ),
-  no_such_package: notFound(
+  package_not_found: notFound(
     ({ name, version }: { readonly name: string; readonly version: string }) =>
       `The npm registry has no ${name}@${version}.`,
   ),
   no_digest: invalid(({ source }: { readonly source: string }) => `The npm registry has no checksum for ${source}.`),
-  file_gone: notFound(({ source, code }: { readonly source: string; readonly code: string | undefined }) =>
+  file_not_found: notFound(({ source, code }: { readonly source: string; readonly code: string | undefined }) =>
     code === undefined ? `${source} does not exist.` : `${source} cannot be read (${code}).`,
   ),
-  folder_taken: conflict(
+  folder_in_use: conflict(
     ({ model, owner }: { readonly model: string; readonly owner: string }) =>
       `The folder of ${model} is already used by ${owner}.`,
   ),
@@ -54,7 +54,7 @@ export const downloadReasons = {
   ),
   bad_answer: invalid(({ url, cause }: FromUrl & { readonly cause: string }) => `${url} returned ${cause}.`),
   bad_content: invalid(asGiven),
-  broken_off: unavailable(
+  download_interrupted: unavailable(
     ({ url, cause }: FromUrl & { readonly cause: string }) => `${url}: download interrupted (${cause}).`,
   ),
   cancelled: unavailable('The download was cancelled.'),

@@ -36,12 +36,12 @@ export const modelReasons = {
     'Delete one first.',
   ),
   no_engine: invalid('Only models that run on an engine can have files.'),
-  engine_unfit: invalid(
+  engine_mismatch: invalid(
     ({ engine, kind }: { readonly engine: string; readonly kind: string }) =>
       `The engine ${engine} only runs ${kind} models.`,
   ),
   files_missing: invalid('The model has no files.', 'Add the source of its model file.'),
-  files_unfit: invalid(({ engine }: { readonly engine: string | undefined }) =>
+  files_mismatch: invalid(({ engine }: { readonly engine: string | undefined }) =>
     engine === undefined
       ? 'All parts of a file must have the same sha256: the digest of the whole file.'
       : `The engine ${engine} includes its own files.`,
@@ -69,12 +69,12 @@ export const modelReasons = {
     ({ max }: { readonly max: number }) => `The model already has ${max} deployments.`,
     'Delete one first.',
   ),
-  protocol_unfit: invalid(
+  protocol_mismatch: invalid(
     ({ protocol, kinds }: { readonly protocol: string; readonly kinds: readonly string[] }) =>
       `The protocol ${protocol} only supports ${kinds.join(' or ')} models.`,
   ),
 
-  recipe_unfit: invalid(
+  recipe_mismatch: invalid(
     ({ recipe, kind }: { readonly recipe: string; readonly kind: string }) =>
       `The recipe ${recipe} does not serve ${kind} models.`,
   ),
@@ -138,20 +138,20 @@ export const modelReasons = {
     ({ model }: Model) => `The model ${model} failed to answer. You were not charged.`,
     'Try again.',
   ),
-  engine_refused: unavailable(
+  upstream_error: unavailable(
     ({ model }: Model) => `The model ${model} failed to answer. You were not charged.`,
     'Try again. If it keeps failing, contact the operator.',
   ),
-  refused_by_engine: invalid(asGiven),
+  rejected_by_model: invalid(asGiven),
   /** OpenAI clients recognise the message by its first words. */
   context_length_exceeded: invalid(asGiven),
-  client_gone: unavailable('The client closed the connection.'),
+  client_disconnected: unavailable('The client closed the connection.'),
   cannot_record: unavailable(
     'The server cannot record requests right now, so it is rejecting them.',
     'Try again in a moment.',
   ),
   balance_unreachable: unavailable('The server cannot read the balance right now.', 'Try again in a moment.'),
-  too_many_at_once: rateLimited(
+  concurrency_limit: rateLimited(
     ({ limit }: { readonly limit: number }) => `The account already has ${limit} inference requests in progress.`,
     'Wait until one of them has finished.',
   ),

@@ -22,7 +22,7 @@ export const portReasons = {
     ),
     status: 502,
   },
-  port_speaks_no_http: {
+  port_not_http: {
     ...unavailable(
       ({ port }: Port) => `The application on port ${port} does not answer with HTTP.`,
       'HTTP ports speak HTTP/1.1 without TLS. For anything else, use a TCP port.',

@@ -78,7 +78,7 @@ export const rentalReasons = {
     'Nothing was ordered. Check the new price and order again.',
   ),
   no_ssh_key: invalid('The account has no SSH key, so nobody could log in.', 'Add an SSH key first.'),
-  end_in_the_past: invalid('The time must be in the future.'),
+  time_in_past: invalid('The time must be in the future.'),
   bad_time: invalid('Not a valid time.', 'Use ISO 8601, such as 2026-11-01T12:00:00Z.'),
   empty_time_range: invalid('The start must be before the end, and in the past.'),
   discount_not_granted: invalid(({ fault }: { readonly fault: DiscountFault }) => describeDiscountFault(fault)),
@@ -207,7 +207,7 @@ export const rentalReasons = {
     ({ rentalId }: { readonly rentalId: number }) => `Storage volumes cannot be attached to rental ${rentalId}.`,
     'Volumes can be attached to bare-metal rentals, and disks to virtual machines.',
   ),
-  other_region: invalid(
+  region_mismatch: invalid(
     ({
       region,
       rental,
@@ -220,18 +220,18 @@ export const rentalReasons = {
         : `Rental ${rental.id} is in ${rental.region}, but the storage volume is in ${region}.`,
     'A volume and its rentals must be in the same region.',
   ),
-  other_node_region: invalid(
+  node_region_mismatch: invalid(
     ({ node, region }: { readonly node: string; readonly region: string }) => `Node ${node} is in ${region}.`,
   ),
-  other_engine: invalid(
+  provider_mismatch: invalid(
     'The storage volume and the rental are on different engines.',
     'Use a volume on the same engine, or rent without it.',
   ),
-  other_cluster: invalid(
+  cluster_mismatch: invalid(
     ({ cluster }: { readonly cluster: string }) => `The storage volume is in cluster ${cluster}.`,
     'Rent on a machine of that cluster.',
   ),
-  other_host: invalid(
+  host_mismatch: invalid(
     ({ host, rentalId }: { readonly host: string; readonly rentalId?: number }) =>
       rentalId === undefined
         ? `The storage volume is on machine ${host}.`
@@ -248,8 +248,8 @@ export const rentalReasons = {
       `Storage volume ${id} is attached to ${rentalsText(rentalIds)}.`,
     'Only containers can share it, and only if all of them mount it read-only.',
   ),
-  volume_repeated: invalid(({ id }: { readonly id: number }) => `Storage volume ${id} is listed twice.`),
-  mount_path_taken: invalid(
+  duplicate_volume: invalid(({ id }: { readonly id: number }) => `Storage volume ${id} is listed twice.`),
+  mount_path_in_use: invalid(
     ({ path, other }: { readonly path: string; readonly other: string }) =>
       `${path} and ${other} overlap: a volume cannot be mounted inside another one.`,
   ),

@@ -7,12 +7,12 @@ export const supplyReasons = {
   machine_not_ready: invalid(
     ({ status }: { readonly status: string }) => `The machine is not ready (status: ${status}).`,
   ),
-  no_such_gpu: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${counted(gpus, 'GPU')}.`),
-  priced_by_the_book: invalid(
+  gpu_not_found: invalid(({ gpus }: { readonly gpus: number }) => `The machine has only ${counted(gpus, 'GPU')}.`),
+  price_book_managed: invalid(
     'The price of this machine is set in the price book.',
     'Only marketplace machines have their own price.',
   ),
-  priced_by_its_supplier: invalid('The supplier of this machine sets its price.'),
+  supplier_priced: invalid('The supplier of this machine sets its price.'),
   supplier_not_found: invalid('Supplier not found.'),
   not_a_supplier: forbidden('This account is not a supplier.', 'Ask the operator to set a platform fee for it.'),
 
@@ -29,7 +29,7 @@ export const supplyReasons = {
     'This download is for hosts of this server.',
     'Check that the clock of the host is right and that it has joined this server.',
   ),
-  no_such_download: notFound('This file is not available to this host.'),
+  download_not_found: notFound('This file is not available to this host.'),
   engine_image_unavailable: unavailable(
     ({ cause }: { readonly cause: string }) => `This server cannot build the engine image: ${cause}.`,
   ),
@@ -38,25 +38,25 @@ export const supplyReasons = {
   still_downloading: unavailable(
     ({ model }: { readonly model: string }) => `This server is still downloading the files of ${model}.`,
   ),
-  weights_differ: conflict(
+  weights_mismatch: conflict(
     ({ file, model }: { readonly file: string; readonly model: string }) =>
       `The file ${file} of the model ${model} on this server does not match the file listed in the weights.`,
   ),
   join_token_not_found: notFound('Join token not found.'),
   join_token_refused: forbidden('This join token is unknown, used up or expired.', 'Create a new join token.'),
   bad_public_key: invalid('This is not an Ed25519 public key.'),
-  not_by_agent: invalid('Bare-metal machines cannot join with the agent.', 'The operator adds them over SSH.'),
+  bare_metal_needs_ssh: invalid('Bare-metal machines cannot join with the agent.', 'The operator adds them over SSH.'),
   offer_not_sellable: invalid(asGiven),
-  key_taken: invalid('This key belongs to a machine in another account.'),
+  key_in_use: invalid('This key belongs to a machine in another account.'),
   offering_changed: invalid(
     ({ host, offering }: { readonly host: string; readonly offering: string }) =>
       `${host} is registered as ${offering}.`,
     'Join with the same offering, or remove the host first.',
   ),
-  name_taken: invalid(({ name }: { readonly name: string }) => `The name ${name} is already taken.`),
+  name_in_use: invalid(({ name }: { readonly name: string }) => `The name ${name} is already taken.`),
 
   host_not_found: notFound('Host not found.'),
-  host_has_left: conflict('The host has left.', 'It can join again.'),
+  host_removed: conflict('The host has left.', 'It can join again.'),
   host_not_ready: conflict(({ state }: { readonly state: string }) => `The host is not ready (state: ${state}).`),
   host_not_quarantined: conflict(
     ({ state }: { readonly state: string }) => `The host is not quarantined (state: ${state}).`,

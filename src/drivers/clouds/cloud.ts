@@ -142,7 +142,7 @@ export interface CloudOrder<Offer extends CloudOffer = CloudOffer> {
 
 export interface CloudRefusal {
   readonly kind: 'refused'
-  readonly reason: 'no_capacity' | 'refused_by_engine'
+  readonly reason: 'no_capacity' | 'rejected_by_provider'
   /** Customers see it: a sentence of ours. */
   readonly message: string
   /** The vendor's own words, for the operator. Of an error, the driver adds them. */

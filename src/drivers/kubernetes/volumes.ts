@@ -44,7 +44,10 @@ export function kubernetesVolumes(clusters: readonly Cluster[], world: Kubernete
       signal.throwIfAborted()
       const place = await placeOf(clusters, spec, signal)
       if (place === undefined) {
-        return refused('refused_by_engine', 'No cluster with a storage class is there. Order the volume for a machine.')
+        return refused(
+          'rejected_by_provider',
+          'No cluster with a storage class is there. Order the volume for a machine.',
+        )
       }
       return createClaim(place, tag, spec, world, signal)
     },
@@ -303,12 +306,12 @@ function refusalOf(error: unknown): (VolumeOutcome & { kind: 'refused' }) | unde
   if (status === 403 && /exceeded quota/i.test(message)) return refused('no_storage_capacity', message)
   const isRbac = /cannot (create|patch) resource/.test(message)
   return (status === 403 && !isRbac) || status === 400 || status === 422
-    ? refused('refused_by_engine', message)
+    ? refused('rejected_by_provider', message)
     : undefined
 }
 
 function refused(
-  reason: 'no_storage_capacity' | 'refused_by_engine',
+  reason: 'no_storage_capacity' | 'rejected_by_provider',
   message: string,
 ): VolumeOutcome & { kind: 'refused' } {
   return { kind: 'refused', reason, message: sentence(message) }

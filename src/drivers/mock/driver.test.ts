@@ -203,7 +203,7 @@ describe('fault labels', () => {
 describe('the faults of simulated machines', () => {
   it('create-refused: nothing is created', async () => {
     const { order, statesAfter } = mock()
-    expect(await order('fault-create-refused')).toMatchObject({ kind: 'refused', reason: 'refused_by_engine' })
+    expect(await order('fault-create-refused')).toMatchObject({ kind: 'refused', reason: 'rejected_by_provider' })
     expect(await statesAfter(HOUR_MS)).toEqual([])
   })
 
@@ -298,7 +298,7 @@ describe('the faults of simulated machines', () => {
 describe('the faults of simulated volumes', () => {
   it('refused and lost volumes leave nothing', async () => {
     const { createVolume, volumes } = mock()
-    await expect(createVolume('fault-create-refused')).rejects.toThrow('refused_by_engine')
+    await expect(createVolume('fault-create-refused')).rejects.toThrow('rejected_by_provider')
     await expect(createVolume('fault-no-capacity')).rejects.toThrow('no_storage_capacity')
     await expect(createVolume('fault-create-lost')).rejects.toThrow('The simulated engine')
     expect(await volumes.list('', signal)).toEqual([])

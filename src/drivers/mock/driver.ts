@@ -69,7 +69,7 @@ export function mockDriver(options: MockOptions): Driver & Required<Pick<Driver,
       signal.throwIfAborted()
       const faults = faultsOf(spec.label)
       if (faults.has('fault-no-capacity')) return refused('no_capacity', 'The engine has no capacity left.')
-      if (faults.has('fault-create-refused')) return refused('refused_by_engine', 'The engine refused the request.')
+      if (faults.has('fault-create-refused')) return refused('rejected_by_provider', 'The engine refused the request.')
       if (offerOf(spec) !== undefined) return createOnOffer(engine, offers(), tag, spec)
       const externalId = await make(engine, 'm', tag, faults, (life) => world.addMachine({ ...life, spec }))
       return { kind: 'created', externalId }
@@ -105,7 +105,7 @@ function volumeEngine(engine: Engine): VolumeEngine {
       const faults = faultsOf(label)
       if (faults.has('fault-no-capacity'))
         return refused('no_storage_capacity', 'The engine has no room for the volume.')
-      if (faults.has('fault-create-refused')) return refused('refused_by_engine', 'The engine refused the volume.')
+      if (faults.has('fault-create-refused')) return refused('rejected_by_provider', 'The engine refused the volume.')
       const vip = `198.51.100.${1 + Math.floor(chance(seed, 'vip', tag) * 254)}`
       const attachRefusalsLeft = faults.has('fault-attach-refused') ? ATTACH_REFUSALS : 0
       const externalId = await make(engine, 'v', tag, faults, (life) =>

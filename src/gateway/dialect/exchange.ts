@@ -275,7 +275,7 @@ export class ChatExchange implements UpstreamSink {
     this.#handle?.cancel()
     // Before the first event, nothing was generated.
     const usage = this.#begun ? this.#usage() : undefined
-    this.#finish('cut', 499, this.#isUnread ? 'answer_unread' : 'client_gone', usage, () => {})
+    this.#finish('cut', 499, this.#isUnread ? 'answer_unread' : 'client_disconnected', usage, () => {})
   }
 
   #usage(): EngineUsage {

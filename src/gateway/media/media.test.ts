@@ -129,7 +129,7 @@ test('charges a client that disconnects for the steps reported to it, and stops 
   const { id, reported, result, leave } = paint({ steps: 1_000 })
   await waitFor('the third step', () => stepsOf(reported).includes(3))
   leave()
-  expect(await result).toMatchObject({ ok: false, reason: 'client_gone' })
+  expect(await result).toMatchObject({ ok: false, reason: 'client_disconnected' })
   expect(meter.costOf(id)?.cost).toBe(nanoUsdOf(BigInt(16 * 8 * Math.max(...stepsOf(reported)))))
   expect(ended).toMatchObject([{ outcome: 'cut', deployment: 'local:p', status: 499, streamed: true }])
   await waitFor('the engine to be stopped', () => engine.requests[0]?.abortedAt !== undefined)
@@ -172,7 +172,7 @@ describe('an engine that', () => {
 
   test.each<[string, Fault, object]>([
     ['breaks off in the middle', { kind: 'finish', afterEvents: 3 }, { kind: 'unavailable', reason: 'engine_failed' }],
-    ['says that it failed', reported({ type: 'server_error' }), { kind: 'unavailable', reason: 'engine_refused' }],
+    ['says that it failed', reported({ type: 'server_error' }), { kind: 'unavailable', reason: 'upstream_error' }],
     [
       'says what is wrong with the request',
       reported({ message: 'no such seed', type: 'invalid_request_error', param: 'seed', code: null }),

@@ -219,7 +219,7 @@ export class MediaGateway {
           units: work.unitsOf?.(reportedSteps) ?? nothing.units,
           status: 499,
           outcome: 'cut',
-          result: fail('client_gone'),
+          result: fail('client_disconnected'),
         }
       }
       const { failure } = collected

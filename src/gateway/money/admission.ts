@@ -146,7 +146,7 @@ export function makeAdmission(options: AdmissionOptions): Admission {
     if (await places.enter(accountId, account.streams)) return ok({ accountId, reservation: reservation.value, taken })
     undo(taken)
     meter.cancel(reservation.value)
-    return fail('too_many_at_once', { limit: ask.caller.account.streams, retryAfterMs: 1_000 })
+    return fail('concurrency_limit', { limit: ask.caller.account.streams, retryAfterMs: 1_000 })
   }
 
   const giveBack = ({ accountId, reservation, taken }: Claim): void => {

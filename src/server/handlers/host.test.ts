@@ -174,12 +174,12 @@ describe('a machine that joins', () => {
     const token = await tokenOf(ada.call, { uses: 5 })
     const publicKey = newKey()
     await joined({ token, publicKey, name: 'pier-3' })
-    expect(fieldsOf(await join({ token, name: 'pier-3' }))).toEqual([400, 'name_taken', 'name'])
-    expect(fieldsOf(await join({ token, name: 'mock-iad-h100-01' }))).toEqual([400, 'name_taken', 'name'])
+    expect(fieldsOf(await join({ token, name: 'pier-3' }))).toEqual([400, 'name_in_use', 'name'])
+    expect(fieldsOf(await join({ token, name: 'mock-iad-h100-01' }))).toEqual([400, 'name_in_use', 'name'])
     // A machine that the engine does not have yet.
-    expect(fieldsOf(await join({ token, name: 'mock-iad-h100-99' }))).toEqual([400, 'name_taken', 'name'])
+    expect(fieldsOf(await join({ token, name: 'mock-iad-h100-99' }))).toEqual([400, 'name_in_use', 'name'])
     const theirs = await tokenOf(bob.call, { uses: 5 })
-    expect(fieldsOf(await join({ token: theirs, publicKey }))).toEqual([400, 'key_taken', 'publicKey'])
+    expect(fieldsOf(await join({ token: theirs, publicKey }))).toEqual([400, 'key_in_use', 'publicKey'])
     expect(fieldsOf(await join({ token, publicKey: `${'A'.repeat(42)}B` }))).toEqual([
       400,
       'bad_public_key',
@@ -188,7 +188,7 @@ describe('a machine that joins', () => {
   })
 
   test.each([
-    [{ offering: 'bare-metal' }, 'not_by_agent', 'offer.offering'],
+    [{ offering: 'bare-metal' }, 'bare_metal_needs_ssh', 'offer.offering'],
     [{ priceUsdPerGpuHour: null }, 'offer_not_sellable', 'offer.priceUsdPerGpuHour'],
     [{ priceUsdPerGpuHour: '1000.01' }, 'offer_not_sellable', 'offer.priceUsdPerGpuHour'],
     [{ priceUsdPerGpuHour: '-1' }, 'offer_not_sellable', 'offer.priceUsdPerGpuHour'],
@@ -217,7 +217,7 @@ describe('a machine that joins', () => {
     expect((await bob.call('PATCH', `/v2/supply/hosts/${id}`, { state: 'left' })).status).toBe(404)
     expect((await move('left')).body.state).toBe('left')
     const back = await move('ready')
-    expect([back.status, back.body.reason]).toEqual([400, 'host_has_left'])
+    expect([back.status, back.body.reason]).toEqual([400, 'host_removed'])
     expect((await join({ token, publicKey })).body.reason).toBe('join_token_refused')
     const fresh = await tokenOf(ada.call)
     expect(await joined({ token: fresh, publicKey })).toBe(id)
@@ -295,8 +295,8 @@ describe('bare metal over SSH', () => {
   })
 
   test('has a unique name', async () => {
-    expect(fieldsOf(await add({ id: 'metal-1' }))).toEqual([400, 'name_taken', 'id'])
-    expect(fieldsOf(await add({ id: 'mock-iad-h100-01' }))).toEqual([400, 'name_taken', 'id'])
+    expect(fieldsOf(await add({ id: 'metal-1' }))).toEqual([400, 'name_in_use', 'id'])
+    expect(fieldsOf(await add({ id: 'mock-iad-h100-01' }))).toEqual([400, 'name_in_use', 'id'])
   })
 
   test('leaves quarantine only through cleaning, and can be removed when empty', async () => {
@@ -312,7 +312,7 @@ describe('bare metal over SSH', () => {
     expect((await act('metal-3', 'quarantine')).status).toBe(200)
     expect((await act('metal-3', 'remove')).body).toMatchObject({ state: 'left' })
     for (const action of ['drain', 'resume', 'quarantine']) {
-      expect((await act('metal-3', action)).body.reason).toBe('host_has_left')
+      expect((await act('metal-3', action)).body.reason).toBe('host_removed')
     }
     expect((await act('nobody', 'drain')).status).toBe(404)
     // Added again, it starts over.
@@ -348,7 +348,7 @@ describe('images of virtual machines', () => {
 
   test('have unique names, and are removed by name', async () => {
     await add({ name: 'three' })
-    expect(fieldsOf(await add({ name: 'three' }))).toEqual([400, 'name_taken', 'name'])
+    expect(fieldsOf(await add({ name: 'three' }))).toEqual([400, 'name_in_use', 'name'])
     for (const source of ['http://images.example.com/a', 'file:relative', '/etc/passwd']) {
       expect((await add({ name: 'four', source })).status).toBe(400)
     }

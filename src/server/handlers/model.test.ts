@@ -104,13 +104,13 @@ describe('a model', () => {
     expect(made.files).toEqual([part(1), part(2)])
     const cases: Array<[object, string, unknown]> = [
       [{ kind: 'chat', files: [part(1)] }, 'no_engine', ['files']],
-      [{ kind: 'speech', engine: 'llama', files: [part(1)] }, 'engine_unfit', ['engine']],
-      [{ kind: 'chat', engine: 'picture' }, 'engine_unfit', ['engine']],
+      [{ kind: 'speech', engine: 'llama', files: [part(1)] }, 'engine_mismatch', ['engine']],
+      [{ kind: 'chat', engine: 'picture' }, 'engine_mismatch', ['engine']],
       [{ kind: 'chat', engine: 'llama' }, 'files_missing', ['files']],
-      [{ kind: 'speech', engine: 'speech', files: [part(1)] }, 'files_unfit', ['files']],
+      [{ kind: 'speech', engine: 'speech', files: [part(1)] }, 'files_mismatch', ['files']],
       [
         { kind: 'chat', engine: 'llama', files: [part(1), { ...part(2), sha256: null }] },
-        'files_unfit',
+        'files_mismatch',
         ['files', 0, 'sha256'],
       ],
     ]
@@ -238,7 +238,7 @@ describe('a deployment', () => {
     }
     expect(await deploy('kind/image', { protocol: 'txt2img' })).toMatchObject({ protocol: 'txt2img' })
     const unfit = { model: 'kind/chat', url: 'http://10.0.0.7', protocol: 'speech' }
-    expect(await refusal('POST', deployments, unfit)).toEqual([400, 'protocol_unfit', ['protocol']])
+    expect(await refusal('POST', deployments, unfit)).toEqual([400, 'protocol_mismatch', ['protocol']])
     const absent = { model: 'kind/none', url: 'http://10.0.0.7' }
     expect(await refusal('POST', deployments, absent)).toEqual([400, 'model_not_found', ['model']])
   })

@@ -88,7 +88,7 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
     const image = await openImage()
     if (!image.ok) return refuse(reply, image)
     const { tag } = request.params as { tag: string }
-    if (tag !== image.value.tag) return refuse(reply, fail('no_such_download'))
+    if (tag !== image.value.tag) return refuse(reply, fail('download_not_found'))
     return sendFile(request, reply, image.value, places.take(hostId))
   })
   const weightsRoute = { exposeHeadRoute: false, config: { operation: 'downloadWeights' } }
@@ -105,7 +105,7 @@ export function addAgentFiles(server: FastifyInstance, options: AgentFilesOption
       client = host.value
       file = await findWeightsFile(app.database.db, { hostId: host.value, workloadId, sha256 })
     }
-    const found = file === undefined ? fail('no_such_download') : await locate(options, file)
+    const found = file === undefined ? fail('download_not_found') : await locate(options, file)
     if (!found.ok) return refuse(reply, found)
     if (found.value.kind === 'elsewhere') return reply.redirect(found.value.url, 307)
     return sendFile(request, reply, found.value, places.take(client))
@@ -156,9 +156,9 @@ async function locateHere(
   if (paths === undefined) return fail('still_downloading', { model: name, retryAfterMs: WAIT_MS })
   if (!paths.ok) return paths
   const place = paths.value.get(file)
-  if (place === undefined) return fail('file_gone', { source: file, code: undefined })
+  if (place === undefined) return fail('file_not_found', { source: file, code: undefined })
   // The host checks the digest; a size that differs saves it the download.
-  if (fs.statSync(place).size !== bytes) return fail('weights_differ', { file, model: name })
+  if (fs.statSync(place).size !== bytes) return fail('weights_mismatch', { file, model: name })
   return ok({ kind: 'file', file: place, bytes, sha256 })
 }
 

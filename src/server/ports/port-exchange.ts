@@ -117,7 +117,7 @@ export class Exchange {
       target.writeHead(statusCode, message, headersForClient(answer.rawHeaders, this.incoming.client.protocol))
     } catch {
       // Node reads heads that it refuses to write, such as one with the status 099.
-      return this.cut(fail('port_speaks_no_http', { port: this.#ends.port }))
+      return this.cut(fail('port_not_http', { port: this.#ends.port }))
     }
     this.isAnswered = true
     // An event stream may begin long before its first event.
@@ -159,8 +159,7 @@ export class Exchange {
   #whyNoAnswer(error: NodeJS.ErrnoException): Failure {
     const { port } = this.#ends
     if (error instanceof MuxClosed) return fail('host_not_connected', { retryAfterMs: 3_000 })
-    if (error instanceof BadHead || error.code?.startsWith('HPE_') === true)
-      return fail('port_speaks_no_http', { port })
+    if (error instanceof BadHead || error.code?.startsWith('HPE_') === true) return fail('port_not_http', { port })
     return fail('port_not_answering', { port })
   }
 }

@@ -205,7 +205,7 @@ describe('a request', () => {
   ])('with %s has no answer that could be taken for two (issue 31, E)', async (_, lines) => {
     lab.connect = (stream) => void stream.end(`HTTP/1.1 200 OK\n${lines}\n5\nabcde\n0\n\n`)
     const answer = await lab.send({}, PUBLIC)
-    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_not_http'])
   })
 
   test('cannot be split into two by its headers', async () => {
@@ -281,7 +281,7 @@ describe('without an answer from the application', () => {
   test('a port that speaks something else is told apart', async () => {
     lab.connect = (stream) => void stream.write('SSH-2.0-OpenSSH_9.2\r\n')
     const answer = await lab.send({}, PUBLIC)
-    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_not_http'])
   })
 
   test.each(['000', '099'])('the status %s to a WebSocket ends that request alone (issue 31, 1)', async (status) => {
@@ -291,7 +291,7 @@ describe('without an answer from the application', () => {
     const socket = lab.webSocket({}, PUBLIC)
     socket.on('error', () => {})
     const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
-    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_not_http'])
     await waitFor('its place to be free', () => lab.agent.mux.streams === 0)
   })
 
@@ -302,7 +302,7 @@ describe('without an answer from the application', () => {
   ])('a change of protocol nobody asked for is told at once, and its place is free (issue 31, 1)', async (head) => {
     lab.connect = (stream) => void stream.write(head)
     const answer = await lab.send({}, PUBLIC)
-    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_not_http'])
     await waitFor('its place to be free', () => lab.agent.mux.streams === 0)
   })
 
@@ -311,14 +311,14 @@ describe('without an answer from the application', () => {
     const socket = lab.webSocket({}, PUBLIC)
     socket.on('error', () => {})
     const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
-    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.statusCode, reasonOf(await text(answer))]).toEqual([502, 'port_not_http'])
   })
 
   // Node's client accepts them, and its server refuses to write them.
   test.each(['000', '099'])('the status %s ends that request alone', async (status) => {
     lab.connect = (stream) => void stream.end(`HTTP/1.1 ${status} x\r\nContent-Length: 0\r\n\r\n`)
     const answer = await lab.send({}, PUBLIC)
-    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_speaks_no_http'])
+    expect([answer.status, reasonOf(answer.body)]).toEqual([502, 'port_not_http'])
   })
 
   test('a host without room for another stream is told apart at once', async () => {

@@ -93,7 +93,7 @@ export async function moveHost(
   if (host === undefined) return fail('host_not_found')
   if (host.state === to && by === 'owner') return ok(to)
   if (host.state === 'left') {
-    return fail('host_has_left')
+    return fail('host_removed')
   }
   if (by === 'owner' && to === 'ready' && host.state_reason === DRAINED_BY_OPERATOR) {
     return fail('drained_by_operator')

@@ -145,7 +145,7 @@ describe('crusoe only', () => {
   it('fails an order that the vendor calls malformed', async () => {
     const answer = { status: 400, body: { code: '400', message: 'The field is not valid.' } }
     sim.server.arm('createInstance', { kind: 'answer', answer })
-    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'refused_by_engine' })
+    expect(await opened.driver.create(tag, opened.spec(), signal)).toMatchObject({ reason: 'rejected_by_provider' })
   })
 
   it('moves an order on whose operation fails after a minute (issue 31, 8)', async () => {

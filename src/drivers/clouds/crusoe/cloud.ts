@@ -246,7 +246,10 @@ class CrusoeCloud implements Cloud {
       const left = vms.find(({ name, state }) => name === tag && state !== GONE_STATE)
       if (left !== undefined) return { kind: 'created', id: left.id }
       const reason = api.reasonOf(operation.result)
-      return refused(isNoCapacity(reason) ? 'no_capacity' : 'refused_by_engine', 'Crusoe could not create the machine.')
+      return refused(
+        isNoCapacity(reason) ? 'no_capacity' : 'rejected_by_provider',
+        'Crusoe could not create the machine.',
+      )
     }
     if (id === '') throw new Error('Crusoe did not say which machine it creates.')
     return { kind: 'created', id }
@@ -270,5 +273,8 @@ function isNoCapacity(reason: string): boolean {
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
   const isElsewhere = isNoCapacity(api.reasonOf(error.answer)) || [401, 403, 404].includes(error.status ?? 0)
-  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', `Crusoe refused the order: ${error.status ?? ''}.`)
+  return refused(
+    isElsewhere ? 'no_capacity' : 'rejected_by_provider',
+    `Crusoe refused the order: ${error.status ?? ''}.`,
+  )
 }

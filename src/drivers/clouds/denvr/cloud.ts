@@ -261,5 +261,8 @@ function refusalOf(error: unknown): CloudRefusal | undefined {
   const isElsewhere =
     [401, 403, 404].includes(error.status ?? 0) ||
     /capacity|resource|available|quota/i.test(api.messageOf(error.answer))
-  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', `Denvr refused the order: ${String(error.status)}.`)
+  return refused(
+    isElsewhere ? 'no_capacity' : 'rejected_by_provider',
+    `Denvr refused the order: ${String(error.status)}.`,
+  )
 }

@@ -137,7 +137,7 @@ describe('lambda only', () => {
 
   it.each([
     ['provider/quota-limit', 'no_capacity'],
-    ['global/invalid-parameters', 'refused_by_engine'],
+    ['global/invalid-parameters', 'rejected_by_provider'],
   ])(
     'takes %s for %s, and tells the operator alone what the vendor said (issue 31, 8: L-2, S-5)',
     async (code, reason) => {

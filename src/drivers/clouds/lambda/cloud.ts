@@ -280,5 +280,5 @@ function refusalOf(error: unknown): CloudRefusal | undefined {
   const isAccount = error.status === 401 || error.status === 403
   // `provider/…`: the cloud below has a quota or no room.
   const isElsewhere = isAccount || noCapacityCodes.includes(code) || code.startsWith('provider/')
-  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', 'Lambda refused the order.')
+  return refused(isElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Lambda refused the order.')
 }

@@ -176,7 +176,7 @@ describe('latitude', () => {
       const outcome = await opened.driver.create(tagNo(1), opened.spec(), signal)
       return outcome.kind === 'refused' && outcome.reason
     }
-    expect(await refuse('must be filled')).toBe('refused_by_engine')
+    expect(await refuse('must be filled')).toBe('rejected_by_provider')
     expect(await refuse('The plan is out of stock at this site')).toBe('no_capacity')
     expect(await refuse('The following SSH Keys were not found in project')).toBe('no_capacity')
     expect(await refuse('Not possible', 'OUT_OF_STOCK')).toBe('no_capacity')

@@ -298,7 +298,7 @@ function refusalOf(error: unknown): CloudRefusal | undefined {
   const isInvalid = error.status === 400 || reasons.some(({ code }) => code === 'VALIDATION_ERROR')
   const isElsewhere = reasons.some(({ detail }) => /stock|capacity|available|quota|limit|not found/i.test(detail ?? ''))
   return refused(
-    isInvalid && !isElsewhere ? 'refused_by_engine' : 'no_capacity',
+    isInvalid && !isElsewhere ? 'rejected_by_provider' : 'no_capacity',
     `Latitude.sh refused the order: ${error.status}.`,
   )
 }

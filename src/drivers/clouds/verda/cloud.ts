@@ -238,5 +238,5 @@ function refusalOf(error: unknown): CloudRefusal | undefined {
   const { message } = api.failureOf(error.answer)
   // No money, no rights, no such type: another place may do.
   const isElsewhere = [401, 402, 403, 404].includes(error.status ?? 0) || /capacity|resources|available/i.test(message)
-  return refused(isElsewhere ? 'no_capacity' : 'refused_by_engine', 'Verda refused the order.')
+  return refused(isElsewhere ? 'no_capacity' : 'rejected_by_provider', 'Verda refused the order.')
 }

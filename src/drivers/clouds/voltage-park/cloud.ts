@@ -188,6 +188,6 @@ function cloudInitOf(script: string) {
 /** undefined: the outcome is unknown. Refusals are prose, so all but malformed requests are taken for a lack of capacity. */
 function refusalOf(error: unknown): CloudRefusal | undefined {
   if (!isRefused(error)) return undefined
-  const reason = error.status === 422 ? 'refused_by_engine' : 'no_capacity'
+  const reason = error.status === 422 ? 'rejected_by_provider' : 'no_capacity'
   return refused(reason, 'Voltage Park refused the order.')
 }

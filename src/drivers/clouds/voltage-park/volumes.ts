@@ -32,7 +32,7 @@ export class VoltageParkVolumes implements CloudVolumes {
       // The name may have been taken by an attempt that was listed late.
       const late = await this.#find(tag, signal)
       if (late !== undefined) return outcomeOf(late)
-      const reason = error.status === 422 ? 'refused_by_engine' : 'no_storage_capacity'
+      const reason = error.status === 422 ? 'rejected_by_provider' : 'no_storage_capacity'
       return { kind: 'refused', reason, message: `Voltage Park refused the volume: ${error.message}` }
     }
   }
