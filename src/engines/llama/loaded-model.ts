@@ -3,6 +3,7 @@ import os from 'node:os'
 import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp'
 import { ChatPrompt } from './chat-prompt.ts'
 import { checkGgufHeader } from './gguf-header.ts'
+import { nativeContextOf, orderSampling } from './ordered-sampling.ts'
 import { Vocabulary } from './vocabulary.ts'
 
 export interface LoadOptions {
@@ -68,6 +69,7 @@ export async function loadModel(
     // Without it, models with sliding windows could not reuse the beginning of a prompt.
     swaFullCache: true,
   })
+  orderSampling(nativeContextOf(context))
   return {
     llama,
     model,
