@@ -23,6 +23,9 @@ export interface ReplicaEndpoint {
   readonly adapters?: readonly ServedAdapter[]
 }
 
+/** Requests in flight by replica, and whether the gateway sends it nothing new. */
+export type ReplicaLoads = Readonly<Record<string, { readonly inFlight: number; readonly isUnrouted: boolean }>>
+
 export interface ReplicaFacts {
   readonly id: string
   readonly version: number

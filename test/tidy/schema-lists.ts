@@ -1,5 +1,4 @@
-/** Value lists in schema/ (`check (status in (…))`), and the corresponding lists in the code. */
-import fs from 'node:fs'
+/** Lists in the code that correspond to value lists of the schema (`check (status in (…))`). */
 import { memberRecord } from '../../src/contract/account.ts'
 import { desired, fromAgent } from '../../src/contract/agent.ts'
 import { statementLine } from '../../src/contract/billing.ts'
@@ -12,39 +11,10 @@ import { volumeState } from '../../src/contract/operator-volume.ts'
 import { operatorEndpoints } from '../../src/contract/operator.ts'
 import { rentalState, rentalType, term } from '../../src/contract/rental.ts'
 import { requestOutcome } from '../../src/contract/request-log.ts'
-import { ethernetVariant, gpuFormFactor, gpuType, networkType } from '../../src/contract/shared.ts'
+import { ethernetVariant, gpuFormFactor, gpuType, networkType, simulation } from '../../src/contract/shared.ts'
 import { suppliedMachine } from '../../src/contract/supply.ts'
 import { rentalMoves } from '../../src/domain/rental.ts'
 import { volumeMoves } from '../../src/domain/volume.ts'
-import { listFiles } from './source.ts'
-
-/** From `table.column` to the value lists of its checks. */
-export function readSchemaLists(): Map<string, string[][]> {
-  const lists = new Map<string, string[][]>()
-  for (const file of listFiles(['schema'], /\.sql$/)) {
-    const text = fs.readFileSync(file, 'utf8').replaceAll(/--.*$/gm, '')
-    for (const [, table = '', body = ''] of text.matchAll(/create table ([\w.]+) \(\n(.*?)^\);/gms)) {
-      for (const [, column = '', words = ''] of body.matchAll(/\b(?!not\b)(\w+) in \(('[^)]*)\)/g)) {
-        const name = `${table}.${column}`
-        lists.set(name, [...(lists.get(name) ?? []), wordsOf(words)])
-      }
-    }
-    for (const [, dropped = ''] of text.matchAll(/drop table ([\w, ]+);/g)) {
-      for (const name of lists.keys()) if (dropped.split(', ').includes(name.split('.')[0] ?? '')) lists.delete(name)
-    }
-    // A list that a later migration has replaced.
-    for (const [, table = '', column = '', words = ''] of text.matchAll(replaced)) {
-      lists.set(`${table}.${column}`, [wordsOf(words)])
-    }
-  }
-  return lists
-}
-
-const replaced = /alter table ([\w.]+) add constraint \w+\s+check \((\w+) in\s+\(('[^)]*)\)\)/g
-
-function wordsOf(list: string): string[] {
-  return list.split(',').map((word) => word.trim().slice(1, -1))
-}
 
 const [, report] = fromAgent.options
 const reportedStates = report.shape.workloads.element.shape.state.options
@@ -61,6 +31,7 @@ export const listsOfCode: Readonly<Record<string, ReadonlyArray<readonly string[
   'machine.gpu_form_factor': [gpuFormFactor.options],
   'machine.network_type': [networkType.options],
   'machine.ethernet_variant': [ethernetVariant.options],
+  'machine.simulation': [simulation.options],
   'gpu_price.machine_type': [rentalType.options],
   'gpu_price.gpu_type': [gpuType.options],
   'gpu_price.network_type': [networkType.options],

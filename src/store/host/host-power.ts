@@ -5,8 +5,7 @@ import type { HostFault } from '../../contract/agent.ts'
 import { isSilent, type HostState } from '../../domain/host.ts'
 import type { Share } from '../../domain/rental.ts'
 import type { Tx } from '../platform/database.ts'
-import type { WorkloadWant } from './host-tables.ts'
-import { bumpHosts } from './host.ts'
+import { bumpHosts, type WorkloadWant } from './host.ts'
 
 async function move(tx: Tx, id: string, from: WorkloadWant, to: WorkloadWant): Promise<boolean> {
   const moved = await tx.db

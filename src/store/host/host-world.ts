@@ -9,7 +9,6 @@ import type { Observation } from '../../contract/agent.ts'
 import type { HostAddress } from '../../domain/host.ts'
 import type { EngineSpec, Mount, Share } from '../../domain/rental.ts'
 import { transact, type Database, type Db, type Tx } from '../platform/database.ts'
-import type { WorkloadWant } from './host-tables.ts'
 import {
   requestReboot,
   requestStart,
@@ -29,7 +28,7 @@ import {
   wantDisk,
   type NewVolume,
 } from './host-volume.ts'
-import { bumpHosts } from './host.ts'
+import { bumpHosts, type WorkloadWant } from './host.ts'
 
 type DriverId = 'host' | 'private-cloud'
 

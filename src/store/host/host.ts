@@ -11,7 +11,6 @@ import type { HostAddress, HostState } from '../../domain/host.ts'
 import type { EngineSpec } from '../../domain/rental.ts'
 import { programOf } from '../../domain/workload.ts'
 import { prepareAs, type Db, type Tx } from '../platform/database.ts'
-import type { WorkloadWant } from './host-tables.ts'
 import { saveVolumeReport } from './host-volume-report.ts'
 import type { Tables } from '../platform/tables.ts'
 
@@ -170,6 +169,8 @@ export async function readDesired(db: Db, hostId: string): Promise<Desired | und
 }
 
 type VolumeRow = Omit<Desired['volumes'][number], 'copyOf'> & { readonly copyOf: string | null }
+
+export type WorkloadWant = Selectable<Tables['workload']>['want']
 
 interface WantedRow {
   readonly id: string

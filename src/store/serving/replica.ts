@@ -8,10 +8,9 @@ import type { RentalState } from '../../contract/rental.ts'
 import type { RentalOutcome } from '../../contract/rental-outcome.ts'
 import type { FreeSpan } from '../../domain/free-start.ts'
 import type { PastStarts } from '../../domain/replica-rank.ts'
-import { PROVEN_MS, type ReplicaEnd, type ReplicaEndpoint } from '../../domain/serving.ts'
+import { PROVEN_MS, type ReplicaEnd, type ReplicaEndpoint, type ReplicaLoads } from '../../domain/serving.ts'
 import type { Db, Tx } from '../platform/database.ts'
 import { SERVE_WAKE } from './managed-deployment.ts'
-import type { ReplicaLoads } from './serving-tables.ts'
 
 export interface Replica {
   readonly id: string
