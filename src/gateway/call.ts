@@ -25,13 +25,12 @@ export interface Caller {
   }
 }
 
-export type InferenceOperation = 'chat' | 'completion' | 'embedding' | 'image' | 'speech'
-
 export interface Call {
   readonly requestId: string
   readonly traceId: string
   readonly caller: Caller
-  readonly operation: InferenceOperation
+  /** Its name in records. */
+  readonly operation: string
   readonly model: ServedModel
   /** The most it can cost, held before it starts. */
   readonly worst: NanoUsd

@@ -9,8 +9,11 @@ import type { Failure } from '../contract/result.ts'
 import { makeAdmission, type Admission, type Admitted, type Rates } from './money/admission.ts'
 import type { Caller, Reply } from './call.ts'
 import { isVisible, type Catalog, type ServedModel } from './catalog.ts'
-import { readChatBody, writeMessages } from './dialect/chat-body.ts'
+import { chatAnswer } from './dialect/chat.ts'
+import { readChatBody, type JsonObject } from './dialect/chat-body.ts'
 import { buildChatCall, defaultModel, type BuiltChat, type ChatRequest } from './dialect/chat-call.ts'
+import type { Dialect } from './dialect/dialect.ts'
+import { chatForm } from './dialect/engine-request.ts'
 import { ChatExchange, type ExchangePorts } from './dialect/exchange.ts'
 import { MediaGateway } from './media/media.ts'
 import type { Meter } from './money/meter.ts'
@@ -130,6 +133,8 @@ export class Gateway {
     if (body === undefined) return false
     const request: ChatRequest = {
       operation: 'chat',
+      form: chatForm,
+      answer: chatAnswer,
       body: body.value,
       bodyBytes: bytes.length,
       bodyText: () => bytes.toString('utf8'),
@@ -150,16 +155,16 @@ export class Gateway {
   /** For a request that the schema has accepted and whose key was counted. */
   async chat(
     caller: Caller,
-    request: Omit<ChatRequest, 'messages' | 'bodyText'>,
+    { dialect, body, bodyBytes }: ClientRequest,
     headers: CallHeaders,
     reply: Reply,
   ): Promise<Failure | undefined> {
-    const { operation, body } = request
     await this.whenKnown(body['model'] as string, caller)
     await this.whenStarted(body['model'] as string, 'chat')
-    const messages = operation === 'chat' ? writeMessages(body) : undefined
-    const whole = { ...request, bodyText: () => JSON.stringify(body), messages }
-    const built = buildChatCall(this.#catalog, caller, whole, headers)
+    const read = dialect.read(body)
+    if (!read.ok) return read
+    const request = { ...read.value, operation: dialect.operation, bodyBytes, bodyText: () => JSON.stringify(body) }
+    const built = buildChatCall(this.#catalog, caller, request, headers)
     if ('kind' in built) return built
     const admitted = await this.#admission.admit({ caller, ...built.bounds, countKey: false })
     if (!admitted.ok) return admitted
@@ -170,6 +175,13 @@ export class Gateway {
   #start({ call, upstream }: BuiltChat, reply: Reply, admitted: Admitted): void {
     new ChatExchange(call, this.#ports, reply, admitted).start(upstream)
   }
+}
+
+export interface ClientRequest {
+  readonly dialect: Dialect
+  /** As the client wrote it, without the schema's defaults: an engine has its own. */
+  readonly body: JsonObject
+  readonly bodyBytes: number
 }
 
 export interface RateHead {

@@ -82,6 +82,6 @@ describe('requests', () => {
 
   test('durations and operations', () => {
     expect([duration(340.2), duration(2_540)]).toEqual(['340 ms', '2.5 s'])
-    expect([operationLabel('image'), operationLabel('video')]).toEqual(['Image', 'video'])
+    expect([operationLabel('image'), operationLabel('video')]).toEqual(['Image', 'Video'])
   })
 })

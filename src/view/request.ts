@@ -12,16 +12,8 @@ export const outcomeLabels = {
   failed: ['Failed', 'bad'],
 } as const satisfies Record<LoggedRequest['outcome'], readonly [label: string, tone: Tone]>
 
-const operationLabels: Readonly<Record<string, string>> = {
-  chat: 'Chat',
-  completion: 'Completion',
-  image: 'Image',
-  speech: 'Speech',
-  embedding: 'Embedding',
-}
-
 export function operationLabel(operation: string): string {
-  return operationLabels[operation] ?? operation
+  return operation.charAt(0).toUpperCase() + operation.slice(1)
 }
 
 /** `1,200 (800 cached) in, 300 out`, or the units of the operation. */

@@ -8,6 +8,7 @@ import { fail, failField, type Failure } from '../../contract/result.ts'
 import type { Caller } from '../call.ts'
 import { isVisible, type Catalog, type ServedModel } from '../catalog.ts'
 import type { JsonObject, MessagesText } from './chat-body.ts'
+import type { EngineBody } from './dialect.ts'
 import { makeEngineRequest } from './engine-request.ts'
 import type { ChatCall } from './exchange.ts'
 import { traceIdOf, tracingOf, type CallHeaders } from '../upstream/trace.ts'
@@ -26,15 +27,13 @@ const TEMPLATE_TOKENS = 64
 const MAX_HASHED_BYTES = 16_384
 const BLOCK_BYTES = 1_024
 
-export interface ChatRequest {
-  readonly operation: 'chat' | 'completion'
-  /** As the client wrote it, without the schema's defaults: an engine has its own. */
-  readonly body: JsonObject
+export interface ChatRequest extends EngineBody {
+  /** The name of its dialect. */
+  readonly operation: string
+  /** Size of the client's body. */
   readonly bodyBytes: number
-  /** The body for the account's log; only called for accounts that keep bodies. */
+  /** The client's body for the account's log; only called for accounts that keep bodies. */
   readonly bodyText: () => string
-  /** undefined: a completion, which has none. */
-  readonly messages: MessagesText | undefined
 }
 
 export interface BuiltChat {
@@ -49,7 +48,7 @@ export function buildChatCall(
   request: ChatRequest,
   headers: CallHeaders,
 ): BuiltChat | Failure {
-  const { operation, body, messages } = request
+  const { operation, form, body, messages, answer } = request
   const name = body['model'] as string
   const model = catalog.get(name)
   const refused = refuseModel(model, name, caller)
@@ -65,6 +64,7 @@ export function buildChatCall(
     traceId: traceIdOf(headers),
     caller,
     operation,
+    answer,
     model,
     worst: bounds.worst,
     bodyText: caller.account.keepsBodies ? request.bodyText() : null,
@@ -76,7 +76,7 @@ export function buildChatCall(
     model,
     accountId: caller.accountId,
     request: makeEngineRequest({
-      operation,
+      form,
       body,
       messages,
       stream: parameters.stream,

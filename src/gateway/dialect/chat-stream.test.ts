@@ -6,7 +6,7 @@ import { ChatStream, MAX_EVENT_BYTES } from './chat-stream.ts'
 const options = {
   id: 'chatcmpl-ours',
   model: 'öur model',
-  object: 'chat.completion.chunk' as const,
+  form: { object: 'chat.completion.chunk', opensWithRole: true },
   created: 7,
   includeUsage: false,
 }
@@ -124,15 +124,13 @@ describe('a stream', () => {
     const chunks = read(run(stream, Buffer.from(whole)))
     expect(chunks.filter((one) => one.usage !== undefined)).toHaveLength(1)
     expect(chunks.at(-1)?.usage?.completion_tokens).toBe(5)
-    expect(stream.closing({ inputTokens: 9, cachedTokens: 0, outputTokens: 5 })).toBe('data: [DONE]\n\n')
+    expect(stream.end({ inputTokens: 9, cachedTokens: 0, outputTokens: 5 })).toBe('data: [DONE]\n\n')
   })
 
   it('adds the usage event if the engine sent none', () => {
     const stream = new ChatStream({ ...options, includeUsage: true })
     run(stream, Buffer.from(chunk({ role: 'assistant', content: 'x' }, 'stop') + 'data: [DONE]\n\n'))
-    const [last] = read(
-      stream.closing({ inputTokens: 9, cachedTokens: 0, outputTokens: 1 }).replace('data: [DONE]', ''),
-    )
+    const [last] = read(stream.end({ inputTokens: 9, cachedTokens: 0, outputTokens: 1 }).replace('data: [DONE]', ''))
     expect(last).toMatchObject({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 } })
   })
 

@@ -4,20 +4,28 @@
  * text, one character per byte, and so changes nothing else in the engine's bytes; 50 events take 220 µs, parsing and
  * serializing each takes 310. Whole events in, whole events out, one write per read.
  */
+import type { AnswerStream, EngineProgress, StreamError } from './answer-form.ts'
 import { findUsage, parseObject, type EngineUsage } from './usage.ts'
 
 /** Chat events are never this long. */
 export const MAX_EVENT_BYTES = 1_048_576
 
+export interface EventForm {
+  /** The `object` member of events. */
+  readonly object: string
+  /** The first event has the role of the author. */
+  readonly opensWithRole: boolean
+}
+
 export interface StreamOptions {
   readonly id: string
   readonly model: string
-  readonly object: 'chat.completion.chunk' | 'text_completion'
+  readonly form: EventForm
   readonly created: number
   readonly includeUsage: boolean
 }
 
-export class ChatStream {
+export class ChatStream implements AnswerStream, EngineProgress {
   readonly #options: StreamOptions
   #carry = ''
   #needles: Array<readonly [from: string, to: string]> | undefined
@@ -32,6 +40,10 @@ export class ChatStream {
 
   constructor(options: StreamOptions) {
     this.#options = options
+  }
+
+  get progress(): EngineProgress {
+    return this
   }
 
   /** The engine has sent `[DONE]`. Anything after it is dropped. */
@@ -147,10 +159,10 @@ export class ChatStream {
     this.#learn(line, 'id', event['id'], this.#options.id)
     this.#learn(line, 'model', event['model'], this.#options.model)
     const [choice] = event['choices'] as Array<{ delta?: { role?: unknown; content?: unknown } }>
-    const isOpened = this.#options.object === 'text_completion' || choice?.delta?.role !== undefined
+    const isOpened = !this.#options.form.opensWithRole || choice?.delta?.role !== undefined
     // The role event is not a token.
     if (choice?.delta?.role !== undefined && !choice.delta.content) this.#events -= 1
-    return isOpened ? '' : this.event([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
+    return isOpened ? '' : this.#event([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
   }
 
   #learn(line: string, name: string, value: unknown, ours: string): void {
@@ -184,20 +196,25 @@ export class ChatStream {
   }
 
   /** The end of a complete stream, with a usage event if the client asked for it and the engine sent none. */
-  closing(usage: EngineUsage): string {
+  end(usage: EngineUsage): string {
     if (!this.#options.includeUsage || this.#usageSent) return 'data: [DONE]\n\n'
     const reported = {
       prompt_tokens: usage.inputTokens,
       completion_tokens: usage.outputTokens,
       total_tokens: usage.inputTokens + usage.outputTokens,
     }
-    return `${this.event([], { usage: reported })}data: [DONE]\n\n`
+    return `${this.#event([], { usage: reported })}data: [DONE]\n\n`
+  }
+
+  fail({ message, code }: StreamError): string {
+    const error = { message, type: 'server_error', param: null, code }
+    return asLatin1(`data: ${JSON.stringify({ error })}\n\n`)
   }
 
   /** An event of our own in the form of this stream. */
-  event(choices: readonly unknown[], more: Readonly<Record<string, unknown>> = {}): string {
-    const { id, object, created, model } = this.#options
-    return asLatin1(`data: ${JSON.stringify({ id, object, created, model, choices, ...more })}\n\n`)
+  #event(choices: readonly unknown[], more: Readonly<Record<string, unknown>> = {}): string {
+    const { id, form, created, model } = this.#options
+    return asLatin1(`data: ${JSON.stringify({ id, object: form.object, created, model, choices, ...more })}\n\n`)
   }
 }
 

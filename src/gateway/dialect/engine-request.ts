@@ -10,10 +10,18 @@ const USAGE_AT_THE_END = { include_usage: true }
 /** The names that engines know for an output limit. All are replaced by the limit that the price bound was made with. */
 const limitNames = new Set(['max_tokens', 'max_completion_tokens', 'n_predict', 'n_cmpl', 'best_of'])
 
+/** A request for text that engines know. Every dialect is translated into one of the two. */
+export interface EngineForm {
+  readonly path: string
+  /** The interface takes a number of log probabilities; engines take a flag and `top_logprobs`. */
+  readonly hasLogprobsFlag: boolean
+}
+export const chatForm: EngineForm = { path: '/v1/chat/completions', hasLogprobsFlag: true }
+export const completionForm: EngineForm = { path: '/v1/completions', hasLogprobsFlag: false }
+
 export interface EngineRequestOptions {
-  readonly operation: 'chat' | 'completion'
+  readonly form: EngineForm
   readonly body: JsonObject
-  /** undefined: a completion, which has a prompt in its body. */
   readonly messages: MessagesText | undefined
   readonly stream: boolean
   /** null: the context is the limit. */
@@ -22,7 +30,7 @@ export interface EngineRequestOptions {
 }
 
 export function makeEngineRequest(options: EngineRequestOptions): (deployment: Deployment) => UpstreamRequest {
-  const { operation, body, messages } = options
+  const { form, body, messages } = options
   const usesNewName = typeof body['max_completion_tokens'] === 'number'
   return (deployment) => {
     const sent: Record<string, unknown> = {}
@@ -30,13 +38,13 @@ export function makeEngineRequest(options: EngineRequestOptions): (deployment: D
       if (limitNames.has(name) || (name === 'messages' && messages !== undefined)) continue
       sent[name] = body[name]
     }
-    setLogprobs(sent, operation, body)
+    if (form.hasLogprobsFlag) setLogprobs(sent, body)
     setLimit(sent, deployment, usesNewName, options.maxOutputTokens)
     Object.assign(sent, deployment.members)
     sent['model'] = deployment.upstreamModel
     if (options.stream) sent['stream_options'] = streamOptionsFor(deployment)
     return {
-      path: operation === 'chat' ? '/v1/chat/completions' : '/v1/completions',
+      path: form.path,
       extraHeaders: options.extraHeaders,
       contentType: 'application/json',
       body: messages === undefined ? [Buffer.from(JSON.stringify(sent))] : writeChatBody(sent, messages),
@@ -62,13 +70,8 @@ function setLimit(
   sent[isHosted && usesNewName ? 'max_completion_tokens' : 'max_tokens'] = limit
 }
 
-/** The interface takes a number of log probabilities; engines take a flag and `top_logprobs`. */
-function setLogprobs(
-  sent: Record<string, unknown>,
-  operation: EngineRequestOptions['operation'],
-  { logprobs, top_logprobs: top }: JsonObject,
-): void {
-  if (operation !== 'chat' || typeof logprobs !== 'number') return
+function setLogprobs(sent: Record<string, unknown>, { logprobs, top_logprobs: top }: JsonObject): void {
+  if (typeof logprobs !== 'number') return
   sent['logprobs'] = true
   sent['top_logprobs'] = top ?? Math.min(20, logprobs)
 }

@@ -11,7 +11,7 @@ import type { InferenceRecord } from '../../domain/inference-record.ts'
 import type { Admitted } from '../money/admission.ts'
 import type { Call, Reply } from '../call.ts'
 import type { Deployment } from '../catalog.ts'
-import { asLatin1, ChatStream, findMember } from './chat-stream.ts'
+import type { AnswerForm, AnswerStream, StreamError } from './answer-form.ts'
 import { explainFailure, explainRefusal } from '../failure.ts'
 import type { EndedCall, Meter } from '../money/meter.ts'
 import type {
@@ -32,9 +32,8 @@ const BYTES_PER_TOKEN = 4
 const MAX_KEPT_BODY_BYTES = 1_048_576
 /** How long a client may leave a stream unread when nobody else waits. */
 const STALLED_MS = 60_000
-/** Between comments to a client that waits for its model to start. */
+/** Between signs of life to a client that waits for its model to start. */
 const KEEP_ALIVE_MS = 5_000
-const WAITING_COMMENT = ': waiting for the model to start\n\n'
 
 export interface ExchangePorts {
   readonly dispatcher: Dispatcher
@@ -55,6 +54,7 @@ export interface EngineFailure {
 }
 
 export interface ChatCall extends Call {
+  readonly answer: AnswerForm
   readonly stream: boolean
   readonly includeUsage: boolean
   /** Size of the request, for engines that report no usage. */
@@ -67,14 +67,13 @@ export class ChatExchange implements UpstreamSink {
   readonly #reply: Reply
   readonly #admitted: Admitted
   readonly #startedAt: number
-  readonly #answerId: string
   #handle: UpstreamHandle | undefined
   #deployment: Deployment | undefined
   #status = 0
-  #stream: ChatStream | undefined
+  #stream: AnswerStream | undefined
   /** A part of the answer was sent. */
   #begun = false
-  /** The head of the stream was sent, perhaps only with comments while the request waits. */
+  /** The head of the stream was sent, perhaps only with signs of life while the request waits. */
   #isOpen = false
   #waiting: NodeJS.Timeout | undefined
   #body = ''
@@ -90,7 +89,6 @@ export class ChatExchange implements UpstreamSink {
     this.#reply = reply
     this.#admitted = admitted
     this.#startedAt = performance.now()
-    this.#answerId = `${call.operation === 'chat' ? 'chatcmpl' : 'cmpl'}-${call.requestId.slice(4)}`
   }
 
   start(upstream: UpstreamCall): void {
@@ -106,8 +104,9 @@ export class ChatExchange implements UpstreamSink {
   #keepAlive(): void {
     if (this.#begun || this.#over) return clearInterval(this.#waiting)
     if (this.#handle?.ahead() === undefined) return
-    if (this.#isOpen) this.#reply.write(WAITING_COMMENT)
-    else this.#reply.startStream(WAITING_COMMENT)
+    const { waiting } = this.#call.answer
+    if (this.#isOpen) this.#reply.write(waiting)
+    else this.#reply.startStream(waiting)
     this.#isOpen = true
   }
 
@@ -118,14 +117,11 @@ export class ChatExchange implements UpstreamSink {
     const isEvents = head.headers.get('content-type')?.startsWith('text/event-stream') ?? false
     if (head.status !== 200) return
     if (this.#call.stream !== isEvents) return this.#breakOff('the engine answered in the wrong form')
-    if (!isEvents) return
-    this.#stream = new ChatStream({
-      id: this.#answerId,
-      model: this.#call.model.name,
-      object: this.#call.operation === 'chat' ? 'chat.completion.chunk' : 'text_completion',
-      created: Math.floor(this.#ports.clock.now() / 1_000),
-      includeUsage: this.#call.includeUsage,
-    })
+    if (isEvents) this.#stream = this.#openStream()
+  }
+
+  #openStream(): AnswerStream {
+    return this.#call.answer.openStream(this.#call, this.#ports.clock.now())
   }
 
   data(bytes: Buffer): void {
@@ -142,8 +138,9 @@ export class ChatExchange implements UpstreamSink {
     const text = this.#stream.push(bytes)
     if (text === undefined) return this.#breakOff('the engine sent no valid event stream')
     if (text !== '') this.#pass(text)
-    if (this.#stream.failed !== undefined) return this.#breakOff(`the engine reported: ${this.#stream.failed}`)
-    if (this.#stream.done) this.#endStream()
+    const { failed, done } = this.#stream.progress
+    if (failed !== undefined) return this.#breakOff(`the engine reported: ${failed}`)
+    if (done) this.#endStream()
   }
 
   end(): void {
@@ -157,7 +154,7 @@ export class ChatExchange implements UpstreamSink {
 
   #takeEnd(): void {
     if (this.#stream !== undefined) {
-      if (this.#stream.finished) return this.#endStream()
+      if (this.#stream.progress.finished) return this.#endStream()
       return this.#breakOff("the engine's stream ended early")
     }
     if (this.#status === 200) return this.#answerPlain()
@@ -209,26 +206,21 @@ export class ChatExchange implements UpstreamSink {
     if (stream === undefined) return
     const usage = this.#usage()
     this.#finish('answered', 200, null, usage, () => {
-      const closing = stream.closing(usage)
-      if (this.#isOpen) return this.#reply.endStream(closing)
+      const last = stream.end(usage)
+      if (this.#isOpen) return this.#reply.endStream(last)
       this.#reply.startStream('')
-      this.#reply.endStream(closing)
+      this.#reply.endStream(last)
     })
   }
 
   #answerPlain(): void {
-    const answer = parseObject(this.#body)
-    if (answer === undefined || !Array.isArray(answer['choices'])) {
+    const text = this.#body
+    const value = parseObject(text)
+    if (value === undefined || !Array.isArray(value['choices'])) {
       return this.#breakOff('the engine sent no valid chat answer')
     }
-    const found = findUsage(this.#body, 0)
-    const usage = found?.usage ?? this.#counted(Math.ceil(textBytes(answer['choices']) / BYTES_PER_TOKEN))
-    const body = renamed(
-      renamed(this.#body, 'id', answer['id'], this.#answerId),
-      'model',
-      answer['model'],
-      this.#call.model.name,
-    )
+    const usage = findUsage(text, 0)?.usage ?? this.#counted(Math.ceil(textBytes(value['choices']) / BYTES_PER_TOKEN))
+    const body = this.#call.answer.write(this.#call, { text, value, usage })
     this.#kept = body
     this.#finish('answered', 200, null, usage, () => this.#reply.send(200, 'application/json; charset=utf-8', body))
   }
@@ -250,23 +242,20 @@ export class ChatExchange implements UpstreamSink {
   /** During a stream: the client gets an error event and pays for the tokens it got. */
   #breakStream(kind: UpstreamFailure['kind']): void {
     const message = 'The engine failed during the answer. You are charged for the tokens sent so far.'
-    const error = {
-      message,
-      type: 'server_error',
-      param: null,
-      code: kind === 'timeout' ? 'engine_timeout' : 'engine_failed',
-    }
-    this.#finish('broken', 200, error.code, this.#usage(), () =>
-      this.#reply.endStream(asLatin1(`data: ${JSON.stringify({ error })}\n\n`)),
-    )
+    const code = kind === 'timeout' ? 'engine_timeout' : 'engine_failed'
+    this.#finish('broken', 200, code, this.#usage(), () => this.#endWith({ message, code }))
+  }
+
+  #endWith(error: StreamError): void {
+    const stream = this.#stream ?? this.#openStream()
+    this.#reply.endStream(stream.fail(error))
   }
 
   #refuse(failure: Failure, status: number): void {
     const reason = failure.reason ?? failure.kind
     this.#finish('failed', status, reason, undefined, () => {
-      if (!this.#isOpen) return this.#reply.refuse(failure)
-      const error = { message: failure.message, type: 'server_error', param: null, code: reason }
-      this.#reply.endStream(asLatin1(`data: ${JSON.stringify({ error })}\n\n`))
+      if (this.#isOpen) return this.#endWith({ message: failure.message, code: reason })
+      this.#reply.refuse(failure)
     })
   }
 
@@ -279,11 +268,12 @@ export class ChatExchange implements UpstreamSink {
   }
 
   #usage(): EngineUsage {
-    const events = this.#stream?.events ?? 0
-    const reported = this.#stream?.usage
+    const progress = this.#stream?.progress
+    const events = progress?.events ?? 0
+    const reported = progress?.usage
     if (reported === undefined) return this.#counted(events)
     // During several choices, an engine may report only the current one.
-    return this.#stream?.finished === true
+    return progress?.finished === true
       ? reported
       : { ...reported, outputTokens: Math.max(reported.outputTokens, events) }
   }
@@ -344,14 +334,6 @@ export class ChatExchange implements UpstreamSink {
 
 function unitsOf({ inputTokens, cachedTokens, outputTokens }: EngineUsage): InferenceUnits {
   return { inputTokens, cachedTokens, outputTokens, pixelSteps: 0, characters: 0 }
-}
-
-/** Replaces the engine's name with ours. */
-function renamed(text: string, name: string, engineName: unknown, ours: string): string {
-  if (engineName === ours) return text
-  const member = `"${name}":${asLatin1(JSON.stringify(ours))}`
-  const raw = typeof engineName === 'string' ? findMember(text, name, engineName) : undefined
-  return raw === undefined ? text.replace('{', () => `{${member},`) : text.replace(raw, () => member)
 }
 
 function textBytes(choices: readonly unknown[]): number {

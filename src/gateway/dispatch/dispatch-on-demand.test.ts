@@ -8,7 +8,9 @@ import { MuxClosed } from '../../base/net/mux-closed.ts'
 import { callOn, deploymentOn, modelOn, type SimulatedModel } from '../../../test/sim/model-server-caller.ts'
 import type { ModelServer } from '../../../test/sim/model-server.ts'
 import type { LinkAddress, ServedModel } from '../catalog.ts'
+import { chatAnswer } from '../dialect/chat.ts'
 import { buildChatCall } from '../dialect/chat-call.ts'
+import { chatForm } from '../dialect/engine-request.ts'
 import type { Caller } from '../call.ts'
 
 const link: LinkAddress = { kind: 'link', hostId: 'host-1', workloadId: 'w-1', port: 8_000 }
@@ -138,6 +140,8 @@ test('a private model is unknown to other accounts, as if it did not exist', () 
   const reasonFor = (accountId: string, name: string): string | undefined => {
     const request = {
       operation: 'chat',
+      form: chatForm,
+      answer: chatAnswer,
       body: { model: name, messages: [] },
       bodyBytes: 2,
       bodyText: () => '',

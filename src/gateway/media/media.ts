@@ -8,7 +8,7 @@ import type { Instant } from '../../base/instant.ts'
 import { failField, fail, ok, type Failure, type Result } from '../../contract/result.ts'
 import { costOf, noUnits, type InferenceUnits } from '../../domain/inference.ts'
 import type { Admission, Admitted } from '../money/admission.ts'
-import type { Caller, InferenceOperation } from '../call.ts'
+import type { Caller } from '../call.ts'
 import type { Catalog, Deployment, ServedModel } from '../catalog.ts'
 import { defaultModel, refuseModel } from '../dialect/chat-call.ts'
 import { collect, type Collected } from '../upstream/collect.ts'
@@ -29,7 +29,8 @@ export interface MediaAnswer {
 
 /** One request's work. */
 export interface MediaWork {
-  readonly operation: InferenceOperation
+  /** Its name in records. */
+  readonly operation: string
   readonly kind: ServedModel['kind']
   /** undefined: the default model of its kind. */
   readonly modelName: string | undefined

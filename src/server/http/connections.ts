@@ -6,7 +6,7 @@ import type { Clock } from '../../base/instant.ts'
 import type { BodyBudget } from '../../domain/body-budget.ts'
 import { makeFastPath, type FastPath, type FastPathOptions } from '../../gateway/fast-path/fast-path.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { inferencePage } from '../inference/answer-inference.ts'
+import { inferencePages } from '../inference/answer-inference.ts'
 import type { Authenticator } from './authenticate.ts'
 import { makeBareConnections, readStreamHead } from './bare-response.ts'
 
@@ -60,7 +60,7 @@ export function openFastPath(server: http.Server, options: FastPathParts): Front
     handOver,
     spread,
     isOther,
-    page: inferencePage,
+    page: inferencePages('createChatCompletion'),
     now: () => clock.now(),
     isRetiring: isDraining,
   })

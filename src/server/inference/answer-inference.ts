@@ -8,21 +8,27 @@ import { api, type Api, type OperationsAnswering } from '../../contract/api.ts'
 import type { BodyOf, Endpoint } from '../../contract/endpoint.ts'
 import { imageSide } from '../../contract/media.ts'
 import type { Caller } from '../../gateway/call.ts'
+import { chat } from '../../gateway/dialect/chat.ts'
+import { completion } from '../../gateway/dialect/completion.ts'
+import type { Dialect } from '../../gateway/dialect/dialect.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { bareAudio, embeddingWork, imageWork, speechWork } from '../../gateway/media/media-work.ts'
 import { streamMedia } from '../../gateway/media/media-stream.ts'
 import type { MediaClient, MediaWork } from '../../gateway/media/media.ts'
 import type { CallHeaders } from '../../gateway/upstream/trace.ts'
-import { requestFailurePage, failurePage } from '../http/error-page.ts'
+import { failurePage } from '../http/error-page.ts'
 import { NodeReply } from '../http/node-reply.ts'
 import { endUnread } from '../http/unread-answer.ts'
 
-export function inferencePage(failure: Failure): { status: number; body: string } {
-  const { status, body } = failurePage(api.createChatCompletion, failure)
-  return { status, body: JSON.stringify(body) }
-}
-
 type InferenceOperation = OperationsAnswering<'inference' | 'audio'>
+
+/** Writes failures in the form of the operation. */
+export function inferencePages(operation: InferenceOperation): (failure: Failure) => { status: number; body: string } {
+  return (failure) => {
+    const { status, body } = failurePage(api[operation], failure)
+    return { status, body: JSON.stringify(body) }
+  }
+}
 
 export interface InferenceCall {
   readonly operation: InferenceOperation
@@ -35,8 +41,8 @@ export interface InferenceCall {
 
 /** undefined: the answer was written to the raw response. */
 export async function answerInference(gateway: Gateway, call: InferenceCall): Promise<Result<unknown> | undefined> {
-  const work = works[call.operation] as ChatOperation | WorkOf<unknown>
-  if (typeof work === 'string') {
+  const work = works[call.operation] as Dialect | WorkOf<unknown>
+  if (typeof work !== 'function') {
     await answerChat(gateway, work, call)
     return undefined
   }
@@ -62,22 +68,21 @@ function isStreamed({ operation, body }: InferenceCall): boolean {
 
 async function answerChat(
   gateway: Gateway,
-  operation: ChatOperation,
-  { caller, request, reply }: InferenceCall,
+  dialect: Dialect,
+  { operation, caller, request, reply }: InferenceCall,
 ): Promise<void> {
   const requestId = requestIdOf(reply)
-  const answer = takeOver(reply)
+  const answer = takeOver(operation, reply)
   const { bodyBytes } = request
   const body = request.body as Record<string, unknown>
   await answered(answer, request, async () => {
-    const chat = { operation, body, bodyBytes }
-    const refused = await gateway.chat(caller, chat, headersOf(request, requestId), answer)
+    const refused = await gateway.chat(caller, { dialect, body, bodyBytes }, headersOf(request, requestId), answer)
     if (refused !== undefined) answer.refuse(refused)
   })
 }
 
 async function streamMediaAnswer(gateway: Gateway, work: Result<MediaWork>, call: InferenceCall): Promise<void> {
-  const answer = takeOver(call.reply)
+  const answer = takeOver(call.operation, call.reply)
   await answered(answer, call.request, () =>
     streamMedia(answer, {
       run: (onProgress, signal) => runMedia(gateway, work, call, { signal, onProgress }),
@@ -108,12 +113,12 @@ function requestIdOf(reply: FastifyReply): string {
   return String(reply.getHeader('X-Inference-Request-Id'))
 }
 
-function takeOver(reply: FastifyReply): NodeReply {
+function takeOver(operation: InferenceOperation, reply: FastifyReply): NodeReply {
   for (const [name, value] of Object.entries(reply.getHeaders())) {
     if (value !== undefined) reply.raw.setHeader(name, value)
   }
   reply.hijack()
-  return new NodeReply(reply.raw, inferencePage)
+  return new NodeReply(reply.raw, inferencePages(operation))
 }
 
 async function answered(answer: NodeReply, request: FastifyRequest, work: () => Promise<void>): Promise<void> {
@@ -123,18 +128,16 @@ async function answered(answer: NodeReply, request: FastifyRequest, work: () => 
     // The response is hijacked: nobody else would end it.
     request.log.error({ err: error }, 'request failed')
     if (answer.hasBegun) return answer.abort()
-    const page = requestFailurePage('v1', fail('internal_error'))
-    answer.send(page.status, 'application/json; charset=utf-8', JSON.stringify(page.body))
+    answer.refuse(fail('internal_error'))
   }
 }
 
-type ChatOperation = 'chat' | 'completion'
 /** `named`: the parameters that the client sent; the others are defaults. */
 type WorkOf<Body> = (body: Body, named: ReadonlySet<string>) => Result<MediaWork>
 
-const works: { readonly [Op in InferenceOperation]: ChatOperation | WorkOf<BodyOf<Api[Op]>> } = {
-  createChatCompletion: 'chat',
-  createCompletion: 'completion',
+const works: { readonly [Op in InferenceOperation]: Dialect | WorkOf<BodyOf<Api[Op]>> } = {
+  createChatCompletion: chat,
+  createCompletion: completion,
   createEmbedding: (body) => ok(embeddingWork(body)),
   generateImage: (body, named) => ok(imageWork(body, { named, modelField: 'model_name' })),
   generateImageBySecondPath: secondImageWork,

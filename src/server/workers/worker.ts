@@ -16,7 +16,7 @@ import { Gateway } from '../../gateway/gateway.ts'
 import { Journal } from '../../gateway/journal/journal.ts'
 import { makeMeter } from '../../gateway/money/meter.ts'
 import { BorrowedPlaces } from '../../gateway/dispatch/places.ts'
-import { inferencePage } from '../inference/answer-inference.ts'
+import { inferencePages } from '../inference/answer-inference.ts'
 import { untilQuiet } from '../http/connections.ts'
 import { openDataFolder } from '../data/data-folder.ts'
 import { watchGateway } from '../inference/gateway-gauges.ts'
@@ -94,7 +94,7 @@ export async function startWorker(server: Server, options: WorkerStart): Promise
       server.pass(socket, bytes)
     },
     isOther: (host) => readPortHost(options.portDomain, host) !== undefined,
-    page: inferencePage,
+    page: inferencePages('createChatCompletion'),
     now: () => clock.now(),
     isRetiring: () => isDraining,
   })

@@ -56,7 +56,7 @@ function isWithin({ from, until }: Span) {
 }
 
 /** Units are tokens, characters or pixels, depending on the kind of model. */
-const hasTokens = sql`operation in ('chat', 'completion', 'embedding')`
+const hasTokens = sql`operation not in ('image', 'speech')`
 
 const sums = sql`
   count(*)::integer as requests,

@@ -1,0 +1,27 @@
+/**
+ * A dialect is a protocol in which clients ask for text. It reads the client's body into a request that engines know, and
+ * writes the engine's answer in the client's form. Everything between (admission, routing, money, records) is the same
+ * for all dialects, so a new one is one file here, its contract, and a line in `server/inference/answer-inference.ts`.
+ */
+import type { Result } from '../../contract/result.ts'
+import type { AnswerForm } from './answer-form.ts'
+import type { JsonObject, MessagesText } from './chat-body.ts'
+import type { EngineForm } from './engine-request.ts'
+
+export interface Dialect {
+  /** Its name in records and in the account's log. */
+  readonly operation: string
+  /** A body that the contract's schema accepted, as the client wrote it. Fails if engines cannot honor it. */
+  readonly read: (body: JsonObject) => Result<EngineBody>
+}
+
+/** A client's request in a form that engines know. */
+export interface EngineBody {
+  readonly form: EngineForm
+  /** Has `model`, and the parameters under the names that the form gives them. */
+  readonly body: JsonObject
+  /** undefined: a completion, which has a prompt in its body. */
+  readonly messages: MessagesText | undefined
+  /** Belongs to the request: an answer may depend on what the client sent. */
+  readonly answer: AnswerForm
+}
