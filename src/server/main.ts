@@ -52,7 +52,7 @@ async function upgradeDatabase(settings: Settings): Promise<void> {
     throw new SettingsError(
       '--migrate-only needs DATABASE_URL: the embedded database is upgraded when its server starts.',
     )
-  const { migrateAt } = await import('./serve.ts')
+  const { migrateAt } = await import('./parts/store.ts')
   const done = await migrateAt(settings.databaseUrl)
   const what = done.length === 0 ? 'It was up to date already.' : `Applied: ${done.join(', ')}.`
   process.stderr.write(`The database is ready for this version. ${what}\n`)

@@ -5,7 +5,7 @@
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 import http from 'node:http'
 import { once } from 'node:events'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { pino, type Logger } from 'pino'
 import type { Insertable } from 'kysely'
@@ -36,6 +36,7 @@ import {
 import { makeFastPath } from '../../src/gateway/fast-path/fast-path.ts'
 import { openAgentSockets } from '../../src/server/hosts/agent-sockets.ts'
 import { makeAuthenticator } from '../../src/server/http/authenticate.ts'
+import { acceptOf } from '../../src/server/http/connections.ts'
 import { makeHostLinks, type HostLinks } from '../../src/server/hosts/host-links.ts'
 import { openPeers } from '../../src/server/hosts/peers.ts'
 import { localPortDomain } from '../../src/server/ports/port-domain.ts'
@@ -155,7 +156,7 @@ export async function startHostSockets(options: HostSocketsOptions = {}): Promis
     ...options.ports,
   })
   installPortProxy(server, ports)
-  openUpgrades(server, [ports.take, agents.take, sessions.take])
+  openUpgrades(server, [ports.take, agents.take, sessions.take], acceptOf(server))
   const fastPath = makeTestFastPath(server)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
@@ -241,9 +242,9 @@ export async function insertHost({ database, clock }: Pick<App, 'database' | 'cl
   return { id, privateKey }
 }
 
-/** As in serve.ts; without a model it answers nothing. */
+/** As in server/http/connections.ts; without a model it answers nothing. */
 function makeTestFastPath(server: http.Server) {
-  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const accept = acceptOf(server)
   const fastPath = makeFastPath({
     gateway: { tryChat: () => false, isOpenFor: () => false },
     bodies: new BodyBudget({ totalBytes: 0, accountBytes: 0 }),
@@ -252,7 +253,7 @@ function makeTestFastPath(server: http.Server) {
     handOver: (socket, bytes) => {
       if (socket.isPaused()) socket.resume()
       socket.unshift(bytes)
-      for (const listener of usual) listener.call(server, socket)
+      accept(socket)
     },
     page: () => ({ status: 500, body: '' }),
     now: () => 0,

@@ -12,6 +12,8 @@ const GATHER_MS = 20
 const PAYLOAD_BYTES = 7_000
 
 export interface Bus {
+  /** Wake-ups whose name begins with `prefix` are not for loops: `listener` gets the rest of the name. */
+  on(prefix: string, listener: (rest: string) => void): void
   publish(wake: ReadonlySet<string>): void
   close(): void
 }
@@ -19,16 +21,21 @@ export interface Bus {
 export function openBus(options: {
   database: Database
   log: Log
-  onWake: (name: string) => void
+  wakeLoop: (name: string) => void
   /** Wake-ups of other servers may have been lost. */
   onGap: () => void
 }): Bus {
   let gathered = new Set<string>()
   let timer: NodeJS.Timeout | undefined
+  const listeners = new Map<string, (rest: string) => void>()
+  const wakeUp = (name: string): void => {
+    for (const [prefix, wake] of listeners) if (name.startsWith(prefix)) return wake(name.slice(prefix.length))
+    options.wakeLoop(name)
+  }
   const listener = options.database.notifications.listen({
     channel: CHANNEL,
     onNotification: (payload) => {
-      for (const name of payload.split(',')) if (name !== '') options.onWake(name)
+      for (const name of payload.split(',')) if (name !== '') wakeUp(name)
     },
     onGap: options.onGap,
   })
@@ -43,10 +50,11 @@ export function openBus(options: {
   }
 
   return {
+    on: (prefix, wake) => void listeners.set(prefix, wake),
     publish: (wake) => {
       if (wake.size === 0) return
       for (const name of wake) {
-        options.onWake(name)
+        wakeUp(name)
         gathered.add(name)
       }
       timer ??= setTimeout(flush, GATHER_MS).unref()

@@ -21,33 +21,36 @@ export interface FastPathParts {
   readonly spread: FastPathOptions['spread']
 }
 
-export interface Front extends FastPath {
+export interface ServerFastPath extends FastPath {
   /** Takes back a connection from a worker, for the full path. */
   readonly takeBack: (socket: Socket, bytes: Buffer) => void
+  /** Gives a connection to node:http. */
+  readonly accept: Accept
 }
 
-function giveToHttp(
-  server: http.Server,
-  usual: ReadonlyArray<(socket: Socket) => void>,
-  socket: Socket,
-  bytes: Buffer,
-): void {
-  // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
-  // would restart the reading of bodies that node:http holds back.
-  if (socket.isPaused()) socket.resume()
-  socket.unshift(bytes)
-  for (const listener of usual) listener.call(server, socket)
+export type Accept = (socket: Socket) => void
+
+/** Gives a connection to those who listen for it now. */
+export function acceptOf(server: http.Server): Accept {
+  const usual = server.listeners('connection') as Accept[]
+  return (socket) => {
+    for (const listener of usual) listener.call(server, socket)
+  }
 }
 
 /** Chats and event streams are answered on bare sockets; other connections go to node:http. */
-export function openFastPath(server: http.Server, options: FastPathParts): Front {
+export function openFastPath(server: http.Server, options: FastPathParts): ServerFastPath {
   const { gateway, bodies, authenticator, clock, isOther, isDraining, spread } = options
-  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+  const accept = acceptOf(server)
   const bare = makeBareConnections(server)
   const handOver = (socket: Socket, bytes: Buffer): void => {
     const head = readStreamHead(bytes)
-    if (head === undefined || head.hosts.some(isOther)) giveToHttp(server, usual, socket, bytes)
-    else bare.take(socket, head)
+    if (head !== undefined && !head.hosts.some(isOther)) return bare.take(socket, head)
+    // The stream flows, and emits these bytes on the next tick, when node:http listens. A pause and resume around this
+    // would restart the reading of bodies that node:http holds back.
+    if (socket.isPaused()) socket.resume()
+    socket.unshift(bytes)
+    accept(socket)
   }
   const fastPath = makeFastPath({
     gateway,
@@ -74,6 +77,7 @@ export function openFastPath(server: http.Server, options: FastPathParts): Front
   )
   return {
     ...fastPath,
+    accept,
     isBusy: () => fastPath.isBusy() || bare.hasAny(),
     destroy: () => {
       fastPath.destroy()
@@ -97,6 +101,8 @@ export interface DrainOptions {
 }
 
 export interface Drain {
+  /** Counts answers from now on. Call once all listeners for requests are attached. */
+  watch(): void
   /**
    * After a drain, waits for the answers that began before it and could not say that their connection closes: a client
    * sends its next request there at once, and is told then. Takes at most half of the time for pending requests.
@@ -113,16 +119,18 @@ const LOOK_MS = 20
 export function makeDrain(server: http.Server, options: DrainOptions): Drain {
   const { fastPath, isDraining, finishMs, close } = options
   const pending = new Set<http.ServerResponse>()
-  // Before the request is answered.
-  server.prependListener('request', (_request, response: http.ServerResponse) => {
-    if (isDraining()) response.shouldKeepAlive = false
-    pending.add(response)
-    response.once('close', () => pending.delete(response))
-  })
   const isBusy = (): boolean => pending.size > 0 || fastPath.isBusy()
   let deadline: number | undefined
   const setDeadline = (): number => (deadline ??= performance.now() + finishMs)
   return {
+    watch: () => {
+      // Before the request is answered.
+      server.prependListener('request', (_request, response: http.ServerResponse) => {
+        if (isDraining()) response.shouldKeepAlive = false
+        pending.add(response)
+        response.once('close', () => pending.delete(response))
+      })
+    },
     settle: async () => {
       const until = setDeadline() - finishMs / 2
       if (isDraining()) await untilQuiet(isBusy, until)

@@ -8,19 +8,19 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { contained } from '../../base/net/contained.ts'
 import { randomId } from '../../base/id.ts'
+import type { Accept } from './connections.ts'
 import type { ErrorPage } from './error-page.ts'
 
 /** Returns whether it took the request. If so, it also answers. */
 export type UpgradeHandler = (request: IncomingMessage, socket: Socket, head: Buffer) => boolean
 
-/** Call before the fast path is installed: requests that are put back go to node:http. */
-export function openUpgrades(server: Server, handlers: readonly UpgradeHandler[]): void {
-  const usual = server.listeners('connection') as Array<(socket: Socket) => void>
+/** `accept` gets the connections of requests that are put back. */
+export function openUpgrades(server: Server, handlers: readonly UpgradeHandler[], accept: Accept): void {
   const take = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
     const socket = stream as Socket
     if (isWebSocket(request) && handlers.some((handle) => handle(request, socket, head))) return
     socket.unshift(Buffer.concat([plainHead(request), head]))
-    for (const listener of usual) listener.call(server, socket)
+    accept(socket)
   }
   server.on(
     'upgrade',

@@ -1,5 +1,5 @@
 /**
- * The drivers of other clouds. A driver exists while an account for it is in the database, so accounts that an operator
+ * Opens the drivers of other clouds. A driver exists while an account for it is in the database, so accounts that an operator
  * adds are used without a restart, on all servers.
  */
 import { z } from 'zod'

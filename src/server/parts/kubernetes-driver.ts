@@ -1,7 +1,6 @@
 /** Opens the driver of Kubernetes clusters, with the file that describes them and what it needs from the database. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { Logger } from 'pino'
 import type { App } from '../../app/app.ts'
 import { keepRentalLog } from '../../app/rental/rental-log.ts'
 import { resolveProgram } from '../../app/account/secret.ts'
@@ -18,19 +17,20 @@ import { findRental, type Rental } from '../../store/rental/rental.ts'
 import { readVolumes } from '../../store/volume/volume.ts'
 import { podAuthorization } from '../hosts/pod-download.ts'
 import { SettingsError, type Settings } from '../settings.ts'
+import type { Context, Part } from './part.ts'
 
 /** A change of many pods at once is one wake-up. */
 const WAKE_MS = 100
 const loops = { node: 'inventory', pod: 'observe' } as const
 
-interface Parts {
-  readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>
-  readonly settings: Settings
-  readonly log: Logger
-  readonly closing: Array<() => Promise<unknown>>
+export interface KubernetesPart extends Part {
+  readonly driver: Driver
 }
 
-export async function openKubernetes({ app, settings, log, closing }: Parts): Promise<Driver> {
+export async function openKubernetes(
+  { settings, clock, log }: Context,
+  app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId'>,
+): Promise<KubernetesPart> {
   const warn = (error: unknown, what: string): void => log.warn({ err: error }, what)
   const waking = new Map<string, NodeJS.Timeout>()
   const changed = (what: 'node' | 'pod'): void => {
@@ -44,17 +44,14 @@ export async function openKubernetes({ app, settings, log, closing }: Parts): Pr
   if (settings.kubernetes === undefined) throw new SettingsError('The engine kubernetes needs BERTH_KUBERNETES')
   const found = await readClusters(settings.kubernetes)
   const clusters = found.map((one) => new Cluster({ ...one, tagPrefix: tagPrefix(app.installationId), changed, warn }))
-  closing.push(async () => {
-    await Promise.all(clusters.map((cluster) => cluster.close()))
-    for (const timer of waking.values()) clearTimeout(timer)
-  })
-  return kubernetesDriver({
-    clusters,
-    world: kubernetesWorld(app, settings.relay.ports),
-    clock: app.clock,
-    relayHost: settings.relay.publicHost,
-    warn,
-  })
+  const world = kubernetesWorld(app, settings.relay.ports)
+  return {
+    driver: kubernetesDriver({ clusters, world, clock, relayHost: settings.relay.publicHost, warn }),
+    close: async () => {
+      await Promise.all(clusters.map((cluster) => cluster.close()))
+      for (const timer of waking.values()) clearTimeout(timer)
+    },
+  }
 }
 
 /** An error in the file, or in a kubeconfig that it names, stops the start. A cluster that is down does not. */

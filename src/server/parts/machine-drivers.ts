@@ -1,6 +1,5 @@
-/** The machine engines: the drivers, and the loops that this server runs for them. */
-import type { Logger } from 'pino'
-import type { App, Providers } from '../../app/app.ts'
+/** Opens the drivers of whatever provides machines, with the loops that this server runs for them. */
+import type { App } from '../../app/app.ts'
 import type { ProviderId } from '../../contract/provider-data.ts'
 import type { Driver } from '../../drivers/driver.ts'
 import { hostDriver } from '../../drivers/host/driver.ts'
@@ -17,115 +16,110 @@ import { postgresMockWorld } from '../../store/machine/mock-world.ts'
 import { openClouds } from './cloud-drivers.ts'
 import { metalWorld } from '../hosts/metal-world.ts'
 import type { EngineName, Settings } from '../settings.ts'
+import { openParts, type Checks, type Context, type Part, type Parts } from './part.ts'
+import { answersInTime } from './readiness.ts'
+import type { StoreApp } from './store.ts'
 
-export interface MachineEngines {
-  readonly drivers: App['drivers']
-  readonly loops: readonly Reconciler[]
-  readonly providers: Providers
+export interface MachineDrivers extends Part {
+  readonly app: Pick<App, 'drivers' | 'providers'>
 }
 
 /** How often the NFS exports are checked, besides each attach, detach and termination. */
 const EXPORTS_EVERY_MS = 5_000
 
-interface Parts {
-  readonly app: Pick<App, 'database' | 'clock' | 'vault' | 'installationId' | 'recorder'>
-  readonly settings: Settings
-  readonly log: Logger
-  readonly closing: Array<() => Promise<unknown>>
+export function openMachineDrivers(context: Context, app: StoreApp): Promise<MachineDrivers> {
+  const { settings, log } = context
+  return openParts(async (parts) => {
+    const world: HostWorld = postgresHostWorld(app.database, settings.relay.ports)
+    const drivers = new Map<ProviderId, Driver>()
+    for (const driverName of settings.engines) {
+      const { driver } = await parts.add(openDriver(driverName, world, context, app))
+      drivers.set(driver.id, driver)
+    }
+    const checks = checksOf(drivers.values())
+    const warn = (error: unknown, what: string): void => log.warn({ err: error }, what)
+    const clouds = await parts.add(openClouds({ app, allowPrivate: settings.allowPrivateAddresses, warn }, drivers))
+    await clouds.loop.run(new AbortController().signal)
+    return { app: { drivers, providers: clouds.providers }, loops: [...parts.loops, clouds.loop], checks }
+  })
 }
 
-export async function openMachineEngines(parts: Parts): Promise<MachineEngines> {
-  const { app, settings } = parts
-  const world: HostWorld = postgresHostWorld(app.database, settings.relay.ports)
-  const drivers = new Map<ProviderId, Driver>()
-  const loops: Reconciler[] = []
-  for (const engine of settings.engines) {
-    const opened = await openEngine(engine, world, parts)
-    drivers.set(opened.driver.id, opened.driver)
-    loops.push(...opened.loops)
-  }
-  const warn = (error: unknown, what: string): void => parts.log.warn({ err: error }, what)
-  const clouds = openClouds({ app, allowPrivate: settings.allowPrivateAddresses, warn }, drivers)
-  parts.closing.push(() => clouds.close())
-  await clouds.loop.run(new AbortController().signal)
-  return { drivers, loops: [...loops, clouds.loop], providers: clouds.providers }
+/** Another cloud that is down takes only its own machines off sale. */
+function checksOf(drivers: Iterable<Driver>): Checks {
+  const own = [...drivers].filter(({ providers }) => providers === undefined)
+  return Object.fromEntries(own.map((driver) => [driver.id, () => answersInTime((signal) => driver.check(signal))]))
 }
 
-async function openEngine(
-  engine: EngineName,
+interface DriverPart extends Part {
+  readonly driver: Driver
+}
+
+async function openDriver(
+  driverName: EngineName,
   world: HostWorld,
-  parts: Parts,
-): Promise<{ driver: Driver; loops: Reconciler[] }> {
-  const { clock, database } = parts.app
-  const { settings } = parts
-  switch (engine) {
+  context: Context,
+  app: StoreApp,
+): Promise<DriverPart> {
+  const { settings, clock } = context
+  switch (driverName) {
     case 'mock': {
       const { bootMs, destroyMs, scale, offers } = settings.mock
-      const common = { world: postgresMockWorld(database.db), clock, bootMs, destroyMs, fleet: scaledFleet(scale) }
-      return {
-        driver: mockDriver(offers ? { ...common, offers: mockOffers } : common),
-        loops: [],
-      }
+      const fleet = scaledFleet(scale)
+      const common = { world: postgresMockWorld(app.database.db), clock, bootMs, destroyMs, fleet }
+      return { driver: mockDriver(offers ? { ...common, offers: mockOffers } : common), close: () => {} }
     }
-    case 'host':
-      return {
-        driver: hostDriver({
-          world,
-          clock,
-          relayHost: settings.relay.publicHost,
-          overcommit: settings.storageOvercommit,
-          sellSimulated: settings.sellSimulated,
-        }),
-        loops: [],
-      }
+    case 'host': {
+      const { storageOvercommit: overcommit, sellSimulated } = settings
+      const { publicHost: relayHost } = settings.relay
+      return { driver: hostDriver({ world, clock, relayHost, overcommit, sellSimulated }), close: () => {} }
+    }
     case 'private-cloud':
-      return openMetal(world, parts)
+      return openParts((parts) => openMetal(parts, world, context, app))
     case 'kubernetes': {
       // Most servers have no cluster, and need not load what reads one.
       const { openKubernetes } = await import('./kubernetes-driver.ts')
-      return { driver: await openKubernetes(parts), loops: [] }
+      return openKubernetes(context, app)
     }
   }
 }
 
-async function openMetal(world: HostWorld, parts: Parts): Promise<{ driver: Driver; loops: Reconciler[] }> {
-  const { app, settings, log, closing } = parts
-  const folders = settings.storage === undefined ? undefined : await openFolders(world, settings.storage, parts)
+async function openMetal(
+  parts: Parts,
+  world: HostWorld,
+  context: Context,
+  app: StoreApp,
+): Promise<Omit<DriverPart, 'close'>> {
+  const { settings, log, clock } = context
+  const folders =
+    settings.storage === undefined ? undefined : await openFolders(parts, world, settings.storage, context)
   const keeper = keepMetal({
     world: metalWorld(app),
     clusterSecret: app.vault.derive('cluster keys'),
     log,
-    measured: (hostId, metrics) => app.recorder?.take(hostId, null, metrics),
+    measured: (hostId, metrics) => app.recorder.take(hostId, null, metrics),
   })
-  closing.push(() => keeper.close())
-  const exportLoops: Reconciler[] =
-    folders === undefined
-      ? []
-      : [
-          {
-            name: 'nfs-exports',
-            everyMs: EXPORTS_EVERY_MS,
-            run: async (signal) => {
-              await folders.syncClients(signal)
-              return false
-            },
-          },
-        ]
-  const driver = metalDriver({ world, clock: app.clock, ...(folders === undefined ? {} : { volumes: folders }) })
-  return { driver, loops: [keeper, ...exportLoops] }
+  await parts.add(keeper)
+  const driver = metalDriver({ world, clock, ...(folders === undefined ? {} : { volumes: folders }) })
+  return { driver, loops: folders === undefined ? [keeper] : [keeper, exportLoop(folders)] }
+}
+
+function exportLoop(folders: FolderEngine): Reconciler {
+  return {
+    name: 'nfs-exports',
+    everyMs: EXPORTS_EVERY_MS,
+    run: async (signal) => {
+      await folders.syncClients(signal)
+      return false
+    },
+  }
 }
 
 async function openFolders(
+  parts: Parts,
   world: HostWorld,
-  storage: NonNullable<Settings['storage']>,
-  { settings, log, closing }: Parts,
+  { dir, vip }: NonNullable<Settings['storage']>,
+  { settings, log }: Context,
 ): Promise<FolderEngine> {
-  const files = await openGanesha({
-    folder: storage.dir,
-    vip: storage.vip,
-    overcommit: settings.storageOvercommit,
-    log,
-  })
-  closing.push(() => files.close())
-  return folderEngine(world, files)
+  const files = openGanesha({ folder: dir, vip, overcommit: settings.storageOvercommit, log })
+  return folderEngine(world, await parts.add(files))
 }

@@ -1,22 +1,15 @@
 /** Opens the mail server of the settings. The mail library is loaded only where one is configured. */
 import type { App } from '../../app/app.ts'
-import type { Settings } from '../settings.ts'
+import type { Context, Part } from './part.ts'
 
-export interface Mail {
-  readonly part: Pick<App, 'mailer'>
-  /** Links in e-mails lead to the public URL, or to where the server listens. */
-  listening(url: string): void
+export interface Mail extends Part {
+  readonly app: Pick<App, 'mailer'>
 }
 
-export async function openMail(
-  settings: Pick<Settings, 'mail' | 'publicUrl'>,
-  closing: Array<() => Promise<unknown>>,
-): Promise<Mail> {
-  let publicUrl = settings.publicUrl
-  const listening = (url: string): void => void (publicUrl ??= url)
-  if (settings.mail === undefined) return { part: {}, listening }
+/** `ownUrl`: links in e-mails lead there if no public URL is set. */
+export async function openMail({ settings }: Context, ownUrl: () => string): Promise<Mail> {
+  if (settings.mail === undefined) return { app: {}, close: () => {} }
   const { openMailer } = await import('../mail/mailer.ts')
-  const mailer = openMailer(settings.mail, () => publicUrl ?? '')
-  closing.push(async () => mailer.close())
-  return { part: { mailer }, listening }
+  const mailer = openMailer(settings.mail, () => settings.publicUrl ?? ownUrl())
+  return { app: { mailer }, close: () => mailer.close() }
 }

@@ -3,29 +3,25 @@
  * that exits. The journal of a worker that was killed is settled at once, then its loans are free again.
  */
 import { fork, type ChildProcess } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import type { Instant } from '../../base/instant.ts'
 import { within } from '../../base/within.ts'
-import type { Treasury } from '../../domain/purse.ts'
-import { settleRecords, type KnownCost } from '../../domain/settlement.ts'
+import type { KnownCost } from '../../domain/settlement.ts'
 import type { Catalog } from '../../gateway/catalog.ts'
 import type { DispatcherStats } from '../../gateway/dispatch/dispatch.ts'
-import { Journal } from '../../gateway/journal/journal.ts'
 import type { Meter } from '../../gateway/money/meter.ts'
-import type { GatewayPlaces } from '../../gateway/dispatch/places.ts'
-import type { Authenticator } from '../http/authenticate.ts'
-import { openDataFolder } from '../data/data-folder.ts'
-import { lendSlice, type RateLimiter } from '../http/rate-limit.ts'
 import type { Settings } from '../settings.ts'
 import { openChannel, type Channel } from './channel.ts'
-import type { ChangedKeys, ServerFunctions, WorkerFunctions } from './messages.ts'
+import type { ChangedKeys, ServerFunctions, WorkerFunctions, WorkerStart } from './messages.ts'
 import { catalogOfWorker } from './worker-catalog.ts'
-import { WORKER_JOURNAL, workerJournal } from './worker-journal.ts'
+import { workerJournal } from './worker-journal.ts'
 import { FRESH_EVERY_MS } from './worker-keys.ts'
+import { recoverWorker } from './worker-recovery.ts'
+import { openLoans, type WorkerServer } from './worker-server.ts'
 
 /** Before another start of a worker that exited, doubled each time up to the longest. */
 const RESTART_MS = 100
@@ -37,25 +33,16 @@ const RECALL_MS = 1_000
 const ANSWER_MS = 2_000
 /** Settling and closing after the last request. A worker that takes longer is killed. */
 const CLOSE_MS = 5_000
-/** An orphan of a killed server exits within milliseconds. */
-const ORPHAN_MS = 10_000
-const LOOK_MS = 50
 
 export interface WorkersOptions {
   readonly settings: Pick<Settings, 'workers' | 'logLevel' | 'bodyMemory' | 'portDomain' | 'finishMs'>
   readonly dataDir: string
   readonly log: Logger
-  readonly meter: Meter
-  readonly settle: Treasury['settle']
-  readonly rates: RateLimiter
-  readonly places: GatewayPlaces
-  readonly authenticator: Authenticator
-  readonly catalog: Catalog
-  /** A connection that a worker does not serve. */
-  readonly takeBack: (socket: Socket, bytes: Buffer) => void
 }
 
+/** Before they are started, and on a server that has none, there are none to ask. */
 export interface Workers {
+  start(server: WorkerServer): Promise<void>
   /** Gives a connection to the worker with the fewest. false: none is running. */
   pass(socket: Socket, bytes: Buffer): boolean
   setCatalog(catalog: Catalog): void
@@ -79,76 +66,44 @@ interface Worker {
   stats: DispatcherStats
 }
 
-/** Settles what the workers of an earlier run have left. */
-export async function recoverWorkers(dataDir: string, options: Pick<WorkersOptions, 'settle' | 'log'>): Promise<void> {
-  const all = path.join(dataDir, 'journal')
-  const names = existsSync(all) ? readdirSync(all).filter((name) => WORKER_JOURNAL.test(name)) : []
-  for (const name of names) await recover(path.join(all, name), options)
-}
-
-async function recover(dir: string, { settle, log }: Pick<WorkersOptions, 'settle' | 'log'>): Promise<void> {
-  const folder = await takeFolder(dir)
-  try {
-    const journal = new Journal({ dir: folder.dir, log })
-    for await (const batch of journal.replay()) await settleRecords({ settle }, batch)
-    await journal.close()
-  } finally {
-    await folder.release()
-  }
-}
-
-async function takeFolder(dir: string): ReturnType<typeof openDataFolder> {
-  const giveUpAt = performance.now() + ORPHAN_MS
-  for (;;) {
-    try {
-      return await openDataFolder(dir)
-    } catch (error) {
-      if (performance.now() > giveUpAt) throw error
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
-    }
-  }
-}
-
 /** The costs that this server or one of its workers remembers. */
 export async function recentCosts(
   requestIds: readonly string[],
   meter: Meter,
-  workers: Workers | undefined,
+  workers: Pick<Workers, 'costsOf'>,
 ): Promise<ReadonlyMap<string, KnownCost>> {
-  const found = new Map<string, KnownCost>()
+  const costs = new Map<string, KnownCost>()
   for (const id of requestIds) {
     const cost = meter.costOf(id)
-    if (cost !== undefined) found.set(id, cost)
+    if (cost !== undefined) costs.set(id, cost)
   }
-  if (workers === undefined || found.size === requestIds.length) return found
-  return new Map([...found, ...(await workers.costsOf(requestIds.filter((id) => !found.has(id))))])
+  if (costs.size === requestIds.length) return costs
+  return new Map([...costs, ...(await workers.costsOf(requestIds.filter((id) => !costs.has(id))))])
 }
 
-export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const pool = new Pool(options)
-  await pool.start()
-  return pool
+export function makeWorkers(options: WorkersOptions): Workers {
+  return new Pool(options)
 }
 
 class Pool implements Workers {
   readonly #options: WorkersOptions
   readonly #running = new Map<number, Worker>()
   readonly #ended = new Set<Promise<void>>()
-  #catalog: Catalog
+  #catalog: Catalog = new Map()
   #isDraining = false
   #isClosing = false
   #fresh: NodeJS.Timeout | undefined
 
   constructor(options: WorkersOptions) {
     this.#options = options
-    this.#catalog = options.catalog
   }
 
-  async start(): Promise<void> {
-    const { settings, authenticator } = this.#options
-    await Promise.all(Array.from({ length: settings.workers }, (_, index) => this.#startOne(index, 0)))
+  async start(server: WorkerServer): Promise<void> {
+    const { settings } = this.#options
+    if (settings.workers === 1) return
+    await Promise.all(Array.from({ length: settings.workers }, (_, index) => this.#startOne(server, index, 0)))
     this.#fresh = setInterval(() => {
-      if (authenticator.isCaching()) this.#tell('keysAreFresh')
+      if (server.authenticator.isCaching()) this.#tell('keysAreFresh')
     }, FRESH_EVERY_MS).unref()
   }
 
@@ -235,101 +190,83 @@ class Pool implements Workers {
     return answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   }
 
-  async #startOne(index: number, failures: number): Promise<void> {
-    const { settings, dataDir, log, meter, settle, rates, places, authenticator, takeBack } = this.#options
+  async #startOne(server: WorkerServer, index: number, failures: number): Promise<void> {
+    const { settings, dataDir, log } = this.#options
     const child = fork(program().entry, [], {
       serialization: 'advanced',
       execArgv: program().execArgv,
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    const worker = (): Worker | undefined => this.#running.get(index)
-    const late = 'the worker did not answer in time'
-    const loans = meter.loans.open(
-      async (owner) => within(RECALL_MS, channel.call('giveUpMoney', owner), late).catch(() => undefined),
-      async (accountId) =>
-        within(RECALL_MS, channel.call('recallMoney', accountId), late).catch((error: unknown) =>
-          log.warn({ err: error, worker: index + 1 }, 'a worker did not return its money'),
-        ),
-    )
-    const lent = places.borrower(async (accountId) =>
-      within(RECALL_MS, channel.call('giveUpPlaces', accountId), late).catch(() => 0),
-    )
-    const ours: ServerFunctions = {
-      introduce: (authorization) => authenticator.inferenceCaller(authorization),
-      topUp: (owner, amounts) => loans.topUp(owner, amounts),
-      settle: (settlement) => loans.settle(settlement),
-      giveBack: (holdKey, amount) => loans.giveBack(holdKey, amount),
-      renew: (holdKeys) => loans.renew(holdKeys),
-      readPurses: (holdKeys) => loans.readPurses(holdKeys),
-      takeSlice: (request) => lendSlice(rates, request, index),
-      lendPlaces: lent.lend,
-      takeBackPlaces: lent.takeBack,
-      keysUsed: (lastUsed) => authenticator.keysUsed(lastUsed),
-      connectionsLeft: (count) => {
-        const one = worker()
-        if (one !== undefined) one.left = count
-      },
-      stats: (stats) => {
-        const one = worker()
-        if (one !== undefined) one.stats = stats
-      },
+    const call: Channel<WorkerFunctions>['call'] = (name, ...args) => channel.call(name, ...args)
+    const loans = openLoans(server, { index, call, log })
+    const change = (values: Partial<Pick<Worker, 'left' | 'stats'>>): void => {
+      const worker = this.#running.get(index)
+      if (worker !== undefined) Object.assign(worker, values)
     }
     const channel = openChannel<WorkerFunctions, ServerFunctions>({
       line: child,
-      ours,
-      onSocket: takeBack,
-    })
-    const repay = async (): Promise<void> => {
-      const journal = workerJournal(dataDir, index)
-      if (existsSync(journal)) await this.#retry(() => meter.loans.settleLost(() => recover(journal, { settle, log })))
-      loans.close()
-      lent.close()
-    }
-    const ended = this.#replace(index, child, failures, repay).finally(() => this.#ended.delete(ended))
-    this.#ended.add(ended)
-    const start = channel.call('start', {
-      journalDir: workerJournal(dataDir, index),
-      logLevel: settings.logLevel,
-      bodyMemory: {
-        totalBytes: Math.floor(settings.bodyMemory.totalBytes / settings.workers),
-        accountBytes: Math.floor(settings.bodyMemory.accountBytes / settings.workers),
+      ours: {
+        ...loans.functions,
+        connectionsLeft: (count) => change({ left: count }),
+        stats: (stats) => change({ stats }),
       },
-      portDomain: settings.portDomain,
-      catalog: catalogOfWorker(this.#catalog, settings.workers, index),
+      onSocket: server.takeBack,
     })
+    const journalDir = workerJournal(dataDir, index)
+    const repay = async (): Promise<void> => {
+      const recover = (): Promise<void> => recoverWorker(journalDir, { treasury: server.treasury, log })
+      if (existsSync(journalDir)) await this.#retry(() => server.meter.loans.settleLost(recover))
+      loans.close()
+    }
+    const ended = this.#replace(server, { index, child, failures, repay }).finally(() => this.#ended.delete(ended))
+    this.#ended.add(ended)
     try {
-      await start
+      await channel.call('start', this.#startOf(index))
     } catch (error) {
       log.error({ err: error, worker: index + 1 }, 'a worker did not start')
       child.kill('SIGKILL')
       return
     }
-    this.#running.set(index, {
-      pid: child.pid ?? 0,
-      channel,
-      given: 0,
-      left: 0,
-      stats: { deployments: [], models: [] },
-    })
+    const stats: DispatcherStats = { deployments: [], models: [] }
+    this.#running.set(index, { pid: child.pid ?? 0, channel, given: 0, left: 0, stats })
     // What changed while it started.
     channel.note('setCatalog', catalogOfWorker(this.#catalog, settings.workers, index))
     if (this.#isDraining) channel.note('startDraining')
   }
 
-  async #replace(index: number, child: ChildProcess, failures: number, repay: () => Promise<void>): Promise<void> {
+  #startOf(index: number): WorkerStart {
+    const { settings, dataDir } = this.#options
+    const { workers, logLevel, portDomain } = settings
+    return {
+      journalDir: workerJournal(dataDir, index),
+      logLevel,
+      bodyMemory: {
+        totalBytes: Math.floor(settings.bodyMemory.totalBytes / workers),
+        accountBytes: Math.floor(settings.bodyMemory.accountBytes / workers),
+      },
+      portDomain,
+      catalog: catalogOfWorker(this.#catalog, workers, index),
+    }
+  }
+
+  async #replace(
+    server: WorkerServer,
+    old: { index: number; child: ChildProcess; failures: number; repay: () => Promise<void> },
+  ): Promise<void> {
+    const { index, child } = old
     const startedAt = performance.now()
     await new Promise<void>((resolve) => {
       child.once('exit', () => resolve())
       child.once('error', () => resolve())
     })
     this.#running.delete(index)
-    await repay()
+    await old.repay()
     if (this.#isClosing) return
     const { exitCode: code, signalCode: signal } = child
     this.#options.log.error({ worker: index + 1, code, signal }, 'a worker exited; starting another')
-    const again = performance.now() - startedAt > STEADY_MS ? 0 : failures + 1
-    await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_RESTART_MS, RESTART_MS * 2 ** again)))
-    if (!this.#isClosing) await this.#startOne(index, again)
+    const failures = performance.now() - startedAt > STEADY_MS ? 0 : old.failures + 1
+    await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_RESTART_MS, RESTART_MS * 2 ** failures)))
+    if (!this.#isClosing) await this.#startOne(server, index, failures)
   }
 
   /** The database may be down. */
